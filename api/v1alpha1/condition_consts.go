@@ -1,0 +1,204 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+// Ready of a HelmOp is true when every selected Cluster that is not paused has the release as it is wanted now.
+const (
+	// ReadyCondition is the summary of a HelmOp or a HelmOpRelease.
+	ReadyCondition = "Ready"
+
+	// ReadyReason is the reason when all is as wanted.
+	ReadyReason = "Ready"
+
+	// NoClustersSelectedReason is the reason when the selector chooses no Cluster; Ready is true then.
+	NoClustersSelectedReason = "NoClustersSelected"
+
+	// ProgressingReason is the reason while releases are on their way.
+	ProgressingReason = "Progressing"
+
+	// ReleasesFailedReason is the reason when the release of a Cluster failed, see status.failures.
+	ReleasesFailedReason = "ReleasesFailed"
+
+	// WaitingForClustersReason is the reason while Clusters cannot be served yet: their control plane is not
+	// initialized or their API server does not answer.
+	WaitingForClustersReason = "WaitingForClusters"
+
+	// DeletingReason is the reason while an object under deletion ends its releases.
+	DeletingReason = "Deleting"
+)
+
+// Resolved of a HelmOp is true when status.artifact is what spec.source stands for.
+const (
+	// ResolvedCondition is the condition.
+	ResolvedCondition = "Resolved"
+
+	// ResolvedReason is the reason when the reference was resolved.
+	ResolvedReason = "Resolved"
+
+	// InvalidReferenceReason: the URL or the reference is malformed.
+	InvalidReferenceReason = "InvalidReference"
+
+	// ArtifactNotFoundReason: the repository, the tag or the digest does not exist.
+	ArtifactNotFoundReason = "ArtifactNotFound"
+
+	// NoMatchingTagReason: the repository has no tag in the range.
+	NoMatchingTagReason = "NoMatchingTag"
+
+	// UnsupportedArtifactReason: what the reference stands for is not a chart.
+	UnsupportedArtifactReason = "UnsupportedArtifact"
+
+	// RegistryAuthenticationFailedReason: the registry refuses the credentials.
+	RegistryAuthenticationFailedReason = "RegistryAuthenticationFailed"
+
+	// RegistryCertificateInvalidReason: the registry's certificate is not trusted.
+	RegistryCertificateInvalidReason = "RegistryCertificateInvalid"
+
+	// RegistryUnreachableReason: the registry does not answer.
+	RegistryUnreachableReason = "RegistryUnreachable"
+
+	// RegistryRateLimitedReason: the registry asks to be asked less often.
+	RegistryRateLimitedReason = "RegistryRateLimited"
+
+	// ArtifactInvalidReason: the content is corrupt, too large or does not match its digest.
+	ArtifactInvalidReason = "ArtifactInvalid"
+
+	// ReferenceNotFoundReason: a Secret or ConfigMap that the spec names, or a key of it, does not exist.
+	ReferenceNotFoundReason = "ReferenceNotFound"
+
+	// RegistryErrorReason: the registry failed in another way.
+	RegistryErrorReason = "RegistryError"
+)
+
+// RolledOut of a HelmOp is true when every selected Cluster that can be served was told of what is wanted now.
+const (
+	// RolledOutCondition is the condition.
+	RolledOutCondition = "RolledOut"
+
+	// RolledOutReason is the reason when it is true.
+	RolledOutReason = "RolledOut"
+
+	// RollingOutReason is the reason while it is not.
+	RollingOutReason = "RollingOut"
+
+	// InvalidSelectorReason: the cluster selector is malformed.
+	InvalidSelectorReason = "InvalidSelector"
+)
+
+// Paused of a HelmOp or a HelmOpRelease is true when nothing is done for it.
+const (
+	// PausedCondition is the condition.
+	PausedCondition = "Paused"
+
+	// PausedReason is the reason when it is paused.
+	PausedReason = "Paused"
+
+	// NotPausedReason is the reason when it is not.
+	NotPausedReason = "NotPaused"
+)
+
+// ClusterReachable of a HelmOpRelease is true when the API server of the Cluster answers.
+const (
+	// ClusterReachableCondition is the condition.
+	ClusterReachableCondition = "ClusterReachable"
+
+	// ClusterReachableReason is the reason when it answers.
+	ClusterReachableReason = "Connected"
+
+	// ClusterUnreachableReason: it does not answer. The release goes on when it does.
+	ClusterUnreachableReason = "ClusterUnreachable"
+
+	// ClusterNotFoundReason: the Cluster is gone.
+	ClusterNotFoundReason = "ClusterNotFound"
+
+	// ClusterDeletingReason: the Cluster is under deletion; its releases are left alone.
+	ClusterDeletingReason = "ClusterDeleting"
+
+	// ControlPlaneNotInitializedReason: the control plane of the Cluster is not initialized yet.
+	ControlPlaneNotInitializedReason = "ControlPlaneNotInitialized"
+)
+
+// Released of a HelmOpRelease is true when the release in the Cluster is what spec wants.
+const (
+	// ReleasedCondition is the condition.
+	ReleasedCondition = "Released"
+
+	// ReleasedReason is the reason when it is.
+	ReleasedReason = "Released"
+
+	// TemplateFailedReason: a template or values reference cannot be rendered for this Cluster.
+	TemplateFailedReason = "TemplateFailed"
+
+	// ObjectReadFailedReason: the control-plane or infrastructure object of the Cluster cannot be read.
+	ObjectReadFailedReason = "ObjectReadFailed"
+
+	// ArtifactFetchFailedReason: the chart cannot be pulled from the registry.
+	ArtifactFetchFailedReason = "ArtifactFetchFailed"
+
+	// ChartInvalidReason: the chart cannot be loaded.
+	ChartInvalidReason = "ChartInvalid"
+
+	// InstallFailedReason: the installation failed.
+	InstallFailedReason = "InstallFailed"
+
+	// UpgradeFailedReason: the upgrade failed.
+	UpgradeFailedReason = "UpgradeFailed"
+
+	// UninstallFailedReason: the uninstallation failed.
+	UninstallFailedReason = "UninstallFailed"
+
+	// ReleaseConflictReason: the release, or an object of it, belongs to somebody else.
+	ReleaseConflictReason = "ReleaseConflict"
+
+	// ReleasePendingReason: somebody else may be at work on the release.
+	ReleasePendingReason = "ReleasePending"
+
+	// ValuesInvalidReason: the values do not meet the schema of the chart.
+	ValuesInvalidReason = "ValuesInvalid"
+
+	// ReleaseTooLargeReason: the release does not fit in the Secret in which Helm stores it.
+	ReleaseTooLargeReason = "ReleaseTooLarge"
+
+	// ClusterForbiddenReason: the kubeconfig of the Cluster does not permit what is needed.
+	ClusterForbiddenReason = "ClusterForbidden"
+
+	// ReinstallingReason: the name or namespace of the release changed; the old release ends first.
+	ReinstallingReason = "Reinstalling"
+
+	// UpdatingReason: the release is about to be changed.
+	UpdatingReason = "Updating"
+)
+
+// Reasons of Events.
+const (
+	// InstalledEvent: a release was installed.
+	InstalledEvent = "Installed"
+
+	// UpgradedEvent: a release was upgraded.
+	UpgradedEvent = "Upgraded"
+
+	// UninstalledEvent: a release was uninstalled.
+	UninstalledEvent = "Uninstalled"
+
+	// RecoveredEvent: a release that a crash had left half done was taken up again.
+	RecoveredEvent = "Recovered"
+
+	// OrphanedEvent: a release was left in place, by deletionPolicy or because its Cluster goes.
+	OrphanedEvent = "Orphaned"
+
+	// ArtifactResolvedEvent: the source stands for another artifact than before.
+	ArtifactResolvedEvent = "ArtifactResolved"
+)

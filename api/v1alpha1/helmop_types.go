@@ -1,0 +1,354 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// HelmOpSpec is what a HelmOp wants: which chart, with which values, in which clusters.
+type HelmOpSpec struct {
+	// clusterSelector chooses the Clusters, of the namespace of the HelmOp, that get the release. An empty
+	// selector chooses all of them. A Cluster that is no longer chosen loses the release, by deletionPolicy.
+	// +required
+	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
+
+	// suspend stops everything that HelmOp does for this object: it resolves nothing and installs, upgrades and
+	// uninstalls nothing until it is false again. Default: false.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// source is the chart.
+	// +required
+	Source ArtifactSource `json:"source"`
+
+	// release names the Helm release. Without it, the release has the HelmOp's name, in the namespace "default".
+	// +optional
+	Release ReleaseTemplate `json:"release,omitempty,omitzero"`
+
+	// values of the chart. Every string in it is a template over the Cluster. A string that is one template action
+	// and nothing else takes the type of what the action yields; other strings stay strings. Keys are not
+	// templates. Precedence: valuesFrom, then values, then valuesTemplate; later wins, maps merge, lists replace.
+	// Write no secret here: use valuesFrom.
+	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Values *apiextensionsv1.JSON `json:"values,omitempty"`
+
+	// valuesTemplate is one template that yields values as YAML, for what values cannot say (loops, conditions).
+	// It wins over values and valuesFrom.
+	// +optional
+	// +kubebuilder:validation:MaxLength=262144
+	ValuesTemplate string `json:"valuesTemplate,omitempty"`
+
+	// valuesFrom are ConfigMaps and Secrets of the namespace of the HelmOp that hold values as YAML, a later one wins
+	// over an earlier one. Their contents are not templates. A change of one reaches the releases.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	ValuesFrom []ValuesReference `json:"valuesFrom,omitempty"`
+
+	// templateDelimiters are the delimiters of the templates in release, values and valuesTemplate: Curly is
+	// "{{ }}", Dollar is "${ }". Default: Curly.
+	// +optional
+	// +kubebuilder:default=Curly
+	TemplateDelimiters TemplateDelimiters `json:"templateDelimiters,omitempty"`
+
+	ReleaseOptions `json:",inline"`
+
+	// deletionPolicy tells what happens to a release when its Cluster is no longer chosen, when the HelmOp is deleted
+	// or when the name or the namespace of the release changes: Uninstall removes it, Orphan leaves it as it is.
+	// A Cluster that is deleted itself needs neither: its releases are forgotten without a call. Default: Uninstall.
+	// +optional
+	// +kubebuilder:default=Uninstall
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// TemplateDelimiters are the delimiters of template actions.
+// +kubebuilder:validation:Enum=Curly;Dollar
+type TemplateDelimiters string
+
+const (
+	// TemplateDelimitersCurly are "{{" and "}}".
+	TemplateDelimitersCurly TemplateDelimiters = "Curly"
+
+	// TemplateDelimitersDollar are "${" and "}".
+	TemplateDelimitersDollar TemplateDelimiters = "Dollar"
+)
+
+// ArtifactSource is a chart in an OCI registry.
+type ArtifactSource struct {
+	// url of the repository, without a tag or digest: oci://<host>[:<port>]/<path>.
+	// +required
+	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('oci://')",message="url must start with oci://"
+	// +kubebuilder:validation:XValidation:rule="self.substring(6).matches('^[A-Za-z0-9.:_\\\\[\\\\]-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*$')",message="url must name a repository, oci://<host>[:<port>]/<path>, without tag, digest or trailing slash"
+	URL string `json:"url"`
+
+	// ref tells which artifact of the repository.
+	// +required
+	Ref ArtifactReference `json:"ref"`
+
+	// interval is how often a moving reference (tag or semver) is resolved again. A digest never is. Default: 10m.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="interval must be at least 1s and at most 720h"
+	Interval metav1.Duration `json:"interval,omitempty,omitzero"`
+
+	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with the credentials of the registry. Without
+	// it the registry is asked anonymously. The credentials never leave the management cluster.
+	// +optional
+	SecretRef *SecretReference `json:"secretRef,omitempty"`
+
+	// certSecretRef names a Secret whose key ca.crt holds PEM certificates of authorities to trust beside those of
+	// the system.
+	// +optional
+	CertSecretRef *SecretReference `json:"certSecretRef,omitempty"`
+
+	// insecure speaks plain HTTP to the registry. Default: false.
+	// +optional
+	Insecure bool `json:"insecure,omitempty"`
+}
+
+// ArtifactReference tells which artifact of a repository: exactly one of its fields is set.
+// +kubebuilder:validation:XValidation:rule="[has(self.tag), has(self.digest), has(self.semver)].filter(x, x).size() == 1",message="exactly one of tag, digest and semver must be set"
+type ArtifactReference struct {
+	// tag is a fixed tag. It is resolved again at every interval: content that moves under it reaches the releases.
+	// A version with build metadata may be written with + or, as registries store it, with _.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][A-Za-z0-9._+-]*$')",message="tag must consist of letters, digits, '.', '_', '-' and '+'"
+	Tag string `json:"tag,omitempty"`
+
+	// digest of a manifest. It never moves.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	// +kubebuilder:validation:XValidation:rule="self.matches('^sha256:[a-f0-9]{64}$')",message="digest must be sha256: and 64 hexadecimal digits"
+	Digest string `json:"digest,omitempty"`
+
+	// semver is a range of versions, for example "~3.30" or ">=1.2 <2"; the highest tag in it is used. Pre-releases
+	// count only if the range names one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Semver string `json:"semver,omitempty"`
+}
+
+// ReleaseTemplate names the Helm release of each cluster.
+type ReleaseTemplate struct {
+	// name of the release, a template over the Cluster. Default: the name of the HelmOp. A change of what it yields
+	// ends the old release by deletionPolicy and installs a new one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Name string `json:"name,omitempty"`
+
+	// namespace of the release in the workload cluster, a template over the Cluster. Default: "default". A change of
+	// what it yields ends the old release by deletionPolicy and installs a new one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// ValuesReference names a ConfigMap or Secret, in the namespace of the HelmOp, that holds values.
+type ValuesReference struct {
+	// kind of the object.
+	// +required
+	// +kubebuilder:validation:Enum=ConfigMap;Secret
+	Kind string `json:"kind"`
+
+	// name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// key whose value is the YAML. Default: values.yaml.
+	// +optional
+	// +kubebuilder:default=values.yaml
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Key string `json:"key,omitempty"`
+
+	// optional goes on without the values if the object or the key does not exist. Default: false.
+	// +optional
+	Optional bool `json:"optional,omitempty"`
+}
+
+// ResolvedArtifact is what a reference stood for when it was last resolved.
+type ResolvedArtifact struct {
+	// url of the repository.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	URL string `json:"url"`
+
+	// digest of the manifest.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=71
+	Digest string `json:"digest"`
+
+	// tag that stood for the digest; empty where the reference is a digest.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Tag string `json:"tag,omitempty"`
+
+	// version of the chart.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+}
+
+// ArtifactStatus is what the source of a HelmOp stands for, and since when that is known.
+type ArtifactStatus struct {
+	ResolvedArtifact `json:",inline"`
+
+	// resolvedAt is when the registry last confirmed it.
+	// +optional
+	ResolvedAt metav1.Time `json:"resolvedAt,omitempty,omitzero"`
+
+	// sourceDigest tells for which spec.source it was resolved.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	SourceDigest string `json:"sourceDigest,omitempty"`
+}
+
+// ClusterCounts count the Clusters that a HelmOp selects.
+type ClusterCounts struct {
+	// selected is the number of Clusters that the selector chooses, without those under deletion.
+	Selected int32 `json:"selected"`
+
+	// upToDate is the number of them whose release is what the HelmOp wants now.
+	UpToDate int32 `json:"upToDate"`
+
+	// ready is the number of them whose release is up to date and Ready.
+	Ready int32 `json:"ready"`
+
+	// failed is the number of them whose release cannot be rendered or installed as wanted.
+	Failed int32 `json:"failed"`
+
+	// waiting is the number of them whose control plane is not yet initialized.
+	Waiting int32 `json:"waiting"`
+
+	// unreachable is the number of them whose API server does not answer.
+	Unreachable int32 `json:"unreachable"`
+
+	// paused is the number of them that are paused.
+	Paused int32 `json:"paused"`
+}
+
+// ClusterFailure tells what is wrong in one Cluster.
+type ClusterFailure struct {
+	// cluster is the name of the Cluster.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Cluster string `json:"cluster"`
+
+	// reason is one word for what is wrong, see the reasons of the conditions of HelmOpRelease.
+	// +required
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason"`
+
+	// message tells what is wrong and what to do.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// HelmOpStatus is the observed state of a HelmOp. Its size does not grow with the number of Clusters.
+type HelmOpStatus struct {
+	// observedGeneration is the generation of the spec that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Ready, Resolved, RolledOut and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// artifact is what spec.source stands for. It stays while the registry cannot be asked.
+	// +optional
+	Artifact *ArtifactStatus `json:"artifact,omitempty"`
+
+	// revision is a digest of all that is wanted now and is the same for every Cluster: artifact, values before
+	// rendering, options.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Revision string `json:"revision,omitempty"`
+
+	// clusters counts the selected Clusters by their state.
+	// +optional
+	Clusters *ClusterCounts `json:"clusters,omitempty"`
+
+	// failures are at most 10 of the Clusters in which something is wrong.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Failures []ClusterFailure `json:"failures,omitempty"`
+}
+
+// HelmOp installs a chart from an OCI registry in the Clusters that its selector chooses.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=helmops,shortName=hop,scope=Namespaced,categories=cluster-api
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Every selected Cluster has the release as wanted"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is, or is not, ready"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.artifact.version`,description="Version of the chart that the source stands for"
+// +kubebuilder:printcolumn:name="Clusters",type=integer,JSONPath=`.status.clusters.selected`,description="Selected Clusters"
+// +kubebuilder:printcolumn:name="Up-to-date",type=integer,JSONPath=`.status.clusters.upToDate`,description="Clusters with the wanted release"
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.clusters.failed`,description="Clusters in which something is wrong"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong, and what to do"
+// +kubebuilder:printcolumn:name="Source",type=string,priority=1,JSONPath=`.spec.source.url`
+type HelmOp struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what is wanted.
+	// +required
+	Spec HelmOpSpec `json:"spec"`
+
+	// status is what is.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status HelmOpStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions of the HelmOp.
+func (h *HelmOp) GetConditions() []metav1.Condition { return h.Status.Conditions }
+
+// SetConditions replaces the conditions of the HelmOp.
+func (h *HelmOp) SetConditions(conditions []metav1.Condition) { h.Status.Conditions = conditions }
+
+// HelmOpList is a list of HelmOps.
+//
+// +kubebuilder:object:root=true
+type HelmOpList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items of the list.
+	Items []HelmOp `json:"items"`
+}

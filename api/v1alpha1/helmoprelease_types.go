@@ -1,0 +1,250 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// HelmOpReleaseSpec is what a HelmOp wants of one release in one Cluster. The HelmOp writes it; nobody else should.
+// It holds no values, only their digest: they may contain secrets and are rendered anew where they are needed.
+type HelmOpReleaseSpec struct {
+	// clusterRef names the Cluster, in the namespace of this object.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="clusterRef is immutable"
+	ClusterRef ClusterReference `json:"clusterRef"`
+
+	// release is the identity of the release in the workload cluster.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="release is immutable: another name or namespace is another release"
+	Release ReleaseIdentity `json:"release"`
+
+	// artifact is the chart.
+	// +required
+	Artifact ResolvedArtifact `json:"artifact"`
+
+	// valuesDigest is the digest of the rendered values.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=71
+	ValuesDigest string `json:"valuesDigest"`
+
+	ReleaseOptions `json:",inline"`
+
+	// deletionPolicy tells whether the release is uninstalled when this object is deleted.
+	// +required
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy"`
+}
+
+// ClusterReference names a Cluster in the same namespace.
+type ClusterReference struct {
+	// name of the Cluster.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// ReleaseIdentity is the name of a Helm release and its namespace in the workload cluster.
+type ReleaseIdentity struct {
+	// name of the release.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=53
+	Name string `json:"name"`
+
+	// namespace of the release.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+}
+
+// ReleaseAction is something that was done to a release.
+type ReleaseAction struct {
+	// action is Install, Upgrade or Uninstall.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	Action string `json:"action"`
+
+	// reason is one word for why it was done.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason,omitempty"`
+
+	// fromRevision is the Helm revision before; 0 is none.
+	// +optional
+	FromRevision int64 `json:"fromRevision,omitempty"`
+
+	// revision is the Helm revision that it made; 0 is none.
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
+
+	// succeeded tells whether it succeeded.
+	Succeeded bool `json:"succeeded"`
+
+	// chartVersion is the version of the chart that it installed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ChartVersion string `json:"chartVersion,omitempty"`
+
+	// artifactDigest is the digest of the chart that it installed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	ArtifactDigest string `json:"artifactDigest,omitempty"`
+
+	// valuesDigest is the digest of the values that it installed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	ValuesDigest string `json:"valuesDigest,omitempty"`
+
+	// time is when it ended.
+	// +optional
+	Time metav1.Time `json:"time,omitempty,omitzero"`
+}
+
+// ReleaseObservation is the release as the workload cluster says it is.
+type ReleaseObservation struct {
+	// revision is Helm's number of it.
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
+
+	// status is Helm's word for it, for example deployed or failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Status string `json:"status,omitempty"`
+
+	// chart is the name of the chart.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Chart string `json:"chart,omitempty"`
+
+	// version of the chart.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
+	// appVersion of the chart.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	AppVersion string `json:"appVersion,omitempty"`
+
+	// artifactDigest is the digest of the chart.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	ArtifactDigest string `json:"artifactDigest,omitempty"`
+
+	// valuesDigest is the digest of the values.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	ValuesDigest string `json:"valuesDigest,omitempty"`
+
+	// lastDeployed is when it was last installed or upgraded.
+	// +optional
+	LastDeployed metav1.Time `json:"lastDeployed,omitempty,omitzero"`
+}
+
+// HelmOpReleaseStatus is the observed state of a release in a Cluster.
+type HelmOpReleaseStatus struct {
+	// observedGeneration is the generation of the spec that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Ready, ClusterReachable, Released and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// release is what the workload cluster said last.
+	// +optional
+	Release *ReleaseObservation `json:"release,omitempty"`
+
+	// history is what was done last, the newest first, at most 5.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5
+	History []ReleaseAction `json:"history,omitempty"`
+
+	// failures is the number of failed tries since the last success or the last change of what is wanted. Tries that
+	// changed nothing in the cluster, for example because it was unreachable, are not counted.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Failures int32 `json:"failures,omitempty"`
+
+	// lastAttemptedRevision is a digest of what the last try wanted.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
+
+	// lastAttemptedAt is when the last try ended.
+	// +optional
+	LastAttemptedAt metav1.Time `json:"lastAttemptedAt,omitempty,omitzero"`
+
+	// lastError is the message of the last failed try; empty after a success.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	LastError string `json:"lastError,omitempty"`
+}
+
+// HelmOpRelease is the release of a HelmOp in one Cluster.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=helmopreleases,shortName=hopr,scope=Namespaced,categories=cluster-api
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterRef.name`,description="Cluster of the release"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="The release is as wanted"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is, or is not, ready"
+// +kubebuilder:printcolumn:name="Release",type=string,JSONPath=`.spec.release.name`,description="Name of the Helm release"
+// +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.release.revision`,description="Helm's revision of it"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.release.status`,description="Helm's status of it"
+// +kubebuilder:printcolumn:name="Chart",type=string,JSONPath=`.status.release.version`,description="Version of the chart"
+// +kubebuilder:printcolumn:name="Deployed",type=date,JSONPath=`.status.release.lastDeployed`,description="Time since it was last changed"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong, and what to do"
+// +kubebuilder:printcolumn:name="Namespace",type=string,priority=1,JSONPath=`.spec.release.namespace`,description="Namespace in the workload cluster"
+// +kubebuilder:printcolumn:name="App",type=string,priority=1,JSONPath=`.status.release.appVersion`,description="Version of the application"
+type HelmOpRelease struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what is wanted.
+	// +required
+	Spec HelmOpReleaseSpec `json:"spec"`
+
+	// status is what is.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status HelmOpReleaseStatus `json:"status,omitempty"`
+}
+
+// GetConditions returns the conditions of the HelmOpRelease.
+func (r *HelmOpRelease) GetConditions() []metav1.Condition { return r.Status.Conditions }
+
+// SetConditions replaces the conditions of the HelmOpRelease.
+func (r *HelmOpRelease) SetConditions(conditions []metav1.Condition) {
+	r.Status.Conditions = conditions
+}
+
+// HelmOpReleaseList is a list of HelmOpReleases.
+//
+// +kubebuilder:object:root=true
+type HelmOpReleaseList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items of the list.
+	Items []HelmOpRelease `json:"items"`
+}
