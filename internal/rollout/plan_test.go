@@ -1,0 +1,96 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package rollout
+
+import "testing"
+
+func TestPlan(t *testing.T) {
+	desired := &Release{Identity: "ns/a", Revision: "2"}
+	child := func(identity, revision string) *Child {
+		return &Child{Release: Release{Identity: identity, Revision: revision}}
+	}
+	deleting := &Child{Release: Release{Identity: "ns/a", Revision: "1"}, Deleting: true}
+
+	tests := map[string]struct {
+		cluster Cluster
+		want    Action
+	}{
+		"a selected Cluster without a release gets one": {
+			Cluster{Selected: true, Initialized: true, Desired: desired}, ActionCreate},
+		"nothing happens before the control plane is initialized": {
+			Cluster{Selected: true, Desired: desired}, ActionNone},
+		"nothing happens while nothing is resolved": {
+			Cluster{Selected: true, Initialized: true}, ActionNone},
+		"an existing release stays while a template fails": {
+			Cluster{Selected: true, Initialized: true, Child: child("ns/a", "1")}, ActionNone},
+		"another revision updates": {
+			Cluster{Selected: true, Initialized: true, Desired: desired, Child: child("ns/a", "1")}, ActionUpdate},
+		"the same revision is left alone": {
+			Cluster{Selected: true, Initialized: true, Desired: desired, Child: child("ns/a", "2")}, ActionNone},
+		"another identity replaces, whatever the revision": {
+			Cluster{Selected: true, Initialized: true, Desired: desired, Child: child("ns/b", "2")}, ActionReplace},
+		"a release that is ending is waited for": {
+			Cluster{Selected: true, Initialized: true, Desired: desired, Child: deleting}, ActionNone},
+		"an unselected Cluster loses its release": {
+			Cluster{Initialized: true, Child: child("ns/a", "2")}, ActionDelete},
+		"an unselected Cluster loses its release even if its control plane is lost": {
+			Cluster{Child: child("ns/a", "2")}, ActionDelete},
+		"an unselected Cluster without a release is left alone": {
+			Cluster{Initialized: true}, ActionNone},
+		"a paused Cluster is not installed": {
+			Cluster{Selected: true, Initialized: true, Paused: true, Desired: desired}, ActionNone},
+		"a paused Cluster is not updated": {
+			Cluster{Selected: true, Initialized: true, Paused: true, Desired: desired, Child: child("ns/a", "1")}, ActionNone},
+		"a paused Cluster is not replaced": {
+			Cluster{Selected: true, Initialized: true, Paused: true, Desired: desired, Child: child("ns/b", "1")}, ActionNone},
+		"a paused Cluster keeps its release when unselected": {
+			Cluster{Initialized: true, Paused: true, Child: child("ns/a", "1")}, ActionNone},
+		"a Cluster under deletion is left alone": {
+			Cluster{Selected: true, Initialized: true, Deleting: true, Desired: desired, Child: child("ns/a", "1")}, ActionNone},
+		"a Cluster under deletion is left alone when unselected": {
+			Cluster{Deleting: true, Child: child("ns/a", "1")}, ActionNone},
+		"the release of a Cluster that is gone is forgotten": {
+			Cluster{Gone: true, Child: child("ns/a", "1")}, ActionDelete},
+		"the release of a Cluster that is gone is forgotten once": {
+			Cluster{Gone: true, Child: deleting}, ActionNone},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tc.cluster.Name = "c"
+			steps := Plan([]Cluster{tc.cluster})
+			if len(steps) != 1 || steps[0].Cluster != "c" {
+				t.Fatalf("steps = %v, want one for c", steps)
+			}
+			if steps[0].Action != tc.want {
+				t.Errorf("action = %s (%s), want %s", steps[0].Action, steps[0].Why, tc.want)
+			}
+			if steps[0].Why == "" {
+				t.Error("the step does not say why")
+			}
+		})
+	}
+}
+
+func TestPlanKeepsOneClusterFromAnother(t *testing.T) {
+	steps := Plan([]Cluster{
+		{Name: "broken", Selected: true, Initialized: true},
+		{Name: "fine", Selected: true, Initialized: true, Desired: &Release{Identity: "ns/a"}},
+	})
+	if steps[0].Action != ActionNone || steps[1].Action != ActionCreate {
+		t.Errorf("steps = %v, want None for broken and Create for fine", steps)
+	}
+}
