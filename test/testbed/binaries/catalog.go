@@ -1,0 +1,175 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package binaries
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
+)
+
+// Names of the programs, as keys of Set.
+const (
+	Etcd                  = "etcd"
+	KubeAPIServer         = "kube-apiserver"
+	KubeControllerManager = "kube-controller-manager"
+	KubeScheduler         = "kube-scheduler"
+	Kubectl               = "kubectl"
+	CoreManager           = "capi-core-manager"
+	Clusterctl            = "clusterctl"
+	Registry              = "registry"
+	Kwok                  = "kwok"
+)
+
+// crdsName is the folder of Cluster API's CustomResourceDefinitions in the cache.
+const crdsName = "capi-core-crds"
+
+// program says where one binary comes from.
+type program struct {
+	name string
+	// tools is the folder under hack/tools whose go.mod pins the program.
+	tools string
+	// module is the Go module whose version is the program's version.
+	module string
+	// pkg is the main package to build.
+	pkg string
+	// versionPackage holds the link-time variables gitVersion, gitMajor and
+	// gitMinor; empty for programs that report no version of their own.
+	versionPackage string
+	// asset is set for programs that KUBEBUILDER_ASSETS may hold.
+	asset bool
+	// released is set for programs that dl.k8s.io publishes for Linux.
+	released bool
+}
+
+const (
+	kubernetesModule = "k8s.io/kubernetes"
+	clusterAPIModule = "sigs.k8s.io/cluster-api"
+	etcdModule       = "go.etcd.io/etcd/server/v3"
+	registryModule   = "github.com/distribution/distribution/v3"
+	kwokModule       = "sigs.k8s.io/kwok"
+)
+
+// programs is ordered so that the slow Kubernetes builds share their packages.
+func programs() []program {
+	kubernetes := func(name string, asset bool) program {
+		return program{
+			name: name, tools: "kubernetes", module: kubernetesModule, pkg: kubernetesModule + "/cmd/" + name,
+			versionPackage: "k8s.io/component-base/version", asset: asset, released: true,
+		}
+	}
+	clusterAPI := func(name, dir string) program {
+		return program{
+			name: name, tools: "cluster-api", module: clusterAPIModule, pkg: clusterAPIModule + "/" + dir,
+			versionPackage: clusterAPIModule + "/version",
+		}
+	}
+	return []program{
+		{name: Etcd, tools: "kubernetes", module: etcdModule, pkg: etcdModule, asset: true},
+		kubernetes(KubeAPIServer, true),
+		kubernetes(KubeControllerManager, false),
+		kubernetes(KubeScheduler, false),
+		kubernetes(Kubectl, true),
+		clusterAPI(CoreManager, "core"),
+		clusterAPI(Clusterctl, "cmd/clusterctl"),
+		{name: Registry, tools: "registry", module: registryModule, pkg: registryModule + "/cmd/registry"},
+		{name: Kwok, tools: "kwok", module: kwokModule, pkg: kwokModule + "/cmd/kwok"},
+	}
+}
+
+// pin is what a tools module says about one program.
+type pin struct {
+	version string
+	// hash changes with any line of the go.mod, so that a bumped dependency
+	// leads to a new build too.
+	hash string
+}
+
+// pinOf reads the pinned version of module from the text of a go.mod file.
+func pinOf(gomod []byte, module string) (pin, error) {
+	file, err := modfile.Parse("go.mod", gomod, nil)
+	if err != nil {
+		return pin{}, err
+	}
+	for _, r := range file.Require {
+		if r.Mod.Path == module {
+			sum := sha256.Sum256(gomod)
+			return pin{version: r.Mod.Version, hash: hex.EncodeToString(sum[:])[:12]}, nil
+		}
+	}
+	return pin{}, fmt.Errorf("the module %s is not required", module)
+}
+
+// cacheName is the file name of a program, or of a folder, in the cache.
+func cacheName(name string, p pin, goos, goarch string) string {
+	return fmt.Sprintf("%s-%s-%s-%s-%s", name, p.version, goos, goarch, p.hash)
+}
+
+// ldflags strips debug information and stamps the version where the program
+// has a place for it; clients decide by an API server's version.
+func (p program) ldflags(version string) string {
+	flags := []string{"-s", "-w"}
+	if p.versionPackage == "" {
+		return strings.Join(flags, " ")
+	}
+	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
+	for _, v := range [][2]string{{"gitVersion", version}, {"gitMajor", major}, {"gitMinor", minor}} {
+		flags = append(flags, "-X", p.versionPackage+"."+v[0]+"="+v[1])
+	}
+	return strings.Join(flags, " ")
+}
+
+// RepositoryRoot returns the folder of the project's own go.mod, looking from
+// the working directory upwards.
+func RepositoryRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if data, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && modfile.ModulePath(data) == repositoryModule {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("no go.mod of %s at the working directory or above it", repositoryModule)
+		}
+		dir = parent
+	}
+}
+
+const repositoryModule = "github.com/helmop/cluster-api-addon-provider-helmop"
+
+// defaultCacheDir is shared by every checkout of this user.
+func defaultCacheDir() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the user's cache folder: %w", err)
+	}
+	return filepath.Join(base, "helmop", "testbed"), nil
+}
+
+func thisPlatform(name string, p pin) string {
+	return cacheName(name, p, runtime.GOOS, runtime.GOARCH)
+}

@@ -1,0 +1,231 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package binaries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Options says where binaries come from and where they go. The zero value is
+// fit for use.
+type Options struct {
+	// Root is the repository's root folder. Default: found from the working directory.
+	Root string
+	// CacheDir holds the finished binaries. Default: helmop/testbed in the user's cache folder.
+	CacheDir string
+	// AssetsDir may hold etcd, kube-apiserver and kubectl, which are then used
+	// whatever their version. Default: the environment's KUBEBUILDER_ASSETS.
+	AssetsDir string
+	// NoDownload skips the attempt to download, so that everything missing is built.
+	NoDownload bool
+	// Progress receives one line per step. Default: none is written.
+	Progress io.Writer
+}
+
+// Set is the result of Ensure: where each program is.
+type Set struct {
+	paths    map[string]string
+	versions map[string]string
+	// CoreCRDs is a folder with Cluster API's CustomResourceDefinitions, one YAML file each.
+	CoreCRDs string
+}
+
+// Path returns the file of a program, by one of this package's names, and the
+// empty string for a name that is not one of them.
+func (s *Set) Path(name string) string { return s.paths[name] }
+
+// Version returns the pinned version of a program, such as "v1.36.3".
+func (s *Set) Version(name string) string { return s.versions[name] }
+
+// Names returns the names of all programs, sorted.
+func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.paths)) }
+
+// Ensure returns the paths of all binaries and makes the missing ones. Several
+// processes may call it at once: one makes, the others wait. The error names
+// the program that could not be had.
+func Ensure(ctx context.Context, opts Options) (*Set, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &ensurer{Options: opts, list: programs()}
+	if err := e.readPins(); err != nil {
+		return nil, err
+	}
+	if set, missing := e.lookup(); len(missing) == 0 {
+		return set, nil
+	}
+	return e.makeMissing(ctx)
+}
+
+func (o Options) withDefaults() (Options, error) {
+	var err error
+	if o.Root == "" {
+		if o.Root, err = RepositoryRoot(); err != nil {
+			return o, err
+		}
+	}
+	if o.CacheDir == "" {
+		if o.CacheDir, err = defaultCacheDir(); err != nil {
+			return o, err
+		}
+	}
+	if o.AssetsDir == "" {
+		o.AssetsDir = os.Getenv("KUBEBUILDER_ASSETS")
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	return o, nil
+}
+
+type ensurer struct {
+	Options
+	list []program
+	pins map[string]pin
+	// unreachable is set by the first failed download: a machine without
+	// internet must wait for one connection attempt only.
+	unreachable bool
+	writing     sync.Mutex
+}
+
+func (e *ensurer) printf(format string, args ...any) {
+	e.writing.Lock()
+	defer e.writing.Unlock()
+	// Progress is a courtesy: a closed terminal must not fail the build.
+	_, _ = fmt.Fprintf(e.Progress, format+"\n", args...)
+}
+
+func (e *ensurer) toolsDir(p program) string {
+	return filepath.Join(e.Root, "hack", "tools", p.tools)
+}
+
+func (e *ensurer) readPins() error {
+	e.pins = map[string]pin{}
+	for _, p := range e.list {
+		file := filepath.Join(e.toolsDir(p), "go.mod")
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("read the pinned version of %s: %w", p.name, err)
+		}
+		if e.pins[p.name], err = pinOf(data, p.module); err != nil {
+			return fmt.Errorf("read the pinned version of %s from %s: %w", p.name, file, err)
+		}
+	}
+	e.pins[crdsName] = e.pins[CoreManager]
+	return nil
+}
+
+func (e *ensurer) cached(name string) string {
+	return filepath.Join(e.CacheDir, thisPlatform(name, e.pins[name]))
+}
+
+// lookup finds what is there, and returns what is not.
+func (e *ensurer) lookup() (*Set, []program) {
+	set := &Set{paths: map[string]string{}, versions: map[string]string{}, CoreCRDs: e.cached(crdsName)}
+	var missing []program
+	for _, p := range e.list {
+		set.versions[p.name] = e.pins[p.name].version
+		switch asset := filepath.Join(e.AssetsDir, p.name); {
+		case p.asset && e.AssetsDir != "" && isExecutable(asset):
+			set.paths[p.name] = asset
+		case isExecutable(e.cached(p.name)):
+			set.paths[p.name] = e.cached(p.name)
+		default:
+			missing = append(missing, p)
+		}
+	}
+	if info, err := os.Stat(set.CoreCRDs); err != nil || !info.IsDir() {
+		missing = append(missing, program{name: crdsName, tools: "cluster-api"})
+	}
+	return set, missing
+}
+
+func isExecutable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+func (e *ensurer) makeMissing(ctx context.Context) (*Set, error) {
+	if err := os.MkdirAll(e.CacheDir, 0o755); err != nil {
+		return nil, err
+	}
+	unlock, err := e.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+
+	// Another process may have made them while this one waited.
+	set, missing := e.lookup()
+	for i, p := range missing {
+		if err := e.makeOne(ctx, p, fmt.Sprintf("[%d/%d]", i+1, len(missing))); err != nil {
+			return nil, fmt.Errorf("make %s: %w", p.name, err)
+		}
+		if p.name != crdsName {
+			set.paths[p.name] = e.cached(p.name)
+		}
+	}
+	return set, nil
+}
+
+// lock holds the cache folder's lock file until the returned function is called.
+func (e *ensurer) lock(ctx context.Context) (func(), error) {
+	l := flock.New(filepath.Join(e.CacheDir, ".lock"))
+	locked, err := l.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock the cache folder: %w", err)
+	}
+	if !locked {
+		e.printf("another process is preparing the test bed's binaries; waiting for it")
+		if _, err := l.TryLockContext(ctx, time.Second); err != nil {
+			return nil, fmt.Errorf("wait for the cache folder's lock: %w", err)
+		}
+	}
+	return func() { _ = l.Unlock() }, nil
+}
+
+func (e *ensurer) makeOne(ctx context.Context, p program, progress string) error {
+	if p.name == crdsName {
+		return e.copyCRDs(ctx, p)
+	}
+	pinned := e.pins[p.name]
+	if p.released && !e.NoDownload && !e.unreachable {
+		err := e.download(ctx, p, pinned)
+		if err == nil {
+			e.printf("%s %s %s: downloaded", progress, p.name, pinned.version)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		e.unreachable = !errors.Is(err, errNotPublished)
+		e.printf("%s %s %s: no download (%v), building instead", progress, p.name, pinned.version, err)
+	}
+	return e.build(ctx, p, pinned, progress)
+}

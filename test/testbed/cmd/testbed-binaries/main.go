@@ -1,0 +1,54 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command testbed-binaries makes sure that every program of the test bed is in
+// the user's cache folder, and prints where each one is.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	noDownload := flag.Bool("no-download", false, "build every missing program, even where a download exists")
+	quiet := flag.Bool("quiet", false, "do not print where the programs are")
+	flag.Parse()
+
+	set, err := binaries.Ensure(ctx, binaries.Options{NoDownload: *noDownload, Progress: os.Stderr})
+	if err != nil || *quiet {
+		return err
+	}
+	for _, name := range set.Names() {
+		fmt.Printf("%-24s %-10s %s\n", name, set.Version(name), set.Path(name))
+	}
+	return nil
+}
