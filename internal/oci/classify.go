@@ -1,0 +1,207 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+)
+
+// maxDetail bounds the text taken from errors of libraries.
+const maxDetail = 200
+
+const (
+	hintCredentials = "check that the Secret has an entry for this registry whose user may pull from the repository"
+	hintReference   = "check the URL and the reference; some registries answer so when credentials are missing"
+	hintCA          = "give the registry's CA certificate, or fix the certificate"
+	hintReach       = "check the registry, the network and the proxy settings"
+)
+
+// errorCode is the form of the codes of the distribution specification. What
+// does not look like one is not shown, for a registry may write anything.
+var errorCode = regexp.MustCompile(`^[A-Z][A-Z_]{2,39}$`)
+
+// urlText finds URLs in messages of libraries: queries of redirects and token
+// requests hold signatures and account names.
+var urlText = regexp.MustCompile(`[a-z]+://[^\s"]+`)
+
+// classify turns an error of the protocol library into an *Error. It takes
+// only what is safe to show from it.
+func classify(op, subject string, err error, x *exchange) *Error {
+	var own *Error
+	if errors.As(err, &own) {
+		return own
+	}
+	out := &Error{Op: op, Subject: subject, Kind: ErrUnexpected}
+	var answer *errcode.ErrorResponse
+	switch {
+	case errors.As(err, &answer):
+		out.fromStatus(answer, x)
+	case errors.Is(err, errdef.ErrNotFound):
+		out.fromNotFound(x)
+	case errors.Is(err, auth.ErrBasicCredentialNotFound):
+		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry asks for credentials and none are given", hintCredentials
+	case errors.Is(err, context.Canceled):
+		out.Kind = context.Canceled
+	case out.fromTLS(err), out.fromContent(err), out.fromNetwork(err):
+	default:
+		out.Detail = safeText(err)
+	}
+	return out
+}
+
+// fromStatus explains an HTTP status.
+func (e *Error) fromStatus(answer *errcode.ErrorResponse, x *exchange) {
+	e.Detail = fmt.Sprintf("the registry answered %d", answer.StatusCode)
+	if len(answer.Errors) > 0 && errorCode.MatchString(answer.Errors[0].Code) {
+		e.Detail += " " + answer.Errors[0].Code
+	}
+	_, e.RetryAfter = x.outcome()
+	switch status := answer.StatusCode; {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		e.Kind, e.Hint = ErrUnauthorized, hintCredentials
+	case status == http.StatusNotFound:
+		e.fromNotFound(x)
+	case status == http.StatusTooManyRequests:
+		e.Kind = ErrRateLimited
+		if e.RetryAfter > 0 {
+			e.Detail += fmt.Sprintf(", retry after %s", e.RetryAfter)
+		}
+	case status == http.StatusNotImplemented: // refuses a method, HEAD for example; it will not pass
+	case status == http.StatusRequestTimeout || status >= http.StatusInternalServerError:
+		e.Kind, e.Hint = ErrUnreachable, "the registry has a problem of its own; it is tried again"
+	}
+}
+
+// fromNotFound says what was not found, if the registry said so.
+func (e *Error) fromNotFound(x *exchange) {
+	code, _ := x.outcome()
+	e.Kind, e.Hint = ErrNotFound, hintReference
+	switch code {
+	case errcode.ErrorCodeNameUnknown:
+		e.Detail = "the registry does not know the repository"
+	case errcode.ErrorCodeManifestUnknown:
+		e.Detail = "the repository has no such manifest"
+	case errcode.ErrorCodeBlobUnknown:
+		e.Detail = "the repository has no such blob"
+	default:
+		e.Detail = "the repository or the manifest does not exist"
+	}
+}
+
+// fromTLS explains failures of the TLS handshake.
+func (e *Error) fromTLS(err error) bool {
+	var (
+		verification *tls.CertificateVerificationError
+		unknown      x509.UnknownAuthorityError
+		hostname     x509.HostnameError
+		invalid      x509.CertificateInvalidError
+		record       tls.RecordHeaderError
+		alert        tls.AlertError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		e.Detail, e.Hint = "the certificate is signed by an unknown authority", hintCA
+	case errors.As(err, &hostname):
+		e.Detail, e.Hint = "the certificate is for another host name", hintCA
+	case errors.As(err, &invalid), errors.As(err, &verification):
+		e.Detail, e.Hint = safeText(err), hintCA
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		e.Detail, e.Hint = "the registry does not speak TLS", "set insecure if plain HTTP is meant"
+	case errors.As(err, &alert), errors.Is(err, errDowngrade):
+		e.Detail = safeText(err)
+	default:
+		return false
+	}
+	e.Kind = ErrTLS
+	return true
+}
+
+// fromContent explains content that is not what was asked for.
+func (e *Error) fromContent(err error) bool {
+	switch {
+	case errors.Is(err, errdef.ErrSizeExceedsLimit), errors.Is(err, errdef.ErrTooManyPages):
+		e.Kind, e.Detail = ErrTooLarge, "over the limit"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		e.Kind, e.Detail = ErrIntegrity, "the body ended early"
+	case isMismatch(err),
+		// The library has no error value for headers that contradict the descriptor.
+		strings.Contains(err.Error(), "mismatch Content-Length"), strings.Contains(err.Error(), "digest mismatch"):
+		e.Kind, e.Detail = ErrIntegrity, "the registry sent other content"
+	default:
+		return false
+	}
+	return true
+}
+
+// fromNetwork explains connections that could not be made or went silent.
+func (e *Error) fromNetwork(err error) bool {
+	var network net.Error
+	isNetwork := errors.As(err, &network)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), isNetwork && network.Timeout():
+		e.Detail, e.timeout = "no answer within the deadline", true
+	case isNetwork && !isURLOnly(err), isBrokenConnection(err), errors.Is(err, syscall.ECONNREFUSED):
+		e.Detail = safeText(err)
+	default:
+		return false
+	}
+	e.Kind, e.Hint = ErrUnreachable, hintReach
+	return true
+}
+
+// isURLOnly tells errors whose only network error is url.Error, which net/http
+// puts around everything.
+func isURLOnly(err error) bool {
+	var wrapped *url.Error
+	var network net.Error
+	return errors.As(err, &wrapped) && !errors.As(wrapped.Err, &network)
+}
+
+// safeText returns the innermost text of an error without URLs, cut to
+// maxDetail bytes at a rune.
+func safeText(err error) string {
+	var wrapped *url.Error
+	for errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	text := urlText.ReplaceAllString(strings.ToValidUTF8(err.Error(), "?"), "<url>")
+	if len(text) <= maxDetail {
+		return text
+	}
+	text = text[:maxDetail]
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text + "…"
+}

@@ -1,0 +1,145 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+const (
+	defaultMaxBytes     = 1 << 30
+	defaultMaxBlobBytes = 64 << 20
+	defaultTimeout      = 30 * time.Second
+	defaultPullTimeout  = 5 * time.Minute
+	defaultRetryBase    = 250 * time.Millisecond
+)
+
+// Options are the limits of a Client. Only Dir is required.
+type Options struct {
+	// Dir holds the content store. It is made if it does not exist, and belongs
+	// to one Client at a time.
+	Dir string
+	// MaxBytes is the size the store is kept under, in bytes. Default 1 GiB.
+	MaxBytes int64
+	// MaxBlobBytes is the size of the largest layer that is pulled, in bytes.
+	// Default 64 MiB.
+	MaxBlobBytes int64
+	// Timeout bounds a Resolve, a manifest, and each silence in between, with all
+	// retries and token requests. Default 30 s.
+	Timeout time.Duration
+	// PullTimeout bounds the pull of one layer. Default 5 min.
+	PullTimeout time.Duration
+	// UserAgent is sent with each request. Default "helmop".
+	UserAgent string
+	// Observer is told of requests and of looks into the store.
+	Observer Observer
+
+	// retryBase is the first wait of a retry; tests shorten it.
+	retryBase time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.MaxBytes, defaultMaxBytes)
+	setDefault(&o.MaxBlobBytes, defaultMaxBlobBytes)
+	setDefault(&o.Timeout, defaultTimeout)
+	setDefault(&o.PullTimeout, defaultPullTimeout)
+	setDefault(&o.retryBase, defaultRetryBase)
+	if o.UserAgent == "" {
+		o.UserAgent = "helmop"
+	}
+	return o
+}
+
+func setDefault[T ~int64](field *T, value T) {
+	if *field <= 0 {
+		*field = value
+	}
+}
+
+// Client resolves references and fetches content. It is safe for use by several
+// goroutines.
+type Client struct {
+	opts    Options
+	store   *store
+	clients *clients
+
+	resolves  singleflight.Group
+	manifests singleflight.Group
+	blobs     singleflight.Group
+}
+
+// New opens the content store. It fails if Options.Dir cannot be written.
+func New(opts Options) (*Client, error) {
+	if opts.Dir == "" {
+		return nil, errors.New("the directory of the content store is not set")
+	}
+	opts = opts.withDefaults()
+	store, err := openStore(opts.Dir, opts.MaxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("open the content store: %w", err)
+	}
+	clients, err := newClients(opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{opts: opts, store: store, clients: clients}, nil
+}
+
+// Close ends idle connections. The store needs no closing.
+func (c *Client) Close() {
+	c.clients.close()
+}
+
+// share runs fn once for all callers that come with the same key while it runs.
+// fn has a deadline of its own, so a caller that leaves takes nothing from the
+// others; a caller that waits longer than its own context gets that
+// context's error.
+func share[T any](ctx context.Context, group *singleflight.Group, key string, limit time.Duration, fn func(context.Context) (T, error)) (T, error) {
+	done := group.DoChan(key, func() (any, error) {
+		run, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+		defer cancel()
+		return fn(run)
+	})
+	var none T
+	select {
+	case result := <-done:
+		if result.Err != nil {
+			return none, result.Err
+		}
+		value, ok := result.Val.(T)
+		if !ok {
+			return none, errors.New("a shared call returned another type")
+		}
+		return value, nil
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}
+
+// asError makes an *Error of what share returns when the caller's context ended.
+func asError(op, subject string, err error) error {
+	var own *Error
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	return contextError(op, subject, err)
+}

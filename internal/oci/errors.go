@@ -1,0 +1,116 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+)
+
+// The kinds of failure. Match them with errors.Is.
+var (
+	// ErrInvalidReference says that a URL, tag, digest or range is malformed. No
+	// retry helps.
+	ErrInvalidReference = errors.New("invalid reference")
+	// ErrInvalidAccess says that the Docker config or the CA bundle cannot be read.
+	ErrInvalidAccess = errors.New("invalid credentials or CA")
+	// ErrUnauthorized says that the registry, or its token service, refused the
+	// credentials or asked for some when there were none.
+	ErrUnauthorized = errors.New("unauthorized")
+	// ErrNotFound says that the repository, the manifest or a blob does not exist.
+	ErrNotFound = errors.New("not found")
+	// ErrNoMatchingTag says that the repository has no tag in the range.
+	ErrNoMatchingTag = errors.New("no matching tag")
+	// ErrTLS says that the registry's certificate is not trusted, or that the
+	// other side does not speak TLS.
+	ErrTLS = errors.New("TLS failure")
+	// ErrUnreachable says that the registry did not answer in time, could not be
+	// connected to, or answered with a server error.
+	ErrUnreachable = errors.New("registry unreachable")
+	// ErrRateLimited says that the registry asked for fewer requests. See
+	// Error.RetryAfter.
+	ErrRateLimited = errors.New("rate limited")
+	// ErrTooLarge says that a manifest, a layer or a tag list is over its limit.
+	ErrTooLarge = errors.New("too large")
+	// ErrIntegrity says that content does not match its digest or size.
+	ErrIntegrity = errors.New("content does not match its digest")
+	// ErrUnsupported says that the reference names something that is not an
+	// artifact with layers, an image index for example.
+	ErrUnsupported = errors.New("unsupported artifact")
+	// ErrStore says that the content store on disk cannot be read or written.
+	ErrStore = errors.New("content store failure")
+	// ErrUnexpected is everything else a registry may do.
+	ErrUnexpected = errors.New("unexpected answer")
+)
+
+// Error is what every function of this package returns on failure. It is safe
+// to show to users.
+type Error struct {
+	// Op is what was tried: "resolve", "list tags", "get manifest", "get blob", …
+	Op string
+	// Subject is what it was tried on, without credentials.
+	Subject string
+	// Kind is one of the package's Err values, or context.Canceled.
+	Kind error
+	// Detail says what happened, in a few words. May be empty.
+	Detail string
+	// Hint says what to do. May be empty.
+	Hint string
+	// RetryAfter is how long the registry asked to wait, at most an hour; 0 when
+	// it did not say.
+	RetryAfter time.Duration
+
+	// timeout marks failures caused by a deadline.
+	timeout bool
+}
+
+// Error returns "op subject: kind: detail; hint".
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	if e.Subject != "" {
+		b.WriteString(" " + e.Subject)
+	}
+	b.WriteString(": " + e.Kind.Error())
+	if e.Detail != "" {
+		b.WriteString(": " + e.Detail)
+	}
+	if e.Hint != "" {
+		b.WriteString("; " + e.Hint)
+	}
+	return b.String()
+}
+
+// Unwrap returns the kind, and context.DeadlineExceeded when a deadline was
+// the cause. The underlying network error is left out because its text may
+// hold URLs with signatures in them.
+func (e *Error) Unwrap() []error {
+	if e.timeout {
+		return []error{e.Kind, context.DeadlineExceeded}
+	}
+	return []error{e.Kind}
+}
+
+// contextError describes the end of the caller's own context.
+func contextError(op, subject string, err error) *Error {
+	if errors.Is(err, context.Canceled) {
+		return &Error{Op: op, Subject: subject, Kind: context.Canceled}
+	}
+	return &Error{Op: op, Subject: subject, Kind: ErrUnreachable, Detail: "no answer within the deadline", timeout: true}
+}

@@ -1,0 +1,182 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+const (
+	opBlob = "get blob"
+	// blobAttempts is how often a blob whose body broke off is asked for.
+	blobAttempts = 2
+)
+
+// Content is a manifest, with access to its layers.
+type Content struct {
+	// URL is the repository, Digest the manifest's digest.
+	URL    string
+	Digest string
+	// MediaType is the manifest's own type; ConfigMediaType and ArtifactType
+	// declare what kind of artifact it is.
+	MediaType       string
+	ConfigMediaType string
+	ArtifactType    string
+	// Annotations are those of the manifest.
+	Annotations map[string]string
+	// Layers are in the manifest's order, at least one.
+	Layers []Layer
+
+	client *Client
+	access Access
+}
+
+// Layer describes a layer of a Content.
+type Layer struct {
+	MediaType string
+	// Digest is the digest of the layer as it is pulled, "sha256:…".
+	Digest string
+	// Size is in bytes, as the manifest says.
+	Size        int64
+	Annotations map[string]string
+}
+
+// Fetch returns the manifest with a digest, from the store or, once for all
+// that ask at the same time, from the registry. Layers are pulled when they are
+// read. With the manifest in the store, access is not looked at.
+func (c *Client) Fetch(ctx context.Context, url, dgst string, access Access) (*Content, error) {
+	src := Source{URL: url, Ref: Reference{Digest: dgst}, Access: access}
+	if err := src.Validate(); err != nil {
+		return nil, err
+	}
+	want := digest.Digest(dgst)
+	if m, err := c.storedManifest(url+"@"+dgst, want); err == nil {
+		return m.content(c, url, access), nil
+	}
+	e, err := c.clients.endpoint(url, access)
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.manifest(ctx, e, want)
+	if err != nil {
+		return nil, err
+	}
+	return m.content(c, url, access), nil
+}
+
+// ReadLayer returns the bytes of a layer, checked against its digest, from the
+// store or, once for all that ask at the same time, from the registry. The
+// bytes may be shared with other callers and must not be changed.
+// Layers over Options.MaxBlobBytes are ErrTooLarge.
+func (c *Content) ReadLayer(ctx context.Context, layer Layer) ([]byte, error) {
+	desc := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digest.Digest(layer.Digest), Size: layer.Size}
+	if err := desc.Digest.Validate(); err != nil {
+		return nil, &Error{Op: opBlob, Subject: c.URL, Kind: ErrInvalidReference, Detail: "not a digest"}
+	}
+	limit := c.client.opts.MaxBlobBytes
+	if layer.Size > limit {
+		return nil, tooLargeBlob(c.URL, desc, limit)
+	}
+	data, err := c.client.storedBlob(desc, limit)
+	if !errors.Is(err, errNotStored) {
+		return data, err
+	}
+	e, err := c.client.clients.endpoint(c.URL, c.access)
+	if err != nil {
+		return nil, err
+	}
+	return c.client.pulledBlob(ctx, e, desc, limit)
+}
+
+// blob returns a blob of at most limit bytes from the store, or pulls it.
+func (c *Client) blob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, limit int64) ([]byte, error) {
+	if desc.Size > limit {
+		return nil, tooLargeBlob(e.url, desc, limit)
+	}
+	data, err := c.storedBlob(desc, limit)
+	if !errors.Is(err, errNotStored) {
+		return data, err
+	}
+	return c.pulledBlob(ctx, e, desc, limit)
+}
+
+// storedBlob reads a blob from the store, or returns errNotStored.
+func (c *Client) storedBlob(desc ocispec.Descriptor, limit int64) ([]byte, error) {
+	data, err := c.store.read(desc.Digest, limit)
+	c.opts.Observer.cache(CacheBlob, err == nil)
+	return data, err
+}
+
+// pulledBlob pulls a blob that is not in the store, once for all callers with
+// the same access. It looks again, for the pull before this one may have ended
+// between this caller's look and its turn.
+func (c *Client) pulledBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, limit int64) ([]byte, error) {
+	subject := e.url + "@" + desc.Digest.String()
+	data, err := share(ctx, &c.blobs, e.key+desc.Digest.String(), c.opts.PullTimeout, func(ctx context.Context) ([]byte, error) {
+		data, err := c.store.read(desc.Digest, limit)
+		if !errors.Is(err, errNotStored) {
+			return data, err
+		}
+		return c.pullBlob(ctx, e, desc, limit, subject)
+	})
+	return data, asError(opBlob, subject, err)
+}
+
+// pullBlob pulls a blob into the store and reads it from there. A body that
+// breaks off is asked for once more.
+func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, limit int64, subject string) ([]byte, error) {
+	var failure *Error
+	for range blobAttempts {
+		requests, x := withExchange(ctx, e.ref.Registry)
+		release, err := c.pullToStore(requests, e, desc)
+		if err == nil {
+			data, err := c.store.read(desc.Digest, limit)
+			release()
+			if err == nil {
+				return data, nil
+			}
+			failure = &Error{Op: opBlob, Subject: subject, Kind: ErrStore, Detail: "what was written cannot be read back"}
+			continue // what was there in its place has been dropped
+		}
+		failure = classify(opBlob, subject, err, x)
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+	}
+	return nil, failure
+}
+
+func (c *Client) pullToStore(ctx context.Context, e *endpoint, desc ocispec.Descriptor) (release func(), err error) {
+	body, err := e.repository().Blobs().Fetch(ctx, desc)
+	if err != nil {
+		return nil, err
+	}
+	release, err = c.store.write(desc, body)
+	_ = body.Close() // it was read to its end, or is given up
+	return release, err
+}
+
+func tooLargeBlob(url string, desc ocispec.Descriptor, limit int64) *Error {
+	return &Error{Op: opBlob, Subject: url + "@" + desc.Digest.String(), Kind: ErrTooLarge,
+		Detail: fmt.Sprintf("%d bytes, limit %d", desc.Size, limit)}
+}

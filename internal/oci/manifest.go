@@ -1,0 +1,186 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+const (
+	opManifest = "get manifest"
+
+	mediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
+	mediaTypeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
+)
+
+// manifest is a manifest and the digest it was found under.
+type manifest struct {
+	digest digest.Digest
+	ocispec.Manifest
+}
+
+// storedManifest returns a manifest from the store, or errNotStored.
+func (c *Client) storedManifest(subject string, dgst digest.Digest) (*manifest, error) {
+	data, err := c.store.read(dgst, maxMetadata)
+	c.opts.Observer.cache(CacheManifest, err == nil)
+	if err != nil {
+		return nil, err
+	}
+	return parseManifest(subject, dgst, data)
+}
+
+// manifest returns a manifest from the store, or pulls it.
+func (c *Client) manifest(ctx context.Context, e *endpoint, dgst digest.Digest) (*manifest, error) {
+	subject := e.url + "@" + dgst.String()
+	m, err := c.storedManifest(subject, dgst)
+	if !errors.Is(err, errNotStored) {
+		return m, err
+	}
+	m, err = share(ctx, &c.manifests, e.key+dgst.String(), c.opts.Timeout, func(ctx context.Context) (*manifest, error) {
+		return c.pullManifest(ctx, e, subject, dgst.String(), dgst)
+	})
+	return m, asError(opManifest, subject, err)
+}
+
+// pullManifest gets a manifest by tag or digest and stores it. Unless want is
+// empty, the manifest must have that digest.
+func (c *Client) pullManifest(ctx context.Context, e *endpoint, subject, reference string, want digest.Digest) (*manifest, error) {
+	ctx, x := withExchange(ctx, e.ref.Registry)
+	desc, body, err := e.repository().Manifests().FetchReference(ctx, reference)
+	if err != nil {
+		return nil, classify(opManifest, subject, err, x)
+	}
+	data, err := io.ReadAll(io.LimitReader(body, maxMetadata+1))
+	_ = body.Close() // all that is needed has been read
+	if err != nil {
+		return nil, classify(opManifest, subject, err, x)
+	}
+	if len(data) > maxMetadata {
+		return nil, &Error{Op: opManifest, Subject: subject, Kind: ErrTooLarge, Detail: fmt.Sprintf("over %d bytes", maxMetadata)}
+	}
+	if want == "" {
+		want = desc.Digest
+	}
+	got := want.Algorithm().FromBytes(data)
+	if got != want {
+		return nil, &Error{Op: opManifest, Subject: subject, Kind: ErrIntegrity, Detail: "the registry sent other content"}
+	}
+	m, err := parseManifest(subject, got, data)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.store.writeBytes(ocispec.Descriptor{Digest: got, Size: int64(len(data))}, data); err != nil {
+		return nil, classify(opManifest, subject, err, x)
+	}
+	return m, nil
+}
+
+// parseManifest reads an image manifest. Anything else, an index or a schema 1
+// manifest, is ErrUnsupported.
+func parseManifest(subject string, dgst digest.Digest, data []byte) (*manifest, error) {
+	unsupported := func(format string, args ...any) (*manifest, error) {
+		return nil, &Error{Op: "read manifest", Subject: subject, Kind: ErrUnsupported, Detail: fmt.Sprintf(format, args...)}
+	}
+	var probe struct {
+		MediaType string            `json:"mediaType"`
+		Manifests []json.RawMessage `json:"manifests"`
+	}
+	m := &manifest{digest: dgst}
+	if json.Unmarshal(data, &probe) != nil || json.Unmarshal(data, &m.Manifest) != nil {
+		return unsupported("it is not a JSON object of the image specification")
+	}
+	switch {
+	case probe.MediaType == ocispec.MediaTypeImageIndex, probe.MediaType == mediaTypeDockerList,
+		probe.MediaType == "" && probe.Manifests != nil:
+		return unsupported("it is an index of several manifests: name one of them by its digest")
+	case probe.MediaType != "" && probe.MediaType != ocispec.MediaTypeImageManifest && probe.MediaType != mediaTypeDockerManifest:
+		return unsupported("its media type is %q", clip(probe.MediaType))
+	case m.Config.Digest == "" || len(m.Layers) == 0:
+		return unsupported("it has no config or no layers")
+	}
+	for _, desc := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
+		if desc.Digest.Validate() != nil || desc.Size < 0 {
+			return unsupported("it has a descriptor with an invalid digest or size")
+		}
+	}
+	if m.MediaType == "" {
+		m.MediaType = ocispec.MediaTypeImageManifest
+	}
+	return m, nil
+}
+
+// artifactType returns the type the manifest declares, by either of the ways
+// the image specification knows.
+func (m *manifest) artifactType() string {
+	if m.ArtifactType != "" {
+		return m.ArtifactType
+	}
+	return m.Config.MediaType
+}
+
+func (m *manifest) content(c *Client, url string, access Access) *Content {
+	out := &Content{
+		URL: url, Digest: m.digest.String(), MediaType: m.MediaType,
+		ConfigMediaType: m.Config.MediaType, ArtifactType: m.ArtifactType,
+		Annotations: maps.Clone(m.Annotations),
+		client:      c, access: access,
+	}
+	for _, layer := range m.Layers {
+		out.Layers = append(out.Layers, Layer{
+			MediaType: layer.MediaType, Digest: layer.Digest.String(), Size: layer.Size, Annotations: maps.Clone(layer.Annotations),
+		})
+	}
+	return out
+}
+
+// clip bounds text of a registry that goes into a message.
+func clip(text string) string {
+	const limit = 100
+	if runes := []rune(text); len(runes) > limit {
+		return string(runes[:limit]) + "…"
+	}
+	return text
+}
+
+// configVersion reads "version" from a JSON config blob, which Helm and others
+// write there. What is no plain text of a version is "".
+func configVersion(data []byte) string {
+	var config struct {
+		Version string `json:"version"`
+	}
+	if json.Unmarshal(bytes.TrimSpace(data), &config) != nil {
+		return ""
+	}
+	return plainVersion(config.Version)
+}
+
+// plainVersion returns text if it can stand in a status field, else "".
+func plainVersion(text string) string {
+	if tagPattern.MatchString(tagName(text)) {
+		return text
+	}
+	return ""
+}

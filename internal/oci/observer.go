@@ -1,0 +1,80 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import "time"
+
+// The kinds of request in RequestEvent.
+const (
+	RequestManifest = "manifest"
+	RequestBlob     = "blob"
+	RequestTags     = "tags"
+	RequestToken    = "token"
+	// RequestRedirect is a request to where a registry redirected to, its storage
+	// for example.
+	RequestRedirect = "redirect"
+)
+
+// The kinds of content in CacheEvent.
+const (
+	CacheManifest = "manifest"
+	CacheBlob     = "blob"
+)
+
+// RequestEvent describes one HTTP request, each attempt on its own.
+type RequestEvent struct {
+	// Registry is the host[:port] from the URL of the source, also for requests
+	// that a registry sent elsewhere, so that it can be a metric's label.
+	Registry string
+	// Kind is one of the Request constants.
+	Kind string
+	// Method is the HTTP method.
+	Method string
+	// Status is the HTTP status, 0 if there was no answer.
+	Status int
+	// Bytes is how much of the body was read.
+	Bytes int64
+	// Duration is the time from the request to the end of the body.
+	Duration time.Duration
+}
+
+// CacheEvent describes one look into the content store.
+type CacheEvent struct {
+	// Kind is one of the Cache constants.
+	Kind string
+	// Hit is whether the content was there and intact.
+	Hit bool
+}
+
+// Observer is told what happens, for metrics. Its functions may be nil, are
+// called from several goroutines and must not block.
+type Observer struct {
+	Request func(RequestEvent)
+	Cache   func(CacheEvent)
+}
+
+func (o Observer) request(event RequestEvent) {
+	if o.Request != nil {
+		o.Request(event)
+	}
+}
+
+func (o Observer) cache(kind string, hit bool) {
+	if o.Cache != nil {
+		o.Cache(CacheEvent{Kind: kind, Hit: hit})
+	}
+}

@@ -1,0 +1,205 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+const (
+	opResolve = "resolve"
+	opTags    = "list tags of"
+
+	// maxConfig bounds the config blob that is read for its version.
+	maxConfig = 1 << 20
+)
+
+// Artifact is what a reference resolved to. It says what a manifest says, so
+// that an artifact of the wrong kind can be refused before anything is pulled.
+type Artifact struct {
+	// URL is the repository, as in Source.
+	URL string
+	// Tag is the tag that was found; empty for a reference by digest.
+	Tag string
+	// Version is the artifact's version: the tag if it is one, with "+" for "_",
+	// else the annotation org.opencontainers.image.version, else the "version" of
+	// a JSON config blob. Empty if none of them says.
+	Version string
+	// Digest is the manifest's digest, "sha256:…".
+	Digest string
+	// MediaType is the artifact type, or the config's media type where the
+	// manifest declares none.
+	MediaType string
+	// ConfigMediaType, ArtifactType and LayerMediaTypes are as in the manifest.
+	ConfigMediaType string
+	ArtifactType    string
+	LayerMediaTypes []string
+	// Annotations are those of the manifest, unbounded but for the 4 MiB a
+	// manifest may have.
+	Annotations map[string]string
+}
+
+// Resolve finds the artifact a source refers to, within Options.Timeout. Equal
+// sources that are resolved at the same time share one resolution. Errors are
+// of any kind but ErrTooLarge for layers.
+func (c *Client) Resolve(ctx context.Context, src Source) (Artifact, error) {
+	if err := src.Validate(); err != nil {
+		return Artifact{}, err
+	}
+	subject := src.URL + src.Ref.String()
+	if src.Ref.Digest != "" {
+		if artifact, ok := c.resolveStored(src, subject); ok {
+			return artifact, nil
+		}
+	}
+	e, err := c.clients.endpoint(src.URL, src.Access)
+	if err != nil {
+		return Artifact{}, err
+	}
+	artifact, err := share(ctx, &c.resolves, e.key+src.Ref.String(), c.opts.Timeout, func(ctx context.Context) (Artifact, error) {
+		return c.resolve(ctx, e, src.Ref, subject)
+	})
+	return artifact, asError(opResolve, subject, err)
+}
+
+// resolveStored answers for a digest that needs no request.
+func (c *Client) resolveStored(src Source, subject string) (Artifact, bool) {
+	m, err := c.storedManifest(subject, digest.Digest(src.Ref.Digest))
+	if err != nil {
+		return Artifact{}, false
+	}
+	version := plainVersion(m.Annotations[ocispec.AnnotationVersion])
+	if version == "" && m.hasConfigVersion() {
+		data, err := c.store.read(m.Config.Digest, maxConfig)
+		if err != nil {
+			return Artifact{}, false
+		}
+		version = configVersion(data)
+	}
+	return m.artifact(src.URL, "", version), true
+}
+
+func (c *Client) resolve(ctx context.Context, e *endpoint, ref Reference, subject string) (Artifact, error) {
+	if ref.Digest != "" {
+		m, err := c.manifest(ctx, e, digest.Digest(ref.Digest))
+		if err != nil {
+			return Artifact{}, err
+		}
+		return c.describe(ctx, e, m, "")
+	}
+	tag := tagName(ref.Tag)
+	if ref.Semver != "" {
+		var err error
+		if tag, err = c.chooseTag(ctx, e, ref.Semver, subject); err != nil {
+			return Artifact{}, err
+		}
+	}
+	m, err := c.manifestOfTag(ctx, e, tag)
+	if err != nil {
+		return Artifact{}, err
+	}
+	return c.describe(ctx, e, m, tag)
+}
+
+// manifestOfTag asks for the digest of a tag with HEAD, and with GET where the
+// registry refuses HEAD or leaves out what the answer must have. A 404 is asked
+// again too: only the body of a GET says what is missing.
+func (c *Client) manifestOfTag(ctx context.Context, e *endpoint, tag string) (*manifest, error) {
+	subject := e.url + ":" + tag
+	head, x := withExchange(ctx, e.ref.Registry)
+	desc, err := e.repository().Resolve(head, tag)
+	if err == nil {
+		return c.manifest(ctx, e, desc.Digest)
+	}
+	failure := classify(opResolve, subject, err, x)
+	if failure.Kind != ErrNotFound && failure.Kind != ErrUnexpected {
+		return nil, failure
+	}
+	return c.pullManifest(ctx, e, subject, tag, "")
+}
+
+// chooseTag lists the tags and returns the highest in the range.
+func (c *Client) chooseTag(ctx context.Context, e *endpoint, within, subject string) (string, error) {
+	constraint, err := parseRange(within)
+	if err != nil {
+		return "", &Error{Op: opResolve, Subject: subject, Kind: ErrInvalidReference, Detail: "not a version range"}
+	}
+	choice := tagChoice{within: constraint}
+	ctx, x := withExchange(ctx, e.ref.Registry)
+	err = e.repository().Tags(ctx, "", func(tags []string) error {
+		for _, tag := range tags {
+			choice.consider(tag)
+		}
+		if choice.seen > maxTags {
+			return &Error{Op: opTags, Subject: e.url, Kind: ErrTooLarge, Detail: fmt.Sprintf("more than %d tags", maxTags),
+				Hint: "use a tag or a digest instead of a range"}
+		}
+		return nil
+	})
+	if err != nil {
+		return "", classify(opTags, e.url, err, x)
+	}
+	if choice.tag == "" {
+		return "", &Error{Op: opResolve, Subject: subject, Kind: ErrNoMatchingTag,
+			Detail: fmt.Sprintf("none of %d tags is a version in the range", choice.seen),
+			Hint:   "check the range; pre-releases count only if it names one, as in \">=1.0.0-0\""}
+	}
+	return choice.tag, nil
+}
+
+// describe finds the version, reading the config blob only if nothing else
+// tells it.
+func (c *Client) describe(ctx context.Context, e *endpoint, m *manifest, tag string) (Artifact, error) {
+	version := versionText(tag)
+	if version == "" {
+		version = plainVersion(m.Annotations[ocispec.AnnotationVersion])
+	}
+	if version == "" && m.hasConfigVersion() {
+		data, err := c.blob(ctx, e, m.Config, maxConfig)
+		if err != nil {
+			return Artifact{}, err
+		}
+		version = configVersion(data)
+	}
+	return m.artifact(e.url, tag, version), nil
+}
+
+// hasConfigVersion tells configs that may hold a version. The two generic ones
+// do not, and big ones are not read for it.
+func (m *manifest) hasConfigVersion() bool {
+	switch m.Config.MediaType {
+	case ocispec.MediaTypeImageConfig, ocispec.MediaTypeEmptyJSON:
+		return false
+	}
+	return m.Config.Size <= maxConfig
+}
+
+func (m *manifest) artifact(url, tag, version string) Artifact {
+	out := Artifact{
+		URL: url, Tag: tag, Version: version, Digest: m.digest.String(), MediaType: m.artifactType(),
+		ConfigMediaType: m.Config.MediaType, ArtifactType: m.ArtifactType, Annotations: maps.Clone(m.Annotations),
+	}
+	for _, layer := range m.Layers {
+		out.LayerMediaTypes = append(out.LayerMediaTypes, layer.MediaType)
+	}
+	return out
+}

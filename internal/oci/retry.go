@@ -1,0 +1,102 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxRetries bounds what one request may cost a registry in trouble.
+	maxRetries = 3
+	// maxRetryWait bounds the wait between two attempts; when a registry asks for
+	// more, the caller is told and decides.
+	maxRetryWait = 10 * time.Second
+	// maxRetryAfter bounds what is reported to the caller.
+	maxRetryAfter = time.Hour
+)
+
+// retryPolicy tries again what is known to pass: 408, 429, 5xx, and
+// connections that were closed under a request. It implements retry.Policy.
+type retryPolicy struct {
+	// base is the first wait; it doubles with each attempt.
+	base time.Duration
+}
+
+// Retry returns how long to wait before the next attempt, or -1 to give the
+// answer to the caller as it is.
+func (p retryPolicy) Retry(attempt int, resp *http.Response, err error) (time.Duration, error) {
+	if attempt >= maxRetries {
+		return -1, nil
+	}
+	wait := p.backoff(attempt)
+	if err != nil {
+		if isBrokenConnection(err) {
+			return wait, nil
+		}
+		return -1, nil
+	}
+	switch resp.StatusCode {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	default:
+		return -1, nil
+	}
+	wait = max(wait, retryAfter(resp, time.Now()))
+	if wait > maxRetryWait {
+		return -1, nil
+	}
+	// A wait that ends after the deadline would hide this answer behind a timeout.
+	if deadline, ok := resp.Request.Context().Deadline(); ok && time.Until(deadline) <= wait {
+		return -1, nil
+	}
+	return wait, nil
+}
+
+// backoff doubles with each attempt and is spread by 20 % either way, so that
+// many clients do not come back at once.
+func (p retryPolicy) backoff(attempt int) time.Duration {
+	wait := p.base << attempt
+	return time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
+}
+
+// isBrokenConnection tells errors of a connection that broke under the request;
+// net/http repeats those itself only on connections it has used before.
+func isBrokenConnection(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+}
+
+// retryAfter reads Retry-After, in either of its forms, of a 429 or 503.
+func retryAfter(resp *http.Response, now time.Time) time.Duration {
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	value := resp.Header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(value); err == nil {
+		return time.Duration(max(0, min(seconds, int(maxRetryAfter/time.Second)))) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, min(at.Sub(now), maxRetryAfter))
+	}
+	return 0
+}

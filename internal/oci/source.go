@@ -1,0 +1,164 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	_ "crypto/sha256" // registers the algorithm of digests
+	_ "crypto/sha512" // registers the other algorithm OCI allows
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/opencontainers/go-digest"
+	"oras.land/oras-go/v2/registry"
+)
+
+const (
+	scheme = "oci://"
+	// maxURLLength is far above what registries accept (255 for a repository).
+	maxURLLength = 1024
+	// maxRangeLength keeps the parsing of ranges cheap.
+	maxRangeLength = 256
+)
+
+var tagPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+
+// Source is an artifact in an OCI registry and how to reach it.
+type Source struct {
+	// URL names the repository: "oci://host[:port]/path", without tag or digest.
+	URL string
+	// Ref picks the artifact in the repository.
+	Ref Reference
+	// Access says how to talk to the registry.
+	Access Access
+}
+
+// Reference picks one artifact of a repository. Exactly one field is set.
+type Reference struct {
+	// Tag is a tag; a "+" of a chart version is looked up as "_".
+	Tag string
+	// Digest is the manifest's digest, "sha256:…".
+	Digest string
+	// Semver is a range, "~3.30" for example; the highest tag in it wins.
+	// Pre-releases count only if the range names one, ">=1.0.0-0" for example.
+	Semver string
+}
+
+// String returns the reference as it is shown behind the URL in messages.
+func (r Reference) String() string {
+	switch {
+	case r.Digest != "":
+		return "@" + r.Digest
+	case r.Semver != "":
+		return fmt.Sprintf(" (semver %q)", r.Semver)
+	default:
+		return ":" + tagName(r.Tag)
+	}
+}
+
+// Access says how to talk to a registry. The zero value is anonymous HTTPS with
+// the system's certificate authorities.
+type Access struct {
+	// DockerConfigJSON is a Docker config file. Only its "auths" are used;
+	// credential helpers and stores would run programs and are ignored.
+	DockerConfigJSON []byte
+	// CA is a bundle of PEM certificates trusted in addition to the system's.
+	CA []byte
+	// Insecure talks plain HTTP instead of HTTPS.
+	Insecure bool
+}
+
+// ValidateURL returns nil if url is "oci://host[:port]/path", and else an
+// ErrInvalidReference.
+func ValidateURL(url string) error {
+	_, err := parseURL(url)
+	return err
+}
+
+// Validate returns nil if the URL and the reference are well-formed, and else
+// an ErrInvalidReference. It makes no request.
+func (s Source) Validate() error {
+	if _, err := parseURL(s.URL); err != nil {
+		return err
+	}
+	return s.Ref.validate(s.URL)
+}
+
+func parseURL(url string) (registry.Reference, error) {
+	invalid := func(subject, detail string) (registry.Reference, error) {
+		return registry.Reference{}, &Error{Op: "parse URL", Subject: subject, Kind: ErrInvalidReference, Detail: detail}
+	}
+	if len(url) > maxURLLength {
+		return invalid("", fmt.Sprintf("longer than %d characters", maxURLLength))
+	}
+	if strings.ContainsRune(url, '@') {
+		// What stands before the @ may be a password: it is not repeated.
+		return invalid("", `"@" is not allowed: put a digest into the reference and credentials into a Secret`)
+	}
+	subject := fmt.Sprintf("%q", url)
+	rest, ok := strings.CutPrefix(url, scheme)
+	if !ok {
+		return invalid(subject, `must start with "oci://"`)
+	}
+	ref, err := registry.ParseReference(rest)
+	if err != nil {
+		return invalid(subject, "must be oci://host[:port]/path in lower case")
+	}
+	if ref.Reference != "" {
+		return invalid(subject, "must not contain a tag: put it into the reference")
+	}
+	if strings.HasSuffix(ref.Registry, ":") {
+		return invalid(subject, "port is missing")
+	}
+	return ref, nil
+}
+
+func (r Reference) validate(url string) error {
+	invalid := func(format string, args ...any) error {
+		return &Error{Op: "parse reference of", Subject: url, Kind: ErrInvalidReference, Detail: fmt.Sprintf(format, args...)}
+	}
+	set := 0
+	for _, field := range []string{r.Tag, r.Digest, r.Semver} {
+		if field != "" {
+			set++
+		}
+	}
+	switch {
+	case set != 1:
+		return invalid("exactly one of tag, digest and semver must be set, not %d", set)
+	case r.Tag != "" && !tagPattern.MatchString(tagName(r.Tag)):
+		return invalid("%q is not a tag", r.Tag)
+	case r.Digest != "":
+		if _, err := digest.Parse(r.Digest); err != nil {
+			return invalid("%q is not a digest: %v", r.Digest, err)
+		}
+	case r.Semver != "":
+		if _, err := parseRange(r.Semver); err != nil {
+			return invalid("%q is not a version range: %v", r.Semver, err)
+		}
+	}
+	return nil
+}
+
+func parseRange(text string) (*semver.Constraints, error) {
+	if len(text) > maxRangeLength {
+		return nil, fmt.Errorf("longer than %d characters", maxRangeLength)
+	}
+	return semver.NewConstraint(text)
+}
