@@ -1,0 +1,185 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiserver
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/pki"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
+)
+
+// Files of the work folder.
+const (
+	auditLogFile    = "audit.log"
+	auditPolicyFile = "audit-policy.yaml"
+	caFile          = "ca.crt"
+	servingCertFile = "apiserver.crt"
+	servingKeyFile  = "apiserver.key"
+	saPrivateFile   = "service-account.key"
+	saPublicFile    = "service-account.pub"
+)
+
+// auditPolicy logs who asked for what, without bodies. A watch is logged when
+// it starts and when it ends; Requests counts it once. The API server's
+// requests to itself are of no interest to anyone.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  users: ["system:apiserver"]
+- level: None
+  nonResourceURLs: ["/healthz*", "/livez*", "/readyz*"]
+- level: Metadata
+`
+
+// etcdArgs trade durability for speed: the data dies with the test. The short
+// election timeout lets a single member start at once.
+func etcdArgs(dataDir string, clientPort, peerPort int) []string {
+	client, peer := "http://"+process.Loopback(clientPort), "http://"+process.Loopback(peerPort)
+	return []string{
+		"--name=default",
+		"--data-dir=" + dataDir,
+		"--listen-client-urls=" + client,
+		"--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=default=" + peer,
+		"--unsafe-no-fsync",
+		"--heartbeat-interval=20",
+		"--election-timeout=200",
+		"--snapshot-count=10000",
+		"--log-level=warn",
+	}
+}
+
+func (s *Server) apiServerArgs() []string {
+	args := []string{
+		"--etcd-servers=http://" + process.Loopback(s.etcdPort),
+		"--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(s.port),
+		"--cert-dir=" + s.file("generated"),
+		"--tls-cert-file=" + s.file(servingCertFile),
+		"--tls-private-key-file=" + s.file(servingKeyFile),
+		"--client-ca-file=" + s.file(caFile),
+		"--service-account-key-file=" + s.file(saPublicFile),
+		"--service-account-signing-key-file=" + s.file(saPrivateFile),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--authorization-mode=Node,RBAC",
+		"--allow-privileged=true",
+		// The Service "kubernetes" would point at loopback, which is refused.
+		"--endpoint-reconciler-type=none",
+		"--audit-policy-file=" + s.file(auditPolicyFile),
+		"--audit-log-path=" + s.file(auditLogFile),
+		"--audit-log-maxsize=4096",
+		"--profiling=false",
+	}
+	if !s.opts.Controllers {
+		// Without the controller that makes default service accounts, this
+		// plugin would refuse every pod.
+		args = append(args, "--disable-admission-plugins=ServiceAccount")
+	}
+	return args
+}
+
+func (s *Server) controllerManagerArgs(kubeconfig string) []string {
+	args := []string{
+		"--kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1",
+		"--secure-port=0",
+		"--leader-elect=false",
+		"--use-service-account-credentials=false",
+		"--root-ca-file=" + s.file(caFile),
+		"--service-account-private-key-file=" + s.file(saPrivateFile),
+		"--profiling=false",
+	}
+	if len(s.opts.OnlyControllers) > 0 {
+		args = append(args, "--controllers="+strings.Join(s.opts.OnlyControllers, ","))
+	}
+	return args
+}
+
+func (s *Server) schedulerArgs(kubeconfig string) []string {
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1",
+		"--secure-port=0",
+		"--leader-elect=false",
+		"--profiling=false",
+	}
+}
+
+func kwokArgs(kubeconfig string, port int) []string {
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--manage-all-nodes=true",
+		"--server-address=" + process.Loopback(port),
+		"--node-lease-duration-seconds=0",
+		// kwok must not read the user's own configuration.
+		"--config=" + os.DevNull,
+	}
+}
+
+// writeStaticFiles writes what stays the same for the Server's whole life.
+func (s *Server) writeStaticFiles() error {
+	private, public, err := pki.SigningKey()
+	if err != nil {
+		return err
+	}
+	return s.writeFiles(map[string][]byte{
+		auditPolicyFile: []byte(auditPolicy),
+		saPrivateFile:   private,
+		saPublicFile:    public,
+	})
+}
+
+// newIdentity makes a new certificate authority and what it signs.
+func (s *Server) newIdentity() error {
+	ca, err := pki.NewCA("helmop-testbed-" + s.opts.Name)
+	if err != nil {
+		return err
+	}
+	serving, err := ca.Server("kube-apiserver", "127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", "10.96.0.1")
+	if err != nil {
+		return err
+	}
+	admin, err := ca.Client("kubernetes-admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	s.ca, s.admin = ca, admin
+	return s.writeFiles(map[string][]byte{
+		caFile:          ca.PEM(),
+		servingCertFile: serving.Cert,
+		servingKeyFile:  serving.Key,
+	})
+}
+
+func (s *Server) writeFiles(files map[string][]byte) error {
+	for name, data := range files {
+		if err := os.WriteFile(s.file(name), data, 0o600); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	return nil
+}

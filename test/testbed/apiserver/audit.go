@@ -1,0 +1,169 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiserver
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// Request is one request that an API server has answered, or has begun to
+// answer in the case of a watch.
+type Request struct {
+	// Time is when the server received it.
+	Time time.Time
+	// User is the authenticated user's name, such as
+	// "system:serviceaccount:helmop-system:helmop-controller-manager".
+	User string
+	// UserAgent is as the client sent it.
+	UserAgent string
+	// Verb is Kubernetes' verb in lower case: get, list, watch, create, update, patch, delete, deletecollection.
+	Verb string
+	// Group, Resource, Subresource, Namespace and Name say what it was about;
+	// they are empty for a URI that is not a resource's.
+	Group, Resource, Subresource, Namespace, Name string
+	// URI is the path with its query.
+	URI string
+	// Code is the HTTP status.
+	Code int
+}
+
+// Filter selects requests.
+type Filter func(Request) bool
+
+// Since selects what the server received at t or later.
+func Since(t time.Time) Filter { return func(r Request) bool { return !r.Time.Before(t) } }
+
+// ByUser selects the requests of one authenticated user.
+func ByUser(name string) Filter { return func(r Request) bool { return r.User == name } }
+
+// ByUserAgent selects requests whose user agent contains text.
+func ByUserAgent(text string) Filter {
+	return func(r Request) bool { return strings.Contains(r.UserAgent, text) }
+}
+
+// OnResource selects requests about one resource, by its plural name.
+func OnResource(resource string) Filter {
+	return func(r Request) bool { return r.Resource == resource }
+}
+
+// WithVerb selects requests with one of the given verbs.
+func WithVerb(verbs ...string) Filter {
+	return func(r Request) bool {
+		for _, v := range verbs {
+			if r.Verb == v {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// Writes selects requests that may change something.
+func Writes() Filter {
+	return WithVerb("create", "update", "patch", "delete", "deletecollection")
+}
+
+// Not selects what the given filter does not.
+func Not(f Filter) Filter { return func(r Request) bool { return !f(r) } }
+
+// Requests returns what the audit log holds and all filters select, in the
+// order of the log. The log covers the Server's whole life, restarts too.
+func (s *Server) Requests(filters ...Filter) ([]Request, error) {
+	file, err := os.Open(s.file(auditLogFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return readAudit(file, filters)
+}
+
+// auditEvent is the part of audit.k8s.io/v1 Event that is used here.
+type auditEvent struct {
+	AuditID    string `json:"auditID"`
+	RequestURI string `json:"requestURI"`
+	Verb       string `json:"verb"`
+	User       struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	UserAgent string `json:"userAgent"`
+	ObjectRef struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+		APIGroup    string `json:"apiGroup"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	RequestReceivedTimestamp time.Time `json:"requestReceivedTimestamp"`
+}
+
+// readAudit parses one event per line. A last line without its end is still
+// being written and is left out; an event is counted once, whatever stages of
+// it are logged.
+func readAudit(r io.Reader, filters []Filter) ([]Request, error) {
+	var requests []Request
+	seen := map[string]bool{}
+	for reader := bufio.NewReaderSize(r, 1<<16); ; {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return requests, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var event auditEvent
+		if err := json.Unmarshal(line, &event); err != nil {
+			return nil, fmt.Errorf("parse the audit log: %w", err)
+		}
+		if seen[event.AuditID] {
+			continue
+		}
+		seen[event.AuditID] = true
+		if request := event.request(); selected(request, filters) {
+			requests = append(requests, request)
+		}
+	}
+}
+
+func (e *auditEvent) request() Request {
+	return Request{
+		Time: e.RequestReceivedTimestamp, User: e.User.Username, UserAgent: e.UserAgent, Verb: e.Verb,
+		Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
+		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, URI: e.RequestURI, Code: e.ResponseStatus.Code,
+	}
+}
+
+func selected(r Request, filters []Filter) bool {
+	for _, f := range filters {
+		if !f(r) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,97 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiserver
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const sampleLog = `{"auditID":"1","requestURI":"/api/v1/secrets?watch=true","verb":"watch","user":{"username":"a"},"objectRef":{"resource":"secrets"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-01-02T03:04:05.000001Z","stage":"ResponseStarted"}
+{"auditID":"2","requestURI":"/apis/apps/v1/namespaces/n/deployments/d/status","verb":"patch","user":{"username":"b"},"userAgent":"helm/3","objectRef":{"resource":"deployments","namespace":"n","name":"d","apiGroup":"apps","subresource":"status"},"responseStatus":{"code":409},"requestReceivedTimestamp":"2026-01-02T03:04:06Z"}
+{"auditID":"1","requestURI":"/api/v1/secrets?watch=true","verb":"watch","user":{"username":"a"},"objectRef":{"resource":"secrets"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-01-02T03:04:05.000001Z","stage":"ResponseComplete"}
+{"auditID":"3","requestURI":"/version","verb":"get","user":{"us`
+
+func TestReadAudit(t *testing.T) {
+	t.Parallel()
+	six := time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)
+	tests := []struct {
+		name    string
+		filters []Filter
+		want    []string
+	}{
+		{"a watch counts once, a half line not at all", nil, []string{"watch", "patch"}},
+		{"by user", []Filter{ByUser("a")}, []string{"watch"}},
+		{"by user agent", []Filter{ByUserAgent("helm")}, []string{"patch"}},
+		{"writes", []Filter{Writes()}, []string{"patch"}},
+		{"not writes", []Filter{Not(Writes())}, []string{"watch"}},
+		{"by resource", []Filter{OnResource("deployments")}, []string{"patch"}},
+		{"since includes its own moment", []Filter{Since(six)}, []string{"patch"}},
+		{"filters add up", []Filter{ByUser("a"), Writes()}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := readAudit(strings.NewReader(sampleLog), tt.filters)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var verbs []string
+			for _, r := range got {
+				verbs = append(verbs, r.Verb)
+			}
+			if strings.Join(verbs, " ") != strings.Join(tt.want, " ") {
+				t.Errorf("got %v, want %v", verbs, tt.want)
+			}
+		})
+	}
+}
+
+func TestReadAuditFields(t *testing.T) {
+	t.Parallel()
+	got, err := readAudit(strings.NewReader(sampleLog), []Filter{ByUser("b")})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	want := Request{
+		Time: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC), User: "b", UserAgent: "helm/3", Verb: "patch",
+		Group: "apps", Resource: "deployments", Subresource: "status", Namespace: "n", Name: "d",
+		URI: "/apis/apps/v1/namespaces/n/deployments/d/status", Code: 409,
+	}
+	if got[0] != want {
+		t.Errorf("got %+v, want %+v", got[0], want)
+	}
+}
+
+func daemonSet() *appsv1.DaemonSet {
+	labels := map[string]string{"app": "agent"}
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent"}}},
+			},
+		},
+	}
+}

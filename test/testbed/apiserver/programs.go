@@ -1,0 +1,177 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
+)
+
+// probeTimeout bounds one health probe; a hung server must not hold the poll.
+const probeTimeout = 5 * time.Second
+
+func (s *Server) startAPIServer(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(s.restConfig())
+	if err != nil {
+		return err
+	}
+	s.apiserver, err = s.run(ctx, binaries.KubeAPIServer, s.apiServerArgs(), func(ctx context.Context) error {
+		return apiServerReady(ctx, client)
+	})
+	return err
+}
+
+// apiServerReady asks for the namespaces too: they are made after the server
+// calls itself ready, and everything else goes into one.
+func apiServerReady(ctx context.Context, client kubernetes.Interface) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		return err
+	}
+	for _, name := range []string{metav1.NamespaceSystem, metav1.NamespaceDefault} {
+		if _, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// httpOK returns a probe that wants status 200 from url.
+func httpOK(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20)); err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("GET %s: %s", url, resp.Status)
+		}
+		return nil
+	}
+}
+
+// startHelpers starts what the options ask for beside the API server. None of
+// them has a health probe that says more than that the program runs.
+func (s *Server) startHelpers(ctx context.Context) error {
+	if !s.opts.Controllers {
+		return nil
+	}
+	if err := s.startHelper(ctx, binaries.KubeControllerManager, "system:kube-controller-manager", s.controllerManagerArgs); err != nil {
+		return err
+	}
+	if len(s.opts.OnlyControllers) > 0 {
+		return nil
+	}
+	if err := s.startHelper(ctx, binaries.KubeScheduler, "system:kube-scheduler", s.schedulerArgs); err != nil {
+		return err
+	}
+	if s.opts.KwokNodes == 0 {
+		return nil
+	}
+	port, err := process.FreePort()
+	if err != nil {
+		return err
+	}
+	args := func(kubeconfig string) []string { return kwokArgs(kubeconfig, port) }
+	if err := s.startHelper(ctx, binaries.Kwok, "kwok", args, "system:masters"); err != nil {
+		return err
+	}
+	return s.createNodes(ctx)
+}
+
+func (s *Server) startHelper(ctx context.Context, name, user string, args func(kubeconfig string) []string, groups ...string) error {
+	data, err := s.userKubeconfig(user, groups...)
+	if err != nil {
+		return err
+	}
+	kubeconfig := s.file(name + ".kubeconfig")
+	if err := os.WriteFile(kubeconfig, data, 0o600); err != nil {
+		return err
+	}
+	p, err := s.run(ctx, name, args(kubeconfig), func(context.Context) error { return nil })
+	if err != nil {
+		return err
+	}
+	s.helpers = append(s.helpers, p)
+	return nil
+}
+
+func (s *Server) stopHelpers(ctx context.Context) error {
+	var errs []error
+	for _, p := range s.helpers {
+		if err := p.Unexpected(); err != nil {
+			errs = append(errs, err)
+		}
+		errs = append(errs, p.Stop(ctx))
+	}
+	s.helpers = nil
+	return errors.Join(errs...)
+}
+
+// createNodes registers the nodes that kwok then keeps ready.
+func (s *Server) createNodes(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(s.restConfig())
+	if err != nil {
+		return err
+	}
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("32"),
+		corev1.ResourceMemory: resource.MustParse("256Gi"),
+		corev1.ResourcePods:   resource.MustParse("500"),
+	}
+	for i := range s.opts.KwokNodes {
+		name := fmt.Sprintf("node-%d", i)
+		node := &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name,
+				Labels: map[string]string{
+					corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+				},
+			},
+			Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
+		}
+		if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create the node %s: %w", name, err)
+		}
+	}
+	return nil
+}

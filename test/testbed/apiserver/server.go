@@ -1,0 +1,269 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/pki"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
+)
+
+// startTimeout bounds the start of one program. It takes 3 s alone, and far
+// longer when dozens start at once on a small machine.
+const startTimeout = 3 * time.Minute
+
+// startAttempts covers a port that another process took in between.
+const startAttempts = 3
+
+// Options describe a Server.
+type Options struct {
+	// Name stands in certificates, kubeconfigs and errors. Default: "local".
+	Name string
+	// Dir is the Server's work folder: keys, logs, data. Required; the caller
+	// removes it after Stop.
+	Dir string
+	// Binaries are the programs to run. Required.
+	Binaries *binaries.Set
+	// Controllers runs kube-controller-manager, and kube-scheduler unless
+	// OnlyControllers is set.
+	Controllers bool
+	// OnlyControllers names the controllers that kube-controller-manager runs.
+	// Default: all that it runs by default.
+	OnlyControllers []string
+	// KwokNodes is a number of simulated nodes, named node-0 and so on; pods
+	// scheduled to them seem to run. A number above 0 implies Controllers.
+	KwokNodes int
+}
+
+// Server is a running control plane. Its methods may be called concurrently.
+type Server struct {
+	opts Options
+
+	// mu guards all below: what is running, and with which identity.
+	mu        sync.Mutex
+	etcdPort  int
+	port      int
+	ca        *pki.CA
+	admin     pki.Pair
+	etcd      *process.Process
+	apiserver *process.Process
+	helpers   []*process.Process
+	stopped   bool
+}
+
+// Start starts a control plane and returns when it is ready. On an error
+// nothing is left running.
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	if opts.Name == "" {
+		opts.Name = "local"
+	}
+	opts.Controllers = opts.Controllers || opts.KwokNodes > 0
+	s := &Server{opts: opts}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.start(ctx); err != nil {
+		// The context may be what failed; stopping must happen all the same.
+		return nil, errors.Join(fmt.Errorf("start the API server %s: %w", opts.Name, err), s.stop(context.WithoutCancel(ctx)))
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context) error {
+	if err := os.MkdirAll(s.opts.Dir, 0o700); err != nil {
+		return err
+	}
+	if err := s.writeStaticFiles(); err != nil {
+		return err
+	}
+	if err := s.newIdentity(); err != nil {
+		return err
+	}
+	if err := s.startEtcd(ctx); err != nil {
+		return err
+	}
+	if err := s.startOnFreePort(ctx); err != nil {
+		return err
+	}
+	return s.startHelpers(ctx)
+}
+
+func (s *Server) startEtcd(ctx context.Context) error {
+	var err error
+	for range startAttempts {
+		var ports []int
+		if ports, err = process.FreePorts(2); err != nil {
+			return err
+		}
+		s.etcdPort = ports[0]
+		s.etcd, err = s.run(ctx, binaries.Etcd, etcdArgs(s.file("etcd"), ports[0], ports[1]), httpOK("http://"+process.Loopback(ports[0])+"/health"))
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Server) startOnFreePort(ctx context.Context) error {
+	var err error
+	for range startAttempts {
+		if s.port, err = process.FreePort(); err != nil {
+			return err
+		}
+		if err = s.startAPIServer(ctx); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// run starts a program and waits until it is healthy; a program that does not
+// become so is killed.
+func (s *Server) run(ctx context.Context, name string, args []string, healthy func(context.Context) error) (*process.Process, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	p, err := process.Start(process.Spec{
+		Name:    s.opts.Name + "/" + name,
+		Path:    s.opts.Binaries.Path(name),
+		Args:    args,
+		LogFile: s.file(name + ".log"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.WaitHealthy(ctx, healthy); err != nil {
+		return nil, errors.Join(err, p.Kill())
+	}
+	return p, nil
+}
+
+// file returns a path in the work folder.
+func (s *Server) file(name string) string { return filepath.Join(s.opts.Dir, name) }
+
+// Stop ends all programs and removes etcd's data; logs stay. Stopping twice is
+// no error.
+func (s *Server) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stop(ctx)
+}
+
+func (s *Server) stop(ctx context.Context) error {
+	s.stopped = true
+	err := s.stopHelpers(ctx)
+	// Nothing in etcd's data outlives this, so there is no reason to wait for
+	// kube-apiserver's long graceful end.
+	for _, p := range []*process.Process{s.apiserver, s.etcd} {
+		if p != nil {
+			err = errors.Join(err, p.Kill())
+		}
+	}
+	// Its preallocated files take 128 MB per Server.
+	return errors.Join(err, os.RemoveAll(s.file("etcd")))
+}
+
+// StopAPIServer ends kube-apiserver only, so that connections to it are refused.
+func (s *Server) StopAPIServer(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.apiserver == nil {
+		return nil
+	}
+	// With watches open, a graceful end takes up to a minute.
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return s.apiserver.Stop(ctx)
+}
+
+// StartAPIServer starts kube-apiserver again, on the same port and with the
+// same data, and returns when it is ready. One that runs already is left alone.
+func (s *Server) StartAPIServer(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return fmt.Errorf("the API server %s was stopped for good", s.opts.Name)
+	}
+	if s.apiserver != nil && s.apiserver.Running() {
+		return nil
+	}
+	return s.startAPIServer(ctx)
+}
+
+// Hang freezes kube-apiserver: it accepts connections and never answers.
+func (s *Server) Hang() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.apiserver.Hang()
+}
+
+// Resume undoes Hang.
+func (s *Server) Resume() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.apiserver.Resume()
+}
+
+// RotateOptions say what Rotate changes beside the certificates.
+type RotateOptions struct {
+	// NewPort moves the API server to another port, too.
+	NewPort bool
+}
+
+// Rotate restarts the API server with a new certificate authority, so that
+// every kubeconfig and every client certificate given out before is worthless.
+// Data and service account keys stay.
+func (s *Server) Rotate(ctx context.Context, opts RotateOptions) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := errors.Join(s.stopHelpers(ctx), s.apiserver.Kill()); err != nil {
+		return err
+	}
+	if err := s.newIdentity(); err != nil {
+		return err
+	}
+	start := s.startAPIServer
+	if opts.NewPort {
+		start = s.startOnFreePort
+	}
+	if err := start(ctx); err != nil {
+		return err
+	}
+	return s.startHelpers(ctx)
+}
+
+// PIDs returns the process ids of all programs of this Server that run.
+func (s *Server) PIDs() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var pids []int
+	for _, p := range append([]*process.Process{s.etcd, s.apiserver}, s.helpers...) {
+		if p != nil && p.Running() {
+			pids = append(pids, p.PID())
+		}
+	}
+	return pids
+}
+
+// Version returns the version of Kubernetes that runs, such as "v1.36.3".
+func (s *Server) Version() string { return s.opts.Binaries.Version(binaries.KubeAPIServer) }

@@ -1,0 +1,174 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiserver
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+func startServer(t *testing.T, opts Options) *Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	t.Parallel()
+	set, err := binaries.Ensure(t.Context(), binaries.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Dir, opts.Binaries = t.TempDir(), set
+	s, err := Start(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if pids := s.PIDs(); len(pids) > 0 {
+			t.Errorf("processes are left: %v", pids)
+		}
+	})
+	return s
+}
+
+func clientOf(t *testing.T, kubeconfig []byte, err error) kubernetes.Interface {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Timeout = 10 * time.Second
+	return kubernetes.NewForConfigOrDie(config)
+}
+
+func getDefaultNamespace(ctx context.Context, client kubernetes.Interface) error {
+	_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
+	return err
+}
+
+func TestOutagesAndRotation(t *testing.T) {
+	s := startServer(t, Options{Name: "outages"})
+	ctx := t.Context()
+	old, err := s.Kubeconfig()
+	client := clientOf(t, old, err)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}
+	if _, err := client.CoreV1().Secrets("default").Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := s.StopAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := getDefaultNamespace(ctx, client); err == nil {
+		t.Error("a stopped API server answers")
+	}
+	if err := s.StartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().Secrets("default").Get(ctx, "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("data did not survive the restart: %v", err)
+	}
+
+	if err := s.Hang(); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	if err := getDefaultNamespace(short, client); err == nil {
+		t.Error("a hung API server answers")
+	}
+	if err := s.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if err := getDefaultNamespace(ctx, client); err != nil {
+		t.Errorf("a resumed API server does not answer: %v", err)
+	}
+
+	if err := s.Rotate(ctx, RotateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := getDefaultNamespace(ctx, clientOf(t, old, nil)); err == nil {
+		t.Error("the old kubeconfig works after a rotation")
+	}
+	fresh, err := s.Kubeconfig()
+	if err := getDefaultNamespace(ctx, clientOf(t, fresh, err)); err != nil {
+		t.Errorf("the new kubeconfig does not work: %v", err)
+	}
+}
+
+func TestCountsRequestsByUser(t *testing.T) {
+	s := startServer(t, Options{Name: "counting"})
+	ctx := t.Context()
+	admin, err := s.Kubeconfig()
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}
+	if _, err := clientOf(t, admin, err).CoreV1().ServiceAccounts("default").Create(ctx, sa, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, "default", "robot", time.Hour)
+	robot := clientOf(t, kubeconfig, err)
+	// RBAC is on and the robot may do nothing, which the log shows too.
+	_, listErr := robot.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
+	_, createErr := robot.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})
+	if listErr == nil || createErr == nil {
+		t.Error("RBAC is off")
+	}
+
+	byRobot := ByUser("system:serviceaccount:default:robot")
+	all, err := s.Requests(byRobot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes, err := s.Requests(byRobot, Writes(), OnResource("secrets"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 2 || len(writes) != 1 || writes[0].Code != 403 || writes[0].Verb != "create" {
+		t.Errorf("got %d requests and the writes %+v, want 2 and one refused create", len(all), writes)
+	}
+}
+
+func TestKwokNodesRunDaemonSets(t *testing.T) {
+	s := startServer(t, Options{Name: "nodes", KwokNodes: 2})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	admin, err := s.Kubeconfig()
+	client := clientOf(t, admin, err)
+	if _, err := client.AppsV1().DaemonSets("default").Create(ctx, daemonSet(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		ds, err := client.AppsV1().DaemonSets("default").Get(ctx, "agent", metav1.GetOptions{})
+		return err == nil && ds.Status.NumberReady == 2, err
+	})
+	if err != nil {
+		t.Errorf("the DaemonSet's pods do not become ready: %v", err)
+	}
+}

@@ -1,0 +1,249 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// stopGrace is how long a program may take to end by itself after SIGTERM.
+const stopGrace = 15 * time.Second
+
+// tailLimit is how much of a log an error quotes, in bytes.
+const tailLimit = 2048
+
+// Spec describes a program to run.
+type Spec struct {
+	// Name stands in errors. Default: the base name of Path.
+	Name string
+	// Path is the executable.
+	Path string
+	// Args are its arguments, without the program's own name.
+	Args []string
+	// Env is added to this process' own environment.
+	Env []string
+	// Dir is the working directory. Default: this process' own.
+	Dir string
+	// LogFile receives stdout and stderr; it is appended to. Required.
+	LogFile string
+}
+
+// Process is a started program.
+type Process struct {
+	spec Spec
+	cmd  *exec.Cmd
+	done chan struct{}
+	// err is written before done is closed.
+	err error
+
+	mu       sync.Mutex
+	stopping bool
+}
+
+// Start runs a program and returns as soon as it exists.
+func Start(spec Spec) (*Process, error) {
+	if spec.Name == "" {
+		spec.Name = filepath.Base(spec.Path)
+	}
+	if err := os.MkdirAll(filepath.Dir(spec.LogFile), 0o700); err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(spec.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	// The child holds its own descriptor of the log.
+	defer func() { _ = log.Close() }()
+
+	cmd := exec.Command(spec.Path, spec.Args...)
+	cmd.Env = append(os.Environ(), spec.Env...)
+	cmd.Dir = spec.Dir
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = sysProcAttr()
+	if err := startOnForkThread(cmd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	p := &Process{spec: spec, cmd: cmd, done: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// forkRequests hands commands to the one thread that starts them. The kernel
+// sends the parent-death signal when the starting *thread* ends, and Go ends
+// threads at will, so that thread is locked and lives as long as the process.
+var forkRequests = sync.OnceValue(func() chan<- func() {
+	requests := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range requests {
+			f()
+		}
+	}()
+	return requests
+})
+
+func startOnForkThread(cmd *exec.Cmd) error {
+	result := make(chan error, 1)
+	forkRequests() <- func() { result <- cmd.Start() }
+	return <-result
+}
+
+// PID returns the process id, which is the process group's id too.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// LogFile returns the file with the program's output.
+func (p *Process) LogFile() string { return p.spec.LogFile }
+
+// Done is closed when the program has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Running tells whether the program has not ended yet.
+func (p *Process) Running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Wait returns when the program has ended, with its exit error, or with ctx's.
+func (p *Process) Wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Signal sends sig to the program and its children. A program that has ended
+// is no error.
+func (p *Process) Signal(sig syscall.Signal) error {
+	if !p.Running() {
+		return nil
+	}
+	if err := syscall.Kill(-p.PID(), sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal %s: %w", p.spec.Name, err)
+	}
+	return nil
+}
+
+// Hang stops the program's execution without ending it: its connections stay
+// open and nothing answers.
+func (p *Process) Hang() error { return p.Signal(syscall.SIGSTOP) }
+
+// Resume undoes Hang.
+func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }
+
+// Kill ends the program with SIGKILL and waits for its end.
+func (p *Process) Kill() error {
+	p.setStopping()
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-p.done
+	return nil
+}
+
+// Stop asks the program to end with SIGTERM and kills it when it has not ended
+// after 15 seconds, or when ctx is done before. It returns an error only if
+// the signals cannot be sent.
+func (p *Process) Stop(ctx context.Context) error {
+	p.setStopping()
+	// A hung program gets its SIGTERM only after it continues.
+	if err := errors.Join(p.Signal(syscall.SIGTERM), p.Signal(syscall.SIGCONT)); err != nil {
+		return err
+	}
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return p.Kill()
+}
+
+func (p *Process) setStopping() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopping = true
+}
+
+// Unexpected returns an error with the end of the log if the program ended
+// although nobody called Stop or Kill, and nil otherwise.
+func (p *Process) Unexpected() error {
+	p.mu.Lock()
+	stopping := p.stopping
+	p.mu.Unlock()
+	if stopping || p.Running() {
+		return nil
+	}
+	return fmt.Errorf("%s ended (%v), its log %s ends with:\n%s", p.spec.Name, p.err, p.spec.LogFile, tail(p.spec.LogFile))
+}
+
+// WaitHealthy polls check every 50 ms until it returns nil. It fails when the
+// program ends or ctx is done, with check's last error.
+func (p *Process) WaitHealthy(ctx context.Context, check func(context.Context) error) error {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return errors.Join(fmt.Errorf("%s ended before it was healthy", p.spec.Name), p.Unexpected())
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not healthy (%w), last error: %w; its log %s ends with:\n%s",
+				p.spec.Name, ctx.Err(), err, p.spec.LogFile, tail(p.spec.LogFile))
+		case <-ticker.C:
+		}
+	}
+}
+
+// tail returns the last lines of a log.
+func tail(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return err.Error()
+	}
+	buf := make([]byte, min(info.Size(), tailLimit))
+	n, _ := file.ReadAt(buf, info.Size()-int64(len(buf)))
+	return strings.ToValidUTF8(string(buf[:n]), "")
+}

@@ -1,0 +1,144 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package process
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func startShell(t *testing.T, script string) *Process {
+	t.Helper()
+	p, err := Start(Spec{Path: "/bin/sh", Args: []string{"-c", script}, LogFile: filepath.Join(t.TempDir(), "log")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Kill() })
+	return p
+}
+
+// waitForLog returns when the log holds text.
+func waitForLog(t *testing.T, p *Process, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := p.WaitHealthy(ctx, func(context.Context) error {
+		data, err := os.ReadFile(p.LogFile())
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(string(data), text) {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStopEndsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	p := startShell(t, "sleep 600 & echo child $!; wait")
+	waitForLog(t, p, "child")
+	if err := p.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p.Running() {
+		t.Error("the process still runs")
+	}
+	if err := p.Unexpected(); err != nil {
+		t.Errorf("a stop is reported as unexpected: %v", err)
+	}
+	if err := syscall.Kill(-p.PID(), 0); err == nil {
+		// The child may be a zombie of the init process for a moment.
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		for syscall.Kill(-p.PID(), 0) == nil {
+			select {
+			case <-ctx.Done():
+				t.Fatal("a child of the stopped process still runs")
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+}
+
+func TestStopKillsWhatIgnoresSIGTERM(t *testing.T) {
+	t.Parallel()
+	p := startShell(t, "trap '' TERM; echo ready; while :; do sleep 1; done")
+	waitForLog(t, p, "ready")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := p.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if p.Running() {
+		t.Error("the process still runs")
+	}
+}
+
+func TestStopEndsAHungProcess(t *testing.T) {
+	t.Parallel()
+	p := startShell(t, "echo ready; sleep 600")
+	waitForLog(t, p, "ready")
+	if err := p.Hang(); err != nil {
+		t.Fatal(err)
+	}
+	started := time.Now()
+	if err := p.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(started); took > stopGrace/2 {
+		t.Errorf("stopping a hung process took %s", took)
+	}
+}
+
+func TestUnexpectedQuotesTheLog(t *testing.T) {
+	t.Parallel()
+	p := startShell(t, "echo cannot listen; exit 3")
+	if err := p.Wait(t.Context()); err == nil {
+		t.Fatal("an exit code of 3 is no error")
+	}
+	err := p.Unexpected()
+	if err == nil || !strings.Contains(err.Error(), "cannot listen") || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("got %v, want the exit status and the end of the log", err)
+	}
+}
+
+func TestFreePortsDiffer(t *testing.T) {
+	t.Parallel()
+	ports, err := FreePorts(50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for _, p := range ports {
+		if seen[p] {
+			t.Fatalf("port %d was handed out twice", p)
+		}
+		seen[p] = true
+		if p < firstPort || p >= lastPort {
+			t.Errorf("port %d is outside of the range", p)
+		}
+	}
+}
