@@ -1,0 +1,171 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package templating
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+)
+
+var errorType = reflect.TypeFor[error]()
+
+// wrap makes what a template calls as name: it pays for the call, converts the arguments, holds the result to its size
+// and makes sure that an error has no data in it. A panic of a function is an error of that call.
+func (r *run) wrap(name string, f function) any {
+	target := f.call
+	if f.bind != nil {
+		target = reflect.ValueOf(f.bind(r))
+	}
+	return func(args ...any) (result any, err error) {
+		defer func() {
+			if recover() != nil {
+				result, err = nil, faultf(ReasonRenderFailed, "%s cannot work with these arguments", name)
+			}
+		}()
+		if err := r.pay(f, args); err != nil {
+			return nil, named(name, err)
+		}
+		if result, err = invoke(target, f.layout, args); err != nil {
+			return nil, named(name, err)
+		}
+		if f.shallow {
+			return result, nil
+		}
+		size := measure(result)
+		if size > maxValueBytes {
+			return nil, faultf(ReasonLimitExceeded, "%s yields a value that is too large", name)
+		}
+		return result, r.spend(size)
+	}
+}
+
+// pay charges for a call before it is made.
+func (r *run) pay(f function, args []any) error {
+	if len(args) > maxArguments {
+		return faultf(ReasonLimitExceeded, "takes at most %d arguments", maxArguments)
+	}
+	cost := costCall + costNode*len(args)
+	if !f.shallow {
+		for _, a := range args {
+			cost += measure(a)
+		}
+	}
+	if f.cost != nil {
+		cost += f.cost(args)
+	}
+	if f.size != nil {
+		size := f.size(args)
+		if size > maxValueBytes {
+			return faultf(ReasonLimitExceeded, "would yield a value that is too large")
+		}
+		cost += size
+	}
+	return r.spend(cost)
+}
+
+// named gives a fault the name of the function in front. Any other error may quote data and is dropped, but for the
+// end of the context.
+func named(name string, err error) error {
+	var f *fault
+	switch {
+	case errors.As(err, &f):
+		return faultf(f.reason, "%s: %s", name, f.cause)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return faultf(ReasonRenderFailed, "%s cannot work with these arguments", name)
+}
+
+func invoke(target reflect.Value, takesMarkup bool, args []any) (any, error) {
+	t := target.Type()
+	fixed := t.NumIn()
+	if t.IsVariadic() {
+		fixed--
+	}
+	if len(args) < fixed || len(args) > fixed && !t.IsVariadic() {
+		return nil, faultf(ReasonRenderFailed, "takes %d arguments, is given %d", fixed, len(args))
+	}
+	in := make([]reflect.Value, len(args))
+	for i, a := range args {
+		want := t.In(min(i, t.NumIn()-1))
+		if i >= fixed {
+			want = want.Elem()
+		}
+		if !takesMarkup {
+			a = asText(a)
+		}
+		v, err := convert(a, want)
+		if err != nil {
+			return nil, faultf(err.reason, "argument %d %s", i+1, err.cause)
+		}
+		in[i] = v
+	}
+	out := target.Call(in)
+	if last := out[len(out)-1]; last.Type() == errorType && !last.IsNil() {
+		err, _ := last.Interface().(error) // of that type, see the condition
+		return nil, err
+	}
+	return out[0].Interface(), nil
+}
+
+// asText makes a plain string of markup.
+func asText(v any) any {
+	switch t := v.(type) {
+	case markup:
+		return string(t)
+	case indented:
+		return string(t)
+	}
+	return v
+}
+
+// convert gives v the type that a function wants, where that loses nothing: numbers in objects are int64 or
+// float64, those that functions take are int.
+func convert(v any, want reflect.Type) (reflect.Value, *fault) {
+	if v == nil {
+		switch want.Kind() {
+		case reflect.Interface:
+			return reflect.Zero(want), nil
+		}
+		return reflect.Value{}, faultf(ReasonMissingKey, "has no value")
+	}
+	rv := reflect.ValueOf(v)
+	if rv.Type().AssignableTo(want) {
+		return rv, nil
+	}
+	switch {
+	case isInteger(want) && isInteger(rv.Type()):
+		if rv.CanInt() && want.Kind() <= reflect.Int64 && !reflect.Zero(want).OverflowInt(rv.Int()) {
+			return rv.Convert(want), nil
+		}
+	case isInteger(want) && rv.CanFloat():
+		if f := rv.Float(); f == math.Trunc(f) && math.Abs(f) <= maxExactFloat {
+			return convert(int64(f), want)
+		}
+	case want.Kind() == reflect.Float64 && isInteger(rv.Type()) && rv.CanInt():
+		return reflect.ValueOf(float64(rv.Int())), nil
+	case want.Kind() == reflect.String && rv.Kind() == reflect.String:
+		return rv.Convert(want), nil
+	}
+	return reflect.Value{}, faultf(ReasonRenderFailed, "is a %s, not a %s", typeName(rv), typeName(reflect.Zero(want)))
+}
+
+func isInteger(t reflect.Type) bool {
+	return t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64
+}

@@ -1,0 +1,250 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package templating
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/template/parse"
+)
+
+// mode is what becomes of the text that a template yields.
+type mode int
+
+const (
+	textMode mode = iota // a name
+	leafMode             // a string of spec.values
+	yamlMode             // YAML, read after rendering
+)
+
+// Names that only this package puts into a parsed template.
+const (
+	rootName = "helmop"
+	emitFunc = "__emit" // the last command of each action that prints
+	stepFunc = "__step" // the first action of each loop round and each defined template
+)
+
+type compiler struct {
+	left, right string
+}
+
+// textTemplate is one parsed template.
+type textTemplate struct {
+	place
+	mode      mode
+	literal   string // when trees is nil: a text without actions
+	trees     map[string]*parse.Tree
+	functions []string // used in it
+	constants map[string]bool
+	mutates   bool // it calls a function that changes its argument
+	typed     bool // it is one action and nothing else
+}
+
+func (c compiler) nameTemplate(text string, at place) (*textTemplate, error) {
+	if text == "" {
+		return nil, at.errorf(ReasonInvalidTemplate, 0, "is empty")
+	}
+	return c.template(text, at, textMode)
+}
+
+// template parses text and puts the calls into it that hold it to its bounds.
+func (c compiler) template(text string, at place, m mode) (*textTemplate, error) {
+	if len(text) > maxTemplateBytes {
+		return nil, at.errorf(ReasonLimitExceeded, 0, "is larger than %d bytes", maxTemplateBytes)
+	}
+	if i := strings.IndexAny(text, standInMarks); i >= 0 {
+		return nil, at.errorf(ReasonInvalidTemplate, 1+strings.Count(text[:i], "\n"),
+			"has a character of the Unicode private use area (U+E000 or U+E001)")
+	}
+	t := &textTemplate{place: at, mode: m}
+	if !strings.Contains(text, c.left) {
+		t.literal = text
+		return t, nil
+	}
+	trees, err := parse.Parse(rootName, text, c.left, c.right, knownNames)
+	if err != nil {
+		return nil, at.parseError(err)
+	}
+	root := trees[rootName]
+	if root == nil || root.Root == nil {
+		return t, nil
+	}
+	t.trees = trees
+	t.typed = m == leafMode && isOneAction(root.Root)
+	w := &walker{used: map[string]bool{}, calls: map[string][]string{}, constants: map[string]bool{}}
+	for name, tree := range trees {
+		w.current = name
+		w.list(tree.Root)
+		if name != rootName {
+			w.prependStep(tree.Root)
+		}
+	}
+	if name, ok := w.recursive(); ok {
+		return nil, at.errorf(ReasonInvalidTemplate, 0, "the template %q calls itself", shorten(name))
+	}
+	t.constants = w.constants
+	for name := range w.used {
+		if f, ok := functions[name]; ok {
+			t.functions = append(t.functions, name)
+			t.mutates = t.mutates || f.mutates
+		}
+	}
+	return t, nil
+}
+
+func isOneAction(l *parse.ListNode) bool {
+	if len(l.Nodes) != 1 {
+		return false
+	}
+	a, ok := l.Nodes[0].(*parse.ActionNode)
+	return ok && len(a.Pipe.Decl) == 0
+}
+
+var (
+	parseErrorShape   = regexp.MustCompile(`(?s)^template: ` + rootName + `:(\d+): (.*)$`)
+	unknownFunction   = regexp.MustCompile(`^function "([^"]*)" not defined`)
+	maxShownCause     = 200
+	unavailableReason = "what a template yields must depend on the Cluster alone, not on time, chance, files or the network"
+)
+
+// parseError tells why a template does not parse. The message quotes at most a word of the template, and no data.
+func (p place) parseError(err error) error {
+	m := parseErrorShape.FindStringSubmatch(err.Error())
+	if m == nil {
+		return p.errorf(ReasonInvalidTemplate, 0, "does not parse")
+	}
+	line, _ := strconv.Atoi(m[1]) // digits, by the expression
+	cause := m[2]
+	if f := unknownFunction.FindStringSubmatch(cause); f != nil && unavailable[f[1]] {
+		cause = fmt.Sprintf("the function %q is not available: %s", f[1], unavailableReason)
+	}
+	return p.errorf(ReasonInvalidTemplate, line, "%s", shorten(cause))
+}
+
+func shorten(s string) string {
+	if len(s) <= maxShownCause {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxShownCause], "") + "…"
+}
+
+// walker visits the nodes of a parsed template.
+type walker struct {
+	used      map[string]bool     // names of functions
+	constants map[string]bool     // string constants
+	calls     map[string][]string // template → templates it calls
+	current   string
+}
+
+func (w *walker) list(l *parse.ListNode) {
+	if l == nil {
+		return
+	}
+	for _, n := range l.Nodes {
+		switch t := n.(type) {
+		case *parse.ActionNode:
+			w.pipe(t.Pipe)
+			if len(t.Pipe.Decl) == 0 {
+				t.Pipe.Cmds = append(t.Pipe.Cmds, call(t.Pipe.Pos, emitFunc))
+			}
+		case *parse.IfNode:
+			w.branch(&t.BranchNode)
+		case *parse.WithNode:
+			w.branch(&t.BranchNode)
+		case *parse.RangeNode:
+			w.branch(&t.BranchNode)
+			w.prependStep(t.List)
+		case *parse.TemplateNode:
+			w.pipe(t.Pipe)
+			w.calls[w.current] = append(w.calls[w.current], t.Name)
+		}
+	}
+}
+
+func (w *walker) branch(b *parse.BranchNode) {
+	w.pipe(b.Pipe)
+	w.list(b.List)
+	w.list(b.ElseList)
+}
+
+func (w *walker) pipe(p *parse.PipeNode) {
+	if p == nil {
+		return
+	}
+	for _, c := range p.Cmds {
+		for _, a := range c.Args {
+			switch t := a.(type) {
+			case *parse.IdentifierNode:
+				w.used[t.Ident] = true
+			case *parse.StringNode:
+				w.constants[t.Text] = true
+			case *parse.PipeNode:
+				w.pipe(t)
+			case *parse.ChainNode:
+				if inner, ok := t.Node.(*parse.PipeNode); ok {
+					w.pipe(inner)
+				}
+			}
+		}
+	}
+}
+
+func (w *walker) prependStep(l *parse.ListNode) {
+	step := &parse.ActionNode{
+		NodeType: parse.NodeAction, Pos: l.Pos,
+		Pipe: &parse.PipeNode{NodeType: parse.NodePipe, Pos: l.Pos, Cmds: []*parse.CommandNode{call(l.Pos, stepFunc)}},
+	}
+	l.Nodes = append([]parse.Node{step}, l.Nodes...)
+}
+
+func call(at parse.Pos, name string) *parse.CommandNode {
+	return &parse.CommandNode{
+		NodeType: parse.NodeCommand, Pos: at,
+		Args: []parse.Node{parse.NewIdentifier(name).SetPos(at)},
+	}
+}
+
+// recursive finds a template that calls itself. Without one, calls are a tree, and steps bound its size.
+func (w *walker) recursive() (string, bool) {
+	const visiting, done = 1, 2
+	state := map[string]int{}
+	var visit func(string) bool
+	visit = func(name string) bool {
+		switch state[name] {
+		case visiting:
+			return true
+		case done:
+			return false
+		}
+		state[name] = visiting
+		for _, callee := range w.calls[name] {
+			if visit(callee) {
+				return true
+			}
+		}
+		state[name] = done
+		return false
+	}
+	for name := range w.calls {
+		if visit(name) {
+			return name, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,204 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package templating
+
+import (
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// measure is what v costs: its bytes and a charge for each value in it. It looks no further than to maxValueBytes, and
+// reports values nested too deep as too large.
+func measure(v any) int {
+	m := meter{}
+	m.add(v, 0)
+	return m.total
+}
+
+type meter struct{ total int }
+
+func (m *meter) add(v any, depth int) {
+	m.total += costNode
+	if depth > maxDepth {
+		m.total = math.MaxInt / 2
+	}
+	if m.total > maxValueBytes {
+		return
+	}
+	switch t := v.(type) {
+	case nil, bool, int, int64, float64:
+	case string:
+		m.total += len(t)
+	case []any:
+		for _, e := range t {
+			if m.add(e, depth+1); m.total > maxValueBytes {
+				return
+			}
+		}
+	case map[string]any:
+		for k, e := range t {
+			m.total += len(k)
+			if m.add(e, depth+1); m.total > maxValueBytes {
+				return
+			}
+		}
+	default:
+		m.reflected(reflect.ValueOf(v), depth)
+	}
+}
+
+func (m *meter) reflected(v reflect.Value, depth int) {
+	switch v.Kind() {
+	case reflect.String:
+		m.total += v.Len()
+	case reflect.Slice, reflect.Array:
+		for i := 0; i < v.Len() && m.total <= maxValueBytes; i++ {
+			m.add(v.Index(i).Interface(), depth+1)
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next() && m.total <= maxValueBytes; {
+			m.add(it.Key().Interface(), depth+1)
+			m.add(it.Value().Interface(), depth+1)
+		}
+	}
+}
+
+// The functions below bound what one call does, before it does it. Arguments of the wrong type count as nothing: the
+// call refuses them.
+
+// textAt is the text in argument i, counted from the end if i is negative.
+func textAt(args []any, i int) string {
+	if i < 0 {
+		i += len(args)
+	}
+	if i < 0 || i >= len(args) {
+		return ""
+	}
+	v := reflect.ValueOf(args[i])
+	if v.Kind() != reflect.String {
+		return ""
+	}
+	return v.String()
+}
+
+func intAt(args []any, i int) int {
+	if i >= len(args) {
+		return 0
+	}
+	n, err := convert(args[i], reflect.TypeFor[int]())
+	if err != nil {
+		return 0
+	}
+	return int(n.Int())
+}
+
+// times multiplies without overflow.
+func times(a, b int) int {
+	a, b = max(a, 0), max(b, 0)
+	if a > 0 && b > math.MaxInt/2/a {
+		return math.MaxInt / 2
+	}
+	return a * b
+}
+
+// product bounds the regular expression functions: pattern times text, and the text times the replacement.
+func product(args []any) int {
+	size := times(len(textAt(args, 0))+1, len(textAt(args, 1))+1)
+	if len(args) > 2 {
+		size = max(size, times(len(textAt(args, 1))+1, len(textAt(args, 2))+1))
+	}
+	return size
+}
+
+// square bounds functions that compare all elements with each other.
+func square(args []any) int {
+	n := 0
+	for _, a := range args {
+		n += measure(a) / costNode
+	}
+	return times(n, n)
+}
+
+func repeated(args []any) int { return times(intAt(args, 0), len(textAt(args, -1))) }
+
+func replaced(args []any) int {
+	old, with, text := textAt(args, 0), textAt(args, 1), textAt(args, 2)
+	return times(strings.Count(text, old), len(with)) + len(text)
+}
+
+func joined(args []any) int {
+	if len(args) < 2 {
+		return 0
+	}
+	return times(measure(args[1])/costNode, len(textAt(args, 0))) + measure(args[1])
+}
+
+func counted(args []any) int { return times(abs(intAt(args, 0)), costNode) }
+
+// stepped bounds until and seq functions by the largest distance between two arguments.
+func stepped(args []any) int {
+	low, high := 0, 0
+	for i := range args {
+		low, high = min(low, intAt(args, i)), max(high, intAt(args, i))
+	}
+	return times(abs(high)/2+abs(low)/2+1, 2*costNode)
+}
+
+func wrapped(args []any) int {
+	return times(len(textAt(args, -1))+1, len(textAt(args, -2))+2)
+}
+
+func indentedSize(args []any) int {
+	text := textAt(args, 1)
+	return times(strings.Count(text, "\n")+1, intAt(args, 0)) + len(text)
+}
+
+// formatted bounds printf by the widths that its format asks for; "*" takes one from an argument.
+func formatted(args []any) int {
+	format, size, inVerb := textAt(args, 0), 0, false
+	for i := 0; i < len(format); i++ {
+		switch c := format[i]; {
+		case c == '%':
+			inVerb = !inVerb
+		case inVerb && c == '*':
+			return math.MaxInt / 2
+		case inVerb && c >= '0' && c <= '9':
+			end := i
+			for end < len(format) && format[end] >= '0' && format[end] <= '9' {
+				end++
+			}
+			width, err := strconv.Atoi(format[i:end])
+			if err != nil || width > maxValueBytes {
+				return math.MaxInt / 2
+			}
+			size += width
+			i = end - 1
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+			inVerb = false
+		}
+	}
+	return size
+}
+
+func abs(n int) int {
+	if n == math.MinInt {
+		return math.MaxInt
+	}
+	return max(n, -n)
+}

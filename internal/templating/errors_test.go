@@ -1,0 +1,275 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package templating
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/Masterminds/sprig/v3"
+)
+
+func TestTemplateErrors(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		template string
+		reason   Reason
+		want     string
+	}{
+		"missing key":             {"a: 1\nb: {{ .Cluster.spec.nope }}", ReasonMissingKey, `line 2: no key "nope" in .Cluster.spec.nope`},
+		"missing label":           {"{{ .Cluster.metadata.labels.nope }}", ReasonMissingKey, `line 1: no key "nope"`},
+		"missing in a condition":  {"{{ if .Cluster.spec.nope }}{{ end }}", ReasonMissingKey, `no key "nope"`},
+		"missing with a default":  {"{{ .Cluster.spec.nope | default 1 }}", ReasonMissingKey, `no key "nope"`},
+		"index without a default": {"a: {{ index .Cluster.metadata.labels \"nope\" }}", ReasonMissingKey, "line 1: yields no value"},
+		"quote of nothing":        {"a: {{ index .Cluster.metadata.labels \"nope\" | quote }}", ReasonMissingKey, "quote: has no value"},
+		"upper of nothing":        {"a: {{ index .Cluster.metadata.labels \"nope\" | upper }}", ReasonMissingKey, "upper: argument 1 has no value"},
+		"no ClusterClass":         {"\n\n{{ .ClusterClass.spec.x }}", ReasonMissingKey, "line 3: the Cluster has no ClusterClass, which .ClusterClass.spec.x reads"},
+		"no object, by $":         {"{{ range list 1 }}{{ $.ClusterClass.spec.x }}{{ end }}", ReasonMissingKey, "the Cluster has no ClusterClass"},
+		"printed absent object":   {"a: {{ .ClusterClass }}", ReasonMissingKey, "yields no value"},
+		"field of a string":       {"{{ .Cluster.metadata.labels.secret.x }}", ReasonRenderFailed, `no key "x" in .Cluster.metadata.labels.secret.x, because what should hold it is not a map`},
+		"unknown root":            {"{{ .Values.x }}", ReasonMissingKey, `no key "Values"`},
+		"prints a map":            {"a: {{ .Cluster.metadata.labels }}", ReasonRenderFailed, "prints a map; write it as YAML with toYaml or toJson"},
+		"prints a list":           {"a: {{ .Cluster.spec.clusterNetwork.pods.cidrBlocks }}", ReasonRenderFailed, "prints a list"},
+		"range over a string":     {"{{ range .Cluster.metadata.labels.secret }}{{ end }}", ReasonRenderFailed, "cannot be evaluated in .Cluster.metadata.labels.secret"},
+		"required":                {"{{ required \"set the label region\" (index .Cluster.metadata.labels \"nope\") }}", ReasonMissingKey, "required: set the label region"},
+		"fail":                    {"{{ fail \"only on AWS\" }}", ReasonRenderFailed, "fail: only on AWS"},
+		"fail with data":          {"{{ fail .Cluster.metadata.labels.secret }}", ReasonRenderFailed, "its message is not shown"},
+		"wrong type":              {"{{ upper .Cluster.metadata.labels }}", ReasonRenderFailed, "upper: argument 1 is a map, not a string"},
+		"too few arguments":       {"{{ trunc 3 }}", ReasonRenderFailed, "trunc: takes 2 arguments, is given 1"},
+		"panic of a function":     {"{{ div 1 0 }}", ReasonRenderFailed, "div cannot work with these arguments"},
+		"panic that quotes":       {"{{ urlParse (print \"%zz\" .Cluster.metadata.labels.secret) }}", ReasonRenderFailed, "urlParse cannot work with these arguments"},
+		"error that quotes":       {"{{ mustRegexMatch (print \"(\" .Cluster.metadata.labels.secret) \"\" }}", ReasonRenderFailed, "mustRegexMatch cannot work"},
+		"semver that quotes":      {"{{ semver .Cluster.metadata.labels.secret }}", ReasonRenderFailed, "semver cannot work"},
+		"method that quotes":      {"{{ (semver \"1.0.0\").SetPrerelease (print \"_\" .Cluster.metadata.labels.secret) }}", ReasonRenderFailed, "cannot be evaluated"},
+		"fromJson":                {"{{ fromJson .Cluster.metadata.labels.secret }}", ReasonRenderFailed, "fromJson: is given what is not valid JSON"},
+		"fromYaml":                {"{{ fromYaml (print \"a: [\" .Cluster.metadata.labels.secret) }}", ReasonInvalidValues, "fromYaml: is not valid YAML"},
+		"printf":                  {"a: {{ printf \"%d\" .Cluster.metadata.labels.secret }}", ReasonRenderFailed, "printf: has a verb that does not suit"},
+		"index of a list":         {"{{ index .Cluster.spec.clusterNetwork.pods.cidrBlocks 9 }}", ReasonRenderFailed, "index out of range: 9"},
+		"comparison":              {"{{ eq .ControlPlane.spec.replicas .Cluster.metadata.labels.secret }}", ReasonRenderFailed, "incompatible types for comparison"},
+		"not UTF-8":               {"a: {{ b64dec \"/w==\" | toJson }}", ReasonInvalidValues, "toJson: is not UTF-8 text"},
+		"not YAML":                {"a: [\n{{ .Cluster.metadata.labels.secret }}", ReasonInvalidValues, "of the YAML it yields: is not valid YAML"},
+		"not a map":               {"- {{ .Cluster.metadata.labels.secret }}", ReasonInvalidValues, "is not a map of values"},
+		"a key twice":             {"a: 1\n{{ .Cluster.metadata.labels.secret }}: 1\n{{ .Cluster.metadata.labels.secret }}: 2", ReasonInvalidValues, "line 3 of the YAML it yields: gives a key twice"},
+		"two documents":           {"a: 1\n---\nb: 1", ReasonInvalidValues, "more than one YAML document"},
+		"not a number":            {"a: .nan", ReasonInvalidValues, "not finite"},
+		"bad tag":                 {"a: !!int x", ReasonInvalidValues, "has a value that its tag does not allow"},
+		"own tag":                 {"a: !mine x", ReasonInvalidValues, "has a tag that values cannot have"},
+		"list as a key":           {"? [a]\n: 1", ReasonInvalidValues, "has a key that is not a string"},
+		"merge of a list":         {"<<: [1]", ReasonInvalidValues, "merges what is not a map"},
+		"does not parse":          {"a: 1\n{{ if }}", ReasonInvalidTemplate, "line 2: missing value for if"},
+		"unknown function":        {"{{ frobnicate 1 }}", ReasonInvalidTemplate, `line 1: function "frobnicate" not defined`},
+		"recursion":               {"{{ define \"x\" }}{{ template \"y\" }}{{ end }}{{ define \"y\" }}{{ template \"x\" }}{{ end }}", ReasonInvalidTemplate, "calls itself"},
+		"undefined template":      {"{{ template \"x\" }}", ReasonRenderFailed, "cannot be evaluated"},
+		"stand-in in the text":    {"a: 1\nb: \ue0000\ue001", ReasonInvalidTemplate, "line 2: has a character of the Unicode private use area"},
+		"too large":               {strings.Repeat("#", maxTemplateBytes+1), ReasonLimitExceeded, "is larger than 262144 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := base()
+			spec.ValuesTemplate = tc.template
+			_, err := render(t, spec, sample())
+			checkError(t, err, tc.want)
+			var e *Error
+			if !errors.As(err, &e) {
+				t.Fatalf("got %T, want *Error", err)
+			}
+			if e.Reason != tc.reason || e.Field != "spec.valuesTemplate" {
+				t.Errorf("got %s for %s, want %s for spec.valuesTemplate (%v)", e.Reason, e.Field, tc.reason, err)
+			}
+		})
+	}
+}
+
+func TestUnavailableFunctions(t *testing.T) {
+	t.Parallel()
+	for name := range unavailable {
+		spec := base()
+		spec.ValuesTemplate = "a: {{ " + name + " }}"
+		_, err := Compile(spec)
+		checkError(t, err, `the function "`+name+`" is not available`)
+	}
+}
+
+// Every function of sprig is either allowed or unavailable, and none is both, so that an update of sprig which adds one
+// asks for a decision.
+func TestEverySprigFunctionIsDecided(t *testing.T) {
+	t.Parallel()
+	for name := range sprig.GenericFuncMap() {
+		_, allowed := functions[name]
+		if allowed == unavailable[name] {
+			t.Errorf("%s: allowed %t, unavailable %t", name, allowed, unavailable[name])
+		}
+	}
+	for _, names := range [][]string{sprigShallow, sprigMeasured, sortedKeys(sprigCostly), sortedKeys(sprigGrowing)} {
+		for _, name := range names {
+			if _, ok := functions[name]; !ok {
+				t.Errorf("%s is allowed and does not exist", name)
+			}
+		}
+	}
+}
+
+func TestValuesErrors(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		values string
+		want   string
+	}{
+		"key":               {`{"installation": {"cni": "{{ .Cluster.spec.nope }}"}}`, `spec.values.installation.cni line 1: no key "nope"`},
+		"list":              {`{"pools": [{"cidr": "x"}, {"cidr": "{{ .nope }}"}]}`, "spec.values.pools[1].cidr line 1: no key"},
+		"key with dots":     {`{"a": {"b.c/d": "{{ .nope }}"}}`, `spec.values.a["b.c/d"] line 1`},
+		"key with dots top": {`{"b.c/d": "{{ .nope }}"}`, `spec.values["b.c/d"] line 1`},
+		"line":              {`{"a": "x\ny{{ .nope }}"}`, "spec.values.a line 2"},
+		"first of two":      {`{"b": "{{ .b }}", "a": "{{ .a }}"}`, "spec.values.a line 1"},
+		"does not parse":    {`{"a": "{{ }"}`, "spec.values.a line 1: "},
+		"no value":          {`{"a": "{{ index .Cluster.metadata.labels \"x\" }}"}`, "spec.values.a line 1: yields no value"},
+		"map within text":   {`{"a": "x{{ .Cluster.metadata.labels }}"}`, "prints a map within a string"},
+		"templated key":     {`{"{{ .x }}": 1}`, "a key is not a template"},
+		"Go type":           {`{"a": "{{ semver \"1.0.0\" }}"}`, "which values cannot hold"},
+		"not JSON":          {`{"a": ` + secret, "spec.values: is not valid JSON"},
+		"two values":        {`{} {}`, "more than one JSON value"},
+		"not a map":         {`["` + secret + `"]`, "is not a map of values"},
+		"deep":              {strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200), "nested deeper than 100"},
+		"large number":      {`{"a": 1e999}`, "number out of range"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := base()
+			spec.Values = []byte(tc.values)
+			_, err := render(t, spec, sample())
+			checkError(t, err, tc.want)
+		})
+	}
+}
+
+func TestValuesFromErrors(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		data string
+		want string
+	}{
+		"not YAML":      {"a: 1\nb: {" + secret, "spec.valuesFrom[0] (Secret s key k) line "},
+		"not a map":     {secret, "spec.valuesFrom[0] (Secret s key k): is not a map of values"},
+		"twice":         {"a: 1\n" + secret + ": 2\n" + secret + ": 3", "spec.valuesFrom[0] (Secret s key k) line 3: gives a key twice"},
+		"unknown alias": {"a: *" + secret, "is not valid YAML"},
+		"tag":           {"a: !!int " + secret, "has a value that its tag does not allow"},
+		"too large":     {"a: " + strings.Repeat("x", maxDocumentBytes), "is larger than 1048576 bytes"},
+		"control":       {"a: \x01" + secret, "is not valid YAML"},
+		"aliases without end": {"a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
+			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]", "has more than 100000 values"},
+		"alias of itself": {"a: &a [*a]", "spec.valuesFrom[0] (Secret s key k)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := base()
+			spec.ValuesFrom = []ValuesSource{{Origin: "Secret s key k", Data: []byte(tc.data)}}
+			_, err := Compile(spec)
+			checkError(t, err, tc.want)
+		})
+	}
+}
+
+// Each of these would run for hours or take all memory if nothing held it.
+func TestBombs(t *testing.T) {
+	t.Parallel()
+	double := `{{ $s := "0123456789abcdef" }}{{ range until 60 }}{{ $s = `
+	for name, text := range map[string]string{
+		"loop without output":    "{{ range until 1000 }}{{ range until 1000 }}{{ range until 1000 }}{{ end }}{{ end }}{{ end }}",
+		"range over a number":    "{{ range 1000000000000 }}{{ end }}",
+		"until":                  "{{ range until 1000000000 }}{{ end }}",
+		"until, negative":        "{{ until -1000000000 | len }}",
+		"untilStep":              "{{ untilStep 0 1000000000 1 | len }}",
+		"seq":                    "{{ seq 1000000000 }}",
+		"seq, three":             "{{ seq 1 2 1000000000 }}",
+		"repeat":                 `{{ repeat 1000000000 "x" }}`,
+		"indent":                 `{{ indent 1000000000 "x" }}`,
+		"nindent":                `{{ nindent 1000000000 "x" }}`,
+		"printf width":           `{{ printf "%1000000000d" 1 }}`,
+		"printf widths":          "{{ printf `" + strings.Repeat("%999999d", 1000) + "` }}",
+		"printf star":            `{{ printf "%*d" 1000000 1 }}`,
+		"doubling by printf":     double + "printf \"%s%s\" $s $s }}{{ end }}",
+		"doubling by print":      double + "print $s $s }}{{ end }}",
+		"doubling by cat":        double + "cat $s $s }}{{ end }}",
+		"doubling by replace":    double + "replace \"0\" $s $s }}{{ end }}",
+		"doubling by join":       double + "join $s (list 1 2 3) }}{{ end }}",
+		"doubling by wrapWith":   double + "wrapWith 1 $s $s }}{{ end }}",
+		"doubling by regex":      double + "regexReplaceAll \".\" $s $s }}{{ end }}",
+		"doubling of lists":      "{{ $l := list 1 }}{{ range until 60 }}{{ $l = list $l $l }}{{ end }}{{ toJson $l }}",
+		"doubling of maps":       "{{ $l := dict }}{{ range until 60 }}{{ $l = dict \"a\" $l \"b\" $l }}{{ end }}{{ toYaml $l }}",
+		"doubling by set":        "{{ $l := dict }}{{ range until 60 }}{{ $_ := set $l (toString .) $l }}{{ end }}",
+		"doubling by concat":     "{{ $l := list 1 }}{{ range until 60 }}{{ $l = concat $l $l }}{{ end }}",
+		"nesting":                "{{ $l := list 1 }}{{ range until 100000 }}{{ $l = list $l }}{{ end }}{{ print $l }}",
+		"output":                 "{{ range until 60000 }}0123456789abcdef0123456789abcdef{{ end }}",
+		"calls of templates":     `{{ define "a" }}{{ range until 99 }}{{ end }}{{ end }}{{ define "b" }}{{ range until 99 }}{{ template "a" }}{{ end }}{{ end }}{{ range until 9999 }}{{ template "b" }}{{ end }}`,
+		"comparing all elements": "{{ uniq (until 50000) | len }}",
+		"YAML aliases":           "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]",
+		"stand-ins":              "{{ $s := repeat 100000 \"x\" }}a:\n{{ range until 100 }}- {{ $s }}\n{{ end }}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := base()
+			spec.ValuesTemplate = text
+			_, err := render(t, spec, sample())
+			var e *Error
+			if !errors.As(err, &e) || e.Reason != ReasonLimitExceeded {
+				t.Errorf("got %v, want an Error for %s", err, ReasonLimitExceeded)
+			}
+		})
+	}
+}
+
+func TestContextEndsRendering(t *testing.T) {
+	t.Parallel()
+	spec := base()
+	spec.ValuesTemplate = "{{ range until 10 }}{{ upper \"x\" }}{{ end }}"
+	p, err := Compile(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Render(ctx, sample()); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+}
+
+// The data of a Cluster without what templates usually read gives errors, not panics.
+func TestEmptyObjects(t *testing.T) {
+	t.Parallel()
+	for _, objects := range []Objects{{}, {Cluster: map[string]any{}}, {Cluster: map[string]any{"metadata": nil}}, {Cluster: map[string]any{"metadata": "x"}}} {
+		for text, want := range map[string]string{
+			"{{ .Cluster.metadata.name }}":        "spec.values.a line 1: no key",
+			"{{ .ClusterName }}":                  "spec.values.a line 1: yields no value",
+			"{{ .InfraCluster.spec.region }}":     "the Cluster has no infrastructure object, which .InfraCluster.spec.region reads",
+			"{{ .ControlPlane.spec.replicas }}":   "the Cluster has no control plane object",
+			"{{ .ClusterLabels.x }}":              `no key "x"`,
+			"{{ .ClusterValues.ControlPlane.x }}": "the Cluster has no control plane object",
+		} {
+			values, err := json.Marshal(map[string]any{"a": text})
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := base()
+			spec.Values = values
+			_, err = render(t, spec, objects)
+			checkError(t, err, want)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package templating
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+// renderText is the text that a template of a name yields, without white space around it.
+func (t *textTemplate) renderText(r *run) (string, error) {
+	text, err := t.execute(r)
+	return strings.TrimSpace(text), err
+}
+
+// render is the value of a string in spec.values.
+func (t *textTemplate) render(r *run) (any, error) {
+	text, err := t.execute(r)
+	if err != nil {
+		return nil, err
+	}
+	if !t.typed {
+		return text, nil
+	}
+	v, err := canonical(r.captured)
+	if err != nil {
+		return nil, t.at(err, ReasonRenderFailed)
+	}
+	return v, nil
+}
+
+// renderYAML is the map that spec.valuesTemplate yields.
+func (t *textTemplate) renderYAML(r *run) (map[string]any, error) {
+	text, err := t.execute(r)
+	if err != nil {
+		return nil, err
+	}
+	m, err := readYAMLMap(text, r.expand)
+	if err != nil {
+		e := t.at(err, ReasonInvalidValues)
+		e.InOutput = true
+		return nil, e
+	}
+	return m, nil
+}
+
+// execute is the output of the template, with stand-ins in yamlMode, empty if the template is typed.
+func (t *textTemplate) execute(r *run) (string, error) {
+	if t.trees == nil {
+		return t.literal, nil
+	}
+	r.mode, r.typed, r.captured, r.constants = t.mode, t.typed, nil, t.constants
+	r.standIns, r.markups = nil, map[markup]string{}
+	root := r.root
+	if t.mutates {
+		// What one template changes, neither another one sees nor the caller.
+		c, err := canonical(root)
+		if err != nil {
+			return "", t.at(err, ReasonRenderFailed)
+		}
+		root = c.(map[string]any) // a copy of a map
+	}
+	tmpl, err := t.bind(r)
+	if err != nil {
+		return "", t.errorf(ReasonInvalidTemplate, 0, "does not parse")
+	}
+	var out limitedBuffer
+	if err := tmpl.Execute(&out, root); err != nil {
+		return "", t.executionError(r, root, err)
+	}
+	return out.String(), nil
+}
+
+// bind makes an executable template of the parsed one, whose functions belong to r.
+func (t *textTemplate) bind(r *run) (*template.Template, error) {
+	calls := template.FuncMap{emitFunc: r.emit, stepFunc: r.step}
+	for _, name := range t.functions {
+		calls[name] = r.wrap(name, functions[name])
+	}
+	tmpl := template.New(rootName).Option("missingkey=error").Funcs(calls)
+	for name, tree := range t.trees {
+		if _, err := tmpl.AddParseTree(name, tree); err != nil {
+			return nil, err
+		}
+	}
+	return tmpl, nil
+}
+
+var (
+	execErrorShape = regexp.MustCompile(`(?s)^template: ` + rootName + `:(\d+):\d+: executing "(?:[^"\\]|\\.)*" at <(.*?)>: (.*)$`)
+	fieldChain     = regexp.MustCompile(`^\$?[A-Za-z0-9_]*(\.[A-Za-z0-9_]+)+$`)
+	missingKey     = regexp.MustCompile(`^map has no entry for key "([^"\\]*)"$`)
+	nilPointer     = regexp.MustCompile(`^nil pointer evaluating .*\.([A-Za-z0-9_]+)$`)
+	wrongField     = regexp.MustCompile(`^can't evaluate field ([A-Za-z0-9_]+) in type `)
+)
+
+// safeCauses are messages of text/template that tell types and positions only, all of them.
+var safeCauses = []*regexp.Regexp{
+	regexp.MustCompile(`^error calling index: (cannot index slice/array with (type \S+|nil)|index out of range: -?\d+|index of (untyped nil|nil pointer)|can't index item of type \S+)$`),
+	regexp.MustCompile(`^error calling len: len of (type \S+|nil pointer)$`),
+	regexp.MustCompile(`^error calling (eq|ne|lt|le|gt|ge): (incompatible types for comparison|invalid type for comparison|missing argument for comparison)`),
+	regexp.MustCompile(`^wrong number of args for [a-z]+: want (at least )?\d+ got \d+$`),
+}
+
+// executionError makes an Error of one of text/template. What is not known to be free of data is left out.
+func (t *textTemplate) executionError(r *run, root map[string]any, err error) error {
+	if ctxErr := r.ctx.Err(); ctxErr != nil {
+		return ctxErr
+	}
+	line, at, message := 0, "", ""
+	if m := execErrorShape.FindStringSubmatch(err.Error()); m != nil {
+		line, _ = strconv.Atoi(m[1]) // digits, by the expression
+		if fieldChain.MatchString(m[2]) && len(m[2]) <= maxShownCause {
+			at = m[2]
+		}
+		message = m[3]
+	}
+	var f *fault
+	if errors.As(err, &f) {
+		return t.errorf(f.reason, line, "%s", f.cause)
+	}
+	if lacks, ok := absent(root, at); ok {
+		return t.errorf(ReasonMissingKey, line, "the Cluster has no %s, which %s reads", lacks, at)
+	}
+	if m := missingKey.FindStringSubmatch(message); m != nil {
+		return t.errorf(ReasonMissingKey, line, "no key %q%s", shorten(m[1]), of(at))
+	}
+	if m := nilPointer.FindStringSubmatch(message); m != nil {
+		return t.errorf(ReasonMissingKey, line, "no key %q%s, because what should hold it has no value", m[1], of(at))
+	}
+	if m := wrongField.FindStringSubmatch(message); m != nil {
+		return t.errorf(ReasonRenderFailed, line, "no key %q%s, because what should hold it is not a map", m[1], of(at))
+	}
+	for _, safe := range safeCauses {
+		if safe.MatchString(message) {
+			return t.errorf(ReasonRenderFailed, line, "%s", message)
+		}
+	}
+	return t.errorf(ReasonRenderFailed, line, "cannot be evaluated%s", of(at))
+}
+
+// absent tells which object a chain of fields looks for that the Cluster does not have.
+func absent(root map[string]any, chain string) (string, bool) {
+	parts := strings.Split(strings.TrimPrefix(chain, "$"), ".")
+	if len(parts) < 2 || parts[0] != "" {
+		return "", false
+	}
+	name, holder := parts[1], root
+	if name == "ClusterValues" && len(parts) > 2 {
+		name = parts[2]
+		holder, _ = root["ClusterValues"].(map[string]any)
+	}
+	what, known := absentObject[name]
+	v, present := holder[name]
+	return what, known && present && v == nil
+}
+
+func of(chain string) string {
+	if chain == "" {
+		return ""
+	}
+	return " in " + chain
+}

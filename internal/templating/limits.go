@@ -1,0 +1,48 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package templating
+
+// The bounds of a rendering. They protect the manager, which renders for every tenant, from one template.
+const (
+	// maxTemplateBytes bounds one template. The API server refuses larger objects soon after.
+	maxTemplateBytes = 256 << 10
+
+	// maxDocumentBytes bounds spec.values as JSON, one valuesFrom document, and what valuesTemplate yields. Helm keeps
+	// values in a Secret, which holds at most 1 MiB.
+	maxDocumentBytes = 1 << 20
+
+	// maxValueBytes bounds what one function takes or gives, so that doubling a string in a loop ends.
+	maxValueBytes = 1 << 20
+
+	// maxDepth bounds the nesting of values, so that no recursion over them exhausts the stack. Charts stay below 20.
+	maxDepth = 100
+
+	// maxNodes bounds the number of values in one document after its YAML aliases are followed.
+	maxNodes = 100_000
+
+	// maxArguments bounds the arguments of one call: some functions multiply all of them.
+	maxArguments = 256
+
+	// maxWork is the budget of one rendering. A typical CNI's values need less than a thousandth of it; all of it
+	// is some seconds of one core at the very worst.
+	maxWork = 64 << 20
+
+	// What things cost. A byte costs 1.
+	costCall = 64
+	costStep = 64
+	costNode = 16
+)

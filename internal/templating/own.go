@@ -1,0 +1,257 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package templating
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"dario.cat/mergo"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// ownFunctions replace functions of sprig and text/template that are not deterministic, hide their errors, quote data
+// in them, or have to know of markup; and add those that Helm's users expect.
+func ownFunctions() map[string]function {
+	own := map[string]function{
+		"fromYaml": {call: reflect.ValueOf(fromYAML)},
+		"fromJson": {call: reflect.ValueOf(fromJSON)},
+		"keys":     {call: reflect.ValueOf(keys)},
+		"values":   {call: reflect.ValueOf(valuesOf)},
+		"toString": {call: reflect.ValueOf(toString)},
+		"set":      {call: reflect.ValueOf(set), mutates: true},
+		"unset":    {call: reflect.ValueOf(unset), mutates: true, shallow: true},
+		"print":    {call: reflect.ValueOf(fmt.Sprint)},
+		"println":  {call: reflect.ValueOf(fmt.Sprintln)},
+		"printf":   {call: reflect.ValueOf(printf), size: formatted},
+		"html":     {call: reflect.ValueOf(template.HTMLEscaper)},
+		"js":       {call: reflect.ValueOf(template.JSEscaper)},
+		"urlquery": {call: reflect.ValueOf(template.URLQueryEscaper)},
+
+		"toYaml":       {bind: func(r *run) any { return func(v any) (any, error) { return r.write(v, encodeYAML) } }},
+		"toJson":       {bind: func(r *run) any { return func(v any) (any, error) { return r.write(v, encodeJSONText) } }},
+		"toPrettyJson": {bind: func(r *run) any { return func(v any) (any, error) { return r.write(v, encodePrettyJSON) } }},
+		"quote":        {bind: func(r *run) any { return r.quoteWith(strconv.Quote, `"`) }},
+		"squote":       {bind: func(r *run) any { return r.quoteWith(singleQuote, `'`) }},
+		"required":     {bind: func(r *run) any { return r.required }, shallow: true},
+		"fail":         {bind: func(r *run) any { return r.fail }, shallow: true},
+
+		"trim": {layout: true, bind: func(r *run) any {
+			return func(v any) (any, error) { return r.layout(v, strings.TrimSpace) }
+		}},
+		"indent": {layout: true, size: indentedSize, bind: func(r *run) any {
+			return func(spaces int, v any) (any, error) { return r.layout(v, indentBy(spaces, "")) }
+		}},
+		"nindent": {layout: true, size: indentedSize, bind: func(r *run) any {
+			return func(spaces int, v any) (any, error) { return r.layout(v, indentBy(spaces, "\n")) }
+		}},
+	}
+	for _, name := range []string{"merge", "mustMerge"} {
+		own[name] = function{call: reflect.ValueOf(mergeMaps), mutates: true}
+	}
+	for _, name := range []string{"mergeOverwrite", "mustMergeOverwrite"} {
+		own[name] = function{call: reflect.ValueOf(mergeMapsOverwriting), mutates: true}
+	}
+	for alias, name := range map[string]string{
+		"toRawJson": "toJson", "mustToJson": "toJson", "mustToRawJson": "toJson", "mustToPrettyJson": "toPrettyJson",
+		"mustFromJson": "fromJson", "fromJsonArray": "fromJson", "fromYamlArray": "fromYaml",
+	} {
+		own[alias] = own[name]
+	}
+	return own
+}
+
+func encodeYAML(v any) (string, error) {
+	data, err := sigsyaml.Marshal(v)
+	if err != nil {
+		return "", faultf(ReasonRenderFailed, "cannot write this as YAML")
+	}
+	return strings.TrimSuffix(string(data), "\n"), nil
+}
+
+func encodeJSONText(v any) (string, error) {
+	data, err := encodeJSON(v)
+	return string(data), err
+}
+
+func encodePrettyJSON(v any) (string, error) {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return "", faultf(ReasonRenderFailed, "cannot write this as JSON")
+	}
+	return string(data), nil
+}
+
+// fromYAML reads any YAML value, where Helm's reads maps only: "true" becomes a boolean.
+func fromYAML(text string) (any, error) { return readYAML(text, nil) }
+
+// fromJSON reads any JSON value; integers stay exact.
+func fromJSON(text string) (any, error) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	var v any
+	if err := decoder.Decode(&v); err != nil || decoder.More() {
+		return nil, faultf(ReasonRenderFailed, "is given what is not valid JSON")
+	}
+	return canonical(v)
+}
+
+// keys are sorted: the order of sprig's changes from call to call.
+func keys(dicts ...map[string]any) []string {
+	var all []string
+	for _, d := range dicts {
+		all = append(all, sortedKeys(d)...)
+	}
+	return all
+}
+
+// valuesOf are in the order of the keys.
+func valuesOf(dict map[string]any) []any {
+	all := make([]any, 0, len(dict))
+	for _, k := range sortedKeys(dict) {
+		all = append(all, dict[k])
+	}
+	return all
+}
+
+func toString(v any) (string, error) {
+	switch t := v.(type) {
+	case nil:
+		return "", faultf(ReasonMissingKey, "has no value to work on")
+	case float64:
+		text, err := formatFloat(t)
+		s, _ := text.(string) // formatFloat gives text or an error
+		return s, err
+	}
+	return fmt.Sprint(v), nil
+}
+
+// set stores a copy, because a map that holds itself has no end.
+func set(dict map[string]any, key string, value any) (map[string]any, error) {
+	if dict == nil {
+		return nil, faultf(ReasonMissingKey, "has no map to work on")
+	}
+	value, err := canonical(value)
+	if err != nil {
+		return nil, err
+	}
+	dict[key] = value
+	return dict, nil
+}
+
+func unset(dict map[string]any, key string) map[string]any {
+	delete(dict, key)
+	return dict
+}
+
+// mergeMaps fills what dst lacks. It copies what it takes, for the reason that set has.
+func mergeMaps(dst map[string]any, sources ...map[string]any) (map[string]any, error) {
+	return mergeWith(dst, sources)
+}
+
+func mergeMapsOverwriting(dst map[string]any, sources ...map[string]any) (map[string]any, error) {
+	return mergeWith(dst, sources, mergo.WithOverride)
+}
+
+func mergeWith(dst map[string]any, sources []map[string]any, options ...func(*mergo.Config)) (map[string]any, error) {
+	if dst == nil {
+		return nil, faultf(ReasonMissingKey, "has no map to work on")
+	}
+	for _, source := range sources {
+		taken, err := canonical(source)
+		if err != nil {
+			return nil, err
+		}
+		if err := mergo.Merge(&dst, taken, options...); err != nil {
+			return nil, faultf(ReasonRenderFailed, "cannot merge these maps")
+		}
+	}
+	return dst, nil
+}
+
+// printf refuses what fmt would report within its output.
+func printf(format string, args ...any) (string, error) {
+	out := fmt.Sprintf(format, args...)
+	if strings.Contains(out, "%!") && !strings.Contains(format, "%!") && !anyContains(args, "%!") {
+		return "", faultf(ReasonRenderFailed, "has a verb that does not suit its argument")
+	}
+	return out, nil
+}
+
+func anyContains(args []any, part string) bool {
+	for _, a := range args {
+		if strings.Contains(fmt.Sprint(a), part) {
+			return true
+		}
+	}
+	return false
+}
+
+func singleQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// quoteWith puts each argument in quotes. In YAML the quotes hold a stand-in, so that nothing needs escaping.
+func (r *run) quoteWith(quote func(string) string, mark string) func(...any) (any, error) {
+	return func(args ...any) (any, error) {
+		plain, text := make([]string, len(args)), make([]string, len(args))
+		for i, a := range args {
+			s, err := toString(a)
+			if err != nil {
+				return nil, err
+			}
+			plain[i] = quote(s)
+			if r.mode == yamlMode {
+				text[i] = mark + r.standIn(s) + mark
+			}
+		}
+		joined := strings.Join(plain, " ")
+		if r.mode != yamlMode {
+			return joined, nil
+		}
+		r.markups[markup(joined)] = strings.Join(text, " ")
+		return markup(joined), nil
+	}
+}
+
+// required and fail show their message if it stands in the template as it is. One that is put together while
+// rendering may have data in it.
+func (r *run) required(message string, v any) (any, error) {
+	if s, isText := v.(string); v == nil || isText && s == "" {
+		return nil, faultf(ReasonMissingKey, "%s", r.shown(message))
+	}
+	return v, nil
+}
+
+func (r *run) fail(message string) (any, error) {
+	return nil, faultf(ReasonRenderFailed, "%s", r.shown(message))
+}
+
+func (r *run) shown(message string) string {
+	if !r.constants[message] {
+		return "the template gives up; its message is not shown because it is not a constant"
+	}
+	return shorten(message)
+}
+
+// indentBy is sprig's indent, with first in front.
+func indentBy(spaces int, first string) func(string) string {
+	pad := strings.Repeat(" ", max(spaces, 0))
+	return func(s string) string { return first + pad + strings.ReplaceAll(s, "\n", "\n"+pad) }
+}

@@ -1,0 +1,183 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package templating
+
+import (
+	"context"
+	"fmt"
+)
+
+// Delimiters are the pair of marks around a template action.
+type Delimiters string
+
+const (
+	// Curly is {{ }}, as in Helm. It is the default.
+	Curly Delimiters = "Curly"
+
+	// Dollar is ${ }, as in Fleet. A literal "${" is written ${"${"}.
+	Dollar Delimiters = "Dollar"
+)
+
+func (d Delimiters) marks() (left, right string) {
+	if d == Dollar {
+		return "${", "}"
+	}
+	return "{{", "}}"
+}
+
+// ValuesSource is the content of one key of a ConfigMap or Secret.
+type ValuesSource struct {
+	// Origin is how an error names the source: "Secret cilium-values key values.yaml".
+	Origin string
+
+	// Data is a YAML map. It is not a template.
+	Data []byte
+}
+
+// Spec is the part of a HelmOp that is rendered.
+type Spec struct {
+	// ReleaseName and ReleaseNamespace are templates; they must not be empty. They cannot read .Release.
+	ReleaseName, ReleaseNamespace string
+
+	// ValuesFrom are merged in this order, before Values.
+	ValuesFrom []ValuesSource
+
+	// Values is a JSON object, or empty. Its strings are templates, its keys are not.
+	Values []byte
+
+	// ValuesTemplate is a template that yields a YAML map, merged last; or empty.
+	ValuesTemplate string
+
+	// Delimiters of all the templates. Default: Curly.
+	Delimiters Delimiters
+}
+
+// Result is what a Program yields for one Cluster.
+type Result struct {
+	Release
+
+	// Values for Helm; never nil. They hold nil, bool, int64, float64, string, []any and map[string]any, share nothing
+	// with the input or another Result, and may hold secrets.
+	Values map[string]any
+
+	// Digest is the SHA-256, in hexadecimal, of the JSON of Values with sorted keys.
+	Digest string
+}
+
+// Program is a compiled Spec. It is safe for concurrent use.
+type Program struct {
+	name, namespace *textTemplate
+	base            map[string]any // of valuesFrom
+	values          node
+	valuesTemplate  *textTemplate
+}
+
+var (
+	namePlace      = place{field: "spec.release.name"}
+	namespacePlace = place{field: "spec.release.namespace"}
+	valuesPlace    = place{field: "spec.values"}
+	templatePlace  = place{field: "spec.valuesTemplate"}
+)
+
+// Compile checks everything that does not depend on a Cluster. Its errors are of type *Error.
+func Compile(spec Spec) (*Program, error) {
+	c := compiler{}
+	c.left, c.right = spec.Delimiters.marks()
+	p := &Program{base: map[string]any{}}
+	var err error
+	if p.name, err = c.nameTemplate(spec.ReleaseName, namePlace); err != nil {
+		return nil, err
+	}
+	if p.namespace, err = c.nameTemplate(spec.ReleaseNamespace, namespacePlace); err != nil {
+		return nil, err
+	}
+	for i, source := range spec.ValuesFrom {
+		at := place{field: fmt.Sprintf("spec.valuesFrom[%d]", i), origin: source.Origin}
+		values, err := readYAMLMap(string(source.Data), nil)
+		if err != nil {
+			return nil, at.at(err, ReasonInvalidValues)
+		}
+		p.base = merge(p.base, values)
+	}
+	if p.values, err = c.values(spec.Values); err != nil {
+		return nil, err
+	}
+	if spec.ValuesTemplate != "" {
+		if p.valuesTemplate, err = c.template(spec.ValuesTemplate, templatePlace, yamlMode); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// RenderRelease renders the identity of the release, and nothing else. Its errors are of type *Error, or those of ctx.
+func (p *Program) RenderRelease(ctx context.Context, objects Objects) (Release, error) {
+	return p.release(newRun(ctx, objects))
+}
+
+// Render renders everything for one Cluster. Its errors are of type *Error, or those of ctx.
+func (p *Program) Render(ctx context.Context, objects Objects) (Result, error) {
+	r := newRun(ctx, objects)
+	release, err := p.release(r)
+	if err != nil {
+		return Result{}, err
+	}
+	r.root["Release"] = map[string]any{"Name": release.Name, "Namespace": release.Namespace}
+
+	base, err := canonical(p.base)
+	if err != nil {
+		return Result{}, place{field: "spec.valuesFrom"}.at(err, ReasonInvalidValues)
+	}
+	values := base.(map[string]any) // a map by its type
+	if p.values != nil {
+		rendered, err := p.values.render(r)
+		if err != nil {
+			return Result{}, err
+		}
+		values = merge(values, rendered.(map[string]any)) // Compile takes nothing but an object
+	}
+	if p.valuesTemplate != nil {
+		rendered, err := p.valuesTemplate.renderYAML(r)
+		if err != nil {
+			return Result{}, err
+		}
+		values = merge(values, rendered)
+	}
+	sum, err := digest(values)
+	if err != nil {
+		return Result{}, valuesPlace.at(err, ReasonRenderFailed)
+	}
+	return Result{Release: release, Values: values, Digest: sum}, nil
+}
+
+func (p *Program) release(r *run) (Release, error) {
+	name, err := p.name.renderText(r)
+	if err != nil {
+		return Release{}, err
+	}
+	if err := checkReleaseName(name); err != nil {
+		return Release{}, namePlace.at(err, ReasonInvalidName)
+	}
+	namespace, err := p.namespace.renderText(r)
+	if err != nil {
+		return Release{}, err
+	}
+	if err := checkNamespace(namespace); err != nil {
+		return Release{}, namespacePlace.at(err, ReasonInvalidName)
+	}
+	return Release{Name: name, Namespace: namespace}, nil
+}

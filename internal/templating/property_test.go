@@ -1,0 +1,303 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package templating
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+func cni() Spec {
+	return Spec{
+		ReleaseName: "cni-{{ .Cluster.metadata.name }}", ReleaseNamespace: "kube-system",
+		ValuesFrom: []ValuesSource{{Origin: "ConfigMap cni key values.yaml", Data: []byte("resources: {limits: {cpu: 1, memory: 1Gi}}\nlog: info")}},
+		Values: []byte(`{"k8sServiceHost": "{{ .Cluster.spec.controlPlaneEndpoint.host }}",
+			"k8sServicePort": "{{ .Cluster.spec.controlPlaneEndpoint.port }}", "kubeProxyReplacement": true,
+			"cluster": {"name": "{{ .Cluster.metadata.name }}", "id": 1}, "operator": {"replicas": "{{ .ControlPlane.spec.replicas }}"},
+			"ipam": {"mode": "cluster-pool", "operator": {"clusterPoolIPv4PodCIDRList": "{{ .Cluster.spec.clusterNetwork.pods.cidrBlocks }}"}}}`),
+		ValuesTemplate: `
+installation:
+  calicoNetwork:
+    ipPools:
+    {{- range .Cluster.spec.clusterNetwork.pods.cidrBlocks }}
+    - cidr: {{ . }}
+      encapsulation: VXLAN
+    {{- end }}
+  labels: {{- .Cluster.metadata.labels | toYaml | nindent 4 }}
+`,
+	}
+}
+
+// The same input gives the same digest, whatever the order of maps and whoever renders at the same time; no input is
+// changed.
+func TestDeterministic(t *testing.T) {
+	t.Parallel()
+	p, err := Compile(cni())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, untouched := sample(), sample()
+	want, err := p.Render(t.Context(), shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				got, err := p.Render(t.Context(), shared)
+				if err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("got %v, %v, want %v", got, err, want)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if !reflect.DeepEqual(shared, untouched) {
+		t.Error("rendering changed its input")
+	}
+}
+
+// Numbers have one form, whether they come as JSON, YAML or from an object.
+func TestDigestOfNumbers(t *testing.T) {
+	t.Parallel()
+	digests := map[string]string{}
+	for _, values := range []string{`{"a": 1}`, `{"a": 1.0}`, `{"a": 1e0}`, `{"a": "{{ 1 }}"}`, `{"a": "{{ 1.0 }}"}`, `{"a": "{{ fromJson \"1\" }}"}`} {
+		spec := base()
+		spec.Values = []byte(values)
+		digests[mustRender(t, spec, sample()).Digest] = values
+	}
+	if len(digests) != 1 {
+		t.Errorf("got several digests: %v", digests)
+	}
+}
+
+// A template that changes an object changes it for itself only.
+func TestMutationsStayInTheirTemplate(t *testing.T) {
+	t.Parallel()
+	for _, change := range []string{
+		`set .Cluster.metadata "name" "changed"`, `unset .Cluster.metadata "name"`,
+		`mergeOverwrite .Cluster (dict "metadata" (dict "name" "changed"))`, `merge .Cluster.metadata (dict "x" "y")`,
+		`mustMergeOverwrite .Cluster.metadata (dict "name" "changed")`, `unset . "Cluster"`, `set .ClusterValues.Cluster "metadata" 1`,
+	} {
+		spec := base()
+		values, err := json.Marshal(map[string]string{"a": "x{{ $_ := " + change + " }}", "b": "{{ .Cluster.metadata.name }} {{ hasKey .Cluster.metadata \"x\" }}"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Values = values
+		spec.ValuesTemplate = "{{ $_ := " + change + " }}{{ $d := dict }}{{ $_ := set $d \"a\" 1 }}c: {{ $d.a }}"
+		objects := sample()
+		result := mustRender(t, spec, objects)
+		want := map[string]any{"a": "x", "b": "alpha false", "c": int64(1)}
+		if !reflect.DeepEqual(result.Values, want) {
+			t.Errorf("%s: got %v, want %v", change, result.Values, want)
+		}
+		if !reflect.DeepEqual(objects, sample()) {
+			t.Errorf("%s changed its input", change)
+		}
+	}
+}
+
+// Whatever a label says, it is one string in the values and nothing else in them changes.
+func FuzzDataIsInert(f *testing.F) {
+	for _, s := range []string{
+		"", "1.10", "true", "null", "~", "a: b", "- x", "x\ny: 1", "\"", "'", "\\", "#", " #x", "{a: 1}", "[", "]", "*a", "&a", "!!int 1", "|", ">-",
+		"%", "@", "`", "\ue0000\ue001", "\ue000", "\u2028", "\u0085", "\ufeff", "\x00", "{{ .x }}", "---", "...", "\t", " lead", "trail ", "\r\n", "\n\n", "<<", "=",
+	} {
+		f.Add(s)
+	}
+	spec := base()
+	spec.Values = []byte(`{"leaf": "{{ .ClusterLabels.l }}", "text": "<{{ .ClusterLabels.l }}>"}`)
+	spec.ValuesTemplate = `
+plain: {{ .ClusterLabels.l }}
+double: "{{ .ClusterLabels.l }}"
+single: '{{ .ClusterLabels.l }}'
+quote: {{ quote .ClusterLabels.l }}
+squote: {{ squote .ClusterLabels.l }}
+json: {{ toJson .ClusterLabels }}
+nested:
+  yaml: {{ toYaml .ClusterLabels.l }}
+  map: {{- toYaml .ClusterLabels | nindent 4 }}
+  list: [{{ .ClusterLabels.l }}, {{ .ClusterLabels.l | quote }}]
+  key: {? {{ .ClusterLabels.l }} : 1}
+  wrapped: <{{ .ClusterLabels.l }}>
+after: 1
+`
+	p, err := Compile(spec)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if !utf8.ValidString(s) {
+			t.Skip("the API server serves UTF-8")
+		}
+		objects := Objects{Cluster: map[string]any{"metadata": map[string]any{"labels": map[string]any{"l": s}}}}
+		result, err := p.Render(t.Context(), objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{
+			"leaf": s, "text": "<" + s + ">", "plain": s, "double": s, "single": s, "quote": s, "squote": s,
+			"json": map[string]any{"l": s}, "after": int64(1),
+			"nested": map[string]any{
+				"yaml": s, "map": map[string]any{"l": s}, "list": []any{s, s}, "key": map[string]any{s: int64(1)}, "wrapped": "<" + s + ">",
+			},
+		}
+		if !reflect.DeepEqual(result.Values, want) {
+			t.Errorf("got %#v, want %#v", result.Values, want)
+		}
+	})
+}
+
+// Data that is indented stays within its block, whatever it says.
+func FuzzIndentedDataStaysInItsBlock(f *testing.F) {
+	for _, s := range []string{"a\nb", "", "\n", " x\ny", "x\n  y\n", "a: b\nc: d", "\t", "---\n...", "\ue0000\ue001\n"} {
+		f.Add(s)
+	}
+	spec := base()
+	spec.ValuesTemplate = "a:\n  b: |-\n    x\n{{ .ClusterLabels.l | indent 4 }}\nafter: 1\n"
+	p, err := Compile(spec)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if !utf8.ValidString(s) {
+			t.Skip("the API server serves UTF-8")
+		}
+		objects := Objects{Cluster: map[string]any{"metadata": map[string]any{"labels": map[string]any{"l": s}}}}
+		result, err := p.Render(t.Context(), objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _ := result.Values["a"].(map[string]any)
+		if _, isText := a["b"].(string); !isText || len(a) != 1 || len(result.Values) != 2 {
+			t.Errorf("got %#v", result.Values)
+		}
+	})
+}
+
+// No template makes the package panic, and what renders renders the same again.
+func FuzzTemplate(f *testing.F) {
+	for _, s := range []string{
+		cni().ValuesTemplate, "a: {{ .Cluster }}", "{{ define \"x\" }}{{ . }}{{ end }}{{ template \"x\" 1 }}", "{{ break }}", "{{ range 3 }}{{ continue }}{{ end }}",
+		"{{ (semver \"1.2.3\").Major }}", "{{ slice (list 1 2) 1 }}", "{{ $x := 1 }}{{ $x = toJson . }}{{ $x | indent 2 }}", "{{ with $y := 3 }}{{ $y }}{{ end }}",
+		"{{ call . }}", "{{ printf \"%v\" . }}", "{{ set . \"a\" . }}", "{{ template \"helmop\" }}", "{{ block \"b\" . }}x{{ end }}", "{{ 1 | and | or }}", "{{ html . | js }}",
+		"{{ __emit 1 }}", "{{ chunk 0 (list 1) }}", "{{ substr 5 2 \"abc\" }}", "{{ round 1e300 400 }}", "{{ mulf 1e308 1e308 }}", "{{ untilStep 0 5 0 }}", "{{ trunc -9 \"a\" }}",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		values, err := json.Marshal(map[string]any{"a": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range []Spec{
+			{ReleaseName: "r", ReleaseNamespace: "n", ValuesTemplate: text},
+			{ReleaseName: "r", ReleaseNamespace: "n", Values: values},
+			{ReleaseName: text, ReleaseNamespace: "n"},
+		} {
+			first, err := renderQuietly(t, spec)
+			again, errAgain := renderQuietly(t, spec)
+			if first.Digest != again.Digest || fmt.Sprint(err) != fmt.Sprint(errAgain) {
+				t.Errorf("two renderings differ: %v and %v, %v and %v", first, again, err, errAgain)
+			}
+			var e *Error
+			if err != nil && !errors.As(err, &e) {
+				t.Errorf("got a %T", err)
+			}
+			if err != nil && strings.Contains(err.Error(), secret) && !strings.Contains(text, secret) {
+				t.Errorf("error %q gives away data", err)
+			}
+		}
+	})
+}
+
+func renderQuietly(t *testing.T, spec Spec) (Result, error) {
+	p, err := Compile(spec)
+	if err != nil {
+		return Result{}, err
+	}
+	return p.Render(t.Context(), sample())
+}
+
+// Values that Helm reads, this package reads alike; what it refuses beyond is stricter on purpose.
+func FuzzYAMLReadsLikeHelm(f *testing.F) {
+	for _, s := range []string{
+		"a: 1", "a: [x, 'y', \"z\"]", "a: 010\nb: 0x1f\nc: 1_000\nd: 1e3\ne: .5", "a: yes\nb: No\nc: y", "a: ~\nb:", "a: |\n  x\n  y\n", "a: 2024-01-01T00:00:00Z",
+		"a: &x 1\nb: *x", "1: a\n1.5: b", "a: 0o17", "a: -0", "a: +5", "a: 12345678901234567890", "a: 0b11", "a: 1:30", "{}", "# x",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := readYAMLMap(text, nil)
+		if err != nil {
+			t.Skip("refused")
+		}
+		var helm map[string]any
+		if err := sigsyaml.Unmarshal([]byte(text), &helm); err != nil {
+			t.Skip("refused by Helm")
+		}
+		want, err := canonical(helm)
+		if err != nil {
+			t.Skip("refused")
+		}
+		if len(got) == 0 && len(helm) == 0 {
+			return
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %#v, Helm reads %#v", got, want)
+		}
+	})
+}
+
+func BenchmarkRender(b *testing.B) {
+	p, err := Compile(cni())
+	if err != nil {
+		b.Fatal(err)
+	}
+	objects := sample()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.Render(b.Context(), objects); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkRenderRelease(b *testing.B) {
+	p, err := Compile(cni())
+	if err != nil {
+		b.Fatal(err)
+	}
+	objects := sample()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.RenderRelease(b.Context(), objects); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package templating
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Stand-ins for strings in the output of valuesTemplate are a number between two private use characters. Neither can
+// be in the text of a template, and data gets into that output as stand-ins only, so none can be forged. YAML
+// reads them as part of any scalar.
+const (
+	standInOpen  = "\ue000"
+	standInClose = "\ue001"
+	standInMarks = standInOpen + standInClose
+)
+
+// run is one rendering.
+type run struct {
+	ctx    context.Context
+	source Objects
+	root   map[string]any
+	work   int // left
+
+	// Of the template that is being executed:
+	mode      mode
+	typed     bool
+	captured  any
+	standIns  []string
+	markups   map[markup]string
+	constants map[string]bool
+}
+
+// markup is YAML that a function wrote, in yamlMode. As a string it is what that function yields in the other modes;
+// run.markups holds the same with stand-ins for the strings in it. Equal markup has equal meaning, whoever wrote it.
+type markup string
+
+// indented is text from data that indent or nindent has worked on, in yamlMode.
+type indented string
+
+func newRun(ctx context.Context, objects Objects) *run {
+	return &run{ctx: ctx, source: objects, root: objects.root(), work: maxWork}
+}
+
+// spend pays for work; its error ends the rendering.
+func (r *run) spend(cost int) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if cost > r.work {
+		r.work = 0
+		return faultf(ReasonLimitExceeded, "takes too much work to render")
+	}
+	r.work -= cost
+	return nil
+}
+
+// step is called in each round of a loop and prints nothing.
+func (r *run) step() (string, error) { return "", r.spend(costStep) }
+
+// emit is called with each value that is about to be printed.
+func (r *run) emit(v any) (any, error) {
+	if err := r.spend(costStep); err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return nil, faultf(ReasonMissingKey, "yields no value; give one with default, or leave it out with if or with")
+	}
+	if r.typed {
+		r.captured = v
+		return "", nil
+	}
+	switch t := v.(type) {
+	case markup:
+		if text, ok := r.markups[t]; ok {
+			return text, nil
+		}
+		// A part of markup is text like any other.
+	case indented:
+		return r.standInLines(string(t)), nil
+	}
+	rv := reflect.ValueOf(v)
+	switch rv.Kind() {
+	case reflect.String:
+		if r.mode == yamlMode {
+			return r.standIn(rv.String()), nil
+		}
+		return rv.String(), nil
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return v, nil
+	case reflect.Float32, reflect.Float64:
+		return formatFloat(rv.Float())
+	}
+	if r.mode == yamlMode {
+		return nil, faultf(ReasonRenderFailed, "prints a %s; write it as YAML with toYaml or toJson", typeName(rv))
+	}
+	return nil, faultf(ReasonRenderFailed, "prints a %s within a string; join it, or write it with toJson", typeName(rv))
+}
+
+// formatFloat writes no exponent where an integer reads better: 1000000, not 1e+06.
+func formatFloat(f float64) (any, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil, faultf(ReasonRenderFailed, "yields a number that is not finite")
+	}
+	if f == math.Trunc(f) && math.Abs(f) <= maxExactFloat {
+		return strconv.FormatInt(int64(f), 10), nil
+	}
+	return strconv.FormatFloat(f, 'g', -1, 64), nil
+}
+
+func (r *run) standIn(s string) string {
+	r.standIns = append(r.standIns, s)
+	return standInOpen + strconv.Itoa(len(r.standIns)-1) + standInClose
+}
+
+// standInLines keeps line breaks and the common indentation as text, so that indented data fits into a block scalar.
+func (r *run) standInLines(s string) string {
+	lines := strings.Split(s, "\n")
+	common := math.MaxInt
+	for _, l := range lines {
+		if trimmed := strings.TrimLeft(l, " "); trimmed != "" {
+			common = min(common, len(l)-len(trimmed))
+		}
+	}
+	for i, l := range lines {
+		if strings.TrimLeft(l, " ") == "" {
+			lines[i] = ""
+			continue
+		}
+		lines[i] = l[:common] + r.standIn(l[common:])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// expand replaces the stand-ins in a scalar by what they stand for.
+func (r *run) expand(s string) (string, bool) {
+	if !strings.Contains(s, standInOpen) {
+		return s, false
+	}
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, standInOpen)
+		b.WriteString(before)
+		if !found {
+			return b.String(), true
+		}
+		number, after, _ := strings.Cut(rest, standInClose)
+		if i, err := strconv.Atoi(number); err == nil && i >= 0 && i < len(r.standIns) {
+			b.WriteString(r.standIns[i])
+		}
+		s = after
+	}
+}
+
+// withStandIns copies v, in canonical form, with stand-ins for the strings in it.
+func (r *run) withStandIns(v any) any {
+	switch t := v.(type) {
+	case string:
+		return r.standIn(t)
+	case []any:
+		out := make([]any, len(t))
+		for i := range t {
+			out[i] = r.withStandIns(t[i])
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(t))
+		for _, k := range sortedKeys(t) {
+			out[r.standIn(k)] = r.withStandIns(t[k])
+		}
+		return out
+	}
+	return v
+}
+
+// write makes markup of v: encode gives its text.
+func (r *run) write(v any, encode func(any) (string, error)) (any, error) {
+	v, err := canonical(v)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := encode(v)
+	if err != nil || r.mode != yamlMode {
+		return plain, err
+	}
+	if _, known := r.markups[markup(plain)]; !known {
+		text, err := encode(r.withStandIns(v))
+		if err != nil {
+			return nil, err
+		}
+		r.markups[markup(plain)] = text
+	}
+	return markup(plain), nil
+}
+
+// layout applies a change of white space to text or markup.
+func (r *run) layout(v any, change func(string) string) (any, error) {
+	switch t := v.(type) {
+	case markup:
+		changed := markup(change(string(t)))
+		if text, ok := r.markups[t]; ok {
+			r.markups[changed] = change(text)
+		}
+		return changed, nil
+	case string:
+		if r.mode == yamlMode {
+			return indented(change(t)), nil
+		}
+		return change(t), nil
+	case indented:
+		return indented(change(string(t))), nil
+	case nil:
+		return nil, faultf(ReasonMissingKey, "has no value to work on")
+	}
+	return nil, faultf(ReasonRenderFailed, "works on text, not on a %s", typeName(reflect.ValueOf(v)))
+}
+
+// limitedBuffer fails beyond the size of a document.
+type limitedBuffer struct {
+	strings.Builder
+}
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxDocumentBytes {
+		return 0, faultf(ReasonLimitExceeded, "yields more than %d bytes", maxDocumentBytes)
+	}
+	n, err := b.Builder.Write(p)
+	if err != nil {
+		return n, fmt.Errorf("buffer: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,156 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package templating
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// node is a part of spec.values: a template, a map or list with templates in it, or a literal.
+type node interface {
+	// render is the value for one Cluster, in canonical form, sharing nothing with the node.
+	render(r *run) (any, error)
+}
+
+type (
+	literalNode struct{ value any }
+	listNode    []node
+	mapNode     struct {
+		keys   []string // sorted: of two errors, the same one is reported each time
+		values []node
+	}
+)
+
+func (n literalNode) render(*run) (any, error) { return n.value, nil }
+
+func (n listNode) render(r *run) (any, error) {
+	list := make([]any, len(n))
+	for i := range n {
+		var err error
+		if list[i], err = n[i].render(r); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func (n mapNode) render(r *run) (any, error) {
+	m := make(map[string]any, len(n.keys))
+	for i, k := range n.keys {
+		v, err := n.values[i].render(r)
+		if err != nil {
+			return nil, err
+		}
+		m[k] = v
+	}
+	return m, nil
+}
+
+// values compiles spec.values, a JSON object. No values at all are a nil node.
+func (c compiler) values(data []byte) (node, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, nil
+	}
+	if len(data) > maxDocumentBytes {
+		return nil, valuesPlace.errorf(ReasonLimitExceeded, 0, "is larger than %d bytes", maxDocumentBytes)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var v any
+	if err := decoder.Decode(&v); err != nil {
+		return nil, valuesPlace.errorf(ReasonInvalidValues, 0, "is not valid JSON")
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, valuesPlace.errorf(ReasonInvalidValues, 0, "is more than one JSON value")
+	}
+	v, err := canonical(v)
+	if err != nil {
+		return nil, valuesPlace.at(err, ReasonInvalidValues)
+	}
+	switch m := v.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		return c.node(m, "")
+	}
+	return nil, valuesPlace.errorf(ReasonInvalidValues, 0, "is not a map of values")
+}
+
+func (c compiler) node(v any, key string) (node, error) {
+	switch t := v.(type) {
+	case string:
+		if !strings.Contains(t, c.left) {
+			return literalNode{t}, nil
+		}
+		return c.template(t, place{field: valuesPlace.field, key: key}, leafMode)
+	case []any:
+		list := make(listNode, len(t))
+		for i := range t {
+			var err error
+			if list[i], err = c.node(t[i], key+"["+strconv.Itoa(i)+"]"); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case map[string]any:
+		m := mapNode{keys: make([]string, 0, len(t))}
+		for k := range t {
+			m.keys = append(m.keys, k)
+		}
+		slices.Sort(m.keys)
+		for _, k := range m.keys {
+			path := joinKey(key, k)
+			if strings.Contains(k, c.left) {
+				return nil, place{field: valuesPlace.field, key: path}.errorf(ReasonInvalidTemplate, 0,
+					"a key is not a template; use spec.valuesTemplate for keys that depend on the Cluster")
+			}
+			n, err := c.node(t[k], path)
+			if err != nil {
+				return nil, err
+			}
+			m.values = append(m.values, n)
+		}
+		return m, nil
+	}
+	return literalNode{v}, nil
+}
+
+var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// maxShownKey keeps a key path readable in a condition.
+const maxShownKey = 80
+
+// joinKey is the path of key k of the map at path.
+func joinKey(path, k string) string {
+	if len(k) > maxShownKey {
+		k = strings.ToValidUTF8(k[:maxShownKey], "") + "…"
+	}
+	switch {
+	case !plainKey.MatchString(k):
+		return path + "[" + strconv.Quote(k) + "]"
+	case path == "":
+		return k
+	}
+	return path + "." + k
+}

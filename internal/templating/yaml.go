@@ -1,0 +1,237 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package templating
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+// yamlReader reads one YAML document into canonical values, as Helm reads a values file, with two exceptions: a key
+// that is given twice is an error, and a key is the text that stands there (a key "on" is not "true").
+type yamlReader struct {
+	// expand replaces stand-ins in a scalar; it tells whether there was one. Nil expands nothing.
+	expand func(string) (string, bool)
+
+	nodes int
+	bytes int
+}
+
+var yamlErrorLine = regexp.MustCompile(`\bline (\d+)\b`)
+
+// readYAMLMap reads a document that must be a map; an empty one is an empty map.
+func readYAMLMap(data string, expand func(string) (string, bool)) (map[string]any, error) {
+	v, err := readYAML(data, expand)
+	if err != nil {
+		return nil, err
+	}
+	switch m := v.(type) {
+	case nil:
+		return map[string]any{}, nil
+	case map[string]any:
+		return m, nil
+	}
+	return nil, faultf(ReasonInvalidValues, "is not a map of values")
+}
+
+// readYAML reads a document. Its errors give a line and quote nothing: the document may be secret.
+func readYAML(data string, expand func(string) (string, bool)) (v any, err error) {
+	if len(data) > maxDocumentBytes {
+		return nil, faultf(ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
+	}
+	defer func() {
+		if recover() != nil { // a defect of the YAML library must not take the manager down
+			v, err = nil, faultf(ReasonInvalidValues, "is not valid YAML")
+		}
+	}()
+	var doc yaml.Node
+	decoder := yaml.NewDecoder(strings.NewReader(data))
+	if err := decoder.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		return nil, yamlFault(err)
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		if err != nil {
+			return nil, yamlFault(err)
+		}
+		return nil, faultf(ReasonInvalidValues, "has more than one YAML document")
+	}
+	r := &yamlReader{expand: expand}
+	return r.value(&doc, 0)
+}
+
+func yamlFault(err error) *fault {
+	f := faultf(ReasonInvalidValues, "is not valid YAML")
+	if m := yamlErrorLine.FindStringSubmatch(err.Error()); m != nil {
+		f.line, _ = strconv.Atoi(m[1]) // digits, by the expression; 0 means that the line is not known
+	}
+	return f
+}
+
+func (r *yamlReader) fail(n *yaml.Node, reason Reason, format string, args ...any) error {
+	return &fault{reason: reason, cause: fmt.Sprintf(format, args...), line: n.Line}
+}
+
+func (r *yamlReader) value(n *yaml.Node, depth int) (any, error) {
+	// Aliases are followed, so that a few of them can stand for any number of values.
+	if r.nodes++; r.nodes > maxNodes {
+		return nil, r.fail(n, ReasonLimitExceeded, "has more than %d values", maxNodes)
+	}
+	if depth > maxDepth {
+		return nil, r.fail(n, ReasonLimitExceeded, "is nested deeper than %d levels", maxDepth)
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return r.value(n.Content[0], depth)
+	case yaml.AliasNode:
+		return r.value(n.Alias, depth+1)
+	case yaml.SequenceNode:
+		list := make([]any, 0, len(n.Content))
+		for _, c := range n.Content {
+			v, err := r.value(c, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		return list, nil
+	case yaml.MappingNode:
+		return r.mapping(n, depth)
+	}
+	return r.scalar(n)
+}
+
+func (r *yamlReader) mapping(n *yaml.Node, depth int) (any, error) {
+	own := make(map[string]any, len(n.Content)/2)
+	merged := map[string]any{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, e := n.Content[i], n.Content[i+1]
+		if k.Kind == yaml.ScalarNode && k.ShortTag() == "!!merge" {
+			if err := r.mergeKey(merged, e, depth); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		key, err := r.key(k)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := own[key]; twice {
+			return nil, r.fail(k, ReasonInvalidValues, "gives a key twice")
+		}
+		if own[key], err = r.value(e, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	for k, v := range own {
+		merged[k] = v
+	}
+	return merged, nil
+}
+
+// mergeKey takes what a "<<" key brings; of a list, the first map wins.
+func (r *yamlReader) mergeKey(into map[string]any, n *yaml.Node, depth int) error {
+	v, err := r.value(n, depth+1)
+	if err != nil {
+		return err
+	}
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, e := range list {
+		m, ok := e.(map[string]any)
+		if !ok {
+			return r.fail(n, ReasonInvalidValues, "merges what is not a map")
+		}
+		for k, v := range m {
+			if _, known := into[k]; !known {
+				into[k] = v
+			}
+		}
+	}
+	return nil
+}
+
+func (r *yamlReader) key(n *yaml.Node) (string, error) {
+	for hops := 0; n.Kind == yaml.AliasNode && hops < maxDepth; hops++ {
+		n = n.Alias
+	}
+	if n.Kind != yaml.ScalarNode {
+		return "", r.fail(n, ReasonInvalidValues, "has a key that is not a string")
+	}
+	s, _ := r.text(n)
+	if r.bytes > maxDocumentBytes {
+		return "", r.fail(n, ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
+	}
+	return s, nil
+}
+
+func (r *yamlReader) text(n *yaml.Node) (s string, expanded bool) {
+	s = n.Value
+	if r.expand != nil {
+		s, expanded = r.expand(s)
+	}
+	r.bytes += len(s)
+	return s, expanded
+}
+
+func (r *yamlReader) scalar(n *yaml.Node) (any, error) {
+	s, expanded := r.text(n)
+	if r.bytes > maxDocumentBytes {
+		return nil, r.fail(n, ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
+	}
+	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	tag := n.ShortTag()
+	if expanded || tag == "!!str" && n.Style&(quoted|yaml.TaggedStyle) != 0 {
+		return s, nil
+	}
+	switch tag {
+	case "!!null":
+		return nil, nil
+	case "!!str":
+		// Helm reads YAML 1.1, in which these are booleans.
+		switch s {
+		case "y", "Y", "yes", "Yes", "YES", "on", "On", "ON":
+			return true, nil
+		case "n", "N", "no", "No", "NO", "off", "Off", "OFF":
+			return false, nil
+		}
+		return s, nil
+	case "!!bool", "!!int", "!!float":
+		var v any
+		if err := n.Decode(&v); err != nil {
+			return nil, r.fail(n, ReasonInvalidValues, "has a value that its tag does not allow")
+		}
+		c, err := canonical(v)
+		if err != nil {
+			return nil, r.fail(n, ReasonInvalidValues, "has a number that is not finite")
+		}
+		return c, nil
+	case "!!timestamp":
+		return s, nil
+	}
+	return nil, r.fail(n, ReasonInvalidValues, "has a tag that values cannot have")
+}
