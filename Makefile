@@ -1,0 +1,121 @@
+# HelmOp's build. `make` alone explains the targets.
+#
+# Nothing has to be installed beside Go, Bash, Git and Make: the tools are Go modules pinned in hack/tools, built by the
+# go command into its own cache the first time each is used. Targets that test never write into the source tree; targets
+# that generate do; `verify` compares the two.
+
+# A misspelt variable or a failing command in the middle of a recipe must stop the build, not pass unnoticed.
+MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+##@ Variables (make TARGET NAME=value)
+
+RELEASE_TAG ?= v0.1.0## Version of `build`, `image` and `release-manifests`
+IMG ?= ghcr.io/helmop/cluster-api-helmop-controller## Image name, without tag
+TAG ?= $(RELEASE_TAG)## Image tag
+PLATFORMS ?= linux/amd64,linux/arm64## Platforms of `image`
+PUSH ?= 0## 1: `image` also pushes to the registry of IMG, with the credentials of the Docker configuration
+PLAIN_HTTP ?= 0## 1: `image` pushes over http, to a local registry
+WAIT ?= 1## 0: `demo` checks the outcome and ends by itself
+PKG ?= ./test/e2e/...## Packages of `deflake`
+RUN ?= .## Tests of `deflake`, a regular expression
+COUNT ?= 20## How often `deflake` repeats
+E2E_TIMEOUT ?= 30m## Time limit of `test-e2e`
+E2E_RUN ?= .## Tests of `test-e2e`, a regular expression
+
+MODULE := github.com/helmop/cluster-api-addon-provider-helmop
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+# The commit's date instead of the clock's, so that one commit always builds the same bytes.
+COMMIT_DATE := $(shell TZ=UTC0 git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(RELEASE_TAG) \
+	-X $(MODULE)/internal/version.Commit=$(COMMIT) -X $(MODULE)/internal/version.Date=$(COMMIT_DATE)
+
+# `go tool` runs the pinned version and keeps the program in the build cache. -modfile leaves the working directory alone.
+CONTROLLER_GEN := go tool -modfile=hack/tools/codegen/go.mod controller-gen
+KUSTOMIZE := go tool -modfile=hack/tools/codegen/go.mod kustomize
+GOLANGCI_LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
+
+.PHONY: help
+help: ## Explain the targets and variables (this text)
+	@awk 'BEGIN {FS = "##"} \
+		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z][a-z0-9-]*:.*##/ {split($$1, t, ":"); printf "  %-20s%s\n", t[1], $$2} \
+		/^[A-Z0-9_]+ \?=.*##/ {name = $$1; sub(/ \?=.*/, "", name); value = $$1; sub(/^[^=]*= ?/, "", value); \
+			printf "  %-20s%s [%s]\n", name, ($$2 ~ /^ / ? $$2 : " " $$2), value}' $(MAKEFILE_LIST)
+
+##@ See it work
+
+.PHONY: demo
+demo: ## Three Clusters, an OCI registry and HelmOp on this machine; Ctrl-C ends it (WAIT=0: checks itself and ends)
+	WAIT=$(WAIT) go run ./test/demo
+
+##@ Test
+
+.PHONY: test
+test: ## Everything: test-unit, then test-e2e
+	@$(MAKE) --no-print-directory test-unit
+	@$(MAKE) --no-print-directory test-e2e
+
+.PHONY: test-unit
+test-unit: ## All packages but the end-to-end suite, with the race detector
+	go test -race -timeout 15m $$(go list ./... | grep -v '^$(MODULE)/test/e2e')
+
+.PHONY: test-e2e
+test-e2e: ## The product as its users meet it, on real API servers and a real registry
+	go test ./test/e2e/... -count=1 -timeout $(E2E_TIMEOUT) -run '$(E2E_RUN)' -v
+
+.PHONY: bench
+bench: ## All benchmarks, without the tests
+	go test ./... -run '^$$' -bench . -benchmem -timeout 30m
+
+.PHONY: deflake
+deflake: ## Repeat tests until one fails (PKG, RUN, COUNT)
+	go test $(PKG) -race -run '$(RUN)' -count=$(COUNT) -failfast -timeout 120m
+
+.PHONY: testbed-binaries
+testbed-binaries: ## Get or build the programs of the test bed into the user's cache folder (etcd, kube-apiserver, …)
+	go run ./test/testbed/cmd/testbed-binaries
+
+##@ Build
+
+.PHONY: build
+build: ## The manager, as bin/manager
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manager .
+
+.PHONY: image
+image: ## The container image, as an OCI layout in out/image (no container engine needed; IMG, TAG, PLATFORMS, PUSH)
+	go run ./hack/cmd/image -output out/image -reference '$(IMG):$(TAG)' -platforms '$(PLATFORMS)' \
+		-version '$(RELEASE_TAG)' -revision '$(COMMIT)' -created '$(COMMIT_DATE)' -ldflags '$(LDFLAGS)' \
+		-push=$(PUSH) -plain-http=$(PLAIN_HTTP)
+
+.PHONY: release-manifests
+release-manifests: ## What clusterctl installs, in out/addon-helmop/RELEASE_TAG (IMG, TAG)
+	KUSTOMIZE='$(KUSTOMIZE)' hack/release-manifests.sh '$(RELEASE_TAG)' '$(IMG)' '$(TAG)'
+
+##@ Change
+
+.PHONY: generate
+generate: ## Write the deep-copy functions of the API types
+	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
+
+.PHONY: manifests
+manifests: ## Write the CRDs and the manager's role, from the markers in api/ and controllers/
+	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
+	$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
+
+.PHONY: verify
+verify: ## Check that generated files are current, headers, go.mod files, and who imports Helm; changes nothing
+	hack/verify.sh
+
+.PHONY: lint
+lint: ## Run the linters (.golangci.yml); the first run builds golangci-lint, which takes a minute or two
+	@echo "golangci-lint, built first if it is not in the build cache ..."
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: clean
+clean: ## Remove what the targets above made in this folder
+	rm -rf bin out .demo _artifacts
