@@ -1,0 +1,130 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+const chartYAML = "apiVersion: v2\nname: demo\nversion: 1.2.3\n"
+
+// entry is an entry of a test archive, a file unless typeflag says otherwise.
+type entry struct {
+	name     string
+	data     string
+	typeflag byte
+}
+
+// pack makes an archive of entries, in their order.
+func pack(tb testing.TB, entries ...entry) []byte {
+	tb.Helper()
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	archive := tar.NewWriter(zipped)
+	for _, e := range entries {
+		header := &tar.Header{Name: e.name, Mode: 0o644, Size: int64(len(e.data)), Typeflag: e.typeflag}
+		if e.typeflag == 0 {
+			header.Typeflag = tar.TypeReg
+		} else {
+			header.Size, header.Linkname = 0, "/etc/passwd"
+		}
+		if err := archive.WriteHeader(header); err != nil {
+			tb.Fatal(err)
+		}
+		if _, err := archive.Write([]byte(e.data)); header.Size > 0 && err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	if err := zipped.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// demo is a small chart with the entries added.
+func demo(tb testing.TB, more ...entry) []byte {
+	return pack(tb, append([]entry{
+		{name: "demo/Chart.yaml", data: chartYAML},
+		{name: "demo/values.yaml", data: "image: {tag: v1}\nlist: [1, {a: b}]\n"},
+		{name: "demo/templates/cm.yaml", data: "kind: ConfigMap\n"},
+	}, more...)...)
+}
+
+func subchart(tb testing.TB, name, version string, more ...entry) string {
+	return string(pack(tb, append([]entry{
+		{name: name + "/Chart.yaml", data: fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\n", name, version)},
+		{name: name + "/templates/x.yaml", data: "kind: Service\n"},
+	}, more...)...))
+}
+
+// source is an artifact of a packed chart; reads counts calls of ReadLayer.
+func source(digest string, data []byte, reads *atomic.Int64) Source {
+	return Source{
+		Digest: digest, ConfigMediaType: ChartConfigMediaType, LayerMediaTypes: []string{ChartLayerMediaType},
+		ReadLayer: func(context.Context, int) ([]byte, error) {
+			if reads != nil {
+				reads.Add(1)
+			}
+			return data, nil
+		},
+	}
+}
+
+func newLoader(tb testing.TB, limits Limits) *Loader {
+	tb.Helper()
+	l, err := NewLoader(limits)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+// bigChart is as large as the charts of known monitoring stacks: 200 templates,
+// a long values file, ten subcharts packed.
+func bigChart(tb testing.TB) []byte {
+	var values strings.Builder
+	var short string
+	for i := range 1500 {
+		if i == 100 {
+			short = values.String()
+		}
+		fmt.Fprintf(&values, "key%d:\n  enabled: true\n  image: {repository: registry.example/app%d, tag: v1.%d}\n  args: [a, b, c]\n", i, i, i)
+	}
+	entries := []entry{{name: "big/values.yaml", data: values.String()}}
+	chartYAML := "apiVersion: v2\nname: big\nversion: 1.0.0\ndependencies:\n"
+	for i := range 10 {
+		name := fmt.Sprintf("sub%d", i)
+		chartYAML += fmt.Sprintf("- {name: %s, version: 1.0.0, repository: \"\", tags: [x], import-values: [{child: a, parent: b}]}\n", name)
+		entries = append(entries, entry{name: "big/charts/" + name + "-1.0.0.tgz", data: subchart(tb, name, "1.0.0",
+			entry{name: name + "/values.yaml", data: short})})
+	}
+	for i := range 200 {
+		entries = append(entries, entry{name: fmt.Sprintf("big/templates/t%d.yaml", i),
+			data: strings.Repeat("{{ if .Values.enabled }}kind: ConfigMap{{ end }}\n", 60)})
+	}
+	return pack(tb, append(entries, entry{name: "big/Chart.yaml", data: chartYAML})...)
+}

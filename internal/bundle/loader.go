@@ -1,0 +1,187 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/sync/singleflight"
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// maxCached bounds the number of parsed charts, whatever their size.
+const maxCached = 1024
+
+// Limits bound what a chart may cost. Zero fields take the default.
+type Limits struct {
+	// PackedBytes is the size of the archive, and of each packed subchart.
+	// Default 64 MiB.
+	PackedBytes int64
+	// UnpackedBytes is the size of all files, packed subcharts counted packed and
+	// unpacked. Default 100 MiB, as in Helm.
+	UnpackedBytes int64
+	// FileBytes is the size of the largest file. Default 5 MiB, as in Helm.
+	FileBytes int64
+	// Files is the number of entries. Default 10,000.
+	Files int
+	// CacheBytes is the unpacked size of the charts kept in memory.
+	// Default 128 MiB.
+	CacheBytes int64
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(field *int64, value int64) {
+		if *field <= 0 {
+			*field = value
+		}
+	}
+	set(&l.PackedBytes, 64<<20)
+	set(&l.UnpackedBytes, 100<<20)
+	set(&l.FileBytes, 5<<20)
+	set(&l.CacheBytes, 128<<20)
+	if l.Files <= 0 {
+		l.Files = 10_000
+	}
+	return l
+}
+
+// Source is an artifact as its manifest describes it, and the way to its bytes.
+type Source struct {
+	// Digest names the artifact in the cache; equal digests mean equal content.
+	Digest string
+	// ConfigMediaType, ArtifactType and LayerMediaTypes are the manifest's.
+	ConfigMediaType string
+	ArtifactType    string
+	LayerMediaTypes []string
+	// ReadLayer returns the bytes of a layer, checked, by its place in
+	// LayerMediaTypes. It must bound what it reads and how long that takes, and
+	// is called only when the artifact is not in the cache.
+	ReadLayer func(ctx context.Context, layer int) ([]byte, error)
+}
+
+// Loader makes charts of artifacts and keeps the parsed ones in memory. It is
+// safe for use by several goroutines.
+type Loader struct {
+	limits Limits
+	parses singleflight.Group
+
+	mu     sync.Mutex
+	charts *lru.LRU[string, *parsed]
+	bytes  int64
+}
+
+// parsed is a chart that is only ever copied.
+type parsed struct {
+	chart *chart.Chart
+	bytes int64
+}
+
+// NewLoader returns an empty Loader.
+func NewLoader(limits Limits) (*Loader, error) {
+	l := &Loader{limits: limits.withDefaults()}
+	charts, err := lru.NewLRU(maxCached, func(_ string, evicted *parsed) { l.bytes -= evicted.bytes })
+	if err != nil {
+		return nil, err
+	}
+	l.charts = charts
+	return l, nil
+}
+
+// Chart returns the chart in an artifact. The chart is the caller's to change,
+// but for the bytes of its files. Each caller reads for itself, so that one
+// whose reading fails, for want of credentials for example, does not fail the
+// others; what they read is parsed once.
+func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
+	kind, layer, err := Detect(src.ConfigMediaType, src.ArtifactType, src.LayerMediaTypes)
+	if err != nil {
+		return nil, err
+	}
+	if found, ok := l.cached(src.Digest); ok {
+		return copyChart(found.chart), nil
+	}
+	data, err := src.ReadLayer(ctx, layer)
+	if err != nil {
+		return nil, err
+	}
+	result, err, _ := l.parses.Do(src.Digest, func() (any, error) {
+		if found, ok := l.cached(src.Digest); ok {
+			return found, nil // another parse ended after this caller's look
+		}
+		made, err := l.parse(kind, data)
+		if err == nil {
+			l.keep(src.Digest, made)
+		}
+		return made, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	made, ok := result.(*parsed)
+	if !ok {
+		return nil, errors.New("a shared parse returned another type")
+	}
+	return copyChart(made.chart), nil
+}
+
+// parse turns the content layer of a kind into a chart.
+func (l *Loader) parse(kind Kind, data []byte) (*parsed, error) {
+	switch kind {
+	case KindChart:
+		files, size, err := unpack(data, l.limits)
+		if err != nil {
+			return nil, err
+		}
+		c, err := parse(files)
+		if err != nil {
+			return nil, err
+		}
+		// Copied once more to let go of what only the parser needed.
+		return &parsed{chart: copyChart(c), bytes: size}, nil
+	default:
+		return nil, fmt.Errorf("%w: kind %q", ErrNotAChart, kind)
+	}
+}
+
+func (l *Loader) cached(digest string) (*parsed, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.charts.Get(digest)
+}
+
+// keep puts a chart into the cache and drops those used longest ago until the
+// cache is within its limit. A chart over the limit is not kept.
+func (l *Loader) keep(digest string, made *parsed) {
+	if made.bytes > l.limits.CacheBytes {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.charts.Contains(digest) {
+		return
+	}
+	l.charts.Add(digest, made)
+	l.bytes += made.bytes
+	for l.bytes > l.limits.CacheBytes {
+		if _, _, ok := l.charts.RemoveOldest(); !ok {
+			return
+		}
+	}
+}

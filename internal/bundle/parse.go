@@ -1,0 +1,102 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+)
+
+const (
+	// maxVersionLength keeps the version fit for status fields and labels.
+	maxVersionLength = 128
+	typeLibrary      = "library"
+)
+
+// parse makes a chart of files and checks that it can be installed.
+func parse(files []*loader.BufferedFile) (c *chart.Chart, err error) {
+	// Helm's parser meets whatever somebody pushed; a panic in it must not take
+	// down the releases of others.
+	defer func() {
+		if caught := recover(); caught != nil {
+			c, err = nil, fmt.Errorf("%w: parsing it failed", ErrInvalidChart)
+		}
+	}()
+	c, err = loader.LoadFiles(files)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", ErrInvalidChart, clip(strings.ReplaceAll(err.Error(), packedSuffix, ".tgz")))
+	}
+	if err := installable(c); err != nil {
+		return nil, err
+	}
+	sortDependencies(c)
+	return c, nil
+}
+
+// installable checks what Helm's parser leaves to its commands.
+func installable(c *chart.Chart) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrInvalidChart, fmt.Sprintf(format, args...))
+	}
+	meta := c.Metadata
+	switch {
+	case meta.Type == typeLibrary:
+		return refuse("%q is a library chart: it has nothing to install", clip(meta.Name))
+	case meta.APIVersion != chart.APIVersionV1 && meta.APIVersion != chart.APIVersionV2:
+		return refuse("apiVersion %q in Chart.yaml is not known", clip(meta.APIVersion))
+	case len(meta.Version) > maxVersionLength:
+		return refuse("version in Chart.yaml is longer than %d characters", maxVersionLength)
+	}
+	if missing := missingDependencies(c); len(missing) > 0 {
+		return refuse("Chart.yaml lists dependencies that are not in charts/: %s; run \"helm dependency build\" before packaging",
+			clip(strings.Join(missing, ", ")))
+	}
+	return nil
+}
+
+// missingDependencies names the listed dependencies that are not packed.
+func missingDependencies(c *chart.Chart) []string {
+	packed := map[string]bool{}
+	for _, dependency := range c.Dependencies() {
+		packed[dependency.Name()] = true
+	}
+	var missing []string
+	for _, listed := range c.Metadata.Dependencies {
+		if !packed[listed.Name] {
+			missing = append(missing, listed.Name)
+		}
+	}
+	return missing
+}
+
+// sortDependencies orders subcharts by name and version: Helm's parser leaves
+// them in the random order of a map, and equal input should give equal output.
+func sortDependencies(c *chart.Chart) {
+	subcharts := slices.Clone(c.Dependencies())
+	slices.SortStableFunc(subcharts, func(a, b *chart.Chart) int {
+		return cmp.Or(cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.Metadata.Version, b.Metadata.Version))
+	})
+	c.SetDependencies(subcharts...)
+	for _, subchart := range subcharts {
+		sortDependencies(subchart)
+	}
+}
