@@ -1,0 +1,174 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+)
+
+// Result is what Helm's storage holds after an action, as far as the action wrote it.
+type Result struct {
+	// Revision is the newest revision that was saved, zero where none was.
+	Revision int
+	// Status is Helm's status of that revision; "uninstalled" after an uninstall.
+	Status string
+	// ChartName, ChartVersion and AppVersion are those of the chart in that revision.
+	ChartName, ChartVersion, AppVersion string
+	// FirstDeployed and LastDeployed are when the release was first installed, and when this revision was made.
+	FirstDeployed, LastDeployed time.Time
+	// StorageChanged says whether anything was saved or deleted.
+	StorageChanged bool
+}
+
+// Act carries a decision out. The error, if any, is an [*Error]; the Result is valid beside it too.
+//
+// Chart and values are read only, and may be shared between calls; they may be nil for an uninstall. Decisions
+// that ask for no action return at once.
+//
+// A ctx that ends after Act began does not stop it: what was begun is brought to its end, within the timeout of the
+// action.
+func (c *Client) Act(ctx context.Context, target Target, decision Decision, desired Desired, options Options,
+	chrt *chart.Chart, values map[string]any,
+) (Result, error) {
+	timeout, ok := actionTimeout(decision.Action, options)
+	if !ok {
+		return Result{}, nil
+	}
+	logs := &logBuffer{redactor: newRedactor(values)}
+	fail := func(err error, s *session) *Error { return newActError(decision.Action, err, s, logs) }
+	if err := ctx.Err(); err != nil {
+		return Result{}, fail(fmt.Errorf("not begun: %w", err), nil)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+
+	if decision.Action != ActionUninstall {
+		if err := checkChart(chrt, values); err != nil {
+			return Result{}, fail(err, nil)
+		}
+	}
+	s, err := c.open(ctx, target, desired, logs)
+	if err != nil {
+		return Result{}, fail(err, nil)
+	}
+	err = s.perform(decision, desired, options, chrt, values)
+	result := s.result(decision.Action)
+	if err != nil {
+		actErr := fail(err, s)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && (actErr.Kind == nil || actErr.Kind == ErrUnreachable) {
+			actErr.Kind = ErrTimeout
+		}
+		return result, actErr
+	}
+	return result, nil
+}
+
+// actionTimeout returns how long an action may take; ok is false where there is nothing to act.
+func actionTimeout(action Action, options Options) (timeout time.Duration, ok bool) {
+	switch action {
+	case ActionInstall, ActionRecoverThenInstall:
+		return options.Install.timeout(), true
+	case ActionUpgrade, ActionRecoverThenUpgrade:
+		return options.Upgrade.timeout(), true
+	case ActionUninstall:
+		return options.Uninstall.timeout(), true
+	default:
+		return 0, false
+	}
+}
+
+// perform calls the verbs that the decision asks for.
+func (s *session) perform(decision Decision, desired Desired, options Options, chrt *chart.Chart, values map[string]any) error {
+	if decision.Recovery != RecoverNothing {
+		if err := s.recoverPending(decision, desired); err != nil {
+			return err
+		}
+	}
+	switch decision.Action {
+	case ActionUninstall:
+		return s.uninstall(desired, options.Uninstall)
+	case ActionInstall, ActionRecoverThenInstall:
+		// Helm changes the chart and the values it is given.
+		if err := s.install(desired, options, copyChart(chrt), copyValues(values), decision.State == StateUninstalled); err != nil {
+			return err
+		}
+	default:
+		if err := s.upgrade(desired, options.Upgrade, copyChart(chrt), copyValues(values)); err != nil {
+			return err
+		}
+	}
+	return s.checkRecorded()
+}
+
+// checkRecorded returns an error where Helm claims success but could not save it, which it only logs.
+func (s *session) checkRecorded() error {
+	if newest := s.storage.newest(); newest == nil || newest.Info.Status != release.StatusDeployed {
+		return errorOfKind(ErrUnreachable, "the release was applied, but its record could not be saved; it will be recovered")
+	}
+	return nil
+}
+
+func (s *session) result(action Action) Result {
+	result := Result{StorageChanged: s.storage.storageChanged()}
+	newest := s.storage.newest()
+	if newest == nil {
+		if action == ActionUninstall && result.StorageChanged {
+			result.Status = release.StatusUninstalled.String()
+		}
+		return result
+	}
+	result.Revision = newest.Version
+	if newest.Info != nil {
+		result.Status = newest.Info.Status.String()
+		result.FirstDeployed = newest.Info.FirstDeployed.Time
+		result.LastDeployed = newest.Info.LastDeployed.Time
+	}
+	if newest.Chart != nil && newest.Chart.Metadata != nil {
+		result.ChartName = newest.Chart.Metadata.Name
+		result.ChartVersion = newest.Chart.Metadata.Version
+		result.AppVersion = newest.Chart.Metadata.AppVersion
+	}
+	return result
+}
+
+func newActError(action Action, err error, s *session, logs *logBuffer) *Error {
+	kind := classify(err)
+	text := err.Error()
+	storageChanged := false
+	if s != nil {
+		storageChanged = s.storage.storageChanged()
+		if cause := s.deletions(); cause != nil {
+			text += ": " + cause.Error()
+			if kind == nil {
+				kind = classify(cause)
+			}
+		}
+	}
+	return &Error{
+		Kind:           kind,
+		Action:         action,
+		StorageChanged: storageChanged,
+		Message:        logs.redactor.text(text),
+		Logs:           logs.last(),
+	}
+}

@@ -1,0 +1,88 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"slices"
+
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// copyChart copies what Helm changes of a chart while it works: metadata, values and the tree of dependencies. Files
+// are shared.
+func copyChart(original *chart.Chart) *chart.Chart {
+	copied := &chart.Chart{
+		Raw:       original.Raw,
+		Lock:      original.Lock,
+		Templates: original.Templates,
+		Values:    copyValues(original.Values),
+		Schema:    original.Schema,
+		Files:     original.Files,
+		Metadata:  copyMetadata(original.Metadata),
+	}
+	for _, dependency := range original.Dependencies() {
+		copied.AddDependency(copyChart(dependency))
+	}
+	return copied
+}
+
+func copyMetadata(original *chart.Metadata) *chart.Metadata {
+	if original == nil {
+		return nil
+	}
+	copied := *original
+	copied.Dependencies = slices.Clone(original.Dependencies)
+	for i, dependency := range copied.Dependencies {
+		if dependency == nil {
+			continue
+		}
+		clone := *dependency
+		clone.ImportValues = slices.Clone(dependency.ImportValues)
+		copied.Dependencies[i] = &clone
+	}
+	return &copied
+}
+
+// copyValues copies values deeply, so far as they are maps and lists.
+func copyValues(original map[string]any) map[string]any {
+	copied := make(map[string]any, len(original))
+	for key, value := range original {
+		copied[key] = copyValue(value)
+	}
+	return copied
+}
+
+func copyValue(original any) any {
+	switch typed := original.(type) {
+	case map[string]any:
+		if typed == nil {
+			return typed
+		}
+		return copyValues(typed)
+	case []any:
+		if typed == nil {
+			return typed
+		}
+		copied := make([]any, len(typed))
+		for i, value := range typed {
+			copied[i] = copyValue(value)
+		}
+		return copied
+	default:
+		return original
+	}
+}

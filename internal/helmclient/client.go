@@ -1,0 +1,49 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"time"
+
+	"helm.sh/helm/v3/pkg/kube"
+)
+
+// fieldManager is the field manager of what Helm writes. Helm takes the name of the binary unless told otherwise, and
+// a renamed binary would leave fields behind that nobody manages.
+const fieldManager = "helmop"
+
+func init() { kube.ManagedFieldsManager = fieldManager }
+
+// Client observes and acts on releases in any number of clusters. It is safe for concurrent use, except that the caller
+// must not run two actions on one release at the same time.
+type Client struct {
+	connections *connections
+	now         func() time.Time
+	// open begins an action; tests put another storage and another cluster there.
+	open func(ctx context.Context, target Target, desired Desired, logs *logBuffer) (*session, error)
+}
+
+// New returns a Client.
+func New() *Client {
+	c := &Client{connections: newConnections(maxConnections), now: time.Now}
+	c.open = c.openSession
+	return c
+}
+
+// Forget drops what is kept about a cluster, given the Key of its [Target]. Call it when the cluster is gone.
+func (c *Client) Forget(key string) { c.connections.forget(key) }

@@ -1,0 +1,84 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"container/list"
+	"sync"
+)
+
+// maxConnections bounds the clusters about which something is kept. One without recent actions holds some tens of
+// kilobytes; the least recently used one beyond the bound is dropped, and made anew when needed.
+const maxConnections = 5000
+
+// connections keeps one connection per cluster. It is safe for concurrent use.
+type connections struct {
+	max int
+
+	mu    sync.Mutex
+	byKey map[string]*list.Element
+	// recent holds *connectionEntry, the most recently used first.
+	recent *list.List
+}
+
+type connectionEntry struct {
+	key        string
+	connection *connection
+}
+
+func newConnections(maxKept int) *connections {
+	return &connections{max: maxKept, byKey: map[string]*list.Element{}, recent: list.New()}
+}
+
+// get returns the connection to the target, a new one where its config changed.
+func (cs *connections) get(target Target) (*connection, error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if element, ok := cs.byKey[target.Key]; ok {
+		entry := element.Value.(*connectionEntry)
+		if entry.connection.identity == configIdentity(target.Config) {
+			cs.recent.MoveToFront(element)
+			return entry.connection, nil
+		}
+		cs.removeLocked(element)
+	}
+	conn, err := newConnection(target.Config)
+	if err != nil {
+		return nil, err
+	}
+	cs.byKey[target.Key] = cs.recent.PushFront(&connectionEntry{key: target.Key, connection: conn})
+	for cs.recent.Len() > cs.max {
+		cs.removeLocked(cs.recent.Back())
+	}
+	return conn, nil
+}
+
+// forget drops the connection of a cluster, if there is one.
+func (cs *connections) forget(key string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if element, ok := cs.byKey[key]; ok {
+		cs.removeLocked(element)
+	}
+}
+
+func (cs *connections) removeLocked(element *list.Element) {
+	entry := element.Value.(*connectionEntry)
+	cs.recent.Remove(element)
+	delete(cs.byKey, entry.key)
+	entry.connection.close()
+}

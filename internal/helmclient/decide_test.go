@@ -1,0 +1,171 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+var testNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func testDesired() Desired {
+	return Desired{
+		Name: "calico", Namespace: "tigera", Owner: "default.calico", UID: "uid-1",
+		ArtifactDigest: "sha256:" + strings.Repeat("a", 64),
+		ValuesDigest:   "sha256:" + strings.Repeat("b", 64),
+		OptionsDigest:  strings.Repeat("c", 64),
+	}
+}
+
+// testRecord returns a record of ours made from what is desired, changed by the functions.
+func testRecord(status string, revision int, change ...func(*Record)) Record {
+	d := testDesired()
+	record := Record{
+		Revision: revision, Status: status, Owner: ownerLabel(d.Owner), UID: d.UID,
+		ArtifactDigest: digestLabel(d.ArtifactDigest), ValuesDigest: digestLabel(d.ValuesDigest),
+		OptionsDigest: digestLabel(d.OptionsDigest), LabelledRevision: revision, ChangedAt: testNow.Add(-time.Minute),
+	}
+	for _, f := range change {
+		f(&record)
+	}
+	return record
+}
+
+func otherUID(r *Record)   { r.UID = "uid-2" }
+func otherHand(r *Record)  { r.LabelledRevision = r.Revision - 1 }
+func otherOwner(r *Record) { r.Owner = "default.other" }
+func unlabelled(r *Record) {
+	*r = Record{Revision: r.Revision, Status: r.Status, ChangedAt: r.ChangedAt}
+}
+func otherArtifact(r *Record) { r.ArtifactDigest = "1" }
+func otherValues(r *Record)   { r.ValuesDigest = "1" }
+func otherOptions(r *Record)  { r.OptionsDigest = "1" }
+func old(r *Record)           { r.ChangedAt = testNow.Add(-16 * time.Minute) }
+func fromFuture(r *Record)    { r.ChangedAt = testNow.Add(time.Hour) }
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	adopt := Policy{TakeOwnership: true}
+	one := func(r Record) []Record { return []Record{r} }
+	tests := map[string]struct {
+		records  []Record
+		policy   Policy
+		state    State
+		action   Action
+		reason   string
+		from, to int
+		recovery Recovery
+		after    time.Duration
+		message  string
+	}{
+		"absent":             {state: StateAbsent, action: ActionInstall, reason: ReasonNotInstalled, to: 1},
+		"in sync":            {records: one(testRecord("deployed", 3)), state: StateInSync, action: ActionNone, reason: ReasonInSync, from: 3, to: 3},
+		"in sync after move": {records: one(testRecord("deployed", 3, otherUID)), state: StateInSync, action: ActionNone, reason: ReasonInSync, from: 3, to: 3},
+		"other artifact":     {records: one(testRecord("deployed", 3, otherArtifact)), state: StateOutOfSync, action: ActionUpgrade, reason: ReasonArtifactChanged, from: 3, to: 4},
+		"other values":       {records: one(testRecord("deployed", 3, otherValues)), state: StateOutOfSync, action: ActionUpgrade, reason: ReasonValuesChanged, from: 3, to: 4},
+		"other options":      {records: one(testRecord("deployed", 3, otherOptions)), state: StateOutOfSync, action: ActionUpgrade, reason: ReasonOptionsChanged, from: 3, to: 4},
+		"values and options": {records: one(testRecord("deployed", 3, otherValues, otherOptions)), state: StateOutOfSync, action: ActionUpgrade, reason: ReasonValuesChanged, from: 3, to: 4, message: "values, options"},
+		"superseded":         {records: one(testRecord("superseded", 3)), state: StateOutOfSync, action: ActionUpgrade, reason: ReasonNotDeployed, from: 3, to: 4},
+		"unknown status":     {records: one(testRecord("unknown", 3)), state: StateOutOfSync, action: ActionUpgrade, reason: ReasonNotDeployed, from: 3, to: 4},
+		"failed":             {records: one(testRecord("failed", 3)), state: StateFailed, action: ActionUpgrade, reason: ReasonRetryFailed, from: 3, to: 4},
+		"failed, other now":  {records: one(testRecord("failed", 3, otherValues)), state: StateOutOfSync, action: ActionUpgrade, reason: ReasonValuesChanged, from: 3, to: 4},
+		"by another hand":    {records: one(testRecord("deployed", 3, otherHand)), state: StateUnmanaged, action: ActionUpgrade, reason: ReasonChangedByAnotherHand, from: 3, to: 4},
+		"failed by another":  {records: one(testRecord("failed", 3, otherHand)), state: StateUnmanaged, action: ActionUpgrade, reason: ReasonChangedByAnotherHand, from: 3, to: 4},
+		"by old Helm":        {records: []Record{testRecord("deployed", 3, unlabelled), testRecord("superseded", 2)}, state: StateUnmanaged, action: ActionUpgrade, reason: ReasonChangedByAnotherHand, from: 3, to: 4},
+		"uninstalled":        {records: one(testRecord("uninstalled", 3)), state: StateUninstalled, action: ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
+		"uninstalled, other": {records: one(testRecord("uninstalled", 3, otherOwner)), state: StateUninstalled, action: ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
+		"uninstalling":       {records: one(testRecord("uninstalling", 3)), state: StateUninstalling, action: ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
+
+		"foreign":                     {records: one(testRecord("deployed", 3, otherOwner)), state: StateForeign, action: ActionRefuse, reason: ReasonConflict, from: 3, to: 3, message: `"default.other"`},
+		"foreign made with helm":      {records: one(testRecord("deployed", 3, unlabelled)), state: StateForeign, action: ActionRefuse, reason: ReasonConflict, from: 3, to: 3, message: "without HelmOp"},
+		"foreign uninstalling":        {records: one(testRecord("uninstalling", 3, otherOwner, old)), state: StateForeign, action: ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
+		"foreign pending":             {records: one(testRecord("pending-upgrade", 3, unlabelled, old)), state: StateForeign, action: ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
+		"adopt":                       {records: one(testRecord("deployed", 3, otherOwner)), policy: adopt, state: StateForeign, action: ActionUpgrade, reason: ReasonAdopt, from: 3, to: 4},
+		"adopt pending, young":        {records: one(testRecord("pending-upgrade", 3, otherOwner)), policy: adopt, state: StateForeign, action: ActionWait, reason: ReasonPendingElsewhere, from: 3, to: 3, after: 14 * time.Minute},
+		"adopt pending, old":          {records: one(testRecord("pending-install", 1, otherOwner, old)), policy: adopt, state: StateForeign, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 1, to: 2, recovery: RecoverFail},
+		"adopt uninstalling, young":   {records: one(testRecord("uninstalling", 3, unlabelled)), policy: adopt, state: StateForeign, action: ActionWait, reason: ReasonPendingElsewhere, from: 3, to: 3, after: 14 * time.Minute},
+		"adopt uninstalling, old":     {records: one(testRecord("uninstalling", 3, unlabelled, old)), policy: adopt, state: StateForeign, action: ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
+		"take ownership changes none": {records: one(testRecord("deployed", 3)), policy: adopt, state: StateInSync, action: ActionNone, reason: ReasonInSync, from: 3, to: 3},
+
+		"own pending install":                  {records: one(testRecord("pending-install", 1)), state: StatePending, action: ActionRecoverThenInstall, reason: ReasonInterrupted, from: 1, to: 1, recovery: RecoverDelete},
+		"own pending install, other values":    {records: one(testRecord("pending-install", 1, otherValues)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 1, to: 2, recovery: RecoverFail},
+		"own pending install on kept history":  {records: one(testRecord("pending-install", 4)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail},
+		"own pending upgrade":                  {records: one(testRecord("pending-upgrade", 4)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 4, recovery: RecoverDelete},
+		"own pending upgrade, other artifact":  {records: one(testRecord("pending-upgrade", 4, otherArtifact)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail},
+		"own pending rollback":                 {records: one(testRecord("pending-rollback", 4)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail},
+		"other's pending, young":               {records: one(testRecord("pending-upgrade", 4, otherUID)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: 14 * time.Minute},
+		"other's pending, old":                 {records: one(testRecord("pending-upgrade", 4, otherUID, old)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 4, recovery: RecoverDelete},
+		"other's pending install, old":         {records: one(testRecord("pending-install", 1, otherUID, old)), state: StatePending, action: ActionRecoverThenInstall, reason: ReasonPendingTimeout, from: 1, to: 1, recovery: RecoverDelete},
+		"a human's pending, young":             {records: one(testRecord("pending-upgrade", 4, otherHand)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: 14 * time.Minute},
+		"a human's pending, old":               {records: one(testRecord("pending-upgrade", 4, otherHand, old)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail},
+		"a human's pending rollback, old":      {records: one(testRecord("pending-rollback", 4, otherHand, old)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail},
+		"pending from a clock ahead":           {records: one(testRecord("pending-upgrade", 4, otherUID, fromFuture)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: 15 * time.Minute},
+		"pending elsewhere, shorter by policy": {records: one(testRecord("pending-upgrade", 4, otherUID)), policy: Policy{PendingTimeout: 30 * time.Second}, state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 4, recovery: RecoverDelete},
+		"pending elsewhere, almost over":       {records: one(testRecord("pending-upgrade", 4, otherUID)), policy: Policy{PendingTimeout: time.Minute + time.Millisecond}, state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: time.Second},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := Decide(Observation{Records: test.records}, testDesired(), test.policy, testNow)
+			if !strings.Contains(got.Message, test.message) || got.Message == "" {
+				t.Errorf("message %q does not contain %q", got.Message, test.message)
+			}
+			got.Message = ""
+			want := Decision{Action: test.action, State: test.state, Reason: test.reason, FromRevision: test.from,
+				ToRevision: test.to, Recovery: test.recovery, RequeueAfter: test.after}
+			if got != want {
+				t.Errorf("Decide:\n got %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestDecideUninstall(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		records []Record
+		policy  Policy
+		action  Action
+		reason  string
+	}{
+		"absent":                        {action: ActionNone, reason: ReasonAlreadyUninstalled},
+		"uninstalled":                   {records: []Record{testRecord("uninstalled", 2)}, action: ActionNone, reason: ReasonAlreadyUninstalled},
+		"deployed":                      {records: []Record{testRecord("deployed", 2, otherValues)}, action: ActionUninstall, reason: ReasonUninstall},
+		"failed":                        {records: []Record{testRecord("failed", 2)}, action: ActionUninstall, reason: ReasonUninstall},
+		"by another hand":               {records: []Record{testRecord("deployed", 2, otherHand)}, action: ActionUninstall, reason: ReasonUninstall},
+		"uninstalling":                  {records: []Record{testRecord("uninstalling", 2)}, action: ActionUninstall, reason: ReasonFinishUninstall},
+		"own pending":                   {records: []Record{testRecord("pending-upgrade", 2)}, action: ActionUninstall, reason: ReasonUninstall},
+		"other's pending, young":        {records: []Record{testRecord("pending-upgrade", 2, otherUID)}, action: ActionWait, reason: ReasonPendingElsewhere},
+		"other's pending, old":          {records: []Record{testRecord("pending-upgrade", 2, otherUID, old)}, action: ActionUninstall, reason: ReasonUninstall},
+		"foreign":                       {records: []Record{testRecord("deployed", 2, otherOwner)}, action: ActionRefuse, reason: ReasonConflict},
+		"foreign, though ownership set": {records: []Record{testRecord("deployed", 2, unlabelled)}, policy: Policy{TakeOwnership: true}, action: ActionRefuse, reason: ReasonConflict},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := DecideUninstall(Observation{Records: test.records}, testDesired(), test.policy, testNow)
+			if got.Action != test.action || got.Reason != test.reason || got.Message == "" {
+				t.Errorf("got %+v, want action %s, reason %s", got, test.action, test.reason)
+			}
+			if (got.RequeueAfter > 0) != (got.Action == ActionWait) {
+				t.Errorf("RequeueAfter %s with action %s", got.RequeueAfter, got.Action)
+			}
+		})
+	}
+}

@@ -1,0 +1,47 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package helmclient is the Helm SDK behind three verbs: observe a release, decide what it needs, do that.
+//
+//	obs, err := client.Observe(ctx, target, namespace, name)      // one small metadata read
+//	decision := helmclient.Decide(obs, desired, policy, now)      // pure
+//	result, err := client.Act(ctx, target, decision, desired, options, chart, values)
+//
+// It knows clusters as a [Target] and releases as a [Desired]; it does not know the objects of this product.
+// No other package but the one that loads charts imports the Helm SDK, so that a later move to another
+// major version of Helm is work in this package only.
+//
+// # What says how a release came about
+//
+// Helm keeps each revision in a Secret. Act puts labels on it (see labels.go): who owns the release, the digests of
+// the artifact, the values and the options it was made from, the revision, and the UID of the object that asked.
+// Observe reads these labels by one metadata list and never a payload, so a controller that was restarted, failed over
+// or moved to another management cluster recognises its releases.
+//
+// Helm copies custom labels from the current revision to the next when somebody runs `helm upgrade` or
+// `helm rollback` by hand. The label with the revision then differs from Helm's own label `version`: that revision
+// was made by another hand, and the digests on it mean nothing.
+//
+// # What never happens
+//
+//   - A release, or objects, that belong to somebody else are not touched unless [Policy].TakeOwnership asks for it.
+//   - Decide never answers a failed or interrupted upgrade with an uninstall. It asks for one only to finish
+//     an uninstall which had begun.
+//   - Act does not wait until workloads are ready; only hooks hold it, and [Options] bound them.
+//   - Act does not return while Helm still writes. A cancelled context does not cut an action in half: every
+//     request has a deadline, and the action as a whole has one.
+//   - No value that a release is configured with appears in an error, a log line or a result.
+package helmclient

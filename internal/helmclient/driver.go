@@ -1,0 +1,163 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+)
+
+// recordingDriver decorates one of Helm's storage drivers: it sees what was really saved, whatever Helm returns, and
+// keeps the labels right. It is safe for concurrent use.
+type recordingDriver struct {
+	driver.Driver
+	// labels are put on records that are created.
+	labels map[string]string
+
+	mu      sync.Mutex
+	changed bool
+	saved   map[int]*release.Release
+}
+
+func newRecordingDriver(inner driver.Driver, labels map[string]string) *recordingDriver {
+	return &recordingDriver{Driver: inner, labels: labels, saved: map[int]*release.Release{}}
+}
+
+// Create implements driver.Driver.
+func (d *recordingDriver) Create(key string, rls *release.Release) error {
+	labels := withoutSystemLabels(rls.Labels)
+	maps.Copy(labels, d.labels)
+	labels[LabelRevision] = strconv.Itoa(rls.Version)
+	rls.Labels = labels
+	if err := d.Driver.Create(key, rls); err != nil {
+		return err
+	}
+	d.record(rls)
+	return nil
+}
+
+// Update implements driver.Driver.
+func (d *recordingDriver) Update(key string, rls *release.Release) error {
+	if err := d.Driver.Update(key, rls); err != nil {
+		return err
+	}
+	d.record(rls)
+	return nil
+}
+
+// Delete implements driver.Driver. A record that is gone already counts as deleted: Helm would leave the ones after
+// it behind.
+func (d *recordingDriver) Delete(key string) (rls *release.Release, err error) {
+	defer recoverUnreadable(key, &err)
+	rls, err = d.Driver.Delete(key)
+	switch {
+	case errors.Is(err, driver.ErrReleaseNotFound):
+		return rls, nil
+	case err != nil:
+		return rls, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = true
+	if rls != nil {
+		delete(d.saved, rls.Version)
+	}
+	return rls, nil
+}
+
+// Get implements driver.Driver.
+func (d *recordingDriver) Get(key string) (rls *release.Release, err error) {
+	defer recoverUnreadable(key, &err)
+	rls, err = d.Driver.Get(key)
+	if err == nil {
+		rls.Labels = withoutSystemLabels(rls.Labels)
+	}
+	return rls, err
+}
+
+// Query implements driver.Driver. Helm's driver leaves its own labels on what it returns; an upgrade would carry
+// them over to the next revision, where they would hide its true times.
+func (d *recordingDriver) Query(labels map[string]string) ([]*release.Release, error) {
+	list, err := d.Driver.Query(labels)
+	for _, rls := range list {
+		rls.Labels = withoutSystemLabels(rls.Labels)
+	}
+	return list, err
+}
+
+// recoverUnreadable makes an error of the panic with which Helm's driver meets a record that it cannot decode.
+func recoverUnreadable(key string, err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("the release record %q cannot be decoded", key)
+	}
+}
+
+func (d *recordingDriver) record(rls *release.Release) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = true
+	// Helm goes on to change the release after it was saved.
+	saved := *rls
+	if rls.Info != nil {
+		info := *rls.Info
+		saved.Info = &info
+	}
+	d.saved[rls.Version] = &saved
+}
+
+// storageChanged reports whether anything was saved or deleted.
+func (d *recordingDriver) storageChanged() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changed
+}
+
+// restart forgets what was seen so far.
+func (d *recordingDriver) restart() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = false
+	clear(d.saved)
+}
+
+// newest returns the newest revision as it was saved, nil where none was.
+func (d *recordingDriver) newest() *release.Release {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var newest *release.Release
+	for _, rls := range d.saved {
+		if newest == nil || rls.Version > newest.Version {
+			newest = rls
+		}
+	}
+	return newest
+}
+
+func withoutSystemLabels(labels map[string]string) map[string]string {
+	kept := make(map[string]string, len(labels))
+	maps.Copy(kept, labels)
+	for _, key := range driver.GetSystemLabels() {
+		delete(kept, key)
+	}
+	return kept
+}

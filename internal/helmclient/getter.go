@@ -1,0 +1,150 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/validation"
+)
+
+// getter gives Helm the clients for one action: what is known of the cluster's kinds is the connection's, requests end
+// with the action. It is the RESTClientGetter and the factory that Helm wants.
+type getter struct {
+	conn   *connection
+	config *rest.Config
+
+	once      sync.Once
+	clientset *kubernetes.Clientset
+	err       error
+}
+
+// ToRESTConfig implements resource.RESTClientGetter.
+func (g *getter) ToRESTConfig() (*rest.Config, error) {
+	config := *g.config
+	return &config, nil
+}
+
+// ToDiscoveryClient implements resource.RESTClientGetter.
+func (g *getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
+	return g.conn.discovery, nil
+}
+
+// ToRESTMapper implements resource.RESTClientGetter.
+func (g *getter) ToRESTMapper() (meta.RESTMapper, error) { return g.conn.mapper, nil }
+
+// ToRawKubeConfigLoader implements genericclioptions.RESTClientGetter. There is no kubeconfig: it is empty.
+func (g *getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
+	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), &clientcmd.ConfigOverrides{})
+}
+
+// DynamicClient implements Helm's kube.Factory.
+func (g *getter) DynamicClient() (dynamic.Interface, error) { return dynamic.NewForConfig(g.config) }
+
+// KubernetesClientSet implements Helm's kube.Factory.
+func (g *getter) KubernetesClientSet() (*kubernetes.Clientset, error) {
+	g.once.Do(func() { g.clientset, g.err = kubernetes.NewForConfig(g.config) })
+	return g.clientset, g.err
+}
+
+// NewBuilder implements Helm's kube.Factory.
+func (g *getter) NewBuilder() *resource.Builder { return resource.NewBuilder(g) }
+
+// Validator implements Helm's kube.Factory. Where the API server validates fields itself, as since Kubernetes 1.25,
+// kubectl's validator accepts everything, and only after it has read megabytes of OpenAPI documents to find that out.
+func (g *getter) Validator(directive string) (validation.Schema, error) {
+	if directive == metav1.FieldValidationIgnore || g.serverValidates() {
+		return validation.NullSchema{}, nil
+	}
+	return cmdutil.NewFactory(g).Validator(directive)
+}
+
+func (g *getter) serverValidates() bool {
+	g.conn.mu.Lock()
+	capabilities := g.conn.capabilities
+	g.conn.mu.Unlock()
+	return capabilities != nil && validatesFields(capabilities.KubeVersion)
+}
+
+func validatesFields(version chartutil.KubeVersion) bool {
+	major, err := strconv.Atoi(version.Major)
+	if err != nil {
+		return false
+	}
+	// Some distributions append a sign, as in "27+".
+	minor, err := strconv.Atoi(strings.TrimRight(version.Minor, "+"))
+	if err != nil {
+		return false
+	}
+	return major > 1 || major == 1 && minor >= 25
+}
+
+// mapperResetInterval is the least time between two discoveries because of an unknown kind: a chart may hold many
+// objects of kinds that the cluster does not serve.
+const mapperResetInterval = 2 * time.Second
+
+// retryingMapper asks the cluster again when it does not know a kind, which may have been added since.
+type retryingMapper struct {
+	meta.ResettableRESTMapper
+
+	mu      sync.Mutex
+	resetAt time.Time
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (m *retryingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	mapping, err := m.ResettableRESTMapper.RESTMapping(kind, versions...)
+	if meta.IsNoMatchError(err) && m.resetForUnknown() {
+		return m.ResettableRESTMapper.RESTMapping(kind, versions...)
+	}
+	return mapping, err
+}
+
+// RESTMappings implements meta.RESTMapper.
+func (m *retryingMapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
+	mappings, err := m.ResettableRESTMapper.RESTMappings(kind, versions...)
+	if meta.IsNoMatchError(err) && m.resetForUnknown() {
+		return m.ResettableRESTMapper.RESTMappings(kind, versions...)
+	}
+	return mappings, err
+}
+
+func (m *retryingMapper) resetForUnknown() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.resetAt) < mapperResetInterval {
+		return false
+	}
+	m.resetAt = time.Now()
+	m.ResettableRESTMapper.Reset()
+	return true
+}

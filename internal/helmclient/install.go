@@ -1,0 +1,52 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// install installs the release; replace allows it over the kept history of an uninstalled one.
+func (s *session) install(desired Desired, options Options, chrt *chart.Chart, values map[string]any, replace bool) error {
+	if !options.Install.SkipCRDs && len(chrt.CRDObjects()) > 0 {
+		// Helm must learn the kinds after it has installed the CRDs, else templates that ask for them miss them.
+		s.config.Capabilities = nil
+	}
+	// Helm limits the history on upgrades only; an install over a kept history adds to it as well.
+	s.config.Releases.MaxHistory = options.Upgrade.maxHistory()
+	_, err := s.newInstall(desired, options.Install, replace).Run(chrt, values)
+	return err
+}
+
+// newInstall maps the options to Helm's.
+func (s *session) newInstall(desired Desired, options InstallOptions, replace bool) *action.Install {
+	install := action.NewInstall(s.config)
+	install.ReleaseName = desired.Name
+	install.Namespace = desired.Namespace
+	install.Labels = desiredLabels(desired)
+	install.Timeout = options.timeout()
+	install.DisableHooks = options.DisableHooks
+	install.CreateNamespace = options.createNamespace()
+	install.SkipCRDs = options.SkipCRDs
+	install.TakeOwnership = options.TakeOwnership
+	install.DisableOpenAPIValidation = options.DisableOpenAPIValidation
+	install.Replace = replace
+	// checkChart did this, without files, network or values in its errors.
+	install.SkipSchemaValidation = true
+	return install
+}

@@ -1,0 +1,52 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+)
+
+// recoverPending resolves the pending record that the decision was made on, so that Helm acts on the release again.
+func (s *session) recoverPending(decision Decision, desired Desired) error {
+	record, err := s.config.Releases.Get(desired.Name, decision.FromRevision)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return errorOfKind(ErrStale, "the pending revision %d is gone", decision.FromRevision)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the pending revision %d: %w", decision.FromRevision, err)
+	}
+	if record.Info == nil || !record.Info.Status.IsPending() {
+		return errorOfKind(ErrStale, "revision %d is no longer pending", decision.FromRevision)
+	}
+	switch decision.Recovery {
+	case RecoverDelete:
+		_, err = s.config.Releases.Delete(desired.Name, decision.FromRevision)
+	default:
+		record.SetStatus(release.StatusFailed, "Interrupted")
+		err = s.config.Releases.Update(record)
+	}
+	if err != nil {
+		return fmt.Errorf("recovering the pending revision %d: %w", decision.FromRevision, err)
+	}
+	// Recovery is no attempt at what is desired.
+	s.storage.restart()
+	return nil
+}

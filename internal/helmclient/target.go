@@ -1,0 +1,40 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import "k8s.io/client-go/rest"
+
+// Target is a cluster to act on.
+type Target struct {
+	// Key identifies the cluster in caches: the same key must always mean the same cluster.
+	Key string
+	// Config says how to reach the cluster. It is copied; its timeout and rate limits are replaced.
+	Config *rest.Config
+}
+
+// Desired is the release that should exist. Digests may come with or without "sha256:".
+type Desired struct {
+	// Name and Namespace identify the release within the cluster.
+	Name, Namespace string
+	// Owner is the key "<namespace>.<name>" of whoever owns the release. No other owner may change it.
+	Owner string
+	// UID identifies the object that asks. A pending record with the same UID was left behind by a
+	// predecessor of this process.
+	UID string
+	// ArtifactDigest, ValuesDigest and OptionsDigest identify all that shapes the release.
+	ArtifactDigest, ValuesDigest, OptionsDigest string
+}

@@ -1,0 +1,139 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// requestTimeout bounds one request that is not a watch, its body included. A list of ten revisions of a large
+	// chart takes a few seconds on a slow link; a peer that accepts and never answers is given up after this time.
+	requestTimeout = 30 * time.Second
+	// maxResponseBytes bounds the body of an answer that is not a watch. Ten revisions of 1 MiB, in base64 and JSON,
+	// are below half of it.
+	maxResponseBytes = 64 << 20
+)
+
+var (
+	errRequestDeadline  = errors.New("the cluster did not answer in time")
+	errResponseTooLarge = fmt.Errorf("the cluster's answer is larger than %d MiB", maxResponseBytes>>20)
+)
+
+// boundedTransport gives each request a deadline and each answer a size limit, because Helm passes no context to its
+// requests, and reports changes of the kinds that a cluster serves.
+type boundedTransport struct {
+	base http.RoundTripper
+	// parent bounds all requests together; nil for requests that outlive an action.
+	parent context.Context
+	// timeout bounds each request that is not a watch.
+	timeout time.Duration
+	// kindsChanged, if set, is called when a request changed what kinds the cluster serves.
+	kindsChanged func()
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	stop := func() bool { return true }
+	if t.parent != nil {
+		stop = context.AfterFunc(t.parent, func() { cancel(context.Cause(t.parent)) })
+	}
+	watch := isWatch(req)
+	if !watch {
+		timer := time.AfterFunc(t.timeout, func() { cancel(errRequestDeadline) })
+		stopParent := stop
+		stop = func() bool { timer.Stop(); return stopParent() }
+	}
+	release := func() { stop(); cancel(nil) }
+
+	resp, err := t.base.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		defer release()
+		return nil, causeOf(ctx, req.Context(), err)
+	}
+	limit := int64(maxResponseBytes)
+	if watch {
+		limit = -1
+	}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, remaining: limit, release: release,
+		cause: func(err error) error { return causeOf(ctx, req.Context(), err) }}
+	if t.kindsChanged != nil && changesKinds(req) && resp.StatusCode < http.StatusMultipleChoices {
+		t.kindsChanged()
+	}
+	return resp, nil
+}
+
+// causeOf tells a deadline of this transport from the caller's own cancellation, which stays as it is.
+func causeOf(ctx, caller context.Context, err error) error {
+	if ctx.Err() == nil || caller.Err() != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+func isWatch(req *http.Request) bool {
+	query := req.URL.Query()
+	return query.Get("watch") == "true" || query.Get("watch") == "1" || query.Get("follow") == "true"
+}
+
+// changesKinds reports whether the request, if it succeeds, changes what kinds the cluster serves.
+func changesKinds(req *http.Request) bool {
+	return req.Method != http.MethodGet &&
+		(strings.Contains(req.URL.Path, "/apis/apiextensions.k8s.io/") ||
+			strings.Contains(req.URL.Path, "/apis/apiregistration.k8s.io/"))
+}
+
+// boundedBody frees the request's deadline when it is closed, and fails once it gets too large.
+type boundedBody struct {
+	io.ReadCloser
+	// remaining is the number of bytes that may still come, negative for no limit.
+	remaining int64
+	release   func()
+	cause     func(error) error
+	closed    atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.remaining >= 0 {
+		if b.remaining -= int64(n); b.remaining < 0 {
+			return 0, errResponseTooLarge
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = b.cause(err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *boundedBody) Close() error {
+	err := b.ReadCloser.Close()
+	if b.closed.CompareAndSwap(false, true) {
+		b.release()
+	}
+	return err
+}
