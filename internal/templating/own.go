@@ -80,11 +80,34 @@ func ownFunctions() map[string]function {
 }
 
 func encodeYAML(v any) (string, error) {
-	data, err := sigsyaml.Marshal(v)
+	data, err := encodeJSON(v)
+	if err != nil {
+		return "", err
+	}
+	data, err = sigsyaml.JSONToYAML([]byte(escapeForYAML(string(data))))
 	if err != nil {
 		return "", faultf(ReasonRenderFailed, "cannot write this as YAML")
 	}
 	return strings.TrimSuffix(string(data), "\n"), nil
+}
+
+// escapeForYAML escapes the characters that JSON allows in a string and YAML does not.
+func escapeForYAML(json string) string {
+	forbidden := func(r rune) bool {
+		return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff
+	}
+	if strings.IndexFunc(json, forbidden) < 0 {
+		return json
+	}
+	var b strings.Builder
+	for _, r := range json {
+		if forbidden(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 func encodeJSONText(v any) (string, error) {
