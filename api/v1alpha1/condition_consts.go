@@ -151,6 +151,9 @@ const (
 	// ChartInvalidReason: the chart cannot be loaded.
 	ChartInvalidReason = "ChartInvalid"
 
+	// ObservationFailedReason: the release cannot be read from the cluster.
+	ObservationFailedReason = "ObservationFailed"
+
 	// InstallFailedReason: the installation failed.
 	InstallFailedReason = "InstallFailed"
 

@@ -240,7 +240,7 @@ type ClusterCounts struct {
 	// upToDate is the number of them whose release is what the HelmOp wants now.
 	UpToDate int32 `json:"upToDate"`
 
-	// ready is the number of them whose release is up to date and Ready.
+	// ready is the number of them whose release is Ready: as it was wanted when the Cluster was last told.
 	Ready int32 `json:"ready"`
 
 	// failed is the number of them whose release cannot be rendered or installed as wanted.

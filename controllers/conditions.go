@@ -1,0 +1,49 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+const (
+	// maxConditionMessage keeps objects small; the API server would take 32 KiB.
+	maxConditionMessage = 1024
+
+	// maxEventMessage is what the API server takes for the note of an Event.
+	maxEventMessage = 1024
+)
+
+// setCondition sets a condition and tells whether its status or its reason is another than before.
+func setCondition(obj conditions.Setter, conditionType string, status metav1.ConditionStatus, reason, message string) bool {
+	before := conditions.Get(obj, conditionType)
+	conditions.Set(obj, metav1.Condition{
+		Type: conditionType, Status: status, Reason: reason, Message: truncate(message, maxConditionMessage),
+	})
+	return before == nil || before.Status != status || before.Reason != reason
+}
+
+func setPaused(obj conditions.Setter, paused bool, message string) {
+	if paused {
+		setCondition(obj, addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason, message)
+		return
+	}
+	setCondition(obj, addonsv1.PausedCondition, metav1.ConditionFalse, addonsv1.NotPausedReason, "")
+}

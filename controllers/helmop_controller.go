@@ -1,0 +1,189 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/patch"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// Resolver resolves references to artifacts.
+type Resolver interface {
+	Resolve(ctx context.Context, source oci.Source) (oci.Artifact, error)
+}
+
+// helmOpReconciler resolves, selects, renders, plans and records.
+type helmOpReconciler struct {
+	client     client.Client
+	registry   Resolver
+	references *referenceReader
+	renderer   *renderer
+	resolution *resolutionSchedule
+	recorder   events.EventRecorder
+	tracker    *external.ObjectTracker
+	now        func() time.Time
+}
+
+// helmOpScope is what one pass over a HelmOp knows. Each field says which step sets it.
+type helmOpScope struct {
+	helmOp *addonsv1.HelmOp
+
+	// artifact is what the source stands for; nil if that is not known for the spec as it is now. Set by resolve.
+	artifact *addonsv1.ResolvedArtifact
+
+	// clusters are the Clusters that the HelmOp selects or has a release for. Set by selectClusters, deepened by render.
+	clusters []*clusterScope
+
+	// programErr is why nothing can be rendered for any Cluster. Set by render.
+	programErr error
+
+	// selectorErr is why no Cluster can be selected. Set by selectClusters.
+	selectorErr error
+
+	// requeueAfter is when to look again though nothing happens; 0 is never. Set by resolve.
+	requeueAfter time.Duration
+}
+
+// Reconcile makes one pass over a HelmOp.
+func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
+	helmOp := &addonsv1.HelmOp{}
+	if err := r.client.Get(ctx, req.NamespacedName, helmOp); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.resolution.forget(req.NamespacedName)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if isBeingMoved(helmOp) {
+		return ctrl.Result{}, nil
+	}
+	patcher, err := patch.NewHelper(helmOp, r.client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	defer func() {
+		if err := patchHelmOp(ctx, patcher, helmOp); err != nil {
+			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
+		}
+	}()
+
+	if isPaused := helmOp.Spec.Suspend || annotations.HasPaused(helmOp); isPaused {
+		setPaused(helmOp, true, "spec.suspend or the paused annotation is set: nothing is done for this HelmOp")
+		return ctrl.Result{}, nil
+	}
+	setPaused(helmOp, false, "")
+	if !helmOp.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.reconcileDelete(ctx, helmOp)
+	}
+	if controllerutil.AddFinalizer(helmOp, addonsv1.HelmOpFinalizer) {
+		// The finalizer must stand before there is anything to end.
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	return r.reconcileNormal(ctx, helmOp)
+}
+
+func (r *helmOpReconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmOp) (ctrl.Result, error) {
+	scope := &helmOpScope{helmOp: helmOp}
+	steps := []func(context.Context, *helmOpScope) error{
+		r.resolve,
+		r.selectClusters,
+		r.render,
+		r.record,
+	}
+	for _, step := range steps {
+		if err := step(ctx, scope); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	r.report(scope)
+	return ctrl.Result{RequeueAfter: scope.requeueAfter}, nil
+}
+
+// reconcileDelete ends the releases, each by the deletion policy, and then lets the HelmOp go.
+func (r *helmOpReconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmOp) error {
+	children, err := r.children(ctx, helmOp)
+	if err != nil {
+		return err
+	}
+	if len(children) == 0 {
+		controllerutil.RemoveFinalizer(helmOp, addonsv1.HelmOpFinalizer)
+		return nil
+	}
+	var errs []error
+	for _, child := range children {
+		if child.DeletionTimestamp.IsZero() {
+			errs = append(errs, client.IgnoreNotFound(r.client.Delete(ctx, child)))
+		}
+	}
+	reportDeletion(helmOp, children)
+	return kerrors.NewAggregate(errs)
+}
+
+// children returns the HelmOpReleases of a HelmOp.
+func (r *helmOpReconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
+	list := &addonsv1.HelmOpReleaseList{}
+	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(childSelector(helmOp)))
+	if err != nil {
+		return nil, fmt.Errorf("listing the releases of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
+	}
+	children := make([]*addonsv1.HelmOpRelease, 0, len(list.Items))
+	for i := range list.Items {
+		child := &list.Items[i]
+		// Two long names may share a label value; the computed name tells them apart.
+		if child.Name == childName(helmOp.Name, child.Spec.ClusterRef.Name) {
+			children = append(children, child)
+		}
+	}
+	return children, nil
+}
+
+// isBeingMoved tells whether clusterctl move is taking the object to another management cluster. The object is deleted
+// here then, but what it stands for lives on there.
+func isBeingMoved(obj client.Object) bool {
+	_, moved := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
+	return moved
+}
+
+func patchHelmOp(ctx context.Context, patcher *patch.Helper, helmOp *addonsv1.HelmOp) error {
+	return patcher.Patch(ctx, helmOp, patch.WithStatusObservedGeneration{}, patch.WithOwnedConditions{Conditions: []string{
+		addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.RolledOutCondition, addonsv1.PausedCondition,
+	}})
+}
+
+// event tells of something that happened to a HelmOp.
+func (r *helmOpReconciler) event(helmOp *addonsv1.HelmOp, eventType, reason, action, message string) {
+	r.recorder.Eventf(helmOp, nil, eventType, reason, action, "%s", truncate(message, maxEventMessage))
+}
+
+func (r *helmOpReconciler) warn(helmOp *addonsv1.HelmOp, reason, action, message string) {
+	r.event(helmOp, corev1.EventTypeWarning, reason, action, message)
+}

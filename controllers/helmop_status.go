@@ -1,0 +1,239 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"fmt"
+	"sort"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+)
+
+// maxReportedFailures bounds status.failures, so that the status does not grow with the fleet.
+const maxReportedFailures = 10
+
+// clusterPhase is what a HelmOp's status counts a Cluster as.
+type clusterPhase string
+
+const (
+	phasePaused      clusterPhase = "paused"
+	phaseWaiting     clusterPhase = "waiting"
+	phaseFailed      clusterPhase = "failed"
+	phaseUnreachable clusterPhase = "unreachable"
+	phaseProgressing clusterPhase = "progressing"
+	phaseUpToDate    clusterPhase = "up to date"
+)
+
+// progressReasons are the reasons of a release that is not ready and not failed either.
+var progressReasons = map[string]bool{
+	"":                                        true,
+	addonsv1.ProgressingReason:                true,
+	addonsv1.UpdatingReason:                   true,
+	addonsv1.DeletingReason:                   true,
+	addonsv1.ClusterDeletingReason:            true,
+	addonsv1.ClusterNotFoundReason:            true,
+	addonsv1.ControlPlaneNotInitializedReason: true,
+}
+
+// report writes what the pass found into the conditions and the status of the HelmOp.
+func (r *helmOpReconciler) report(scope *helmOpScope) {
+	helmOp := scope.helmOp
+	summary := summarize(scope.clusters)
+	if scope.selectorErr == nil {
+		helmOp.Status.Clusters = &summary.counts
+		helmOp.Status.Failures = summary.failures
+	}
+	rolledOut := rolledOutCondition(scope, summary)
+	setCondition(helmOp, addonsv1.RolledOutCondition, rolledOut.Status, rolledOut.Reason, rolledOut.Message)
+	ready := readyCondition(scope, summary)
+	changed := setCondition(helmOp, addonsv1.ReadyCondition, ready.Status, ready.Reason, ready.Message)
+	if changed && isFailure(ready) {
+		r.warn(helmOp, ready.Reason, "Reconcile", ready.Message)
+	}
+}
+
+// isFailure tells whether a Ready condition reports something that does not pass by itself.
+func isFailure(ready metav1.Condition) bool {
+	return ready.Status == metav1.ConditionFalse && !progressReasons[ready.Reason] &&
+		ready.Reason != addonsv1.WaitingForClustersReason
+}
+
+// fleetSummary is what the states of all Clusters of a HelmOp add up to.
+type fleetSummary struct {
+	counts   addonsv1.ClusterCounts
+	failures []addonsv1.ClusterFailure
+	// told is the number of selected Clusters that were told what is desired.
+	told int32
+	// ending is the number of releases of Clusters that are not selected any more.
+	ending int32
+}
+
+func summarize(clusters []*clusterScope) fleetSummary {
+	var s fleetSummary
+	for _, c := range clusters {
+		phase, failure := phaseOf(c)
+		if failure != nil {
+			s.failures = append(s.failures, *failure)
+		}
+		if !c.selected {
+			s.ending++
+			continue
+		}
+		if !c.cluster.DeletionTimestamp.IsZero() {
+			continue
+		}
+		s.counts.Selected++
+		if isTold(c) {
+			s.told++
+		}
+		if c.child != nil && conditions.IsTrue(c.child, addonsv1.ReadyCondition) {
+			s.counts.Ready++
+		}
+		switch phase {
+		case phasePaused:
+			s.counts.Paused++
+		case phaseWaiting:
+			s.counts.Waiting++
+		case phaseFailed:
+			s.counts.Failed++
+		case phaseUnreachable:
+			s.counts.Unreachable++
+		case phaseUpToDate:
+			s.counts.UpToDate++
+		case phaseProgressing:
+		}
+	}
+	sort.Slice(s.failures, func(i, j int) bool { return s.failures[i].Cluster < s.failures[j].Cluster })
+	if len(s.failures) > maxReportedFailures {
+		s.failures = s.failures[:maxReportedFailures]
+	}
+	return s
+}
+
+// isTold tells whether the Cluster was told what is desired now.
+func isTold(c *clusterScope) bool {
+	switch c.step.Action {
+	case rollout.ActionCreate, rollout.ActionUpdate:
+		return true
+	case rollout.ActionNone:
+		return c.desired != nil && c.child != nil && c.child.DeletionTimestamp.IsZero()
+	default:
+		return false
+	}
+}
+
+// phaseOf tells what a Cluster counts as and, if something is wrong in it, what.
+func phaseOf(c *clusterScope) (clusterPhase, *addonsv1.ClusterFailure) {
+	fail := func(reason, message string) (clusterPhase, *addonsv1.ClusterFailure) {
+		return phaseFailed, &addonsv1.ClusterFailure{Cluster: c.name, Reason: reason, Message: truncate(message, maxConditionMessage)}
+	}
+	switch {
+	case c.err != nil:
+		return fail(renderReason(c.err), c.err.Error())
+	case c.cluster != nil && isClusterPaused(c.cluster), c.child != nil && isChildPaused(c.child):
+		return phasePaused, nil
+	case c.cluster != nil && c.selected && !isInitialized(c.cluster):
+		return phaseWaiting, nil
+	case c.child == nil:
+		return phaseProgressing, nil
+	}
+	ready := conditions.Get(c.child, addonsv1.ReadyCondition)
+	switch {
+	case ready == nil || c.child.Status.ObservedGeneration != c.child.Generation:
+		return phaseProgressing, nil
+	case conditions.IsFalse(c.child, addonsv1.ClusterReachableCondition) &&
+		conditions.GetReason(c.child, addonsv1.ClusterReachableCondition) == addonsv1.ClusterUnreachableReason:
+		return phaseUnreachable, nil
+	case ready.Status == metav1.ConditionTrue && c.step.Action == rollout.ActionNone && c.desired != nil:
+		return phaseUpToDate, nil
+	case ready.Status == metav1.ConditionFalse && !progressReasons[ready.Reason]:
+		return fail(ready.Reason, ready.Message)
+	default:
+		return phaseProgressing, nil
+	}
+}
+
+func rolledOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
+	servable := s.counts.Selected - s.counts.Waiting - s.counts.Paused
+	switch {
+	case scope.selectorErr != nil:
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.InvalidSelectorReason, Message: scope.selectorErr.Error()}
+	case scope.artifact == nil:
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.RollingOutReason, Message: "the source is not resolved"}
+	case s.told < servable:
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.RollingOutReason,
+			Message: fmt.Sprintf("%d of %d Clusters were told what is desired", s.told, servable)}
+	default:
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.RolledOutReason,
+			Message: fmt.Sprintf("%d Clusters were told what is desired", s.told)}
+	}
+}
+
+// readyCondition sums up a HelmOp. What a user can mend comes before what passes by itself.
+func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
+	no := func(reason, message string) metav1.Condition {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	}
+	c := s.counts
+	switch resolved := conditions.Get(scope.helmOp, addonsv1.ResolvedCondition); {
+	case scope.selectorErr != nil:
+		return no(addonsv1.InvalidSelectorReason, scope.selectorErr.Error())
+	case scope.programErr != nil:
+		return no(renderReason(scope.programErr), scope.programErr.Error())
+	case scope.artifact == nil && resolved != nil && resolved.Status == metav1.ConditionFalse:
+		return no(resolved.Reason, resolved.Message)
+	case scope.artifact == nil:
+		return no(addonsv1.ProgressingReason, "the source is not resolved yet")
+	case len(s.failures) > 0:
+		first := s.failures[0]
+		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %d Clusters failed, see status.failures; %s: %s: %s",
+			max(c.Failed, int32(len(s.failures))), c.Selected+s.ending, first.Cluster, first.Reason, first.Message))
+	case c.Waiting+c.Unreachable > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused == c.Selected:
+		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
+			"%d of %d Clusters are up to date; %d wait for their control plane, %d do not answer",
+			c.UpToDate, c.Selected, c.Waiting, c.Unreachable))
+	case c.UpToDate+c.Paused < c.Selected:
+		return no(addonsv1.ProgressingReason, fmt.Sprintf("%d of %d Clusters are up to date", c.UpToDate, c.Selected))
+	case s.ending > 0:
+		return no(addonsv1.ProgressingReason, fmt.Sprintf("%d releases are ending in Clusters that are not selected any more", s.ending))
+	case c.Selected == 0:
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.NoClustersSelectedReason, Message: "spec.clusterSelector chooses no Cluster"}
+	default:
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ReadyReason, Message: fmt.Sprintf("%d Clusters are up to date", c.UpToDate)}
+	}
+}
+
+// reportDeletion tells how far the end of a HelmOp has come, and what holds it up.
+func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease) {
+	message := fmt.Sprintf("%d releases are ending", len(children))
+	for _, child := range children {
+		if conditions.IsTrue(child, addonsv1.PausedCondition) {
+			message += fmt.Sprintf("; Cluster %s: paused, its release ends when it is unpaused", child.Spec.ClusterRef.Name)
+			break
+		}
+		ready := conditions.Get(child, addonsv1.ReadyCondition)
+		if ready != nil && ready.Status == metav1.ConditionFalse && ready.Message != "" {
+			message += fmt.Sprintf("; Cluster %s: %s", child.Spec.ClusterRef.Name, ready.Message)
+			break
+		}
+	}
+	setCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.DeletingReason, message)
+}

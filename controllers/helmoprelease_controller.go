@@ -1,0 +1,246 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/patch"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// releaseReconciler connects, observes, decides, acts and reports.
+type releaseReconciler struct {
+	client     client.Client
+	live       client.Reader
+	clusters   clustercache.ClusterCache
+	registry   Fetcher
+	charts     ChartLoader
+	engine     Engine
+	references *referenceReader
+	renderer   *renderer
+	recorder   events.EventRecorder
+	now        func() time.Time
+}
+
+// releaseScope is what one pass over a HelmOpRelease knows.
+type releaseScope struct {
+	release *addonsv1.HelmOpRelease
+
+	// helmOp is the HelmOp of the release; nil if it is gone.
+	helmOp *addonsv1.HelmOp
+
+	// cluster is the Cluster of the release; nil if it is gone. object is the same as the API server serves it.
+	cluster *clusterv1.Cluster
+	object  *unstructured.Unstructured
+}
+
+// Reconcile makes one pass over a HelmOpRelease.
+func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
+	release := &addonsv1.HelmOpRelease{}
+	if err := r.client.Get(ctx, req.NamespacedName, release); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if isBeingMoved(release) {
+		return ctrl.Result{}, nil
+	}
+	scope, err := r.gather(ctx, release)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	patcher, err := patch.NewHelper(release, r.client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	defer func() {
+		// The outcome of an action must be recorded also when the manager is told to stop meanwhile.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
+		defer cancel()
+		if err := patchRelease(ctx, patcher, release); err != nil {
+			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
+		}
+	}()
+	if !release.DeletionTimestamp.IsZero() {
+		return r.reconcileDelete(ctx, scope)
+	}
+	return r.reconcileNormal(ctx, scope)
+}
+
+// patchTimeout bounds the last write of a pass.
+const patchTimeout = 10 * time.Second
+
+// gather reads what a release depends on.
+func (r *releaseReconciler) gather(ctx context.Context, release *addonsv1.HelmOpRelease) (*releaseScope, error) {
+	scope := &releaseScope{release: release}
+	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == helmOpKind {
+		helmOp := &addonsv1.HelmOp{}
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
+		switch {
+		case err == nil:
+			scope.helmOp = helmOp
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("reading the HelmOp of the release: %w", err)
+		}
+	}
+	object := newCluster()
+	err := r.client.Get(ctx, clusterKey(release), object)
+	if apierrors.IsNotFound(err) {
+		// That a Cluster is gone makes its release forgotten. It is worth asking the API server and not a cache.
+		err = r.live.Get(ctx, clusterKey(release), object)
+	}
+	if apierrors.IsNotFound(err) {
+		r.engine.Forget(clusterKey(release).String())
+		return scope, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Cluster %s: %w", clusterKey(release), err)
+	}
+	scope.object = object
+	scope.cluster, err = typedCluster(object)
+	return scope, err
+}
+
+func clusterKey(release *addonsv1.HelmOpRelease) client.ObjectKey {
+	return client.ObjectKey{Namespace: release.Namespace, Name: release.Spec.ClusterRef.Name}
+}
+
+func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (ctrl.Result, error) {
+	release := scope.release
+	switch why := pauseOf(scope); {
+	case scope.cluster == nil:
+		setNotReady(release, addonsv1.ClusterNotFoundReason, "the Cluster is gone: its release is forgotten")
+		return ctrl.Result{}, nil
+	case !scope.cluster.DeletionTimestamp.IsZero():
+		setNotReady(release, addonsv1.ClusterDeletingReason, "the Cluster is under deletion: its release is left alone")
+		return ctrl.Result{}, nil
+	case why != "":
+		setPaused(release, true, why)
+		return ctrl.Result{}, nil
+	case !isInitialized(scope.cluster):
+		setPaused(release, false, "")
+		setNotReady(release, addonsv1.ControlPlaneNotInitializedReason, "the control plane of the Cluster is not initialized")
+		return ctrl.Result{}, nil
+	}
+	setPaused(release, false, "")
+	if controllerutil.AddFinalizer(release, addonsv1.HelmOpReleaseFinalizer) {
+		// The finalizer must stand before there is anything to uninstall.
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	target, ok := r.connect(ctx, release)
+	if !ok {
+		return ctrl.Result{RequeueAfter: unreachableRetry}, nil
+	}
+	return r.ensure(ctx, scope, target)
+}
+
+// reconcileDelete ends the release and lets the object go. The order matters: a Cluster that goes or is gone needs no
+// call, whoever is paused; a pause stops everything else.
+func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (ctrl.Result, error) {
+	release := scope.release
+	if !controllerutil.ContainsFinalizer(release, addonsv1.HelmOpReleaseFinalizer) {
+		return ctrl.Result{}, nil
+	}
+	if scope.cluster == nil || !scope.cluster.DeletionTimestamp.IsZero() {
+		ctrl.LoggerFrom(ctx).Info("Forgetting the release of a Cluster that goes", "Cluster", release.Spec.ClusterRef.Name)
+		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+		return ctrl.Result{}, nil
+	}
+	if why := pauseOf(scope); why != "" {
+		setPaused(release, true, why)
+		return ctrl.Result{}, nil
+	}
+	setPaused(release, false, "")
+	if deletionPolicy(scope) == addonsv1.DeletionPolicyOrphan {
+		r.event(scope, corev1.EventTypeNormal, addonsv1.OrphanedEvent, "Orphan",
+			fmt.Sprintf("Left release %s in Cluster %s: deletionPolicy is Orphan", describe(release), release.Spec.ClusterRef.Name))
+		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+		return ctrl.Result{}, nil
+	}
+	target, ok := r.connect(ctx, release)
+	if !ok {
+		return ctrl.Result{RequeueAfter: unreachableRetry}, nil
+	}
+	return r.uninstall(ctx, scope, target)
+}
+
+// pauseOf tells why nothing may be done for a release; empty if something may.
+func pauseOf(scope *releaseScope) string {
+	switch {
+	case scope.cluster != nil && isClusterPaused(scope.cluster):
+		return "the Cluster is paused"
+	case scope.helmOp != nil && scope.helmOp.Spec.Suspend:
+		return "the HelmOp is suspended (spec.suspend)"
+	case scope.helmOp != nil && annotations.HasPaused(scope.helmOp):
+		return "the HelmOp has the paused annotation"
+	case isChildPaused(scope.release):
+		return "this object has the paused annotation"
+	default:
+		return ""
+	}
+}
+
+// isChildPaused tells whether a release is paused on its own.
+func isChildPaused(release *addonsv1.HelmOpRelease) bool {
+	return annotations.HasPaused(release)
+}
+
+// deletionPolicy is the HelmOp's as long as there is one: it may have changed after the release was last told.
+func deletionPolicy(scope *releaseScope) addonsv1.DeletionPolicy {
+	if scope.helmOp != nil && scope.helmOp.Spec.DeletionPolicy != "" {
+		return scope.helmOp.Spec.DeletionPolicy
+	}
+	return scope.release.Spec.DeletionPolicy
+}
+
+// setNotReady says that a release is not as it is wanted, and why.
+func setNotReady(release *addonsv1.HelmOpRelease, reason, message string) bool {
+	return setCondition(release, addonsv1.ReadyCondition, metav1.ConditionFalse, reason, message)
+}
+
+func describe(release *addonsv1.HelmOpRelease) string {
+	return release.Spec.Release.Namespace + "/" + release.Spec.Release.Name
+}
+
+func patchRelease(ctx context.Context, patcher *patch.Helper, release *addonsv1.HelmOpRelease) error {
+	return patcher.Patch(ctx, release, patch.WithStatusObservedGeneration{}, patch.WithOwnedConditions{Conditions: []string{
+		addonsv1.ReadyCondition, addonsv1.ClusterReachableCondition, addonsv1.ReleasedCondition, addonsv1.PausedCondition,
+	}})
+}
+
+// event tells of something that happened to a release, at the release and at its HelmOp.
+func (r *releaseReconciler) event(scope *releaseScope, eventType, reason, action, message string) {
+	message = truncate(message, maxEventMessage)
+	r.recorder.Eventf(scope.release, nil, eventType, reason, action, "%s", message)
+	if scope.helmOp != nil {
+		r.recorder.Eventf(scope.helmOp, scope.release, eventType, reason, action, "%s", message)
+	}
+}

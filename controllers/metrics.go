@@ -1,0 +1,119 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// scrapeTimeout bounds the listing of the releases for a scrape; it reads a cache.
+const scrapeTimeout = 10 * time.Second
+
+var (
+	actionDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "helmop_release_action_duration_seconds",
+		Help:    "How long Helm actions in workload clusters took, by action (Install, Upgrade, Uninstall) and result (success, failure).",
+		Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 150, 300},
+	}, []string{"action", "result"})
+
+	timeToDeployed = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "helmop_cluster_initialized_to_deployed_seconds",
+		Help:    "Time from a Cluster's control plane being initialized to the first deployment of a release in it, for Clusters that became initialized after their HelmOp was created.",
+		Buckets: []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800},
+	})
+
+	registryRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "helmop_registry_requests_total",
+		Help: "Requests to registries, by host, kind (manifest, blob, tags, token) and HTTP status (0 if there was no answer).",
+	}, []string{"registry", "kind", "status"})
+
+	registryBytes = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "helmop_registry_received_bytes_total",
+		Help: "Bytes received from registries, by host and kind.",
+	}, []string{"registry", "kind"})
+
+	releasesDesc = prometheus.NewDesc("helmop_releases",
+		"Number of releases by HelmOp and the reason of their Ready condition; ready is True, False or Unknown.",
+		[]string{"namespace", "helmop", "ready", "reason"}, nil)
+)
+
+func init() {
+	metrics.Registry.MustRegister(actionDuration, timeToDeployed, registryRequests, registryBytes)
+}
+
+// releaseCollector counts the releases when it is asked, so that nothing has to be kept up to date and nothing is left
+// of a HelmOp that is gone.
+type releaseCollector struct {
+	reader client.Reader
+}
+
+func newReleaseCollector(reader client.Reader) prometheus.Collector {
+	return &releaseCollector{reader: reader}
+}
+
+// Describe implements prometheus.Collector.
+func (c *releaseCollector) Describe(descs chan<- *prometheus.Desc) { descs <- releasesDesc }
+
+// Collect implements prometheus.Collector.
+func (c *releaseCollector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	list := &addonsv1.HelmOpReleaseList{}
+	if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		out <- prometheus.NewInvalidMetric(releasesDesc, err)
+		return
+	}
+	type key struct{ namespace, helmOp, ready, reason string }
+	counts := map[key]int{}
+	for i := range list.Items {
+		release := &list.Items[i]
+		k := key{namespace: release.Namespace, helmOp: release.Labels[addonsv1.HelmOpNameLabel], ready: "Unknown"}
+		if ready := conditions.Get(release, addonsv1.ReadyCondition); ready != nil {
+			k.ready, k.reason = string(ready.Status), ready.Reason
+		}
+		counts[k]++
+	}
+	for k, n := range counts {
+		out <- prometheus.MustNewConstMetric(releasesDesc, prometheus.GaugeValue, float64(n), k.namespace, k.helmOp, k.ready, k.reason)
+	}
+}
+
+func observeAction(action string, started, ended time.Time, err error) {
+	result := "success"
+	if err != nil {
+		result = "failure"
+	}
+	actionDuration.WithLabelValues(action, result).Observe(ended.Sub(started).Seconds())
+}
+
+// RegistryObserver counts the requests to registries.
+func RegistryObserver() oci.Observer {
+	return oci.Observer{Request: func(e oci.RequestEvent) {
+		registryRequests.WithLabelValues(e.Registry, e.Kind, strconv.Itoa(e.Status)).Inc()
+		registryBytes.WithLabelValues(e.Registry, e.Kind).Add(float64(e.Bytes))
+	}}
+}

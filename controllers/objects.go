@@ -1,0 +1,153 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
+)
+
+// objectReadTimeout bounds the first read of a kind, which waits until the kind is in the cache. Without it, a kind that
+// the manager may not list would hold a worker for ever.
+const objectReadTimeout = 10 * time.Second
+
+// newCluster is an empty Cluster to read into. Clusters are read as the API server serves them, not as the types of the
+// Cluster API version that this program was built with: templates see the fields that users see.
+func newCluster() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
+	return u
+}
+
+func newClusterList() *unstructured.UnstructuredList {
+	u := &unstructured.UnstructuredList{}
+	u.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("ClusterList"))
+	return u
+}
+
+// typedCluster is the Cluster in the types of Cluster API, for decisions.
+func typedCluster(u *unstructured.Unstructured) (*clusterv1.Cluster, error) {
+	cluster := &clusterv1.Cluster{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, cluster); err != nil {
+		return nil, fmt.Errorf("reading Cluster %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+	}
+	return cluster, nil
+}
+
+// isInitialized tells whether the control plane of a Cluster can be served. Nodes need not be ready: it may be our
+// chart, a CNI for example, that makes them so.
+func isInitialized(cluster *clusterv1.Cluster) bool {
+	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
+}
+
+// isClusterPaused tells whether nothing may be done for a Cluster.
+func isClusterPaused(cluster *clusterv1.Cluster) bool {
+	return annotations.IsPaused(cluster, cluster)
+}
+
+// objectReader reads what templates see of a Cluster.
+type objectReader struct {
+	client client.Reader
+}
+
+// clusterObjects is what templates see of a Cluster, and a version that changes whenever it does.
+type clusterObjects struct {
+	data    templating.Objects
+	version []string
+	// watched are the objects whose kinds the caller may want to watch.
+	watched []*unstructured.Unstructured
+}
+
+// read returns the Cluster and the objects that it refers to. An object that is referred to and missing is an error:
+// rendering without it would install something else than what is meant.
+func (r *objectReader) read(ctx context.Context, u *unstructured.Unstructured, cluster *clusterv1.Cluster) (*clusterObjects, error) {
+	ctx, cancel := context.WithTimeout(ctx, objectReadTimeout)
+	defer cancel()
+
+	objects := &clusterObjects{data: templating.Objects{Cluster: u.Object}}
+	objects.sees(u)
+	var err error
+	if objects.data.ControlPlane, err = r.readRef(ctx, objects, "control-plane", cluster.Namespace, cluster.Spec.ControlPlaneRef); err != nil {
+		return nil, err
+	}
+	if objects.data.InfrastructureCluster, err = r.readRef(ctx, objects, "infrastructure", cluster.Namespace, cluster.Spec.InfrastructureRef); err != nil {
+		return nil, err
+	}
+	if objects.data.ClusterClass, err = r.readClass(ctx, objects, cluster); err != nil {
+		return nil, err
+	}
+	return objects, nil
+}
+
+func (r *objectReader) readRef(ctx context.Context, objects *clusterObjects, role, namespace string,
+	ref clusterv1.ContractVersionedObjectReference,
+) (map[string]any, error) {
+	if !ref.IsDefined() {
+		return nil, nil
+	}
+	obj, err := external.GetObjectFromContractVersionedRef(ctx, r.client, ref, namespace)
+	if err != nil {
+		return nil, objectError(ctx, fmt.Sprintf("%s object %s.%s %s/%s", role, ref.Kind, ref.APIGroup, namespace, ref.Name), err)
+	}
+	objects.sees(obj)
+	return obj.Object, nil
+}
+
+func (r *objectReader) readClass(ctx context.Context, objects *clusterObjects, cluster *clusterv1.Cluster) (map[string]any, error) {
+	if !cluster.Spec.Topology.IsDefined() {
+		return nil, nil
+	}
+	key := cluster.GetClassKey()
+	class := &unstructured.Unstructured{}
+	class.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("ClusterClass"))
+	if err := r.client.Get(ctx, key, class); err != nil {
+		return nil, objectError(ctx, "ClusterClass "+key.String(), err)
+	}
+	objects.sees(class)
+	return class.Object, nil
+}
+
+func (o *clusterObjects) sees(obj *unstructured.Unstructured) {
+	o.version = append(o.version, string(obj.GetUID()), obj.GetResourceVersion())
+	if obj.GetKind() != "Cluster" {
+		o.watched = append(o.watched, obj)
+	}
+}
+
+func objectError(ctx context.Context, subject string, err error) error {
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("the %s does not exist: the Cluster refers to it, create it or correct the reference", subject)
+	case ctx.Err() != nil:
+		return fmt.Errorf("the %s cannot be read within %s: give the manager's ClusterRole get, list and watch on its kind"+
+			" (label a ClusterRole with addons.cluster.x-k8s.io/aggregate-to-helmop: \"true\")", subject, objectReadTimeout)
+	default:
+		return fmt.Errorf("reading the %s: %w", subject, err)
+	}
+}

@@ -1,0 +1,78 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// servabilityChanged passes events of Clusters that change whether anything may be done for their releases. What
+// changes the values reaches a release through its HelmOp.
+func servabilityChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, beforeOK := e.ObjectOld.(*unstructured.Unstructured)
+			after, afterOK := e.ObjectNew.(*unstructured.Unstructured)
+			return !beforeOK || !afterOK || servabilityOf(before) != servabilityOf(after)
+		},
+	}
+}
+
+type servability struct{ deleting, paused, initialized bool }
+
+func servabilityOf(object *unstructured.Unstructured) servability {
+	cluster, err := typedCluster(object)
+	if err != nil {
+		return servability{}
+	}
+	return servability{
+		deleting:    !cluster.DeletionTimestamp.IsZero(),
+		paused:      isClusterPaused(cluster),
+		initialized: isInitialized(cluster),
+	}
+}
+
+// pauseOrPolicyChanged passes events of HelmOps that change whether their releases may be worked on, or how they end.
+// Everything else reaches a release through its spec.
+func pauseOrPolicyChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
+			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
+			if !beforeOK || !afterOK {
+				return true
+			}
+			return before.Spec.Suspend != after.Spec.Suspend ||
+				annotations.HasPaused(before) != annotations.HasPaused(after) ||
+				before.Spec.DeletionPolicy != after.Spec.DeletionPolicy
+		},
+	}
+}
+
+// retryLimiter spaces the passes that end with an error.
+func retryLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryDelay, maxRetryDelay)
+}

@@ -1,0 +1,90 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"errors"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// namedError pairs an error of a room with the reason that a condition gives for it.
+type namedError struct {
+	err    error
+	reason string
+}
+
+// registryErrors name what can go wrong with a registry; the first match counts.
+var registryErrors = []namedError{
+	{errReferenceNotFound, addonsv1.ReferenceNotFoundReason},
+	{oci.ErrInvalidReference, addonsv1.InvalidReferenceReason},
+	{oci.ErrInvalidAccess, addonsv1.RegistryAuthenticationFailedReason},
+	{oci.ErrUnauthorized, addonsv1.RegistryAuthenticationFailedReason},
+	{oci.ErrNoMatchingTag, addonsv1.NoMatchingTagReason},
+	{oci.ErrNotFound, addonsv1.ArtifactNotFoundReason},
+	{oci.ErrTLS, addonsv1.RegistryCertificateInvalidReason},
+	{oci.ErrRateLimited, addonsv1.RegistryRateLimitedReason},
+	{oci.ErrTooLarge, addonsv1.ArtifactInvalidReason},
+	{oci.ErrIntegrity, addonsv1.ArtifactInvalidReason},
+	{oci.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
+	{bundle.ErrNotAChart, addonsv1.UnsupportedArtifactReason},
+	{oci.ErrUnreachable, addonsv1.RegistryUnreachableReason},
+}
+
+// chartErrors name what can go wrong with a pulled artifact.
+var chartErrors = []namedError{
+	{bundle.ErrNotAChart, addonsv1.UnsupportedArtifactReason},
+	{bundle.ErrTooLarge, addonsv1.ChartInvalidReason},
+	{bundle.ErrInvalidChart, addonsv1.ChartInvalidReason},
+}
+
+// engineErrors name what can go wrong with a release in a workload cluster.
+var engineErrors = []namedError{
+	{helmclient.ErrUnreachable, addonsv1.ClusterUnreachableReason},
+	// Credentials that are not accepted any more were replaced, or will be; the ClusterCache reads the new ones.
+	{helmclient.ErrUnauthorized, addonsv1.ClusterUnreachableReason},
+	{helmclient.ErrForbidden, addonsv1.ClusterForbiddenReason},
+	{helmclient.ErrConflict, addonsv1.ReleaseConflictReason},
+	{helmclient.ErrTooLarge, addonsv1.ReleaseTooLargeReason},
+	{helmclient.ErrInvalidValues, addonsv1.ValuesInvalidReason},
+	{helmclient.ErrInvalidChart, addonsv1.ChartInvalidReason},
+}
+
+// reasonFor returns the reason of the first error that matches, or the fallback.
+func reasonFor(err error, named []namedError, fallback string) string {
+	for _, n := range named {
+		if errors.Is(err, n.err) {
+			return n.reason
+		}
+	}
+	return fallback
+}
+
+// renderReason names an error of rendering.
+func renderReason(err error) string {
+	switch {
+	case errors.Is(err, errReferenceNotFound):
+		return addonsv1.ReferenceNotFoundReason
+	case errors.Is(err, errObjectRead):
+		return addonsv1.ObjectReadFailedReason
+	default:
+		return addonsv1.TemplateFailedReason
+	}
+}

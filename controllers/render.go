@@ -1,0 +1,174 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
+)
+
+const (
+	// defaultReleaseNamespace is where a release goes whose namespace is not set.
+	defaultReleaseNamespace = "default"
+
+	// maxRememberedRenderings bounds the outcomes that are kept in memory, some 300 bytes each. With more releases
+	// than this, idle passes render some of them again.
+	maxRememberedRenderings = 1 << 15
+)
+
+// errObjectRead wraps an error of reading an object that templates see.
+var errObjectRead = errors.New("cannot read an object of the Cluster")
+
+// renderer renders the releases of HelmOps. It remembers outcomes, but never values: those are rendered anew where they
+// are needed.
+type renderer struct {
+	references *referenceReader
+	objects    *objectReader
+	outcomes   *lru.Cache
+}
+
+func newRenderer(references *referenceReader, objects *objectReader) *renderer {
+	return &renderer{references: references, objects: objects, outcomes: lru.New(maxRememberedRenderings)}
+}
+
+// program is what a HelmOp wants before it meets a Cluster.
+type program struct {
+	*templating.Program
+
+	helmOp types.UID
+	// digest changes whenever the outcome for any Cluster might.
+	digest string
+}
+
+// outcome is what rendering yields, without the values.
+type outcome struct {
+	release      addonsv1.ReleaseIdentity
+	valuesDigest string
+	err          error
+}
+
+type outcomeKey struct{ helmOp, cluster types.UID }
+
+type rememberedOutcome struct {
+	version string
+	outcome
+}
+
+// compile reads the values that a HelmOp refers to and parses its templates.
+func (r *renderer) compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*program, error) {
+	spec := templating.Spec{
+		ReleaseName:      helmOp.Spec.Release.Name,
+		ReleaseNamespace: helmOp.Spec.Release.Namespace,
+		ValuesTemplate:   helmOp.Spec.ValuesTemplate,
+	}
+	if spec.ReleaseName == "" {
+		spec.ReleaseName = helmOp.Name
+	}
+	if spec.ReleaseNamespace == "" {
+		spec.ReleaseNamespace = defaultReleaseNamespace
+	}
+	if helmOp.Spec.Values != nil {
+		spec.Values = helmOp.Spec.Values.Raw
+	}
+	if helmOp.Spec.TemplateDelimiters == addonsv1.TemplateDelimitersDollar {
+		spec.Delimiters = templating.Dollar
+	}
+	for i := range helmOp.Spec.ValuesFrom {
+		source, err := r.valuesSource(ctx, helmOp.Namespace, &helmOp.Spec.ValuesFrom[i])
+		if err != nil {
+			return nil, fmt.Errorf("spec.valuesFrom[%d]: %w", i, err)
+		}
+		if source != nil {
+			spec.ValuesFrom = append(spec.ValuesFrom, *source)
+		}
+	}
+	digest, err := digestOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := templating.Compile(spec)
+	if err != nil {
+		return nil, err
+	}
+	return &program{Program: compiled, helmOp: helmOp.UID, digest: digest}, nil
+}
+
+func (r *renderer) valuesSource(ctx context.Context, namespace string, ref *addonsv1.ValuesReference) (*templating.ValuesSource, error) {
+	data, err := r.references.readKey(ctx, ref.Kind, namespace, ref.Name, ref.Key)
+	if errors.Is(err, errReferenceNotFound) && ref.Optional {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &templating.ValuesSource{
+		Origin: fmt.Sprintf("%s %s/%s key %s", ref.Kind, namespace, ref.Name, ref.Key),
+		Data:   data,
+	}, nil
+}
+
+// outcome renders a release for a Cluster if anything that it depends on changed since it did so last. It returns the
+// objects that the rendering depends on, too; nil if they cannot be read.
+func (r *renderer) outcome(ctx context.Context, p *program, u *unstructured.Unstructured, cluster *clusterv1.Cluster) (outcome, *clusterObjects) {
+	objects, err := r.objects.read(ctx, u, cluster)
+	if err != nil {
+		return outcome{err: fmt.Errorf("%w: %w", errObjectRead, err)}, nil
+	}
+	version, err := digestOf(p.digest, objects.version)
+	if err != nil {
+		return outcome{err: err}, objects
+	}
+	key := outcomeKey{helmOp: p.helmOp, cluster: u.GetUID()}
+	if known, ok := r.outcomes.Get(key); ok {
+		if remembered := known.(*rememberedOutcome); remembered.version == version {
+			return remembered.outcome, objects
+		}
+	}
+	result, err := p.Render(ctx, objects.data)
+	if ctx.Err() != nil {
+		return outcome{err: ctx.Err()}, objects
+	}
+	rendered := outcome{err: err}
+	if err == nil {
+		rendered.release = addonsv1.ReleaseIdentity{Name: result.Name, Namespace: result.Namespace}
+		rendered.valuesDigest = result.Digest
+	}
+	r.outcomes.Add(key, &rememberedOutcome{version: version, outcome: rendered})
+	return rendered, objects
+}
+
+// values renders the values of a release for a Cluster.
+func (r *renderer) values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstructured.Unstructured, cluster *clusterv1.Cluster) (templating.Result, error) {
+	p, err := r.compile(ctx, helmOp)
+	if err != nil {
+		return templating.Result{}, err
+	}
+	objects, err := r.objects.read(ctx, u, cluster)
+	if err != nil {
+		return templating.Result{}, fmt.Errorf("%w: %w", errObjectRead, err)
+	}
+	return p.Render(ctx, objects.data)
+}

@@ -1,0 +1,182 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops/finalizers,verbs=update
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases/finalizers,verbs=update
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusters/status;clusterclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io;controlplane.cluster.x-k8s.io,resources=*,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+
+// Retries of passes that end with an error: 1 s, 2 s, 4 s and so on, up to 5 min. A cluster or an API server that is
+// broken for hours is found mended within that time.
+const (
+	minRetryDelay = time.Second
+	maxRetryDelay = 5 * time.Minute
+)
+
+// Options are what the controllers work with.
+type Options struct {
+	// Registry resolves and pulls artifacts.
+	Registry Registry
+
+	// Charts makes charts of pulled artifacts.
+	Charts ChartLoader
+
+	// Engine brings releases to what is wanted.
+	Engine Engine
+
+	// ClusterCache holds the connections to the workload clusters.
+	ClusterCache clustercache.ClusterCache
+
+	// WatchFilterValue restricts the controllers to objects whose label cluster.x-k8s.io/watch-filter has this value.
+	// Empty is no restriction.
+	WatchFilterValue string
+
+	// HelmOpConcurrency is the number of HelmOps that are worked on at the same time. Default: 5.
+	HelmOpConcurrency int
+
+	// ReleaseConcurrency is the number of releases that are worked on at the same time. Default: 20.
+	ReleaseConcurrency int
+}
+
+// Registry resolves references and pulls artifacts.
+type Registry interface {
+	Resolver
+	Fetcher
+}
+
+// SetupWithManager adds the controllers to a manager.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	if err := setupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("registering indexes: %w", err)
+	}
+	references := newReferenceReader(mgr.GetCache(), mgr.GetAPIReader())
+	renderer := newRenderer(references, &objectReader{client: mgr.GetClient()})
+	if err := setupHelmOps(mgr, options, references, renderer); err != nil {
+		return fmt.Errorf("setting up the HelmOp controller: %w", err)
+	}
+	if err := setupReleases(mgr, options, references, renderer); err != nil {
+		return fmt.Errorf("setting up the HelmOpRelease controller: %w", err)
+	}
+	return metrics.Registry.Register(newReleaseCollector(mgr.GetClient()))
+}
+
+func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer) error {
+	log := mgr.GetLogger().WithValues("controller", "helmop")
+	reconciler := &helmOpReconciler{
+		client:     mgr.GetClient(),
+		registry:   options.Registry,
+		references: references,
+		renderer:   renderer,
+		resolution: newResolutionSchedule(),
+		recorder:   mgr.GetEventRecorder("helmop-controller"),
+		now:        time.Now,
+	}
+	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
+		return requestsForCluster(ctx, reconciler.client, obj)
+	}
+	c, err := ctrl.NewControllerManagedBy(mgr).
+		Named("helmop").
+		For(&addonsv1.HelmOp{}, builder.WithPredicates(watchFilter(mgr, log, options), specChanged())).
+		Watches(&addonsv1.HelmOpRelease{}, delayed(requestForOwner), builder.WithPredicates(watchFilter(mgr, log, options))).
+		Watches(newCluster(), delayed(toHelmOps)).
+		WatchesMetadata(partialOf(kindSecret), delayed(requestsForReference(kindSecret, reconciler.client))).
+		WatchesMetadata(partialOf(kindConfigMap), delayed(requestsForReference(kindConfigMap, reconciler.client))).
+		WithOptions(controllerOptions(options.HelmOpConcurrency, 5)).
+		Build(reconciler)
+	if err != nil {
+		return err
+	}
+	reconciler.tracker = &external.ObjectTracker{Controller: c, Cache: mgr.GetCache(), Scheme: mgr.GetScheme(), PredicateLogger: &log}
+	return nil
+}
+
+func setupReleases(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer) error {
+	log := mgr.GetLogger().WithValues("controller", "helmoprelease")
+	reconciler := &releaseReconciler{
+		client:     mgr.GetClient(),
+		live:       mgr.GetAPIReader(),
+		clusters:   options.ClusterCache,
+		registry:   options.Registry,
+		charts:     options.Charts,
+		engine:     options.Engine,
+		references: references,
+		renderer:   renderer,
+		recorder:   mgr.GetEventRecorder("helmop-controller"),
+		now:        time.Now,
+	}
+	ofCluster := childRequestsForCluster(reconciler.client)
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("helmoprelease").
+		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(watchFilter(mgr, log, options), specChanged())).
+		Watches(newCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(servabilityChanged())).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(childRequestsForHelmOp(reconciler.client)),
+			builder.WithPredicates(pauseOrPolicyChanged())).
+		WatchesRawSource(options.ClusterCache.GetClusterSource("helmoprelease", ofCluster)).
+		WithOptions(controllerOptions(options.ReleaseConcurrency, 20)).
+		Complete(reconciler)
+}
+
+func watchFilter(mgr ctrl.Manager, log logr.Logger, options Options) predicate.Predicate {
+	return predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, options.WatchFilterValue)
+}
+
+func controllerOptions(concurrency, defaultConcurrency int) controller.Options {
+	if concurrency <= 0 {
+		concurrency = defaultConcurrency
+	}
+	return controller.Options{
+		MaxConcurrentReconciles: concurrency,
+		RateLimiter:             retryLimiter(),
+	}
+}
+
+// ClusterFilter lets the ClusterCache connect to Clusters that can be served. Trying before that would fail, and the
+// next try would come only after the ClusterCache's retry interval of 30 s.
+func ClusterFilter(cluster *clusterv1.Cluster) bool {
+	return isInitialized(cluster)
+}

@@ -1,0 +1,257 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+const (
+	helmOpKind = "HelmOp"
+
+	// referencesIndex finds the HelmOps that name a Secret or ConfigMap, by "<kind>/<name>".
+	referencesIndex = "spec.references"
+
+	// clusterIndex finds the HelmOpReleases of a Cluster, by its name.
+	clusterIndex = "spec.clusterRef.name"
+
+	// settleDelay is how long events of other objects gather before their HelmOp is looked at. Without it, a thousand
+	// releases that turn ready make a thousand passes over a thousand Clusters.
+	settleDelay = 250 * time.Millisecond
+)
+
+// setupIndexes registers the indexes that the watches look things up in.
+func setupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &addonsv1.HelmOp{}, referencesIndex, func(obj client.Object) []string {
+		return referencesOf(obj.(*addonsv1.HelmOp))
+	})
+	if err != nil {
+		return err
+	}
+	return indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, clusterIndex, func(obj client.Object) []string {
+		return []string{obj.(*addonsv1.HelmOpRelease).Spec.ClusterRef.Name}
+	})
+}
+
+func referencesOf(helmOp *addonsv1.HelmOp) []string {
+	var references []string
+	for _, ref := range []*addonsv1.SecretReference{helmOp.Spec.Source.SecretRef, helmOp.Spec.Source.CertSecretRef} {
+		if ref != nil {
+			references = append(references, kindSecret+"/"+ref.Name)
+		}
+	}
+	for _, ref := range helmOp.Spec.ValuesFrom {
+		references = append(references, ref.Kind+"/"+ref.Name)
+	}
+	return references
+}
+
+// delayed enqueues what an object maps to, for updates both as it was and as it is, after settleDelay.
+func delayed(toRequests handler.MapFunc) handler.EventHandler {
+	enqueue := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request], objects ...client.Object) {
+		requests := map[ctrl.Request]struct{}{}
+		for _, obj := range objects {
+			for _, request := range toRequests(ctx, obj) {
+				requests[request] = struct{}{}
+			}
+		}
+		for request := range requests {
+			q.AddAfter(request, settleDelay)
+		}
+	}
+	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
+				return // A resync: each HelmOp has its own.
+			}
+			enqueue(ctx, q, e.ObjectOld, e.ObjectNew)
+		},
+		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, e.Object) },
+		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) { enqueue(ctx, q, e.Object) },
+	}
+}
+
+// specChanged passes events that change what is wanted of an object, and the periodic resync. It drops what the
+// controllers themselves write into the status.
+func specChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld, e.ObjectNew
+			return before.GetResourceVersion() == after.GetResourceVersion() ||
+				before.GetGeneration() != after.GetGeneration() ||
+				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
+				len(before.GetFinalizers()) != len(after.GetFinalizers()) ||
+				!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
+				!maps.Equal(before.GetLabels(), after.GetLabels())
+		},
+	}
+}
+
+// requestsForCluster are the HelmOps that select a Cluster or have a release for it.
+func requestsForCluster(ctx context.Context, reader client.Reader, cluster client.Object) []ctrl.Request {
+	log := ctrl.LoggerFrom(ctx)
+	var requests []ctrl.Request
+	helmOps := &addonsv1.HelmOpList{}
+	if err := reader.List(ctx, helmOps, client.InNamespace(cluster.GetNamespace())); err != nil {
+		log.Error(err, "Cannot find the HelmOps of a Cluster", "Cluster", client.ObjectKeyFromObject(cluster))
+		return nil
+	}
+	for i := range helmOps.Items {
+		helmOp := &helmOps.Items[i]
+		selector, err := metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterSelector)
+		if err != nil {
+			continue // The HelmOp's own condition says so.
+		}
+		if selector.Matches(labels.Set(cluster.GetLabels())) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)})
+		}
+	}
+	for _, child := range childrenOfCluster(ctx, reader, cluster.GetNamespace(), cluster.GetName()) {
+		if owner := metav1.GetControllerOf(&child); owner != nil && owner.Kind == helmOpKind {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: child.Namespace, Name: owner.Name}})
+		}
+	}
+	return requests
+}
+
+// requestsForClusterObject are the HelmOps of the Cluster that a control-plane, infrastructure or other object
+// belongs to.
+func requestsForClusterObject(ctx context.Context, reader client.Reader, obj client.Object) []ctrl.Request {
+	if obj.GetObjectKind().GroupVersionKind().Kind == "ClusterClass" {
+		return requestsForClass(ctx, reader, obj)
+	}
+	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	for _, owner := range obj.GetOwnerReferences() {
+		if owner.Kind == "Cluster" {
+			name = owner.Name
+		}
+	}
+	cluster := newCluster()
+	if name == "" || reader.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, cluster) != nil {
+		return nil // No Cluster, or one that is gone: its own events tell of it.
+	}
+	return requestsForCluster(ctx, reader, cluster)
+}
+
+func requestsForClass(ctx context.Context, reader client.Reader, class client.Object) []ctrl.Request {
+	clusters := newClusterList()
+	if err := reader.List(ctx, clusters, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the Clusters of a ClusterClass")
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range clusters.Items {
+		cluster, err := typedCluster(&clusters.Items[i])
+		if err != nil || !cluster.Spec.Topology.IsDefined() || cluster.GetClassKey() != client.ObjectKeyFromObject(class) {
+			continue
+		}
+		requests = append(requests, requestsForCluster(ctx, reader, cluster)...)
+	}
+	return requests
+}
+
+// requestsForReference are the HelmOps that name a Secret or ConfigMap.
+func requestsForReference(kind string, reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		helmOps := &addonsv1.HelmOpList{}
+		err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()), client.MatchingFields{referencesIndex: kind + "/" + obj.GetName()})
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that name an object", "kind", kind, "name", obj.GetName())
+			return nil
+		}
+		return requestsForHelmOps(helmOps)
+	}
+}
+
+func requestsForHelmOps(helmOps *addonsv1.HelmOpList) []ctrl.Request {
+	requests := make([]ctrl.Request, 0, len(helmOps.Items))
+	for i := range helmOps.Items {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&helmOps.Items[i])})
+	}
+	return requests
+}
+
+// requestForOwner is the HelmOp of a HelmOpRelease.
+func requestForOwner(_ context.Context, obj client.Object) []ctrl.Request {
+	owner := metav1.GetControllerOf(obj)
+	if owner == nil || owner.Kind != helmOpKind {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: owner.Name}}}
+}
+
+// childrenOfCluster are the HelmOpReleases of a Cluster.
+func childrenOfCluster(ctx context.Context, reader client.Reader, namespace, cluster string) []addonsv1.HelmOpRelease {
+	children := &addonsv1.HelmOpReleaseList{}
+	if err := reader.List(ctx, children, client.InNamespace(namespace), client.MatchingFields{clusterIndex: cluster}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases of a Cluster", "Cluster", namespace+"/"+cluster)
+		return nil
+	}
+	return children.Items
+}
+
+// childRequestsForCluster are the HelmOpReleases of a Cluster.
+func childRequestsForCluster(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		return requestsForChildren(childrenOfCluster(ctx, reader, obj.GetNamespace(), obj.GetName()))
+	}
+}
+
+// childRequestsForHelmOp are the HelmOpReleases of a HelmOp.
+func childRequestsForHelmOp(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		children := &addonsv1.HelmOpReleaseList{}
+		err := reader.List(ctx, children, client.InNamespace(obj.GetNamespace()), client.MatchingLabels(childSelector(obj.(*addonsv1.HelmOp))))
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases of a HelmOp", "HelmOp", client.ObjectKeyFromObject(obj))
+			return nil
+		}
+		return requestsForChildren(children.Items)
+	}
+}
+
+func requestsForChildren(children []addonsv1.HelmOpRelease) []ctrl.Request {
+	requests := make([]ctrl.Request, 0, len(children))
+	for i := range children {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&children[i])})
+	}
+	return requests
+}
+
+// partialOf is the metadata of a core kind, to watch.
+func partialOf(kind string) *metav1.PartialObjectMetadata {
+	partial := &metav1.PartialObjectMetadata{}
+	partial.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return partial
+}

@@ -1,0 +1,39 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package version tells which build this is. The linker sets its variables.
+package version
+
+import (
+	"fmt"
+	"runtime"
+)
+
+var (
+	// Version is the release, for example v0.1.0.
+	Version = "v0.0.0-dev"
+
+	// Commit is the Git commit.
+	Commit = "unknown"
+
+	// Date is when the commit was made, RFC 3339.
+	Date = "unknown"
+)
+
+// String is a line for people.
+func String() string {
+	return fmt.Sprintf("helmop %s (commit %s of %s, %s, %s/%s)", Version, Commit, Date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

@@ -1,0 +1,166 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/flags"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/controllers"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
+)
+
+// leaderElectionID is the name of the lease.
+const leaderElectionID = "controller-leader-election-helmop"
+
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update,namespace=system
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,namespace=system
+
+func newManager(options *managerOptions) (ctrl.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	restConfig, err := config.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the management cluster: %w", err)
+	}
+	restConfig.QPS, restConfig.Burst = options.kubeAPIQPS, options.kubeAPIBurst
+	restConfig.UserAgent = "helmop-manager/" + version.Version
+	_, metricsOptions, err := flags.GetManagerOptions(options.diagnostics)
+	if err != nil {
+		return nil, fmt.Errorf("reading the diagnostics flags: %w", err)
+	}
+	return ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme:                     scheme,
+		LeaderElection:             options.leaderElect,
+		LeaderElectionID:           leaderElectionID,
+		LeaderElectionNamespace:    options.leaderElectNamespace,
+		LeaseDuration:              &options.leaderElectLeaseDuration,
+		RenewDeadline:              &options.leaderElectRenewDeadline,
+		RetryPeriod:                &options.leaderElectRetryPeriod,
+		LeaderElectionResourceLock: "leases",
+		// The next leader may start at once when this one has ended in good order: nothing is at work then.
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &options.gracefulShutdownTimeout,
+		HealthProbeBindAddress:        options.healthAddr,
+		Metrics:                       *metricsOptions,
+		Cache:                         cacheOptions(options),
+		Client: client.Options{Cache: &client.CacheOptions{
+			Unstructured: true,
+			// Their metadata is cached; their content is read for the few that HelmOps name.
+			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
+		}},
+	})
+}
+
+func cacheOptions(options *managerOptions) cache.Options {
+	result := cache.Options{
+		SyncPeriod:       &options.syncPeriod,
+		DefaultTransform: cache.TransformStripManagedFields(),
+	}
+	if options.namespace != "" {
+		result.DefaultNamespaces = map[string]cache.Config{options.namespace: {}}
+	}
+	return result
+}
+
+func setupHealth(mgr ctrl.Manager) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("informers", func(req *http.Request) error {
+		if !mgr.GetCache().WaitForCacheSync(req.Context()) {
+			return fmt.Errorf("the caches of the management cluster are not filled yet")
+		}
+		return nil
+	})
+}
+
+func setupControllers(ctx context.Context, mgr ctrl.Manager, options *managerOptions) error {
+	registry, err := oci.New(oci.Options{
+		Dir:       options.artifactDir,
+		MaxBytes:  options.artifactMaxBytes,
+		Timeout:   options.registryTimeout,
+		UserAgent: "helmop/" + version.Version,
+		Observer:  controllers.RegistryObserver(),
+	})
+	if err != nil {
+		return fmt.Errorf("opening the artifact store (--artifact-dir): %w", err)
+	}
+	charts, err := bundle.NewLoader(bundle.Limits{})
+	if err != nil {
+		return fmt.Errorf("setting up the chart loader: %w", err)
+	}
+	clusters, err := setupClusterCache(ctx, mgr, options)
+	if err != nil {
+		return fmt.Errorf("setting up the connections to the workload clusters: %w", err)
+	}
+	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
+		Registry:           registry,
+		Charts:             charts,
+		Engine:             helmclient.New(),
+		ClusterCache:       clusters,
+		WatchFilterValue:   options.watchFilter,
+		HelmOpConcurrency:  options.helmOpConcurrency,
+		ReleaseConcurrency: options.releaseConcurrency,
+	})
+}
+
+// setupClusterCache connects to the workload clusters. The kubeconfig Secrets, and no others, are cached with their
+// content.
+func setupClusterCache(ctx context.Context, mgr ctrl.Manager, options *managerOptions) (clustercache.ClusterCache, error) {
+	ofCluster, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	secretOptions := cacheOptions(options)
+	secretOptions.Scheme, secretOptions.Mapper = mgr.GetScheme(), mgr.GetRESTMapper()
+	secretOptions.ByObject = map[client.Object]cache.ByObject{
+		&corev1.Secret{}: {Label: labels.NewSelector().Add(*ofCluster)},
+	}
+	secrets, err := cache.New(mgr.GetConfig(), secretOptions)
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.Add(secrets); err != nil {
+		return nil, err
+	}
+	return clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
+		SecretClient:  secrets,
+		ClusterFilter: controllers.ClusterFilter,
+		Client:        clustercache.ClientOptions{UserAgent: "helmop-manager/" + version.Version},
+	}, controller.Options{MaxConcurrentReconciles: 50})
+}
+
