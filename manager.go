@@ -163,4 +163,3 @@ func setupClusterCache(ctx context.Context, mgr ctrl.Manager, options *managerOp
 		Client:        clustercache.ClientOptions{UserAgent: "helmop-manager/" + version.Version},
 	}, controller.Options{MaxConcurrentReconciles: 50})
 }
-
