@@ -1,0 +1,290 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// hang lets a request stand until its client gives up.
+func hang(r *http.Request) { <-r.Context().Done() }
+
+func TestSilenceEndsAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	const limit = 150 * time.Millisecond
+	for _, tc := range []struct {
+		name   string
+		change func(*Options)
+		serve  func(w http.ResponseWriter, r *http.Request)
+	}{
+		{name: "no answer", change: func(o *Options) { o.Timeout = limit },
+			serve: func(_ http.ResponseWriter, r *http.Request) { hang(r) }},
+		{name: "body stops", change: func(o *Options) { o.Timeout = limit },
+			serve: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "1000")
+				_, _ = w.Write([]byte("ll"))
+				_ = http.NewResponseController(w).Flush()
+				hang(r)
+			}},
+		{name: "body drips", change: func(o *Options) { o.PullTimeout = limit },
+			serve: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "1000")
+				tick := time.NewTicker(limit / 4)
+				defer tick.Stop()
+				for r.Context().Err() == nil {
+					_, _ = w.Write([]byte("l"))
+					_ = http.NewResponseController(w).Flush()
+					select {
+					case <-tick.C:
+					case <-r.Context().Done():
+					}
+				}
+			}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRegistry(t)
+			dgst := r.push("1.0.0", "1.0.0", []byte(strings.Repeat("l", 1000)))
+			c := newClient(t, tc.change)
+			content, err := c.Fetch(t.Context(), r.url(), dgst, r.access())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+				tc.serve(w, req)
+				return true
+			})
+			start := time.Now()
+			_, err = content.ReadLayer(t.Context(), content.Layers[0])
+			if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error = %v, want ErrUnreachable by deadline", err)
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("took %s", took)
+			}
+		})
+	}
+}
+
+func TestResolveOfHangingRegistryEndsAtTimeout(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.intercept = func(_ http.ResponseWriter, req *http.Request) bool { hang(req); return true }
+	c := newClient(t, func(o *Options) { o.Timeout = 150 * time.Millisecond })
+	_, err := c.Resolve(t.Context(), r.source(Reference{Semver: "*"}))
+	if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error = %v, want ErrUnreachable by deadline", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Resolve(ctx, r.source(Reference{Tag: "1.0.0"})); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnreachable) {
+		t.Errorf("error = %v, want context.Canceled alone", err)
+	}
+}
+
+func TestRefusedConnection(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = newClient(t).Resolve(t.Context(), Source{URL: scheme + address + "/x", Ref: Reference{Tag: "1"}})
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("error = %v, want ErrUnreachable that says refused", err)
+	}
+}
+
+func TestRetriesUntilItPasses(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{408, 429, 500, 502, 503, 504} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			t.Parallel()
+			r := newRegistry(t)
+			r.push("1.0.0", "1.0.0", []byte("x"))
+			var failures atomic.Int32
+			r.intercept = func(w http.ResponseWriter, _ *http.Request) bool {
+				if failures.Add(1) > 2 {
+					return false
+				}
+				w.WriteHeader(status)
+				return true
+			}
+			if _, err := newClient(t).Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"})); err != nil {
+				t.Error(err)
+			}
+			r.wantRequests(map[string]int{"HEAD manifest": 3, "GET manifest": 1})
+		})
+	}
+}
+
+func TestRetryAfterIsObeyed(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.push("1.0.0", "1.0.0", []byte("x"))
+	var asked atomic.Bool
+	r.intercept = func(w http.ResponseWriter, _ *http.Request) bool {
+		if asked.Swap(true) {
+			return false
+		}
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	}
+	start := time.Now()
+	if _, err := newClient(t).Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"})); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < time.Second {
+		t.Errorf("came back after %s, the registry asked for 1s", took)
+	}
+}
+
+func TestRetryPolicy(t *testing.T) {
+	t.Parallel()
+	policy := retryPolicy{base: 100 * time.Millisecond}
+	now := time.Now()
+	ctx, cancel := context.WithDeadline(t.Context(), now.Add(5*time.Second))
+	defer cancel()
+	req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	for _, tc := range []struct {
+		name       string
+		attempt    int
+		status     int
+		retryAfter string
+		min, max   time.Duration
+	}{
+		{name: "first", status: 503, min: 80 * time.Millisecond, max: 120 * time.Millisecond},
+		{name: "third", attempt: 2, status: 500, min: 320 * time.Millisecond, max: 480 * time.Millisecond},
+		{name: "out of attempts", attempt: maxRetries, status: 503, min: -1, max: -1},
+		{name: "final status", status: 404, min: -1, max: -1},
+		{name: "asked for seconds", status: 429, retryAfter: "2", min: 2 * time.Second, max: 2 * time.Second},
+		{name: "asked for more than the deadline", status: 429, retryAfter: "6", min: -1, max: -1},
+		{name: "asked for more than the limit", status: 503, retryAfter: "99999999999999999999", min: 80 * time.Millisecond, max: 120 * time.Millisecond},
+		{name: "asked for a date", status: 429, retryAfter: now.Add(3 * time.Second).UTC().Format(http.TimeFormat), min: time.Second, max: 3 * time.Second},
+		{name: "asked for the past", status: 429, retryAfter: "-5", min: 80 * time.Millisecond, max: 120 * time.Millisecond},
+		{name: "not for other statuses", status: 500, retryAfter: "2", min: 80 * time.Millisecond, max: 120 * time.Millisecond},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			resp := &http.Response{StatusCode: tc.status, Header: http.Header{"Retry-After": {tc.retryAfter}}, Request: req}
+			got, err := policy.Retry(tc.attempt, resp, nil)
+			if err != nil || got < tc.min || got > tc.max {
+				t.Errorf("wait = %s, %v; want %s to %s", got, err, tc.min, tc.max)
+			}
+		})
+	}
+}
+
+func TestInsecureIsPlainHTTP(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.basic = true
+	r.push("1.0.0", "1.0.0", []byte("x"))
+	plain := httptest.NewServer(http.HandlerFunc(r.serve))
+	t.Cleanup(plain.Close)
+	host := strings.TrimPrefix(plain.URL, "http://")
+	src := Source{URL: scheme + host + "/" + testRepo, Ref: Reference{Tag: "1.0.0"},
+		Access: Access{Insecure: true, DockerConfigJSON: dockerConfigFor(host, testUser, testPassword)}}
+	if _, err := newClient(t).Resolve(t.Context(), src); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConnectionsAreReused(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	var opened sync.Map
+	r.intercept = func(_ http.ResponseWriter, req *http.Request) bool {
+		opened.Store(req.RemoteAddr, true)
+		return false
+	}
+	r.push("1.0.0", "1.0.0", []byte("x"))
+	c := newClient(t)
+	for range 10 {
+		if _, err := c.Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	connections := 0
+	opened.Range(func(any, any) bool { connections++; return true })
+	if connections > 2 {
+		t.Errorf("%d connections for 10 resolutions", connections)
+	}
+	if got := c.clients.transports.Len(); got != 1 {
+		t.Errorf("%d transports, want 1", got)
+	}
+	// Another credential is another client over the same connections.
+	src := r.source(Reference{Tag: "1.0.0"})
+	src.Access.DockerConfigJSON = dockerConfigFor(r.host(), "a", "b")
+	if _, err := c.Resolve(t.Context(), src); err != nil {
+		t.Fatal(err)
+	}
+	if clients, transports := c.clients.clients.Len(), c.clients.transports.Len(); clients != 2 || transports != 1 {
+		t.Errorf("%d clients, %d transports; want 2 and 1", clients, transports)
+	}
+}
+
+// A registry writes what it likes into bodies and headers; none of it may show.
+func TestRegistryTextIsNotShown(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{400, 401, 403, 404, 418, 429, 500} {
+		r := newRegistry(t)
+		r.basic = true
+		r.intercept = func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Retry-After", "planted-1")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"errors":[{"code":"planted-code","message":"planted-message","detail":"planted-password"}]}`))
+			return true
+		}
+		_, err := newClient(t).Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
+		if err == nil {
+			t.Fatalf("%d: no error", status)
+		}
+		noSecrets(t, err)
+	}
+}
+
+func TestTokenServiceOnAnotherPrivateHostIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.intercept = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="https://169.254.169.254/planted-token",service="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	}
+	src := r.source(Reference{Tag: "1.0.0"})
+	src.Access.DockerConfigJSON = dockerConfigFor(r.host(), testUser, testPassword)
+	_, err := newClient(t).Resolve(t.Context(), src)
+	if !errors.Is(err, ErrUnexpected) {
+		t.Fatalf("error = %v, want ErrUnexpected", err)
+	}
+	noSecrets(t, err)
+	r.wantRequests(map[string]int{"HEAD manifest": 1, "GET manifest": 1})
+}

@@ -1,0 +1,228 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote/auth"
+)
+
+const someDigest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	const good = "oci://registry.example/charts/demo"
+	for _, tc := range []struct {
+		name, url string
+		ref       Reference
+		wantErr   string
+	}{
+		{name: "tag", url: good, ref: Reference{Tag: "1.0.0"}},
+		{name: "port", url: "oci://registry.example:5000/demo", ref: Reference{Tag: "v1"}},
+		{name: "IPv6", url: "oci://[::1]:5000/demo", ref: Reference{Tag: "v1"}},
+		{name: "build metadata", url: good, ref: Reference{Tag: "1.0.0+build"}},
+		{name: "digest", url: good, ref: Reference{Digest: someDigest}},
+		{name: "range", url: good, ref: Reference{Semver: ">=1.0.0-0 <2"}},
+		{name: "no scheme", url: "registry.example/demo", ref: Reference{Tag: "1"}, wantErr: "oci://"},
+		{name: "https", url: "https://registry.example/demo", ref: Reference{Tag: "1"}, wantErr: "oci://"},
+		{name: "no path", url: "oci://registry.example", ref: Reference{Tag: "1"}, wantErr: "path"},
+		{name: "no port", url: "oci://registry.example:/demo", ref: Reference{Tag: "1"}, wantErr: "port"},
+		{name: "tag in URL", url: good + ":1.0.0", ref: Reference{Tag: "1"}, wantErr: "tag"},
+		{name: "digest in URL", url: good + "@" + someDigest, ref: Reference{Tag: "1"}, wantErr: "digest"},
+		{name: "upper case", url: "oci://registry.example/Demo", ref: Reference{Tag: "1"}, wantErr: "lower case"},
+		{name: "query", url: good + "?x=y", ref: Reference{Tag: "1"}, wantErr: "path"},
+		{name: "long", url: good + strings.Repeat("a", 2000), ref: Reference{Tag: "1"}, wantErr: "longer"},
+		{name: "nothing", url: good, wantErr: "exactly one"},
+		{name: "two", url: good, ref: Reference{Tag: "1", Semver: "1"}, wantErr: "exactly one"},
+		{name: "bad tag", url: good, ref: Reference{Tag: "a/b"}, wantErr: "not a tag"},
+		{name: "tag with newline", url: good, ref: Reference{Tag: "a\n"}, wantErr: "not a tag"},
+		{name: "bad digest", url: good, ref: Reference{Digest: "sha256:abc"}, wantErr: "not a digest"},
+		{name: "unknown algorithm", url: good, ref: Reference{Digest: "md5:abc"}, wantErr: "not a digest"},
+		{name: "bad range", url: good, ref: Reference{Semver: "banana"}, wantErr: "range"},
+		{name: "long range", url: good, ref: Reference{Semver: strings.Repeat("1,", 1000)}, wantErr: "longer"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			err := Source{URL: tc.url, Ref: tc.ref}.Validate()
+			if tc.wantErr == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if !errors.Is(err, ErrInvalidReference) || !strings.Contains(err.Error(), tc.wantErr) {
+				t.Errorf("error = %v, want ErrInvalidReference with %q", err, tc.wantErr)
+			}
+		})
+	}
+	err := ValidateURL("oci://planted-user:planted-password@registry.example/demo")
+	if !errors.Is(err, ErrInvalidReference) {
+		t.Fatalf("credentials in the URL: error = %v", err)
+	}
+	noSecrets(t, err)
+}
+
+func TestTagChoice(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, within string
+		tags         []string
+		want         string
+	}{
+		{"highest", "*", []string{"1.2.0", "1.10.0", "1.9.0"}, "1.10.0"},
+		{"with v", "^1", []string{"1.0.0", "v1.1.0", "2.0.0"}, "v1.1.0"},
+		{"build metadata", "=1.0.0", []string{"1.0.0_b1"}, "1.0.0_b1"},
+		{"equal precedence", "*", []string{"1.0.0_b1", "1.0.0_b2", "1.0.0"}, "1.0.0_b2"},
+		{"no pre-releases", "^1", []string{"1.0.0", "1.1.0-rc.1"}, "1.0.0"},
+		{"pre-releases asked for", "^1-0", []string{"1.0.0", "1.1.0-rc.1"}, "1.1.0-rc.1"},
+		{"no aliases and dates", "*", []string{"1.0.0", "2", "2.1", "20260101", "latest"}, "1.0.0"},
+		{"no attachments", "*-0", []string{"1.0.0", "9.0.0.sig", "9.0.0-x.att", "9.0.0-x.sbom", "sha256-9.0.0", "sha256-abc.sig"}, "1.0.0"},
+		{"none", "^2", []string{"1.0.0"}, ""},
+		{"no tags", "*", nil, ""},
+		{"nonsense", "*", []string{"", "\n", "1.0.0\n", strings.Repeat("1", 500)}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			// The order of the list must not matter.
+			for range 2 {
+				constraint, err := parseRange(tc.within)
+				if err != nil {
+					t.Fatal(err)
+				}
+				choice := tagChoice{within: constraint}
+				for _, tag := range tc.tags {
+					choice.consider(tag)
+				}
+				if choice.tag != tc.want {
+					t.Errorf("chose %q of %q, want %q", choice.tag, tc.tags, tc.want)
+				}
+				slices.Reverse(tc.tags)
+			}
+		})
+	}
+}
+
+func TestCredentialFor(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, config, host, repo string
+		insecure                 bool
+		want                     auth.Credential
+		wantErr                  string
+	}{
+		{name: "none", host: "r.example"},
+		{name: "user and password", config: `{"auths":{"r.example":{"username":"u","password":"p"}}}`, host: "r.example",
+			want: auth.Credential{Username: "u", Password: "p"}},
+		{name: "auth", config: `{"auths":{"r.example":{"auth":"dTpwOnE="}}}`, host: "r.example",
+			want: auth.Credential{Username: "u", Password: "p:q"}},
+		{name: "auth without padding", config: `{"auths":{"r.example":{"auth":"dTpwOnE"}}}`, host: "r.example",
+			want: auth.Credential{Username: "u", Password: "p:q"}},
+		{name: "identity token", config: `{"auths":{"r.example":{"auth":"dTo=","identitytoken":"t"}}}`, host: "r.example",
+			want: auth.Credential{Username: "u", RefreshToken: "t"}},
+		{name: "registry token", config: `{"auths":{"r.example":{"registrytoken":"t"}}}`, host: "r.example",
+			want: auth.Credential{AccessToken: "t"}},
+		{name: "port must match", config: `{"auths":{"r.example":{"username":"u"}}}`, host: "r.example:5000"},
+		{name: "port", config: `{"auths":{"r.example:5000":{"username":"u"}}}`, host: "r.example:5000",
+			want: auth.Credential{Username: "u"}},
+		{name: "default port", config: `{"auths":{"r.example:443":{"username":"u"}}}`, host: "r.example",
+			want: auth.Credential{Username: "u"}},
+		{name: "default port of plain HTTP", config: `{"auths":{"r.example":{"username":"u"}}}`, host: "r.example:80", insecure: true,
+			want: auth.Credential{Username: "u"}},
+		{name: "case and URL", config: `{"auths":{"https://R.example/v2/":{"username":"u"}}}`, host: "r.example",
+			want: auth.Credential{Username: "u"}},
+		{name: "longest path", config: `{"auths":{"r.example":{"username":"a"},"r.example/x":{"username":"b"},"r.example/x/y":{"username":"c"},"r.example/x/yz":{"username":"d"}}}`,
+			host: "r.example", repo: "x/y/z", want: auth.Credential{Username: "c"}},
+		{name: "path ends at a slash", config: `{"auths":{"r.example/x":{"username":"b"}}}`, host: "r.example", repo: "xy"},
+		{name: "Docker Hub", config: `{"auths":{"https://index.docker.io/v1/":{"username":"u"}}}`, host: "docker.io",
+			want: auth.Credential{Username: "u"}},
+		{name: "Docker Hub by its other name", config: `{"auths":{"docker.io":{"username":"u"}}}`, host: "registry-1.docker.io",
+			want: auth.Credential{Username: "u"}},
+		{name: "other host", config: `{"auths":{"evil.example":{"username":"u"}}}`, host: "r.example"},
+		{name: "helpers are not run", config: `{"auths":{},"credsStore":"x","credHelpers":{"r.example":"y"}}`, host: "r.example"},
+		{name: "helpers only", config: `{"credsStore":"planted-x"}`, host: "r.example", wantErr: "helpers"},
+		{name: "not JSON", config: `planted-x`, host: "r.example", wantErr: "JSON"},
+		{name: "wrong shape", config: `{"auths":["planted-x"]}`, host: "r.example", wantErr: "JSON"},
+		{name: "not base64", config: `{"auths":{"r.example":{"auth":"planted-%%"}}}`, host: "r.example", wantErr: "base64"},
+		{name: "no colon", config: `{"auths":{"r.example":{"auth":"cGxhbnRlZA=="}}}`, host: "r.example", wantErr: "username:password"},
+		{name: "others may be broken", config: `{"auths":{"other.example":{"auth":"%%"},"r.example":{"username":"u"}}}`, host: "r.example",
+			want: auth.Credential{Username: "u"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			repo := tc.repo
+			if repo == "" {
+				repo = "charts/demo"
+			}
+			got, err := credentialFor([]byte(tc.config), registry.Reference{Registry: tc.host, Repository: repo}, tc.insecure)
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Fatalf("error = %v, want %q", err, tc.wantErr)
+				}
+				noSecrets(t, err)
+				return
+			}
+			if err != nil || got != tc.want {
+				t.Errorf("credential = %+v, %v; want %+v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func FuzzSource(f *testing.F) {
+	for _, url := range []string{"oci://r.example/x", "oci://r:1/x/y", "oci://[::1]/x", "oci://u:p@r/x", "oci:///", "oci://r/x:1", "oci://r/\x00"} {
+		f.Add(url, "1.0.0+x", "", "")
+		f.Add(url, "", someDigest, "")
+		f.Add(url, "", "", ">=1.0.0-0 <2 || ~3")
+	}
+	f.Fuzz(func(t *testing.T, url, tag, dgst, semver string) {
+		src := Source{URL: url, Ref: Reference{Tag: tag, Digest: dgst, Semver: semver}}
+		err := src.Validate()
+		if err != nil {
+			if !errors.Is(err, ErrInvalidReference) {
+				t.Errorf("error without a kind: %v", err)
+			}
+			return
+		}
+		if strings.ContainsAny(url, "@ \n?#") {
+			t.Errorf("URL %q was let through", url)
+		}
+		if ref, err := parseURL(url); err != nil || ref.Reference != "" || scheme+ref.String() != url {
+			t.Errorf("URL %q became %q, %v", url, ref, err)
+		}
+	})
+}
+
+func FuzzCredentialFor(f *testing.F) {
+	f.Add([]byte(`{"auths":{"https://r.example/v1/":{"auth":"dTpw","identitytoken":"t"}}}`), "r.example", "x/y")
+	f.Add([]byte(`{"auths":{"r.example/x":{"username":"u","password":"p"}}}`), "r.example:443", "x")
+	f.Add([]byte(`{"auths":{"":{}}}`), "", "")
+	f.Add([]byte(`{"auths":null}`), "docker.io", "library/x")
+	f.Fuzz(func(t *testing.T, config []byte, host, repo string) {
+		cred, err := credentialFor(config, registry.Reference{Registry: host, Repository: repo}, false)
+		if err != nil && cred != auth.EmptyCredential {
+			t.Errorf("a credential beside the error %v", err)
+		}
+		if err != nil && len(config) > 20 && strings.Contains(err.Error(), string(config)) {
+			t.Errorf("the error holds the config: %v", err)
+		}
+	})
+}

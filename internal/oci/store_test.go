@@ -1,0 +1,228 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+func describe(data []byte) ocispec.Descriptor {
+	return ocispec.Descriptor{Digest: digest.FromBytes(data), Size: int64(len(data))}
+}
+
+func newStore(t *testing.T, dir string, maxBytes int64) *store {
+	t.Helper()
+	s, err := openStore(dir, maxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *store) mustHave(t *testing.T, present bool, data []byte) {
+	t.Helper()
+	_, err := s.read(describe(data).Digest, 1<<20)
+	if present && err != nil || !present && !errors.Is(err, errNotStored) {
+		t.Errorf("content %.8q: %v, want present %t", data, err, present)
+	}
+}
+
+func TestStoreEvictsLeastRecentlyUsed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := newStore(t, dir, 250)
+	a, b, c, d := bytes.Repeat([]byte("a"), 100), bytes.Repeat([]byte("b"), 100), bytes.Repeat([]byte("c"), 100), bytes.Repeat([]byte("d"), 100)
+	for _, data := range [][]byte{a, b} {
+		if err := s.writeBytes(describe(data), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mustHave(t, true, a)
+	if err := s.writeBytes(describe(c), c); err != nil {
+		t.Fatal(err)
+	}
+	s.mustHave(t, false, b)
+	s.mustHave(t, true, a)
+
+	// a is read longest ago after this, but is pinned.
+	s.mustHave(t, true, c)
+	pinned, ok := s.pin(describe(a).Digest)
+	if !ok {
+		t.Fatal("a is gone")
+	}
+	s.mustHave(t, true, c)
+	if err := s.writeBytes(describe(d), d); err != nil {
+		t.Fatal(err)
+	}
+	s.mustHave(t, true, a)
+	s.unpin(pinned)
+	if s.bytes > 250 {
+		t.Errorf("store holds %d bytes, limit 250", s.bytes)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "blobs", "sha256", "*"))
+	if err != nil || len(files) != s.blobs.Len() {
+		t.Errorf("%d files for %d entries, %v", len(files), s.blobs.Len(), err)
+	}
+}
+
+func TestStoreKeepsWhatIsOverTheLimitWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, t.TempDir(), 10)
+	data := []byte("longer than the limit")
+	release, err := s.write(describe(data), bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mustHave(t, true, data)
+	release()
+	s.mustHave(t, false, data)
+}
+
+func TestStoreRestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := newStore(t, dir, 1000)
+	old, recent := bytes.Repeat([]byte("o"), 100), bytes.Repeat([]byte("r"), 100)
+	for i, data := range [][]byte{recent, old} {
+		if err := s.writeBytes(describe(data), data); err != nil {
+			t.Fatal(err)
+		}
+		used := time.Now().Add(-time.Duration(i+1) * 24 * time.Hour)
+		if err := os.Chtimes(s.path(describe(data).Digest), used, used); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stale, fresh := filepath.Join(dir, ingestDir, "stale"), filepath.Join(dir, ingestDir, "fresh")
+	for _, name := range []string{stale, fresh, filepath.Join(dir, "blobs", "sha256", "not-a-digest")} {
+		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	yesterday := time.Now().Add(-24 * time.Hour)
+	if err := os.Chtimes(stale, yesterday, yesterday); err != nil {
+		t.Fatal(err)
+	}
+
+	again := newStore(t, dir, 150) // the smaller limit holds at once
+	again.mustHave(t, true, recent)
+	again.mustHave(t, false, old)
+	if _, err := os.Stat(stale); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the stale file is still there: %v", err)
+	}
+	if _, err := os.Stat(fresh); err != nil {
+		t.Errorf("the fresh file: %v", err)
+	}
+}
+
+func TestStoreRefusesWrongContent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := newStore(t, dir, 1000)
+	want := describe([]byte("right"))
+	for _, data := range []string{"wrong", "righ", "right and more", ""} {
+		if _, err := s.write(want, bytes.NewReader([]byte(data))); !isMismatch(err) {
+			t.Errorf("%q: error = %v, want a mismatch", data, err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ingestDir, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	s.mustHave(t, false, []byte("right"))
+}
+
+func TestStoreOfUnwritableDirectory(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Options{Dir: file}); err == nil {
+		t.Error("a file was taken for a directory")
+	}
+	dir := t.TempDir()
+	s := newStore(t, dir, 1000)
+	if err := os.RemoveAll(filepath.Join(dir, ingestDir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.writeBytes(describe([]byte("x")), []byte("x")); !errors.Is(err, ErrStore) {
+		t.Errorf("error = %v, want ErrStore", err)
+	}
+}
+
+// TestStoreUnderLoad writes, reads and damages few contents from many
+// goroutines in a store that holds only some of them: whatever is read must be
+// right, and the books must be right in the end.
+func TestStoreUnderLoad(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := newStore(t, dir, 5*1024)
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(g), 1))
+			for range 150 {
+				data := bytes.Repeat([]byte{byte('a' + random.IntN(10))}, 1024)
+				desc := describe(data)
+				got, err := s.read(desc.Digest, 1<<20)
+				switch {
+				case err == nil && !bytes.Equal(got, data):
+					t.Error("wrong content was handed out")
+				case errors.Is(err, errNotStored):
+					if err := s.writeBytes(desc, data); err != nil {
+						t.Error(err)
+					}
+				}
+				if random.IntN(20) == 0 {
+					_ = os.WriteFile(s.path(desc.Digest), []byte("damaged"), 0o600) // may be gone
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var total int64
+	for _, dgst := range s.blobs.Keys() {
+		blob, _ := s.blobs.Peek(dgst)
+		total += blob.size
+		if blob.pins != 0 {
+			t.Errorf("%s is still pinned %d times", dgst, blob.pins)
+		}
+	}
+	if total != s.bytes || s.bytes > s.maxBytes {
+		t.Errorf("entries have %d bytes, the store counts %d, limit %d", total, s.bytes, s.maxBytes)
+	}
+}
+
+func TestStoreIsAnOCILayout(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	newStore(t, dir, 1000)
+	for _, name := range []string{"oci-layout", "index.json"} {
+		if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.HasPrefix(data, []byte("{")) {
+			t.Errorf("%s: %s, %v", name, data, err)
+		}
+	}
+}
