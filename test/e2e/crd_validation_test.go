@@ -1,0 +1,363 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+const validHelmOp = `
+apiVersion: addons.cluster.x-k8s.io/v1alpha1
+kind: HelmOp
+metadata: {namespace: default, generateName: validation-}
+spec:
+  clusterSelector: {}
+  source:
+    url: oci://registry.example/charts/hello
+    ref: {tag: 1.0.0}
+`
+
+const validRelease = `
+apiVersion: addons.cluster.x-k8s.io/v1alpha1
+kind: HelmOpRelease
+metadata: {namespace: default, generateName: validation-}
+spec:
+  clusterRef: {name: one}
+  release: {name: hello, namespace: default}
+  artifact: {url: oci://registry.example/charts/hello, digest: sha256:aaaa}
+  valuesDigest: sha256:bbbb
+  deletionPolicy: Uninstall
+`
+
+// validationCase is an object with one thing changed, and what the API server is to say of it.
+type validationCase struct {
+	name string
+	// path of the changed field, with dots; value nil removes it.
+	path  string
+	value any
+	// field and message of the expected error; both empty if the object is valid. The field is path by default.
+	field, message string
+}
+
+// The texts of OpenAPI's own rules.
+const (
+	required    = "Required value"
+	unsupported = "Unsupported value"
+)
+
+const (
+	exactlyOne  = "exactly one of tag, digest and semver must be set"
+	urlScheme   = "url must start with oci://"
+	urlForm     = "url must name a repository, oci://<host>[:<port>]/<path>, without tag, digest or trailing slash"
+	tagForm     = "tag must consist of letters, digits, '.', '_', '-' and '+'"
+	digestForm  = "digest must be sha256: and 64 hexadecimal digits"
+	intervalMsg = "interval must be at least 1s and at most 720h"
+	timeoutMsg  = "timeout must be more than 0s and at most 1h"
+)
+
+var (
+	aDigest      = "sha256:" + strings.Repeat("0a", 32)
+	valuesRef    = map[string]any{"kind": "Secret", "name": "s"}
+	referenceTo  = func(name string) map[string]any { return map[string]any{"name": name} }
+	helmOpCases  = append(append([]validationCase{}, sourceCases...), specCases...)
+	releaseCases = []validationCase{
+		{name: "as it is"},
+		{name: "no Cluster", path: "spec.clusterRef", message: required},
+		{name: "a Cluster without a name", path: "spec.clusterRef.name", value: "", message: "at least 1 chars long"},
+		{name: "no release", path: "spec.release", message: required},
+		{name: "a release name as long as Helm permits", path: "spec.release.name", value: strings.Repeat("n", 53)},
+		{name: "a longer one", path: "spec.release.name", value: strings.Repeat("n", 54), message: "may not be more than 53 bytes"},
+		{name: "a release namespace that is too long", path: "spec.release.namespace", value: strings.Repeat("n", 64), message: "may not be more than 63 bytes"},
+		{name: "no artifact", path: "spec.artifact", message: required},
+		{name: "an artifact without a digest", path: "spec.artifact.digest", message: required},
+		{name: "no digest of the values", path: "spec.valuesDigest", message: required},
+		{name: "an empty digest of the values", path: "spec.valuesDigest", value: "", message: "at least 1 chars long"},
+		{name: "no deletion policy", path: "spec.deletionPolicy", message: required},
+		{name: "an unknown deletion policy", path: "spec.deletionPolicy", value: "Keep", message: unsupported},
+		{name: "a timeout of nothing", path: "spec.install.timeout", value: "0s", message: timeoutMsg},
+	}
+	sourceCases = []validationCase{
+		{name: "as it is"},
+		{name: "no source", path: "spec.source", message: required},
+		{name: "no reference", path: "spec.source.ref", message: required},
+		{name: "an empty reference", path: "spec.source.ref", value: map[string]any{}, message: exactlyOne},
+		{name: "two references", path: "spec.source.ref", value: map[string]any{"tag": "1", "semver": "1"}, message: exactlyOne},
+		{name: "three references", path: "spec.source.ref", value: map[string]any{"tag": "1", "semver": "1", "digest": aDigest}, message: exactlyOne},
+		{name: "a range", path: "spec.source.ref", value: map[string]any{"semver": ">=1.2 <2"}},
+		{name: "an empty range", path: "spec.source.ref", value: map[string]any{"semver": ""}, field: "spec.source.ref.semver", message: "at least 1 chars long"},
+		{name: "a digest", path: "spec.source.ref", value: map[string]any{"digest": aDigest}},
+		{name: "a short digest", path: "spec.source.ref", value: map[string]any{"digest": "sha256:0a"}, field: "spec.source.ref.digest", message: digestForm},
+		{name: "a digest in upper case", path: "spec.source.ref", value: map[string]any{"digest": strings.ToUpper(aDigest)}, field: "spec.source.ref.digest", message: digestForm},
+		{name: "another algorithm", path: "spec.source.ref", value: map[string]any{"digest": "sha512:" + strings.Repeat("0a", 32)}, field: "spec.source.ref.digest", message: digestForm},
+		{name: "a tag with build metadata", path: "spec.source.ref.tag", value: "1.0.0+build.1"},
+		{name: "an empty tag", path: "spec.source.ref.tag", value: "", message: "at least 1 chars long"},
+		{name: "a tag with a slash", path: "spec.source.ref.tag", value: "a/b", message: tagForm},
+		{name: "a tag that begins with a dash", path: "spec.source.ref.tag", value: "-a", message: tagForm},
+		{name: "a tag that is too long", path: "spec.source.ref.tag", value: strings.Repeat("a", 129), message: "may not be more than 128 bytes"},
+		{name: "no URL", path: "spec.source.url", message: required},
+		{name: "a port", path: "spec.source.url", value: "oci://127.0.0.1:5000/charts/hello"},
+		{name: "an IPv6 address", path: "spec.source.url", value: "oci://[::1]:5000/hello"},
+		{name: "separators in the path", path: "spec.source.url", value: "oci://registry.example/a__b/c-d.e"},
+		{name: "HTTPS", path: "spec.source.url", value: "https://registry.example/charts/hello", message: urlScheme},
+		{name: "no path", path: "spec.source.url", value: "oci://registry.example", message: urlForm},
+		{name: "a tag in the URL", path: "spec.source.url", value: "oci://registry.example/charts/hello:1.0.0", message: urlForm},
+		{name: "a digest in the URL", path: "spec.source.url", value: "oci://registry.example/charts/hello@" + aDigest, message: urlForm},
+		{name: "a trailing slash", path: "spec.source.url", value: "oci://registry.example/charts/", message: urlForm},
+		{name: "upper case in the path", path: "spec.source.url", value: "oci://registry.example/Charts", message: urlForm},
+		{name: "credentials in the URL", path: "spec.source.url", value: "oci://user:secret@registry.example/charts", message: urlForm},
+		{name: "a URL that is too long", path: "spec.source.url", value: "oci://registry.example/" + strings.Repeat("a", 512), message: "may not be more than 512 bytes"},
+		{name: "the shortest interval", path: "spec.source.interval", value: "1s"},
+		{name: "the longest interval", path: "spec.source.interval", value: "720h"},
+		{name: "too short an interval", path: "spec.source.interval", value: "999ms", message: intervalMsg},
+		{name: "too long an interval", path: "spec.source.interval", value: "720h1s", message: intervalMsg},
+		{name: "a negative interval", path: "spec.source.interval", value: "-1m", message: intervalMsg},
+		{name: "an interval without a unit", path: "spec.source.interval", value: "10", message: intervalMsg},
+		{name: "an interval that is a number", path: "spec.source.interval", value: int64(10), message: "must be of type string"},
+		{name: "credentials without a name", path: "spec.source.secretRef", value: referenceTo(""), field: "spec.source.secretRef.name", message: "at least 1 chars long"},
+		{name: "authorities without a name", path: "spec.source.certSecretRef", value: map[string]any{}, field: "spec.source.certSecretRef.name", message: required},
+	}
+	specCases = []validationCase{
+		{name: "no selector", path: "spec.clusterSelector", message: required},
+		{name: "values", path: "spec.values", value: map[string]any{"a": map[string]any{"b": []any{int64(1), "two"}}}},
+		{name: "values that are a text", path: "spec.values", value: "a: b", message: "must be of type object"},
+		{name: "values that are a list", path: "spec.values", value: []any{}, message: "must be of type object"},
+		{name: "a template that is too long", path: "spec.valuesTemplate", value: strings.Repeat("a", 262145), message: "may not be more than 262144 bytes"},
+		{name: "the other delimiters", path: "spec.templateDelimiters", value: "Dollar"},
+		{name: "unknown delimiters", path: "spec.templateDelimiters", value: "Square", message: unsupported},
+		{name: "the other deletion policy", path: "spec.deletionPolicy", value: "Orphan"},
+		{name: "an unknown deletion policy", path: "spec.deletionPolicy", value: "Keep", message: unsupported},
+		{name: "values from an unknown kind", path: "spec.valuesFrom", value: []any{map[string]any{"kind": "Pod", "name": "p"}}, field: "spec.valuesFrom[0].kind", message: unsupported},
+		{name: "values from nothing", path: "spec.valuesFrom", value: []any{map[string]any{"kind": "Secret"}}, field: "spec.valuesFrom[0].name", message: required},
+		{name: "values from too many", path: "spec.valuesFrom", value: repeated(valuesRef, 33), message: "must have at most 32 items"},
+		{name: "a release name that is too long", path: "spec.release.name", value: strings.Repeat("a", 1025), message: "may not be more than 1024 bytes"},
+		{name: "the longest timeout", path: "spec.install.timeout", value: "1h"},
+		{name: "an install timeout of nothing", path: "spec.install.timeout", value: "0s", message: timeoutMsg},
+		{name: "too long an install timeout", path: "spec.install.timeout", value: "61m", message: timeoutMsg},
+		{name: "an upgrade timeout of nothing", path: "spec.upgrade.timeout", value: "0s", message: timeoutMsg},
+		{name: "too long an upgrade timeout", path: "spec.upgrade.timeout", value: "2h", message: timeoutMsg},
+		{name: "a negative uninstall timeout", path: "spec.uninstall.timeout", value: "-1s", message: timeoutMsg},
+		{name: "no limit of the history", path: "spec.upgrade.maxHistory", value: int64(0)},
+		{name: "a negative history", path: "spec.upgrade.maxHistory", value: int64(-1), message: "should be greater than or equal to 0"},
+		{name: "too long a history", path: "spec.upgrade.maxHistory", value: int64(1001), message: "should be less than or equal to 1000"},
+	}
+)
+
+func repeated(item map[string]any, n int) []any {
+	items := make([]any, n)
+	for i := range items {
+		items[i] = item
+	}
+	return items
+}
+
+// TestCRDs asks a real API server about every rule of the API, by the message that a user sees.
+func TestCRDs(t *testing.T) {
+	t.Parallel()
+	c := startAPIServerWithCRDs(t)
+	t.Run("validation", func(t *testing.T) { testValidation(t, c) })
+	t.Run("defaults", func(t *testing.T) { testDefaults(t, c) })
+	t.Run("immutability", func(t *testing.T) { testImmutability(t, c) })
+	t.Run("status", func(t *testing.T) { testStatusBounds(t, c) })
+}
+
+func startAPIServerWithCRDs(t *testing.T) client.Client {
+	t.Helper()
+	set, err := binaries.Ensure(t.Context(), binaries.Options{Progress: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := apiserver.Start(t.Context(), apiserver.Options{Name: "validation", Dir: t.TempDir(), Binaries: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err = envtest.InstallCRDs(server.RESTConfig(), envtest.CRDInstallOptions{
+		Paths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfPathMissing: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(server.RESTConfig(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func testValidation(t *testing.T, c client.Client) {
+	for _, kind := range []struct {
+		name, valid string
+		cases       []validationCase
+	}{
+		{"HelmOp", validHelmOp, helmOpCases},
+		{"HelmOpRelease", validRelease, releaseCases},
+	} {
+		for _, tc := range kind.cases {
+			t.Run(kind.name+"/"+tc.name, func(t *testing.T) {
+				obj := decode(t, kind.valid)
+				if tc.path != "" {
+					change(t, obj, tc.path, tc.value)
+				}
+				err := c.Create(t.Context(), obj)
+				expectRefusal(t, err, tc)
+			})
+		}
+	}
+}
+
+func testDefaults(t *testing.T, c client.Client) {
+	obj := decode(t, validHelmOp)
+	change(t, obj, "spec.valuesFrom", []any{valuesRef})
+	if err := c.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]any{
+		"spec.source.interval":      "10m",
+		"spec.deletionPolicy":       "Uninstall",
+		"spec.templateDelimiters":   "Curly",
+		"status.observedGeneration": int64(-1),
+	} {
+		if got, _, err := unstructured.NestedFieldNoCopy(obj.Object, strings.Split(path, ".")...); err != nil || got != want {
+			t.Errorf("%s is %v, want %v (%v)", path, got, want, err)
+		}
+	}
+	refs, _, _ := unstructured.NestedSlice(obj.Object, "spec", "valuesFrom")
+	if key := refs[0].(map[string]any)["key"]; key != "values.yaml" {
+		t.Errorf("spec.valuesFrom[0].key is %v, want values.yaml", key)
+	}
+	release := decode(t, validRelease)
+	if err := c.Create(t.Context(), release); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, _ := unstructured.NestedInt64(release.Object, "status", "observedGeneration"); got != -1 {
+		t.Errorf("status.observedGeneration of a HelmOpRelease is %d, want -1", got)
+	}
+}
+
+func testImmutability(t *testing.T, c client.Client) {
+	obj := decode(t, validRelease)
+	if err := c.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	const immutableRelease = "release is immutable: another name or namespace is another release"
+	for _, tc := range []validationCase{
+		{name: "Cluster", path: "spec.clusterRef.name", value: "two", field: "spec.clusterRef", message: "clusterRef is immutable"},
+		{name: "release name", path: "spec.release.name", value: "other", field: "spec.release", message: immutableRelease},
+		{name: "release namespace", path: "spec.release.namespace", value: "other", field: "spec.release", message: immutableRelease},
+		{name: "artifact", path: "spec.artifact.digest", value: "sha256:cccc"},
+		{name: "values", path: "spec.valuesDigest", value: "sha256:dddd"},
+		{name: "deletion policy", path: "spec.deletionPolicy", value: "Orphan"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			changed := obj.DeepCopy()
+			change(t, changed, tc.path, tc.value)
+			expectRefusal(t, c.Patch(t.Context(), changed, client.MergeFrom(obj)), tc)
+		})
+	}
+}
+
+// testStatusBounds shows that a status cannot grow with the fleet or with time.
+func testStatusBounds(t *testing.T, c client.Client) {
+	failure := map[string]any{"cluster": "one", "reason": "Failed"}
+	action := map[string]any{"action": "Install", "succeeded": true}
+	for _, tc := range []struct {
+		valid string
+		validationCase
+	}{
+		{validHelmOp, validationCase{name: "failures", path: "status.failures", value: repeated(failure, 10)}},
+		{validHelmOp, validationCase{name: "too many failures", path: "status.failures", value: repeated(failure, 11), message: "must have at most 10 items"}},
+		{validRelease, validationCase{name: "history", path: "status.history", value: repeated(action, 5)}},
+		{validRelease, validationCase{name: "too much history", path: "status.history", value: repeated(action, 6), message: "must have at most 5 items"}},
+		{validRelease, validationCase{name: "negative failures", path: "status.failures", value: int64(-1), message: "should be greater than or equal to 0"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			obj := decode(t, tc.valid)
+			if err := c.Create(t.Context(), obj); err != nil {
+				t.Fatal(err)
+			}
+			before := obj.DeepCopy()
+			change(t, obj, tc.path, tc.value)
+			expectRefusal(t, c.Status().Patch(t.Context(), obj, client.MergeFrom(before)), tc.validationCase)
+		})
+	}
+}
+
+func decode(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+// change sets a field, or removes it if the value is nil.
+func change(t *testing.T, obj *unstructured.Unstructured, path string, value any) {
+	t.Helper()
+	fields := strings.Split(path, ".")
+	if value == nil {
+		unstructured.RemoveNestedField(obj.Object, fields...)
+		return
+	}
+	if err := unstructured.SetNestedField(obj.Object, value, fields...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expectRefusal fails unless the API server named the field of the case with its message; or took the object, where the
+// case has no message.
+func expectRefusal(t *testing.T, err error, tc validationCase) {
+	t.Helper()
+	if tc.message == "" {
+		if err != nil {
+			t.Fatalf("the API server refused a valid object: %v", err)
+		}
+		return
+	}
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || !apierrors.IsInvalid(err) {
+		t.Fatalf("got error %v, want that %s is invalid", err, tc.path)
+	}
+	field := tc.field
+	if field == "" {
+		field = tc.path
+	}
+	for _, cause := range status.ErrStatus.Details.Causes {
+		if cause.Field == field && strings.Contains(cause.Message, tc.message) {
+			return
+		}
+	}
+	t.Fatalf("got error %v, want %q for %s", err, tc.message, field)
+}
