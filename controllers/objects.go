@@ -146,7 +146,7 @@ func objectError(ctx context.Context, subject string, err error) error {
 		return fmt.Errorf("the %s does not exist: the Cluster refers to it, create it or correct the reference", subject)
 	case ctx.Err() != nil:
 		return fmt.Errorf("the %s cannot be read within %s: give the manager's ClusterRole get, list and watch on its kind"+
-			" (label a ClusterRole with addons.cluster.x-k8s.io/aggregate-to-helmop: \"true\")", subject, objectReadTimeout)
+			" (label a ClusterRole with addons.cluster.x-k8s.io/aggregate-to-helmop-manager: \"true\")", subject, objectReadTimeout)
 	default:
 		return fmt.Errorf("reading the %s: %w", subject, err)
 	}

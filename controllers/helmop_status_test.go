@@ -1,0 +1,204 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+)
+
+// fleetCluster is a Cluster whose release is as wanted; the options make it otherwise.
+func fleetCluster(name string, change ...func(*clusterScope)) *clusterScope {
+	c := &clusterScope{
+		name:     name,
+		selected: true,
+		cluster:  &clusterv1.Cluster{},
+		desired:  &addonsv1.HelmOpReleaseSpec{},
+		child:    &addonsv1.HelmOpRelease{},
+		step:     rollout.Step{Action: rollout.ActionNone},
+	}
+	c.cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	setCondition(c.child, addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason, "")
+	for _, apply := range change {
+		apply(c)
+	}
+	return c
+}
+
+func notReady(reason string) func(*clusterScope) {
+	return func(c *clusterScope) { setNotReady(c.child, reason, "why "+reason) }
+}
+
+var (
+	waiting = func(c *clusterScope) {
+		c.cluster.Status.Initialization = clusterv1.ClusterInitializationStatus{}
+		c.child = nil
+	}
+	paused      = func(c *clusterScope) { c.cluster.Spec.Paused = ptr.To(true) }
+	unselected  = func(c *clusterScope) { c.selected = false; c.desired = nil }
+	gone        = func(c *clusterScope) { c.selected, c.cluster, c.desired = false, nil, nil }
+	deleting    = func(c *clusterScope) { c.cluster.DeletionTimestamp = &metav1.Time{Time: noon} }
+	unreachable = func(c *clusterScope) { reportUnreachable(c.child, "no answer") }
+	unrendered  = func(c *clusterScope) { c.desired, c.err = nil, errors.New("line 3: no key") }
+	created     = func(c *clusterScope) { c.step.Action = rollout.ActionCreate; c.child = &addonsv1.HelmOpRelease{} }
+	updated     = func(c *clusterScope) { c.step.Action = rollout.ActionUpdate }
+	unobserved  = func(c *clusterScope) { c.child.Generation = 2; c.child.Status.ObservedGeneration = 1 }
+)
+
+func TestPhaseOf(t *testing.T) {
+	tests := map[string]struct {
+		cluster     *clusterScope
+		want        clusterPhase
+		wantFailure string
+	}{
+		"as wanted":                     {fleetCluster("a"), phaseUpToDate, ""},
+		"waits for its control plane":   {fleetCluster("a", waiting), phaseWaiting, ""},
+		"paused":                        {fleetCluster("a", paused), phasePaused, ""},
+		"paused and failed":             {fleetCluster("a", notReady(addonsv1.UpgradeFailedReason), paused), phasePaused, ""},
+		"just created":                  {fleetCluster("a", created), phaseProgressing, ""},
+		"just told of something new":    {fleetCluster("a", updated), phaseProgressing, ""},
+		"has not looked yet":            {fleetCluster("a", unobserved), phaseProgressing, ""},
+		"about to be updated":           {fleetCluster("a", notReady(addonsv1.UpdatingReason)), phaseProgressing, ""},
+		"does not answer":               {fleetCluster("a", unreachable), phaseUnreachable, ""},
+		"a template fails":              {fleetCluster("a", unrendered), phaseFailed, addonsv1.TemplateFailedReason},
+		"an upgrade failed":             {fleetCluster("a", notReady(addonsv1.UpgradeFailedReason)), phaseFailed, addonsv1.UpgradeFailedReason},
+		"a conflict":                    {fleetCluster("a", notReady(addonsv1.ReleaseConflictReason)), phaseFailed, addonsv1.ReleaseConflictReason},
+		"unselected, ending":            {fleetCluster("a", unselected, notReady(addonsv1.DeletingReason)), phaseProgressing, ""},
+		"unselected, cannot be ended":   {fleetCluster("a", unselected, notReady(addonsv1.UninstallFailedReason)), phaseFailed, addonsv1.UninstallFailedReason},
+		"gone":                          {fleetCluster("a", gone), phaseProgressing, ""},
+		"nothing resolved, but running": {fleetCluster("a", func(c *clusterScope) { c.desired = nil }), phaseProgressing, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			phase, failure := phaseOf(tc.cluster)
+			if phase != tc.want {
+				t.Errorf("phase = %s, want %s", phase, tc.want)
+			}
+			got := ""
+			if failure != nil {
+				got = failure.Reason
+			}
+			if got != tc.wantFailure {
+				t.Errorf("failure = %q, want %q", got, tc.wantFailure)
+			}
+		})
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	s := summarize([]*clusterScope{
+		fleetCluster("a"), fleetCluster("b", updated), fleetCluster("c", waiting), fleetCluster("d", paused),
+		fleetCluster("e", unreachable), fleetCluster("f", unrendered), fleetCluster("g", unselected),
+		fleetCluster("h", gone), fleetCluster("i", deleting), fleetCluster("j", created),
+	})
+	want := addonsv1.ClusterCounts{Selected: 7, UpToDate: 1, Ready: 4, Failed: 1, Waiting: 1, Unreachable: 1, Paused: 1}
+	if s.counts != want {
+		t.Errorf("counts = %+v, want %+v", s.counts, want)
+	}
+	if s.ending != 2 {
+		t.Errorf("ending = %d, want 2", s.ending)
+	}
+	if len(s.failures) != 1 || s.failures[0].Cluster != "f" {
+		t.Errorf("failures = %v, want that of f", s.failures)
+	}
+}
+
+func TestSummarizeIsBounded(t *testing.T) {
+	var clusters []*clusterScope
+	for i := range 500 {
+		clusters = append(clusters, fleetCluster(fmt.Sprintf("c%03d", 499-i), func(c *clusterScope) {
+			c.desired, c.err = nil, errors.New(strings.Repeat("ä", 5000))
+		}))
+	}
+	s := summarize(clusters)
+	if s.counts.Failed != 500 || len(s.failures) != maxReportedFailures || s.failures[0].Cluster != "c000" {
+		t.Errorf("failed = %d, %d reported, the first of %s; want 500, %d, c000",
+			s.counts.Failed, len(s.failures), s.failures[0].Cluster, maxReportedFailures)
+	}
+	if len(s.failures[0].Message) > maxConditionMessage {
+		t.Errorf("a message has %d bytes", len(s.failures[0].Message))
+	}
+}
+
+func TestReadyCondition(t *testing.T) {
+	artifact := &addonsv1.ResolvedArtifact{}
+	scope := func(clusters ...*clusterScope) *helmOpScope {
+		return &helmOpScope{helmOp: &addonsv1.HelmOp{}, artifact: artifact, clusters: clusters}
+	}
+	tests := map[string]struct {
+		scope      *helmOpScope
+		wantStatus metav1.ConditionStatus
+		wantReason string
+	}{
+		"all as wanted": {scope(fleetCluster("a"), fleetCluster("b")), metav1.ConditionTrue, addonsv1.ReadyReason},
+		"a paused Cluster does not count": {scope(fleetCluster("a"), fleetCluster("b", paused)),
+			metav1.ConditionTrue, addonsv1.ReadyReason},
+		"none selected":  {scope(), metav1.ConditionTrue, addonsv1.NoClustersSelectedReason},
+		"one on its way": {scope(fleetCluster("a"), fleetCluster("b", updated)), metav1.ConditionFalse, addonsv1.ProgressingReason},
+		"one waits":      {scope(fleetCluster("a"), fleetCluster("b", waiting)), metav1.ConditionFalse, addonsv1.WaitingForClustersReason},
+		"one is silent":  {scope(fleetCluster("a"), fleetCluster("b", unreachable)), metav1.ConditionFalse, addonsv1.WaitingForClustersReason},
+		"one failed":     {scope(fleetCluster("a", waiting), fleetCluster("b", unrendered)), metav1.ConditionFalse, addonsv1.ReleasesFailedReason},
+		"one is ending":  {scope(fleetCluster("a"), fleetCluster("b", unselected)), metav1.ConditionFalse, addonsv1.ProgressingReason},
+		"nothing is known of the source": {&helmOpScope{helmOp: &addonsv1.HelmOp{}},
+			metav1.ConditionFalse, addonsv1.ProgressingReason},
+		"the source fails": {func() *helmOpScope {
+			s := &helmOpScope{helmOp: &addonsv1.HelmOp{}}
+			setCondition(s.helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason, "down")
+			return s
+		}(), metav1.ConditionFalse, addonsv1.RegistryUnreachableReason},
+		"the source fails but was resolved before": {func() *helmOpScope {
+			s := scope(fleetCluster("a"))
+			setCondition(s.helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason, "down")
+			return s
+		}(), metav1.ConditionTrue, addonsv1.ReadyReason},
+		"the selector is malformed": {&helmOpScope{helmOp: &addonsv1.HelmOp{}, artifact: artifact, selectorErr: errors.New("bad")},
+			metav1.ConditionFalse, addonsv1.InvalidSelectorReason},
+		"the template does not parse, nothing is selected": {&helmOpScope{helmOp: &addonsv1.HelmOp{}, artifact: artifact, programErr: errors.New("bad")},
+			metav1.ConditionFalse, addonsv1.TemplateFailedReason},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := readyCondition(tc.scope, summarize(tc.scope.clusters))
+			if got.Status != tc.wantStatus || got.Reason != tc.wantReason {
+				t.Errorf("Ready = %s/%s (%s), want %s/%s", got.Status, got.Reason, got.Message, tc.wantStatus, tc.wantReason)
+			}
+			if got.Message == "" {
+				t.Error("the condition says nothing")
+			}
+		})
+	}
+}
+
+func BenchmarkSummarize(b *testing.B) {
+	clusters := make([]*clusterScope, 10_000)
+	for i := range clusters {
+		clusters[i] = fleetCluster(fmt.Sprintf("c%05d", i))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		summarize(clusters)
+	}
+}

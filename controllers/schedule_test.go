@@ -1,0 +1,135 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func TestResolutionSchedule(t *testing.T) {
+	key := types.NamespacedName{Namespace: "default", Name: "calico"}
+	tag := resolutionEntry{source: "s", access: "a"}
+	digest := resolutionEntry{source: "s", access: "a", fixed: true}
+	ask := func(s *resolutionSchedule, source, access string, known bool, after time.Duration) (bool, bool) {
+		wait, never := s.due(key, source, access, known, noon.Add(after))
+		return wait <= 0 && !never, never
+	}
+
+	tests := map[string]struct {
+		before         func(*resolutionSchedule)
+		source, access string
+		known          bool
+		after          time.Duration
+		wantNow        bool
+		wantNever      bool
+	}{
+		"never asked": {source: "s", access: "a", wantNow: true},
+		"asked within the interval": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false) },
+			source: "s", access: "a", known: true, after: 59 * time.Second},
+		"the interval is over": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false) },
+			source: "s", access: "a", known: true, after: 67 * time.Second, wantNow: true},
+		"another source": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false) },
+			source: "other", access: "a", known: true, wantNow: true},
+		"other credentials": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, true) },
+			source: "s", access: "other", wantNow: true},
+		"a success that was not written down": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false) },
+			source: "s", access: "a", wantNow: true},
+		"just failed": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, noon, true) },
+			source: "s", access: "a", after: 4 * time.Second},
+		"failed, and waited": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, noon, true) },
+			source: "s", access: "a", after: 5 * time.Second, wantNow: true},
+		"a digest never again": {
+			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, noon, false) },
+			source: "s", access: "a", known: true, after: 24 * time.Hour, wantNever: true},
+		"a digest that failed": {
+			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, noon, true) },
+			source: "s", access: "a", after: time.Minute, wantNow: true},
+		"forgotten": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false); s.forget(key) },
+			source: "s", access: "a", known: true, wantNow: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newResolutionSchedule()
+			if tc.before != nil {
+				tc.before(s)
+			}
+			now, never := ask(s, tc.source, tc.access, tc.known, tc.after)
+			if now != tc.wantNow || never != tc.wantNever {
+				t.Errorf("now, never = %v, %v, want %v, %v", now, never, tc.wantNow, tc.wantNever)
+			}
+		})
+	}
+}
+
+func TestResolutionScheduleBacksOff(t *testing.T) {
+	s := newResolutionSchedule()
+	key := types.NamespacedName{Name: "calico"}
+	entry := resolutionEntry{source: "s"}
+	want := []time.Duration{5, 10, 20, 40, 80, 160, 300, 300}
+	for i, seconds := range want {
+		if got := s.record(key, entry, time.Hour, noon, true); got != seconds*time.Second {
+			t.Errorf("failure %d: wait %s, want %s", i+1, got, seconds*time.Second)
+		}
+	}
+	s.record(key, entry, time.Hour, noon, false)
+	if got := s.record(key, entry, time.Hour, noon, true); got != minResolveRetry {
+		t.Errorf("the first failure after a success waits %s, want %s", got, minResolveRetry)
+	}
+}
+
+func TestRetryDelay(t *testing.T) {
+	failed := func(failures int32, attempt string) *addonsv1.HelmOpReleaseStatus {
+		return &addonsv1.HelmOpReleaseStatus{Failures: failures, LastAttemptedRevision: attempt, LastAttemptedAt: metav1.NewTime(noon)}
+	}
+	tests := map[string]struct {
+		status  *addonsv1.HelmOpReleaseStatus
+		attempt string
+		after   time.Duration
+		want    time.Duration
+	}{
+		"never failed":                    {failed(0, "x"), "x", 0, 0},
+		"something else is wanted by now": {failed(3, "x"), "y", 0, 0},
+		"failed once, just now":           {failed(1, "x"), "x", 0, 10 * time.Second},
+		"failed once, a while ago":        {failed(1, "x"), "x", 4 * time.Second, 6 * time.Second},
+		"failed once, long ago":           {failed(1, "x"), "x", time.Hour, 0},
+		"failed thrice":                   {failed(3, "x"), "x", 0, 40 * time.Second},
+		"failed very often":               {failed(1<<30, "x"), "x", 0, maxActionRetry},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := retryDelay(tc.status, tc.attempt, noon.Add(tc.after)); got != tc.want {
+				t.Errorf("wait %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
