@@ -111,7 +111,7 @@ func (e *Error) fromNotFound(x *exchange) {
 	case errcode.ErrorCodeNameUnknown:
 		e.Detail = "the registry does not know the repository"
 	case errcode.ErrorCodeManifestUnknown:
-		e.Detail = "the repository has no such manifest"
+		e.Detail = "the registry has no such manifest in that repository"
 	case errcode.ErrorCodeBlobUnknown:
 		e.Detail = "the repository has no such blob"
 	default:

@@ -205,7 +205,7 @@ func TestRetryAfterDate(t *testing.T) {
 	for offset, want := range map[time.Duration]time.Duration{
 		3 * time.Second: 3 * time.Second, -time.Second: 0, 48 * time.Hour: maxRetryAfter,
 	} {
-		resp := &http.Response{StatusCode: 503, Header: http.Header{"Retry-After": {now.Add(offset).Format(http.TimeFormat)}}}
+		resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {now.Add(offset).Format(http.TimeFormat)}}}
 		if got := retryAfter(resp, now); got != want {
 			t.Errorf("in %s: wait = %s, want %s", offset, got, want)
 		}

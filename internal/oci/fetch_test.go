@@ -239,7 +239,7 @@ func TestBlobFaults(t *testing.T) {
 				t.Errorf("%d blob requests, want %d", got, tc.gets)
 			}
 			var own *Error
-			if errors.As(err, &own) && tc.want == ErrRateLimited && own.RetryAfter != 10*time.Minute {
+			if errors.As(err, &own) && errors.Is(tc.want, ErrRateLimited) && own.RetryAfter != 10*time.Minute {
 				t.Errorf("RetryAfter = %s, want 10m", own.RetryAfter)
 			}
 			leftover, _ := filepath.Glob(filepath.Join(c.opts.Dir, "ingest", "*"))

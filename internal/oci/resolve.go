@@ -18,6 +18,7 @@ package oci
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -131,7 +132,7 @@ func (c *Client) manifestOfTag(ctx context.Context, e *endpoint, tag string) (*m
 		return c.manifest(ctx, e, desc.Digest)
 	}
 	failure := classify(opResolve, subject, err, x)
-	if failure.Kind != ErrNotFound && failure.Kind != ErrUnexpected {
+	if !errors.Is(failure, ErrNotFound) && !errors.Is(failure, ErrUnexpected) {
 		return nil, failure
 	}
 	return c.pullManifest(ctx, e, subject, tag, "")

@@ -121,16 +121,18 @@ func (s *store) scan(now time.Time) error {
 	}
 	var all []found
 	err := filepath.WalkDir(filepath.Join(s.root, ocispec.ImageBlobsDir), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil {
 			return err
 		}
 		dgst := digest.NewDigestFromEncoded(digest.Algorithm(filepath.Base(filepath.Dir(path))), entry.Name())
-		info, err := entry.Info()
-		if err != nil || !info.Mode().IsRegular() || dgst.Validate() != nil {
-			return nil // not ours, or gone in the meantime
+		if !entry.Type().IsRegular() || dgst.Validate() != nil {
+			return nil // a folder, or not ours
 		}
-		all = append(all, found{digest: dgst, size: info.Size(), used: info.ModTime()})
-		return nil
+		info, err := entry.Info()
+		if err == nil {
+			all = append(all, found{digest: dgst, size: info.Size(), used: info.ModTime()})
+		}
+		return ignoreGone(err)
 	})
 	if err != nil {
 		return err
@@ -144,6 +146,13 @@ func (s *store) scan(now time.Time) error {
 	return nil
 }
 
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 func (s *store) removeStaleIngests(now time.Time) {
 	dir := filepath.Join(s.root, ingestDir)
 	entries, err := os.ReadDir(dir)
@@ -155,13 +164,6 @@ func (s *store) removeStaleIngests(now time.Time) {
 			_ = os.Remove(filepath.Join(dir, entry.Name())) // costs space only
 		}
 	}
-}
-
-// has tells whether content is in the store, without reading it.
-func (s *store) has(dgst digest.Digest) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.blobs.Contains(dgst)
 }
 
 // read returns content of at most limit bytes, checked against its digest.

@@ -229,7 +229,7 @@ func (w *watch) stop() {
 
 // explain names the stall behind the cancellation it caused.
 func (w *watch) explain(err error) error {
-	if err != nil && err != io.EOF && w.stalled.Load() {
+	if err != nil && !errors.Is(err, io.EOF) && w.stalled.Load() {
 		return errStalled
 	}
 	return err
