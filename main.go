@@ -18,148 +18,48 @@ limitations under the License.
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/spf13/pflag"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register"
 	"k8s.io/klog/v2"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/flags"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/manager"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
-// managerOptions are the flags.
-type managerOptions struct {
-	logs        *logs.Options
-	diagnostics flags.ManagerOptions
-
-	leaderElect              bool
-	leaderElectLeaseDuration time.Duration
-	leaderElectRenewDeadline time.Duration
-	leaderElectRetryPeriod   time.Duration
-	leaderElectNamespace     string
-	gracefulShutdownTimeout  time.Duration
-
-	namespace          string
-	watchFilter        string
-	helmOpConcurrency  int
-	releaseConcurrency int
-	syncPeriod         time.Duration
-	kubeAPIQPS         float32
-	kubeAPIBurst       int
-	healthAddr         string
-
-	artifactDir      string
-	artifactMaxBytes int64
-	registryTimeout  time.Duration
-
-	printVersion bool
-}
-
-func (o *managerOptions) addFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.leaderElect, "leader-elect", false,
-		"Elect a leader, so that of several managers one is at work. Without it, run one manager only.")
-	fs.DurationVar(&o.leaderElectLeaseDuration, "leader-elect-lease-duration", 15*time.Second,
-		"How long a leader that does not answer keeps the lead.")
-	fs.DurationVar(&o.leaderElectRenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
-		"How long a leader tries to renew its lease before it exits. Must be less than the lease duration.")
-	fs.DurationVar(&o.leaderElectRetryPeriod, "leader-elect-retry-period", 2*time.Second,
-		"How long to wait between tries to get or renew the lease.")
-	fs.StringVar(&o.leaderElectNamespace, "leader-elect-namespace", "",
-		"Namespace of the lease. Default: the namespace of the pod; must be set outside of a cluster.")
-	fs.DurationVar(&o.gracefulShutdownTimeout, "graceful-shutdown-timeout", 60*time.Second,
-		"How long a Helm action that runs may take to end when the manager is told to stop. One that takes longer is taken up again by the next manager.")
-	fs.StringVar(&o.namespace, "namespace", "",
-		"Namespace to work on. Default: all namespaces.")
-	fs.StringVar(&o.watchFilter, "watch-filter", "",
-		fmt.Sprintf("Work on HelmOps whose label %s has this value only. Default: on all.", clusterv1.WatchLabel))
-	fs.IntVar(&o.helmOpConcurrency, "helmop-concurrency", 5,
-		"Number of HelmOps to work on at the same time.")
-	fs.IntVar(&o.releaseConcurrency, "helmoprelease-concurrency", 20,
-		"Number of releases to work on at the same time.")
-	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute,
-		"How often every object is looked at though nothing happened. A release costs its cluster one small read then.")
-	fs.Float32Var(&o.kubeAPIQPS, "kube-api-qps", 100,
-		"Requests per second to the API server of the management cluster.")
-	fs.IntVar(&o.kubeAPIBurst, "kube-api-burst", 200,
-		"Requests to the API server of the management cluster that may be sent at once.")
-	fs.StringVar(&o.healthAddr, "health-addr", ":9440",
-		"Address of /healthz and /readyz.")
-	fs.StringVar(&o.artifactDir, "artifact-dir", "/var/cache/helmop",
-		"Directory of the store of pulled artifacts. It must be writable; what is in it may be lost.")
-	fs.Int64Var(&o.artifactMaxBytes, "artifact-max-bytes", 1<<30,
-		"Size of the store of pulled artifacts, in bytes. What was used least recently is dropped first.")
-	fs.DurationVar(&o.registryTimeout, "registry-timeout", 30*time.Second,
-		"How long a registry may take to answer a request.")
-	fs.BoolVar(&o.printVersion, "version", false, "Print the version and exit.")
-	flags.AddManagerOptions(fs, &o.diagnostics)
-	logsv1.AddFlags(o.logs, fs)
-}
-
-func (o *managerOptions) validate() error {
-	switch {
-	case o.helmOpConcurrency < 1, o.releaseConcurrency < 1:
-		return errors.New("--helmop-concurrency and --helmoprelease-concurrency must be at least 1")
-	case o.syncPeriod < time.Second:
-		return errors.New("--sync-period must be at least 1s")
-	case o.artifactMaxBytes < 1<<20:
-		return errors.New("--artifact-max-bytes must be at least 1048576 (1 MiB)")
-	case o.registryTimeout <= 0:
-		return errors.New("--registry-timeout must be more than 0s")
-	default:
-		return nil
-	}
-}
-
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, addonsv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	return scheme, nil
-}
-
 func main() {
-	options := &managerOptions{logs: logs.NewOptions()}
+	options, logOptions := &manager.Options{}, logs.NewOptions()
 	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	fs.Usage = func() {
 		fmt.Fprintf(os.Stderr, "The manager of HelmOp installs Helm charts from OCI registries in the workload clusters of Cluster API.\n\nFlags:\n%s", fs.FlagUsages())
 	}
-	options.addFlags(fs)
+	printVersion := fs.Bool("version", false, "Print the version and exit.")
+	options.AddFlags(fs)
+	logsv1.AddFlags(logOptions, fs)
 	switch err := fs.Parse(os.Args[1:]); {
 	case errors.Is(err, pflag.ErrHelp):
 		return
 	case err != nil:
 		exit(2, err)
 	}
-	if options.printVersion {
+	if *printVersion {
 		fmt.Println(version.String())
 		return
 	}
-	if err := options.validate(); err != nil {
+	if err := options.Validate(); err != nil {
 		exit(2, err)
 	}
-	if err := logsv1.ValidateAndApply(options.logs, nil); err != nil {
+	if err := logsv1.ValidateAndApply(logOptions, nil); err != nil {
 		exit(2, err)
 	}
 	ctrl.SetLogger(klog.Background())
-	if err := run(ctrl.SetupSignalHandler(), options); err != nil {
+	if err := manager.Run(ctrl.SetupSignalHandler(), options); err != nil {
 		klog.Background().Error(err, "The manager ended with an error")
 		klog.Flush()
 		os.Exit(1)
@@ -170,20 +70,4 @@ func main() {
 func exit(code int, err error) {
 	fmt.Fprintf(os.Stderr, "manager: %v\nRun with --help for the flags.\n", err)
 	os.Exit(code)
-}
-
-// run is the manager's life.
-func run(ctx context.Context, options *managerOptions) error {
-	klog.Background().Info("Starting", "version", version.String())
-	mgr, err := newManager(options)
-	if err != nil {
-		return err
-	}
-	if err := setupHealth(mgr); err != nil {
-		return fmt.Errorf("setting up the health checks: %w", err)
-	}
-	if err := setupControllers(ctx, mgr, options); err != nil {
-		return err
-	}
-	return mgr.Start(ctx)
 }

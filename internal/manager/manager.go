@@ -14,7 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package main
+// Package manager wires the rooms of HelmOp together. It makes no decision.
+package manager
 
 import (
 	"context"
@@ -22,8 +23,12 @@ import (
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/flags"
@@ -34,6 +39,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
@@ -44,10 +50,35 @@ import (
 // leaderElectionID is the name of the lease.
 const leaderElectionID = "controller-leader-election-helmop"
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update,namespace=system
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,namespace=system
+// Run is the life of the manager: it ends when ctx does, or with an error.
+func Run(ctx context.Context, options *Options) error {
+	klog.Background().Info("Starting", "version", version.String())
+	mgr, err := newManager(options)
+	if err != nil {
+		return err
+	}
+	if err := setupHealth(mgr); err != nil {
+		return fmt.Errorf("setting up the health checks: %w", err)
+	}
+	if err := setupControllers(ctx, mgr, options); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
 
-func newManager(options *managerOptions) (ctrl.Manager, error) {
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, addonsv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+func newManager(options *Options) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -85,7 +116,7 @@ func newManager(options *managerOptions) (ctrl.Manager, error) {
 	})
 }
 
-func cacheOptions(options *managerOptions) cache.Options {
+func cacheOptions(options *Options) cache.Options {
 	result := cache.Options{
 		SyncPeriod:       &options.syncPeriod,
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -108,7 +139,7 @@ func setupHealth(mgr ctrl.Manager) error {
 	})
 }
 
-func setupControllers(ctx context.Context, mgr ctrl.Manager, options *managerOptions) error {
+func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) error {
 	registry, err := oci.New(oci.Options{
 		Dir:       options.artifactDir,
 		MaxBytes:  options.artifactMaxBytes,
@@ -140,7 +171,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *managerOpt
 
 // setupClusterCache connects to the workload clusters. The kubeconfig Secrets, and no others, are cached with their
 // content.
-func setupClusterCache(ctx context.Context, mgr ctrl.Manager, options *managerOptions) (clustercache.ClusterCache, error) {
+func setupClusterCache(ctx context.Context, mgr ctrl.Manager, options *Options) (clustercache.ClusterCache, error) {
 	ofCluster, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, err

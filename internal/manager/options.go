@@ -1,0 +1,107 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/flags"
+)
+
+// Options are the flags of the manager.
+type Options struct {
+	diagnostics flags.ManagerOptions
+
+	leaderElect              bool
+	leaderElectLeaseDuration time.Duration
+	leaderElectRenewDeadline time.Duration
+	leaderElectRetryPeriod   time.Duration
+	leaderElectNamespace     string
+	gracefulShutdownTimeout  time.Duration
+
+	namespace          string
+	watchFilter        string
+	helmOpConcurrency  int
+	releaseConcurrency int
+	syncPeriod         time.Duration
+	kubeAPIQPS         float32
+	kubeAPIBurst       int
+	healthAddr         string
+
+	artifactDir      string
+	artifactMaxBytes int64
+	registryTimeout  time.Duration
+}
+
+// AddFlags adds the flags to a flag set and sets their defaults.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.leaderElect, "leader-elect", false,
+		"Elect a leader, so that of several managers one is at work. Without it, run one manager only.")
+	fs.DurationVar(&o.leaderElectLeaseDuration, "leader-elect-lease-duration", 15*time.Second,
+		"How long a leader that does not answer keeps the lead.")
+	fs.DurationVar(&o.leaderElectRenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
+		"How long a leader tries to renew its lease before it exits. Must be less than the lease duration.")
+	fs.DurationVar(&o.leaderElectRetryPeriod, "leader-elect-retry-period", 2*time.Second,
+		"How long to wait between tries to get or renew the lease.")
+	fs.StringVar(&o.leaderElectNamespace, "leader-elect-namespace", "",
+		"Namespace of the lease. Default: the namespace of the pod; must be set outside of a cluster.")
+	fs.DurationVar(&o.gracefulShutdownTimeout, "graceful-shutdown-timeout", 60*time.Second,
+		"How long a Helm action that runs may take to end when the manager is told to stop. One that takes longer is taken up again by the next manager.")
+	fs.StringVar(&o.namespace, "namespace", "",
+		"Namespace to work on. Default: all namespaces.")
+	fs.StringVar(&o.watchFilter, "watch-filter", "",
+		fmt.Sprintf("Work on HelmOps whose label %s has this value only. Default: on all.", clusterv1.WatchLabel))
+	fs.IntVar(&o.helmOpConcurrency, "helmop-concurrency", 5,
+		"Number of HelmOps to work on at the same time.")
+	fs.IntVar(&o.releaseConcurrency, "helmoprelease-concurrency", 20,
+		"Number of releases to work on at the same time.")
+	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute,
+		"How often every object is looked at though nothing happened. A release costs its cluster one small read then.")
+	fs.Float32Var(&o.kubeAPIQPS, "kube-api-qps", 100,
+		"Requests per second to the API server of the management cluster.")
+	fs.IntVar(&o.kubeAPIBurst, "kube-api-burst", 200,
+		"Requests to the API server of the management cluster that may be sent at once.")
+	fs.StringVar(&o.healthAddr, "health-addr", ":9440",
+		"Address of /healthz and /readyz.")
+	fs.StringVar(&o.artifactDir, "artifact-dir", "/var/cache/helmop",
+		"Directory of the store of pulled artifacts. It must be writable; what is in it may be lost.")
+	fs.Int64Var(&o.artifactMaxBytes, "artifact-max-bytes", 1<<30,
+		"Size of the store of pulled artifacts, in bytes. What was used least recently is dropped first.")
+	fs.DurationVar(&o.registryTimeout, "registry-timeout", 30*time.Second,
+		"How long a registry may take to answer a request.")
+	flags.AddManagerOptions(fs, &o.diagnostics)
+}
+
+// Validate tells what is wrong with the flags.
+func (o *Options) Validate() error {
+	switch {
+	case o.helmOpConcurrency < 1, o.releaseConcurrency < 1:
+		return errors.New("--helmop-concurrency and --helmoprelease-concurrency must be at least 1")
+	case o.syncPeriod < time.Second:
+		return errors.New("--sync-period must be at least 1s")
+	case o.artifactMaxBytes < 1<<20:
+		return errors.New("--artifact-max-bytes must be at least 1048576 (1 MiB)")
+	case o.registryTimeout <= 0:
+		return errors.New("--registry-timeout must be more than 0s")
+	default:
+		return nil
+	}
+}
