@@ -1,0 +1,88 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// nonroot is the user that the manager runs as, the same as in distroless images. The Deployment names it too.
+const nonroot = 65532
+
+// layer describes a layer that was written.
+type layer struct {
+	diffID digest.Digest // of the tar
+	digest digest.Digest // of the gzipped tar
+	size   int64         // of the gzipped tar, in bytes
+}
+
+// entry is a file, or a directory when it has no content.
+type entry struct {
+	name    string
+	mode    int64
+	owner   int
+	size    int64
+	content io.Reader
+}
+
+// writeLayer writes the root file system as a gzipped tar. Entries keep their order, so equal input gives equal bytes.
+func writeLayer(w io.Writer, entries []entry, modified time.Time) (layer, error) {
+	compressed := digest.Canonical.Digester()
+	plain := digest.Canonical.Digester()
+	counter := &countingWriter{}
+	zipped := gzip.NewWriter(io.MultiWriter(w, compressed.Hash(), counter))
+	archive := tar.NewWriter(io.MultiWriter(zipped, plain.Hash()))
+	for _, e := range entries {
+		header := &tar.Header{
+			Typeflag: tar.TypeReg, Name: e.name, Mode: e.mode, Uid: e.owner, Gid: e.owner,
+			Size: e.size, ModTime: modified, Format: tar.FormatUSTAR,
+		}
+		if e.content == nil {
+			header.Typeflag = tar.TypeDir
+		}
+		if err := archive.WriteHeader(header); err != nil {
+			return layer{}, fmt.Errorf("%s: %w", e.name, err)
+		}
+		if e.content == nil {
+			continue
+		}
+		if _, err := io.Copy(archive, e.content); err != nil {
+			return layer{}, fmt.Errorf("%s: %w", e.name, err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return layer{}, err
+	}
+	if err := zipped.Close(); err != nil {
+		return layer{}, err
+	}
+	return layer{diffID: plain.Digest(), digest: compressed.Digest(), size: counter.n}, nil
+}
+
+type countingWriter struct{ n int64 }
+
+// Write counts.
+func (c *countingWriter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
