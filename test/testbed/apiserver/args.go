@@ -19,6 +19,7 @@ package apiserver
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,7 @@ const (
 	servingKeyFile  = "apiserver.key"
 	saPrivateFile   = "service-account.key"
 	saPublicFile    = "service-account.pub"
+	stagesFile      = "kwok-stages.yaml"
 )
 
 // auditPolicy logs who asked for what, without bodies. A watch is logged when
@@ -108,7 +110,7 @@ func (s *Server) controllerManagerArgs(kubeconfig string) []string {
 		"--bind-address=127.0.0.1",
 		"--secure-port=0",
 		"--leader-elect=false",
-		"--use-service-account-credentials=false",
+		"--use-service-account-credentials=true",
 		"--root-ca-file=" + s.file(caFile),
 		"--service-account-private-key-file=" + s.file(saPrivateFile),
 		"--profiling=false",
@@ -129,15 +131,33 @@ func (s *Server) schedulerArgs(kubeconfig string) []string {
 	}
 }
 
-func kwokArgs(kubeconfig string, port int) []string {
-	return []string{
-		"--kubeconfig=" + kubeconfig,
-		"--manage-all-nodes=true",
-		"--server-address=" + process.Loopback(port),
-		"--node-lease-duration-seconds=0",
-		// kwok must not read the user's own configuration.
-		"--config=" + os.DevNull,
+func (s *Server) kwokArgs(port int) func(kubeconfig string) []string {
+	return func(kubeconfig string) []string {
+		return []string{
+			"--kubeconfig=" + kubeconfig,
+			"--manage-all-nodes=true",
+			"--server-address=" + process.Loopback(port),
+			"--config=" + s.file(stagesFile),
+		}
 	}
+}
+
+// writeStages joins kwok's stages into the one configuration file that keeps it
+// from reading the user's own.
+func (s *Server) writeStages() error {
+	files, err := filepath.Glob(filepath.Join(s.opts.Binaries.KwokStages, "*.yaml"))
+	if err != nil {
+		return err
+	}
+	var all []byte
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		all = append(append(all, "---\n"...), data...)
+	}
+	return s.writeFiles(map[string][]byte{stagesFile: all})
 }
 
 // writeStaticFiles writes what stays the same for the Server's whole life.

@@ -107,12 +107,14 @@ func (s *Server) startHelpers(ctx context.Context) error {
 	if s.opts.KwokNodes == 0 {
 		return nil
 	}
+	if err := s.writeStages(); err != nil {
+		return err
+	}
 	port, err := process.FreePort()
 	if err != nil {
 		return err
 	}
-	args := func(kubeconfig string) []string { return kwokArgs(kubeconfig, port) }
-	if err := s.startHelper(ctx, binaries.Kwok, "kwok", args, "system:masters"); err != nil {
+	if err := s.startHelper(ctx, binaries.Kwok, "kwok", s.kwokArgs(port), "system:masters"); err != nil {
 		return err
 	}
 	return s.createNodes(ctx)

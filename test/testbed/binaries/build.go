@@ -48,7 +48,7 @@ func (e *ensurer) build(ctx context.Context, p program, pinned pin, progress str
 	stop := e.reportEvery(progressInterval, func() {
 		e.printf("%s %s %s: still building, %s", progress, p.name, pinned.version, time.Since(started).Round(time.Second))
 	})
-	err := runGo(ctx, e.toolsDir(p), nil, "build", "-trimpath", "-ldflags", p.ldflags(pinned.version), "-o", temp, p.pkg)
+	err := runGo(ctx, e.toolsDir(p.tools), nil, "build", "-trimpath", "-ldflags", p.ldflags(pinned.version), "-o", temp, p.pkg)
 	stop()
 	if err != nil {
 		return err
@@ -111,40 +111,57 @@ func runGo(ctx context.Context, dir string, stdout *bytes.Buffer, args ...string
 	return fmt.Errorf("go %s: %w: %s", args[0], err, text)
 }
 
-// copyCRDs takes Cluster API's CustomResourceDefinitions from its module, so
-// that later runs need no go command to find them.
-func (e *ensurer) copyCRDs(ctx context.Context, p program) error {
-	var stdout bytes.Buffer
-	if err := runGo(ctx, e.toolsDir(p), &stdout, "mod", "download", "-json", clusterAPIModule); err != nil {
-		return err
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(stdout.Bytes(), &module); err != nil {
-		return fmt.Errorf("read the module's folder: %w", err)
-	}
-	files, err := filepath.Glob(filepath.Join(module.Dir, "core", "config", "crd", "bases", "*.yaml"))
+// copyFolder makes a folder of files from its module, through a temporary one.
+func (e *ensurer) copyFolder(ctx context.Context, f folder) error {
+	dir, err := e.moduleDir(ctx, f)
 	if err != nil {
 		return err
 	}
-	if len(files) == 0 {
-		return fmt.Errorf("no CustomResourceDefinition in %s", module.Dir)
-	}
-	temp, err := os.MkdirTemp(e.CacheDir, ".crds-")
+	temp, err := os.MkdirTemp(e.CacheDir, ".folder-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(temp, filepath.Base(file)), data, 0o644); err != nil {
+	for _, glob := range f.globs {
+		if err := copyMatching(filepath.Join(dir, filepath.FromSlash(glob)), temp); err != nil {
 			return err
 		}
 	}
 	if err := os.Chmod(temp, 0o755); err != nil {
 		return err
 	}
-	return os.Rename(temp, e.cached(crdsName))
+	return os.Rename(temp, e.cached(f.name))
+}
+
+// moduleDir returns where the go command keeps a module's files.
+func (e *ensurer) moduleDir(ctx context.Context, f folder) (string, error) {
+	var stdout bytes.Buffer
+	if err := runGo(ctx, e.toolsDir(f.tools), &stdout, "mod", "download", "-json", f.module); err != nil {
+		return "", err
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(stdout.Bytes(), &module); err != nil {
+		return "", fmt.Errorf("read the module's folder: %w", err)
+	}
+	return module.Dir, nil
+}
+
+func copyMatching(glob, dir string) error {
+	files, err := filepath.Glob(glob)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("no file matches %s", glob)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -42,8 +42,32 @@ const (
 	Kwok                  = "kwok"
 )
 
-// crdsName is the folder of Cluster API's CustomResourceDefinitions in the cache.
-const crdsName = "capi-core-crds"
+// folder is a set of YAML files that are copied from a module into the cache,
+// so that later runs need no go command to find them.
+type folder struct {
+	name   string
+	tools  string
+	module string
+	// globs select files inside the module; their base names must differ.
+	globs []string
+}
+
+// Names of the folders in the cache.
+const (
+	coreCRDs   = "capi-core-crds"
+	kwokStages = "kwok-stages"
+)
+
+func folders() []folder {
+	return []folder{
+		{name: coreCRDs, tools: "cluster-api", module: clusterAPIModule, globs: []string{"core/config/crd/bases/*.yaml"}},
+		{name: kwokStages, tools: "kwok", module: kwokModule, globs: []string{
+			"kustomize/stage/node/fast/node-*.yaml",
+			"kustomize/stage/node/heartbeat-with-lease/node-*.yaml",
+			"kustomize/stage/pod/fast/pod-*.yaml",
+		}},
+	}
+}
 
 // program says where one binary comes from.
 type program struct {

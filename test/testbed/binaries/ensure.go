@@ -53,6 +53,8 @@ type Set struct {
 	versions map[string]string
 	// CoreCRDs is a folder with Cluster API's CustomResourceDefinitions, one YAML file each.
 	CoreCRDs string
+	// KwokStages is a folder with kwok's usual behaviour of nodes and pods, one YAML file per stage.
+	KwokStages string
 }
 
 // Path returns the file of a program, by one of this package's names, and the
@@ -73,11 +75,11 @@ func Ensure(ctx context.Context, opts Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &ensurer{Options: opts, list: programs()}
+	e := &ensurer{Options: opts, programs: programs(), folders: folders()}
 	if err := e.readPins(); err != nil {
 		return nil, err
 	}
-	if set, missing := e.lookup(); len(missing) == 0 {
+	if set, missing := e.lookup(); missing.count() == 0 {
 		return set, nil
 	}
 	return e.makeMissing(ctx)
@@ -106,8 +108,9 @@ func (o Options) withDefaults() (Options, error) {
 
 type ensurer struct {
 	Options
-	list []program
-	pins map[string]pin
+	programs []program
+	folders  []folder
+	pins     map[string]pin
 	// unreachable is set by the first failed download: a machine without
 	// internet must wait for one connection attempt only.
 	unreachable bool
@@ -121,23 +124,34 @@ func (e *ensurer) printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.Progress, format+"\n", args...)
 }
 
-func (e *ensurer) toolsDir(p program) string {
-	return filepath.Join(e.Root, "hack", "tools", p.tools)
+func (e *ensurer) toolsDir(name string) string {
+	return filepath.Join(e.Root, "hack", "tools", name)
 }
 
 func (e *ensurer) readPins() error {
 	e.pins = map[string]pin{}
-	for _, p := range e.list {
-		file := filepath.Join(e.toolsDir(p), "go.mod")
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("read the pinned version of %s: %w", p.name, err)
-		}
-		if e.pins[p.name], err = pinOf(data, p.module); err != nil {
-			return fmt.Errorf("read the pinned version of %s from %s: %w", p.name, file, err)
+	for _, p := range e.programs {
+		if err := e.readPin(p.name, p.tools, p.module); err != nil {
+			return err
 		}
 	}
-	e.pins[crdsName] = e.pins[CoreManager]
+	for _, f := range e.folders {
+		if err := e.readPin(f.name, f.tools, f.module); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *ensurer) readPin(name, tools, module string) error {
+	file := filepath.Join(e.toolsDir(tools), "go.mod")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read the pinned version of %s: %w", name, err)
+	}
+	if e.pins[name], err = pinOf(data, module); err != nil {
+		return fmt.Errorf("read the pinned version of %s from %s: %w", name, file, err)
+	}
 	return nil
 }
 
@@ -145,23 +159,35 @@ func (e *ensurer) cached(name string) string {
 	return filepath.Join(e.CacheDir, thisPlatform(name, e.pins[name]))
 }
 
+// shortage is what the cache lacks.
+type shortage struct {
+	programs []program
+	folders  []folder
+}
+
+func (m shortage) count() int { return len(m.programs) + len(m.folders) }
+
 // lookup finds what is there, and returns what is not.
-func (e *ensurer) lookup() (*Set, []program) {
-	set := &Set{paths: map[string]string{}, versions: map[string]string{}, CoreCRDs: e.cached(crdsName)}
-	var missing []program
-	for _, p := range e.list {
+func (e *ensurer) lookup() (*Set, shortage) {
+	set := &Set{
+		paths: map[string]string{}, versions: map[string]string{},
+		CoreCRDs: e.cached(coreCRDs), KwokStages: e.cached(kwokStages),
+	}
+	var missing shortage
+	for _, p := range e.programs {
 		set.versions[p.name] = e.pins[p.name].version
+		set.paths[p.name] = e.cached(p.name)
 		switch asset := filepath.Join(e.AssetsDir, p.name); {
 		case p.asset && e.AssetsDir != "" && isExecutable(asset):
 			set.paths[p.name] = asset
-		case isExecutable(e.cached(p.name)):
-			set.paths[p.name] = e.cached(p.name)
-		default:
-			missing = append(missing, p)
+		case !isExecutable(e.cached(p.name)):
+			missing.programs = append(missing.programs, p)
 		}
 	}
-	if info, err := os.Stat(set.CoreCRDs); err != nil || !info.IsDir() {
-		missing = append(missing, program{name: crdsName, tools: "cluster-api"})
+	for _, f := range e.folders {
+		if info, err := os.Stat(e.cached(f.name)); err != nil || !info.IsDir() {
+			missing.folders = append(missing.folders, f)
+		}
 	}
 	return set, missing
 }
@@ -183,12 +209,14 @@ func (e *ensurer) makeMissing(ctx context.Context) (*Set, error) {
 
 	// Another process may have made them while this one waited.
 	set, missing := e.lookup()
-	for i, p := range missing {
-		if err := e.makeOne(ctx, p, fmt.Sprintf("[%d/%d]", i+1, len(missing))); err != nil {
+	for i, p := range missing.programs {
+		if err := e.makeProgram(ctx, p, fmt.Sprintf("[%d/%d]", i+1, len(missing.programs))); err != nil {
 			return nil, fmt.Errorf("make %s: %w", p.name, err)
 		}
-		if p.name != crdsName {
-			set.paths[p.name] = e.cached(p.name)
+	}
+	for _, f := range missing.folders {
+		if err := e.copyFolder(ctx, f); err != nil {
+			return nil, fmt.Errorf("make %s: %w", f.name, err)
 		}
 	}
 	return set, nil
@@ -210,10 +238,7 @@ func (e *ensurer) lock(ctx context.Context) (func(), error) {
 	return func() { _ = l.Unlock() }, nil
 }
 
-func (e *ensurer) makeOne(ctx context.Context, p program, progress string) error {
-	if p.name == crdsName {
-		return e.copyCRDs(ctx, p)
-	}
+func (e *ensurer) makeProgram(ctx context.Context, p program, progress string) error {
 	pinned := e.pins[p.name]
 	if p.released && !e.NoDownload && !e.unreachable {
 		err := e.download(ctx, p, pinned)

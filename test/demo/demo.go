@@ -1,0 +1,228 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+// What helmop.yaml says; the outcome is compared with it.
+const (
+	namespace        = "default"
+	helmOpName       = "hello"
+	chartName        = "hello"
+	releaseName      = "hello"
+	releaseNamespace = "hello-system"
+	selectorLabel    = "addons"
+
+	// chartVersion is the highest of those pushed that is in the range of helmop.yaml.
+	chartVersion = "1.1.0"
+)
+
+// managerDir is the folder, in the work folder, with the program of the manager.
+const managerDir = "manager"
+
+// stopTimeout bounds the end of all programs.
+const stopTimeout = 30 * time.Second
+
+//go:embed helmop.yaml
+var helmOpYAML string
+
+// demoCluster is one of the Clusters of the demo.
+type demoCluster struct {
+	name, podCIDR, region string
+	// matches tells whether the selector of the HelmOp chooses it.
+	matches bool
+}
+
+func demoClusters() []demoCluster {
+	return []demoCluster{
+		{name: "north", podCIDR: "10.1.0.0/16", region: "arctic", matches: true},
+		{name: "south", podCIDR: "10.2.0.0/16", region: "antarctic", matches: true},
+		{name: "west", podCIDR: "10.3.0.0/16", region: "pacific"},
+	}
+}
+
+func matchingClusters() []demoCluster {
+	var matching []demoCluster
+	for _, cluster := range demoClusters() {
+		if cluster.matches {
+			matching = append(matching, cluster)
+		}
+	}
+	return matching
+}
+
+// demo is what runs.
+type demo struct {
+	progress *progress
+	dir      string
+	timeout  time.Duration
+
+	// programs are where the programs are. Set when they are there.
+	programs *binaries.Set
+	// env is what was started; nil before.
+	env *environment.Environment
+	// built receives the outcome of the build of the manager.
+	built chan error
+	// manager is HelmOp; nil before it is started.
+	manager *environment.Manager
+	// complete is true when everything was found to be as it should.
+	complete bool
+}
+
+// play shows everything, and returns an error if something is not as it should be.
+func (d *demo) play(ctx context.Context) error {
+	if err := d.progress.timed("the programs of Kubernetes, Cluster API and the registry are there", func() (err error) {
+		d.programs, err = binaries.Ensure(ctx, binaries.Options{Progress: d.progress.lines()})
+		return err
+	}); err != nil {
+		return err
+	}
+	parent := ctx
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	for _, step := range []func(context.Context) error{
+		d.start, d.createClusters, d.applyHelmOp, d.startManager, d.follow, d.writeTools, d.show, d.verify,
+	} {
+		err := step(ctx)
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && parent.Err() == nil {
+			return fmt.Errorf("it took longer than %s: %w", d.timeout, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	d.complete = true
+	return nil
+}
+
+// start starts the management cluster and the registry, and installs HelmOp. The manager is built meanwhile.
+func (d *demo) start(ctx context.Context) error {
+	root, err := binaries.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	d.built = make(chan error, 1)
+	go func() {
+		_, err := testbed.BuildManager(ctx, root, d.path(managerDir))
+		d.built <- err
+		if err == nil {
+			d.progress.say("built the manager of HelmOp (%s)", seconds(time.Since(began)))
+		}
+	}()
+	env, err := environment.Start(ctx, environment.Options{
+		Dir:           d.dir,
+		Progress:      func(step string) { d.progress.say("%s", step) },
+		Output:        d.progress.lines(),
+		NoManager:     true,
+		ManagerBinary: d.path(managerDir, "manager"),
+	})
+	d.env = env
+	return err
+}
+
+// startManager starts HelmOp itself.
+func (d *demo) startManager(ctx context.Context) error {
+	select {
+	case err := <-d.built:
+		if err != nil {
+			return fmt.Errorf("building the manager: %w", err)
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var err error
+	return d.progress.timed("started the manager of HelmOp as ServiceAccount "+environment.ServiceAccount+", with the permissions of config/default", func() error {
+		d.manager, err = d.env.StartManager(ctx)
+		return err
+	})
+}
+
+// stop ends everything that was started.
+func (d *demo) stop() error {
+	if d.env == nil {
+		return nil
+	}
+	// The user's Ctrl-C has ended every other context.
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return d.env.Stop(ctx)
+}
+
+func (d *demo) createClusters(ctx context.Context) error {
+	for _, cluster := range demoClusters() {
+		labels := map[string]string{}
+		labelled := "without a label"
+		if cluster.matches {
+			labels[selectorLabel] = helmOpName
+			labelled = fmt.Sprintf("with the label %s=%s", selectorLabel, helmOpName)
+		}
+		if _, err := d.env.Management.CreateCluster(ctx, testbed.ClusterOptions{
+			Namespace: namespace, Name: cluster.name, Labels: labels, PodCIDRs: []string{cluster.podCIDR}, Region: cluster.region,
+		}); err != nil {
+			return fmt.Errorf("creating Cluster %s: %w", cluster.name, err)
+		}
+		d.progress.say("created Cluster %-5s  pods %s, %s", cluster.name, cluster.podCIDR, labelled)
+	}
+	return nil
+}
+
+// applyHelmOp hands over the credentials of the registry and applies the HelmOp, before any of the Clusters is up.
+func (d *demo) applyHelmOp(ctx context.Context) error {
+	if err := d.env.CreateRegistrySecrets(ctx, namespace); err != nil {
+		return fmt.Errorf("creating the Secrets with the access to the registry: %w", err)
+	}
+	file := d.path("helmop.yaml")
+	text := strings.ReplaceAll(helmOpYAML, "REGISTRY", d.env.Registry.Host())
+	_, text, _ = strings.Cut(text, "\n") // The first line tells of the placeholder.
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	d.progress.say("applying this HelmOp:\n\n%s", indent(text))
+	if _, err := d.env.Management.Kubectl(ctx, "apply", "-f", file); err != nil {
+		return fmt.Errorf("applying %s: %w", file, err)
+	}
+	return nil
+}
+
+// path returns a path in the work folder.
+func (d *demo) path(elements ...string) string {
+	return filepath.Join(append([]string{d.dir}, elements...)...)
+}
+
+func indent(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		if line != "" {
+			lines[i] = "    " + line
+		}
+	}
+	return strings.Join(lines, "")
+}

@@ -1,0 +1,97 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+// toolsDir is the folder, in the work folder, with links to the programs that the user may want.
+const toolsDir = "bin"
+
+// writeTools writes the kubeconfigs, and links to the programs that the user may want.
+func (d *demo) writeTools(context.Context) error {
+	kubeconfig, err := d.env.Management.Server.Kubeconfig()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(d.kubeconfig("management"), kubeconfig, 0o600); err != nil {
+		return err
+	}
+	for _, cluster := range demoClusters() {
+		server := d.env.Management.Provider.Server(client.ObjectKey{Namespace: namespace, Name: cluster.name})
+		if server == nil {
+			return fmt.Errorf("Cluster %s has no API server", cluster.name)
+		}
+		kubeconfig, err := server.Kubeconfig()
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(d.kubeconfig(cluster.name), kubeconfig, 0o600); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(d.path(toolsDir), 0o700); err != nil {
+		return err
+	}
+	for _, program := range []string{binaries.Kubectl, binaries.Clusterctl} {
+		if err := os.Symlink(d.programs.Path(program), d.path(toolsDir, program)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demo) kubeconfig(cluster string) string { return d.path(cluster + ".kubeconfig") }
+
+// next is what a user may try. The arguments are the work folder and the log of the manager.
+const next = `
+Try, in another terminal:
+
+    export PATH=%[1]s/bin:$PATH KUBECONFIG=%[1]s/management.kubeconfig
+
+    # Give the third Cluster the label: it gets the release. Then ask that Cluster itself.
+    kubectl label cluster west addons=hello
+    kubectl get hop,hopr
+    kubectl --kubeconfig=%[1]s/west.kubeconfig -n hello-system get configmap hello -o yaml
+
+    # Change the values, then the version of the chart: each makes a new revision in every Cluster.
+    kubectl patch hop hello --type=merge -p '{"spec":{"values":{"greeting":"Good evening, {{ .Cluster.metadata.name }}"}}}'
+    kubectl patch hop hello --type=merge -p '{"spec":{"source":{"ref":{"semver":"2.x"}}}}'
+    kubectl get hopr -o wide
+    kubectl events --for hop/hello
+
+    # Take the label away, delete a Cluster, delete the HelmOp: releases go as they came.
+    kubectl label cluster north addons-
+    kubectl delete cluster south
+    kubectl delete hop hello
+
+    # What HelmOp logs meanwhile.
+    tail -f %[2]s
+
+Ctrl-C ends everything.
+`
+
+func (d *demo) printNext() {
+	d.progress.print(next, d.dir, d.manager.LogFile())
+}

@@ -1,0 +1,84 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// progress writes what happens, one line each, with the time since the demo began.
+type progress struct {
+	out   io.Writer
+	began time.Time
+	mu    sync.Mutex
+}
+
+func newProgress(out io.Writer) *progress {
+	return &progress{out: out, began: time.Now()}
+}
+
+// say writes one line with the time.
+func (p *progress) say(format string, args ...any) {
+	p.print("%6.1fs  %s\n", time.Since(p.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// print writes text as it is.
+func (p *progress) print(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// A closed terminal must not keep the demo from ending its programs.
+	_, _ = fmt.Fprintf(p.out, format, args...)
+}
+
+// timed does something and says that it was done, and how long it took.
+func (p *progress) timed(what string, do func() error) error {
+	began := time.Now()
+	if err := do(); err != nil {
+		return err
+	}
+	p.say("%s (%s)", what, seconds(time.Since(began)))
+	return nil
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+
+// lines passes what others write on, line by line.
+func (p *progress) lines() io.Writer { return &lineWriter{say: p.say} }
+
+type lineWriter struct {
+	say    func(format string, args ...any)
+	mu     sync.Mutex
+	buffer []byte
+}
+
+func (w *lineWriter) Write(data []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buffer = append(w.buffer, data...)
+	for {
+		line, rest, found := bytes.Cut(w.buffer, []byte("\n"))
+		if !found {
+			return len(data), nil
+		}
+		w.say("%s", line)
+		w.buffer = rest
+	}
+}

@@ -1,0 +1,102 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// show prints what the management cluster says, and what each workload cluster itself says.
+func (d *demo) show(ctx context.Context) error {
+	output, err := d.env.Management.Kubectl(ctx, "get", "hop,hopr")
+	if err != nil {
+		return fmt.Errorf("kubectl get hop,hopr: %w", err)
+	}
+	d.progress.say("the management cluster says:\n\n    $ kubectl get hop,hopr\n%s", indent(output.Stdout))
+	d.progress.say("the workload clusters themselves say:\n")
+	for _, cluster := range demoClusters() {
+		found, err := d.ask(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		d.progress.print("%s\n", describeWorkload(cluster, found))
+	}
+	return nil
+}
+
+func (d *demo) ask(ctx context.Context, cluster demoCluster) (*workload, error) {
+	server := d.env.Management.Provider.Server(client.ObjectKey{Namespace: namespace, Name: cluster.name})
+	if server == nil {
+		return nil, fmt.Errorf("Cluster %s has no API server", cluster.name)
+	}
+	found, err := askWorkload(ctx, server.RESTConfig())
+	if err != nil {
+		return nil, fmt.Errorf("asking Cluster %s: %w", cluster.name, err)
+	}
+	return found, nil
+}
+
+func describeWorkload(cluster demoCluster, found *workload) string {
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "    %s\n", cluster.name)
+	if len(found.releases) == 0 && found.configMap == nil && found.daemonSetCIDR == "" {
+		fmt.Fprintf(text, "        nothing: no Helm release, no namespace %s\n", releaseNamespace)
+	}
+	for _, release := range found.releases {
+		fmt.Fprintf(text, "        Helm release     %s\n", release)
+	}
+	if found.configMap != nil {
+		fmt.Fprintf(text, "        ConfigMap %s  podCIDR %s, region %s, greeting %q\n",
+			releaseName, found.configMap["podCIDR"], found.configMap["region"], found.configMap["greeting"])
+	}
+	if found.daemonSetCIDR != "" {
+		fmt.Fprintf(text, "        DaemonSet %s  POD_CIDR=%s\n", releaseName, found.daemonSetCIDR)
+	}
+	return text.String()
+}
+
+// verify tells what is not as it should be.
+func (d *demo) verify(ctx context.Context) error {
+	helmOp := &addonsv1.HelmOp{}
+	if err := d.env.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: helmOpName}, helmOp); err != nil {
+		return err
+	}
+	releases := &addonsv1.HelmOpReleaseList{}
+	if err := d.env.Client.List(ctx, releases, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	errs := []error{verifyHelmOp(helmOp, releases.Items)}
+	for _, cluster := range demoClusters() {
+		found, err := d.ask(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		errs = append(errs, verifyWorkload(cluster, found, chartVersion))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("not all is as it should be: %w", err)
+	}
+	d.progress.say("all is as it should be")
+	return nil
+}

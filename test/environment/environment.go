@@ -1,0 +1,240 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package environment brings up everything that HelmOp works with, for the demo and for tests: a management cluster
+// with Cluster API, a registry with charts, and the product as its users get it, installed by clusterctl and running as
+// its own ServiceAccount with exactly the permissions that it ships with.
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	localv1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// Options describe an Environment.
+type Options struct {
+	// Dir is the work folder. Required; the caller removes it after Stop.
+	Dir string
+
+	// Progress is told of each step before it begins. Default: nobody is.
+	Progress func(step string)
+
+	// ManagerBinary is the manager to run. Default: it is built.
+	ManagerBinary string
+
+	// Managers is the number of managers to start. Default: 1.
+	Managers int
+
+	// NoManager starts none; StartManager can do so later.
+	NoManager bool
+
+	// ManagerArgs are added to the arguments that the Deployment gives to the manager; the last of a flag counts.
+	ManagerArgs []string
+
+	// SyncPeriod of the managers. Default: what the Deployment says.
+	SyncPeriod time.Duration
+
+	// Variables are those of the components, for clusterctl. Default: none, so that each has its default.
+	Variables map[string]string
+
+	// NoCharts pushes none of the test charts.
+	NoCharts bool
+
+	// Output receives what the build of the binaries of the test bed says. Default: os.Stderr.
+	Output io.Writer
+}
+
+// Environment is all that runs.
+type Environment struct {
+	// Management is the management cluster.
+	Management *testbed.Management
+	// Registry holds the test charts.
+	Registry *registry.Registry
+	// Client reads and writes the management cluster as its administrator; it knows the types of HelmOp and of
+	// Cluster API.
+	Client client.Client
+	// Binaries are the programs of the test bed.
+	Binaries *binaries.Set
+	// Components is the file that clusterctl installed HelmOp from.
+	Components string
+
+	opts Options
+	root string
+
+	mu       sync.Mutex
+	managers []*Manager
+}
+
+// Start brings up an Environment. On an error nothing is left running.
+func Start(ctx context.Context, opts Options) (*Environment, error) {
+	if opts.Progress == nil {
+		opts.Progress = func(string) {}
+	}
+	if opts.Output == nil {
+		opts.Output = os.Stderr
+	}
+	if opts.Managers == 0 {
+		opts.Managers = 1
+	}
+	e := &Environment{opts: opts}
+	if err := e.start(ctx); err != nil {
+		// The context may be what failed; stopping must happen all the same.
+		return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
+	}
+	return e, nil
+}
+
+func (e *Environment) start(ctx context.Context) error {
+	for _, step := range []struct {
+		say string
+		do  func(context.Context) error
+	}{
+		{"preparing the programs of the test bed", e.ensureBinaries},
+		{"starting the management cluster: etcd, kube-apiserver, Cluster API's core manager, the local provider", e.startManagement},
+		{"starting the registry, with TLS and credentials, and pushing charts", e.startRegistry},
+		{"installing HelmOp by clusterctl init --addon helmop", e.install},
+		{"building the manager", e.buildManager},
+		{"starting the manager as its own ServiceAccount", e.startManagers},
+	} {
+		e.opts.Progress(step.say)
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.say, err)
+		}
+	}
+	return nil
+}
+
+func (e *Environment) ensureBinaries(ctx context.Context) error {
+	var err error
+	if e.root, err = binaries.RepositoryRoot(); err != nil {
+		return err
+	}
+	e.Binaries, err = binaries.Ensure(ctx, binaries.Options{Root: e.root, Progress: e.opts.Output})
+	return err
+}
+
+func (e *Environment) startManagement(ctx context.Context) error {
+	var err error
+	e.Management, err = testbed.StartManagement(ctx, testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries})
+	if err != nil {
+		return err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	e.Client, err = client.New(e.Management.Server.RESTConfig(), client.Options{Scheme: scheme})
+	return err
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, localv1.AddToScheme, addonsv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+func (e *Environment) startRegistry(ctx context.Context) error {
+	var err error
+	if e.Registry, err = registry.Start(ctx, registry.Options{Dir: e.dir("registry"), Binaries: e.Binaries}); err != nil {
+		return err
+	}
+	if e.opts.NoCharts {
+		return nil
+	}
+	return e.pushCharts(ctx)
+}
+
+func (e *Environment) install(ctx context.Context) error {
+	var err error
+	if e.Components, err = WriteReleaseManifests(ctx, e.Binaries, e.root, e.dir("repository")); err != nil {
+		return err
+	}
+	return e.Management.InstallHelmOp(ctx, testbed.InstallOptions{
+		Repository: e.dir("repository"), Version: Version, Variables: e.opts.Variables,
+	})
+}
+
+func (e *Environment) buildManager(ctx context.Context) error {
+	if e.opts.NoManager || e.opts.ManagerBinary != "" {
+		return nil
+	}
+	var err error
+	e.opts.ManagerBinary, err = testbed.BuildManager(ctx, e.root, e.dir("bin"))
+	return err
+}
+
+func (e *Environment) startManagers(ctx context.Context) error {
+	if e.opts.NoManager {
+		return nil
+	}
+	for range e.opts.Managers {
+		if _, err := e.StartManager(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Managers returns all managers that were started, the oldest first; some may have ended since.
+func (e *Environment) Managers() []*Manager {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.managers)
+}
+
+// Stop ends everything; files stay. Stopping twice is no error.
+func (e *Environment) Stop(ctx context.Context) error {
+	var errs []error
+	for _, manager := range e.Managers() {
+		// Nothing that a manager does can matter any more.
+		errs = append(errs, manager.Kill())
+	}
+	if e.Registry != nil {
+		errs = append(errs, e.Registry.Stop(ctx))
+	}
+	if e.Management != nil {
+		errs = append(errs, e.Management.Stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// dir returns a folder in the work folder.
+func (e *Environment) dir(name string) string { return filepath.Join(e.opts.Dir, name) }

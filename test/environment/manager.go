@@ -1,0 +1,153 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
+)
+
+// What config/default calls its parts.
+const (
+	// Namespace is where HelmOp is installed.
+	Namespace = "helmop-system"
+	// ServiceAccount is what the manager runs as.
+	ServiceAccount = "helmop-manager"
+	// Deployment is what would run the manager if there were a kubelet.
+	Deployment = "helmop-controller-manager"
+	// User is the name under which API servers know the manager.
+	User = "system:serviceaccount:" + Namespace + ":" + ServiceAccount
+)
+
+const (
+	// tokenTTL is longer than any run.
+	tokenTTL = 6 * time.Hour
+
+	// readyTimeout bounds the start of a manager. It takes a second alone, and more when much else starts.
+	readyTimeout = 2 * time.Minute
+)
+
+// Manager is a manager of HelmOp that was started.
+type Manager struct {
+	*testbed.Manager
+
+	// HealthAddress serves /healthz and /readyz by HTTP.
+	HealthAddress string
+	// DiagnosticsAddress serves /metrics by HTTPS.
+	DiagnosticsAddress string
+}
+
+// StartManager starts a manager with the arguments of the installed Deployment, adapted to a process on this machine,
+// then those of Options, then the given ones; the last of a flag counts. It returns when the manager is ready.
+func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manager, error) {
+	e.mu.Lock()
+	number := len(e.managers)
+	e.mu.Unlock()
+	dir := e.dir("manager-" + strconv.Itoa(number))
+	m := &Manager{}
+	deployed, err := e.deployedArgs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	adapted, err := m.adaptedArgs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if e.opts.SyncPeriod > 0 {
+		adapted = append(adapted, "--sync-period="+e.opts.SyncPeriod.String())
+	}
+	kubeconfig, err := e.Management.ServiceAccountKubeconfig(ctx, Namespace, ServiceAccount, tokenTTL)
+	if err != nil {
+		return nil, err
+	}
+	all := append(append(append(deployed, adapted...), e.opts.ManagerArgs...), args...)
+	m.Manager, err = testbed.StartManager(ctx, testbed.ManagerOptions{
+		Binary: e.opts.ManagerBinary, Dir: dir, Kubeconfig: kubeconfig, Args: all,
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	e.managers = append(e.managers, m)
+	e.mu.Unlock()
+	return m, m.waitReady(ctx)
+}
+
+// deployedArgs are the arguments that clusterctl's installation gives to the manager.
+func (e *Environment) deployedArgs(ctx context.Context) ([]string, error) {
+	deployment := &appsv1.Deployment{}
+	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: Deployment}, deployment); err != nil {
+		return nil, fmt.Errorf("read the arguments of the manager: %w", err)
+	}
+	for _, container := range deployment.Spec.Template.Spec.Containers {
+		if container.Name == "manager" {
+			return container.Args, nil
+		}
+	}
+	return nil, errors.New("read the arguments of the manager: its Deployment has no container named manager")
+}
+
+// adaptedArgs are what must differ outside of a pod: addresses, folders, and the namespace of the lease.
+func (m *Manager) adaptedArgs(dir string) ([]string, error) {
+	ports, err := process.FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	m.HealthAddress, m.DiagnosticsAddress = process.Loopback(ports[0]), process.Loopback(ports[1])
+	artifacts := filepath.Join(dir, "artifacts")
+	return []string{
+		"--health-addr=" + m.HealthAddress,
+		"--diagnostics-address=" + m.DiagnosticsAddress,
+		"--artifact-dir=" + artifacts,
+		"--leader-elect-namespace=" + Namespace,
+	}, os.MkdirAll(artifacts, 0o700)
+}
+
+// waitReady returns when the manager is ready, or with the end of its log if it ends before.
+func (m *Manager) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return m.WaitHealthy(ctx, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.HealthAddress+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if resp.StatusCode == http.StatusOK {
+			return nil
+		}
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+		return fmt.Errorf("/readyz answers %s: %s", resp.Status, body)
+	})
+}

@@ -1,0 +1,55 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package environment
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+// Version is the version of HelmOp under which clusterctl installs what is built from this checkout.
+const Version = "v0.1.0"
+
+// WriteReleaseManifests writes what a release consists of for clusterctl, as "make release-manifests" does: into
+// addon-helmop/<Version> in a folder. It returns the file with the components.
+func WriteReleaseManifests(ctx context.Context, set *binaries.Set, root, repository string) (string, error) {
+	dir := filepath.Join(repository, "addon-helmop", Version)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, set.Path(binaries.Kubectl), "kustomize", filepath.Join(root, "config", "default"))
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("build the components from config/default: %w: %s", err, stderr.Bytes())
+	}
+	metadata, err := os.ReadFile(filepath.Join(root, "metadata.yaml"))
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "metadata.yaml"), metadata, 0o600); err != nil {
+		return "", err
+	}
+	components := filepath.Join(dir, "addon-components.yaml")
+	return components, os.WriteFile(components, stdout.Bytes(), 0o600)
+}

@@ -1,0 +1,103 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the API group and version of LocalCluster.
+var GroupVersion = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1alpha1"}
+
+// AddToScheme registers the types of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &LocalCluster{}, &LocalClusterList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
+
+// ReadyCondition is True once the LocalCluster is provisioned.
+const ReadyCondition = "Ready"
+
+// LocalClusterSpec holds what templates may read; nothing in it changes what runs.
+type LocalClusterSpec struct {
+	// region is any text, empty if omitted.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Region string `json:"region,omitempty"`
+
+	// settings are any texts by name, none if omitted.
+	// +optional
+	Settings map[string]string `json:"settings,omitempty"`
+}
+
+// LocalClusterInitialization is the contract's provisioning state.
+// +kubebuilder:validation:MinProperties=1
+type LocalClusterInitialization struct {
+	// provisioned is true once the infrastructure is there.
+	// +optional
+	Provisioned *bool `json:"provisioned,omitempty"`
+}
+
+// LocalClusterStatus is what the provider reports.
+// +kubebuilder:validation:MinProperties=1
+type LocalClusterStatus struct {
+	// conditions has Ready.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// initialization is the contract's provisioning state.
+	// +optional
+	Initialization *LocalClusterInitialization `json:"initialization,omitempty"`
+
+	// observedGeneration is the generation that the rest of the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// LocalCluster is the infrastructure of a Cluster whose machines are processes
+// of the machine at hand. It needs none of its own, and is there at once.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=localclusters,scope=Namespaced,categories=cluster-api
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`
+// +kubebuilder:printcolumn:name="Provisioned",type=boolean,JSONPath=`.status.initialization.provisioned`
+type LocalCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec holds what templates may read.
+	// +optional
+	Spec LocalClusterSpec `json:"spec,omitempty"`
+	// status is what the provider reports.
+	// +optional
+	Status LocalClusterStatus `json:"status,omitzero"`
+}
+
+// LocalClusterList is a list of LocalClusters.
+// +kubebuilder:object:root=true
+type LocalClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []LocalCluster `json:"items"`
+}

@@ -1,0 +1,23 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package registry runs the CNCF Distribution registry as a local process, with
+// TLS from an own certificate authority and basic authentication.
+//
+// Clients speak to a front on the registry's address: a reverse proxy that
+// counts each request by kind and can be told to fail. What Push* sends goes to
+// the registry itself, neither counted nor failing.
+package registry

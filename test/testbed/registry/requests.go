@@ -1,0 +1,163 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package registry
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is what a request is about.
+type Kind string
+
+// The kinds of requests.
+const (
+	ManifestGet  Kind = "ManifestGet"
+	ManifestHead Kind = "ManifestHead"
+	BlobGet      Kind = "BlobGet"
+	BlobHead     Kind = "BlobHead"
+	TagList      Kind = "TagList"
+	Write        Kind = "Write"
+	// Other is all else, mainly the check of /v2/ for the way to authenticate.
+	Other Kind = "Other"
+)
+
+// Request is one request that a client made.
+type Request struct {
+	Time time.Time
+	Kind Kind
+	// Method is HTTP's.
+	Method string
+	// Repository is the path of the repository, such as "charts/demo".
+	Repository string
+	// Reference is the tag or digest, empty for kinds that have none.
+	Reference string
+	UserAgent string
+	// Authenticated tells whether basic credentials came with it. Clients that
+	// wait to be asked for them make each first request twice.
+	Authenticated bool
+	// Code is the HTTP status, 0 if the answer was never begun.
+	Code int
+	// Bytes is the size of the answer's body.
+	Bytes int64
+}
+
+// Counts are the numbers of requests by kind, refused ones (401) left out.
+type Counts struct {
+	ManifestGets, ManifestHeads, BlobGets, BlobHeads, TagLists, Writes, Others int
+	// Refused are the requests answered with 401.
+	Refused int
+	// Bytes is the size of all answers' bodies.
+	Bytes int64
+}
+
+// Total is the number of all requests, refused ones too.
+func (c Counts) Total() int {
+	return c.ManifestGets + c.ManifestHeads + c.BlobGets + c.BlobHeads + c.TagLists + c.Writes + c.Others + c.Refused
+}
+
+// Requests returns all requests since the start or the last ResetCounts, in
+// the order in which they ended.
+func (r *Registry) Requests() []Request {
+	r.front.mu.Lock()
+	defer r.front.mu.Unlock()
+	return slices.Clone(r.front.requests)
+}
+
+// Counts sums up Requests.
+func (r *Registry) Counts() Counts { return count(r.Requests()) }
+
+// ResetCounts forgets all requests so far.
+func (r *Registry) ResetCounts() {
+	r.front.mu.Lock()
+	defer r.front.mu.Unlock()
+	r.front.requests = nil
+}
+
+func count(requests []Request) Counts {
+	var c Counts
+	for _, r := range requests {
+		c.Bytes += r.Bytes
+		if r.Code == http.StatusUnauthorized {
+			c.Refused++
+			continue
+		}
+		switch r.Kind {
+		case ManifestGet:
+			c.ManifestGets++
+		case ManifestHead:
+			c.ManifestHeads++
+		case BlobGet:
+			c.BlobGets++
+		case BlobHead:
+			c.BlobHeads++
+		case TagList:
+			c.TagLists++
+		case Write:
+			c.Writes++
+		default:
+			c.Others++
+		}
+	}
+	return c
+}
+
+// classify reads a request's kind and subject from its path as the OCI
+// distribution specification defines it: /v2/<repository>/<what>/<reference>.
+func classify(method, path string) Request {
+	r := Request{Method: method, Kind: Other}
+	rest, ok := strings.CutPrefix(path, "/v2/")
+	if !ok {
+		return r
+	}
+	parts := strings.Split(rest, "/")
+	if len(parts) < 3 {
+		return r
+	}
+	what, last := parts[len(parts)-2], parts[len(parts)-1]
+	r.Repository = strings.Join(parts[:len(parts)-2], "/")
+	read := method == http.MethodGet || method == http.MethodHead
+	head := method == http.MethodHead
+	switch {
+	case what == "tags" && last == "list" && read:
+		r.Kind = TagList
+		return r
+	case strings.Contains(rest, "/blobs/uploads/"):
+		r.Kind = Write
+		r.Repository, _, _ = strings.Cut(rest, "/blobs/uploads/")
+		return r
+	case what == "manifests" && read:
+		r.Kind = pick(head, ManifestHead, ManifestGet)
+	case what == "blobs" && read:
+		r.Kind = pick(head, BlobHead, BlobGet)
+	case what == "manifests" || what == "blobs":
+		r.Kind = Write
+	default:
+		return r
+	}
+	r.Reference = last
+	return r
+}
+
+func pick(condition bool, yes, no Kind) Kind {
+	if condition {
+		return yes
+	}
+	return no
+}
