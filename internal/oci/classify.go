@@ -42,6 +42,7 @@ const maxDetail = 200
 
 const (
 	hintCredentials = "check that the Secret has an entry for this registry whose user may pull from the repository"
+	hintRealm       = "it must be at a public address or at the registry's own host name"
 	hintReference   = "check the URL and the reference; some registries answer so when credentials are missing"
 	hintCA          = "give the registry's CA certificate, or fix the certificate"
 	hintReach       = "check the registry, the network and the proxy settings"
@@ -71,6 +72,10 @@ func classify(op, subject string, err error, x *exchange) *Error {
 		out.fromNotFound(x)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry asks for credentials and none are given", hintCredentials
+	case strings.Contains(err.Error(), "bearer realm"):
+		// The library has no error value for this. It refuses token services at
+		// internal addresses, which a registry could otherwise use to reach them.
+		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry's token service is refused: "+safeText(err), hintRealm
 	case errors.Is(err, context.Canceled):
 		out.Kind = context.Canceled
 	case out.fromTLS(err), out.fromContent(err), out.fromNetwork(err):

@@ -292,9 +292,9 @@ func TestTokenServiceOnAnotherPrivateHostIsRefused(t *testing.T) {
 	src := r.source(Reference{Tag: "1.0.0"})
 	src.Access.DockerConfigJSON = dockerConfigFor(r.host(), testUser, testPassword)
 	_, err := newClient(t).Resolve(t.Context(), src)
-	if !errors.Is(err, ErrUnexpected) {
-		t.Fatalf("error = %v, want ErrUnexpected", err)
+	if !errors.Is(err, ErrUnauthorized) || !strings.Contains(err.Error(), "token service is refused") {
+		t.Fatalf("error = %v, want ErrUnauthorized that says why", err)
 	}
 	noSecrets(t, err)
-	r.wantRequests(map[string]int{"HEAD manifest": 1, "GET manifest": 1})
+	r.wantRequests(map[string]int{"HEAD manifest": 1})
 }

@@ -41,6 +41,7 @@ const (
 	testUser     = "planted-user"
 	testPassword = "planted-password"
 	testToken    = "planted-token"
+	testIdentity = "planted-identity"
 )
 
 // fakeRegistry speaks as much of the distribution protocol as a pull needs,
@@ -240,11 +241,12 @@ func (r *fakeRegistry) authorized(w http.ResponseWriter, req *http.Request) bool
 
 func (r *fakeRegistry) serveToken(w http.ResponseWriter, req *http.Request) {
 	user, password, _ := req.BasicAuth()
-	if user != testUser || password != testPassword {
+	byIdentity := req.Method == http.MethodPost && req.FormValue("refresh_token") == testIdentity
+	if !byIdentity && (user != testUser || password != testPassword) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
-	_, _ = w.Write([]byte(`{"token":"` + testToken + `"}`))
+	_, _ = w.Write([]byte(`{"token":"` + testToken + `","access_token":"` + testToken + `"}`))
 }
 
 func (r *fakeRegistry) setIntercept(f func(w http.ResponseWriter, r *http.Request) bool) {

@@ -206,6 +206,36 @@ func TestResolveWithCredentials(t *testing.T) {
 	}
 }
 
+func TestResolveWithIdentityToken(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.bearer = true
+	r.push("1.0.0", "1.0.0", []byte("x"))
+	src := r.source(Reference{Tag: "1.0.0"})
+	src.Access.DockerConfigJSON = []byte(`{"auths":{"` + r.host() + `":{"identitytoken":"` + testIdentity + `"}}}`)
+	if _, err := newClient(t).Resolve(t.Context(), src); err != nil {
+		t.Fatal(err)
+	}
+	r.wantRequests(map[string]int{"HEAD manifest": 2, "POST token": 1, "GET manifest": 1})
+}
+
+func TestResolveAgainWithOtherCA(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.push("1.0.0", "1.0.0", []byte("x"))
+	c := newClient(t)
+	src := r.source(Reference{Tag: "1.0.0"})
+	right := src.Access.CA
+	src.Access.CA = nil
+	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ErrTLS) {
+		t.Errorf("without the CA: error = %v, want ErrTLS", err)
+	}
+	src.Access.CA = right
+	if _, err := c.Resolve(t.Context(), src); err != nil {
+		t.Errorf("the CA takes effect at once: %v", err)
+	}
+}
+
 func TestResolveInvalidAccess(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

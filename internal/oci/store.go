@@ -125,8 +125,8 @@ func (s *store) scan(now time.Time) error {
 			return err
 		}
 		dgst := digest.NewDigestFromEncoded(digest.Algorithm(filepath.Base(filepath.Dir(path))), entry.Name())
-		if !entry.Type().IsRegular() || dgst.Validate() != nil {
-			return nil // a folder, or not ours
+		if ours := entry.Type().IsRegular() && dgst.Validate() == nil; !ours {
+			return nil
 		}
 		info, err := entry.Info()
 		if err == nil {
