@@ -90,9 +90,10 @@ func (c compiler) template(text string, at place, m mode) (*textTemplate, error)
 	w := &walker{used: map[string]bool{}, calls: map[string][]string{}, constants: map[string]bool{}}
 	for name, tree := range trees {
 		w.current = name
+		before := w.nodes
 		w.list(tree.Root)
 		if name != rootName {
-			w.prependStep(tree.Root)
+			prependStep(tree.Root, w.nodes-before)
 		}
 	}
 	if name, ok := w.recursive(); ok {
@@ -150,6 +151,7 @@ type walker struct {
 	constants map[string]bool     // string constants
 	calls     map[string][]string // template → templates it calls
 	current   string
+	nodes     int // visited
 }
 
 func (w *walker) list(l *parse.ListNode) {
@@ -157,19 +159,21 @@ func (w *walker) list(l *parse.ListNode) {
 		return
 	}
 	for _, n := range l.Nodes {
+		w.nodes++
 		switch t := n.(type) {
 		case *parse.ActionNode:
 			w.pipe(t.Pipe)
 			if len(t.Pipe.Decl) == 0 {
-				t.Pipe.Cmds = append(t.Pipe.Cmds, call(t.Pipe.Pos, emitFunc))
+				t.Pipe.Cmds = append(t.Pipe.Cmds, command(t.Pipe.Pos, emitFunc))
 			}
 		case *parse.IfNode:
 			w.branch(&t.BranchNode)
 		case *parse.WithNode:
 			w.branch(&t.BranchNode)
 		case *parse.RangeNode:
+			before := w.nodes
 			w.branch(&t.BranchNode)
-			w.prependStep(t.List)
+			prependStep(t.List, w.nodes-before)
 		case *parse.TemplateNode:
 			w.pipe(t.Pipe)
 			w.calls[w.current] = append(w.calls[w.current], t.Name)
@@ -189,6 +193,7 @@ func (w *walker) pipe(p *parse.PipeNode) {
 	}
 	for _, c := range p.Cmds {
 		for _, a := range c.Args {
+			w.nodes++
 			switch t := a.(type) {
 			case *parse.IdentifierNode:
 				w.used[t.Ident] = true
@@ -205,18 +210,22 @@ func (w *walker) pipe(p *parse.PipeNode) {
 	}
 }
 
-func (w *walker) prependStep(l *parse.ListNode) {
+// prependStep makes each execution of l pay for the nodes in it.
+func prependStep(l *parse.ListNode, nodes int) {
+	count := &parse.NumberNode{NodeType: parse.NodeNumber, Pos: l.Pos, IsInt: true, Int64: int64(nodes), Text: strconv.Itoa(nodes)}
 	step := &parse.ActionNode{
 		NodeType: parse.NodeAction, Pos: l.Pos,
-		Pipe: &parse.PipeNode{NodeType: parse.NodePipe, Pos: l.Pos, Cmds: []*parse.CommandNode{call(l.Pos, stepFunc)}},
+		Pipe: &parse.PipeNode{
+			NodeType: parse.NodePipe, Pos: l.Pos, Cmds: []*parse.CommandNode{command(l.Pos, stepFunc, count)},
+		},
 	}
 	l.Nodes = append([]parse.Node{step}, l.Nodes...)
 }
 
-func call(at parse.Pos, name string) *parse.CommandNode {
+func command(at parse.Pos, function string, args ...parse.Node) *parse.CommandNode {
 	return &parse.CommandNode{
 		NodeType: parse.NodeCommand, Pos: at,
-		Args: []parse.Node{parse.NewIdentifier(name).SetPos(at)},
+		Args: append([]parse.Node{parse.NewIdentifier(function).SetPos(at)}, args...),
 	}
 }
 

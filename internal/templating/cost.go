@@ -117,13 +117,60 @@ func times(a, b int) int {
 	return a * b
 }
 
-// product bounds the regular expression functions: pattern times text, and the text times the replacement.
-func product(args []any) int {
-	size := times(len(textAt(args, 0))+1, len(textAt(args, 1))+1)
-	if len(args) > 2 {
-		size = max(size, times(len(textAt(args, 1))+1, len(textAt(args, 2))+1))
+// matching bounds what a regular expression function does, and what it yields: pattern times text, and text times
+// replacement.
+func matching(args []any) int {
+	const compiling = 32 // a byte of the pattern, against a byte of text that is matched with it
+	size, text, with := unrolled(textAt(args, 0)), textAt(args, 1), textAt(args, 2)
+	return max(times(size, len(text)+compiling), times(len(text)+1, len(with)+1))
+}
+
+// growth bounds the result of the regular expression functions that replace.
+func growth(args []any) int {
+	return times(len(textAt(args, 1))+1, len(textAt(args, 2))+1)
+}
+
+// maxRepeat is what regexp takes as the product of nested repetitions.
+const maxRepeat = 1000
+
+// unrolled bounds the size of a compiled pattern: x{30} takes the place of 30 times x, and a class such as \pL that of
+// its ranges.
+func unrolled(pattern string) int {
+	const class = 128
+	repeat, number := 1, 0
+	for i := range len(pattern) {
+		switch c := pattern[i]; {
+		case c >= '0' && c <= '9':
+			number = min(10*number+int(c-'0'), maxRepeat)
+		case c == '}':
+			repeat = min(repeat*max(number, 1), maxRepeat)
+			number = 0
+		default:
+			number = 0
+		}
+	}
+	classes := strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`)
+	return times(len(pattern)+1+times(classes, class), repeat)
+}
+
+// decimals is for the functions that calculate with any number of digits, of which each argument brings up to 300.
+func decimals(args []any) int { return times(len(args)+1, 4000) }
+
+// versions is for the functions that take versions apart by regular expressions.
+func versions(args []any) int {
+	size := 0
+	for _, a := range args {
+		size += times(measure(a), 16)
 	}
 	return size
+}
+
+// yamlWork is for the functions that read or write YAML, which takes several times as long as copying it.
+func yamlWork(args []any) int {
+	if len(args) == 0 {
+		return 0
+	}
+	return times(measure(args[0]), 4)
 }
 
 // square bounds functions that compare all elements with each other.

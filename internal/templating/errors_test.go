@@ -117,7 +117,7 @@ func TestEverySprigFunctionIsDecided(t *testing.T) {
 			t.Errorf("%s: allowed %t, unavailable %t", name, allowed, unavailable[name])
 		}
 	}
-	for _, names := range [][]string{sprigShallow, sprigMeasured, sortedKeys(sprigCostly), sortedKeys(sprigGrowing)} {
+	for _, names := range [][]string{sprigShallow, sprigMeasured, sortedKeys(sprigCostly), sortedKeys(sprigGrowing), sprigReplacing} {
 		for _, name := range names {
 			if _, ok := functions[name]; !ok {
 				t.Errorf("%s is allowed and does not exist", name)
@@ -215,10 +215,15 @@ func TestBombs(t *testing.T) {
 		"doubling of maps":       "{{ $l := dict }}{{ range until 60 }}{{ $l = dict \"a\" $l \"b\" $l }}{{ end }}{{ toYaml $l }}",
 		"doubling by set":        "{{ $l := dict }}{{ range until 60 }}{{ $_ := set $l (toString .) $l }}{{ end }}",
 		"doubling by concat":     "{{ $l := list 1 }}{{ range until 60 }}{{ $l = concat $l $l }}{{ end }}",
-		"nesting":                "{{ $l := list 1 }}{{ range until 100000 }}{{ $l = list $l }}{{ end }}{{ print $l }}",
-		"output":                 "{{ range until 60000 }}0123456789abcdef0123456789abcdef{{ end }}",
+		"nesting":                "{{ $l := list 1 }}{{ range until 30000 }}{{ $l = list $l }}{{ end }}{{ print $l }}",
+		"output":                 "{{ range until 30000 }}" + strings.Repeat("0123456789abcdef", 4) + "{{ end }}",
 		"calls of templates":     `{{ define "a" }}{{ range until 99 }}{{ end }}{{ end }}{{ define "b" }}{{ range until 99 }}{{ template "a" }}{{ end }}{{ end }}{{ range until 9999 }}{{ template "b" }}{{ end }}`,
-		"comparing all elements": "{{ uniq (until 50000) | len }}",
+		"comparing all elements": "{{ uniq (until 30000) | len }}",
+		"built in, in a loop":    "{{ range until 30000 }}" + strings.Repeat("{{ $_ := eq 1 2 }}", 9000) + "{{ end }}",
+		"pattern that unrolls":   "{{ range until 30000 }}{{ $_ := regexMatch `((a{10}){10}){10}` `b` }}{{ end }}",
+		"many digits":            "{{ range 1000000 }}{{ $_ := divf 1e308" + strings.Repeat(" 1.7e-300", 250) + " }}{{ end }}",
+		"large classes":          "{{ range 1000000 }}{{ $_ := regexMatch `\\pL\\pL\\pL` `` }}{{ end }}",
+		"many ranges":            "{{ range 1000000 }}{{ $_ := semverCompare `>=1 <2 || ~4 || ^5` `1.2.3` }}{{ end }}",
 		"YAML aliases":           "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]",
 		"stand-ins":              "{{ $s := repeat 100000 \"x\" }}a:\n{{ range until 100 }}- {{ $s }}\n{{ end }}",
 	} {

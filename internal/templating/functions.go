@@ -58,23 +58,26 @@ var (
 		"abbrev", "abbrevboth", "trunc", "upper", "lower", "title", "untitle", "substr", "trimall", "trimAll",
 		"trimSuffix", "trimPrefix", "nospace", "initials", "swapcase", "snakecase", "camelcase", "kebabcase", "contains",
 		"hasPrefix", "hasSuffix", "cat", "plural", "sha1sum", "sha256sum", "sha512sum", "adler32sum", "split",
-		"splitList", "toStrings", "add1f", "addf", "subf", "divf", "mulf", "sortAlpha", "compact", "mustCompact",
+		"splitList", "toStrings", "sortAlpha", "compact", "mustCompact",
 		"deepCopy", "mustDeepCopy", "deepEqual", "base", "dir", "clean", "ext", "isAbs", "b64enc", "b64dec", "b32enc",
 		"b32dec", "tuple", "list", "dict", "pluck", "pick", "omit", "append", "push", "mustAppend", "mustPush",
 		"prepend", "mustPrepend", "rest", "mustRest", "initial", "mustInitial", "reverse", "mustReverse", "has",
-		"mustHas", "slice", "mustSlice", "concat", "chunk", "mustChunk", "semver", "semverCompare", "regexQuoteMeta",
+		"mustHas", "slice", "mustSlice", "concat", "chunk", "mustChunk", "regexQuoteMeta",
 		"urlParse", "urlJoin", "duration",
 	}
 	sprigCostly = map[string]func([]any) int{
+		"add1f": decimals, "addf": decimals, "subf": decimals, "divf": decimals, "mulf": decimals,
+		"semver": versions, "semverCompare": versions,
 		"uniq": square, "mustUniq": square, "without": square, "mustWithout": square,
-		"regexMatch": product, "mustRegexMatch": product, "regexFind": product, "mustRegexFind": product,
-		"regexFindAll": product, "mustRegexFindAll": product, "regexSplit": product, "mustRegexSplit": product,
+		"regexMatch": matching, "mustRegexMatch": matching, "regexFind": matching, "mustRegexFind": matching,
+		"regexFindAll": matching, "mustRegexFindAll": matching, "regexSplit": matching, "mustRegexSplit": matching,
 	}
 	sprigGrowing = map[string]func([]any) int{
 		"repeat": repeated, "replace": replaced, "join": joined, "until": counted, "untilStep": stepped, "seq": stepped,
 		"splitn": counted, "wrap": wrapped, "wrapWith": wrapped,
-		"regexReplaceAll": product, "mustRegexReplaceAll": product,
-		"regexReplaceAllLiteral": product, "mustRegexReplaceAllLiteral": product,
+	}
+	sprigReplacing = []string{
+		"regexReplaceAll", "mustRegexReplaceAll", "regexReplaceAllLiteral", "mustRegexReplaceAllLiteral",
 	}
 )
 
@@ -116,6 +119,9 @@ func allFunctions() map[string]function {
 	}
 	for name, size := range sprigGrowing {
 		add(name, function{size: size})
+	}
+	for _, name := range sprigReplacing {
+		add(name, function{cost: matching, size: growth})
 	}
 	maps.Copy(all, ownFunctions())
 	return all

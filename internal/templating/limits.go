@@ -37,12 +37,15 @@ const (
 	// maxArguments bounds the arguments of one call: some functions multiply all of them.
 	maxArguments = 256
 
-	// maxWork is the budget of one rendering. A typical CNI's values need less than a thousandth of it; all of it
-	// is some seconds of one core at the very worst.
-	maxWork = 64 << 20
+	// maxWork is the budget of one rendering. A typical CNI's values need a thousandth of it (a test holds that it is less
+	// than a hundredth); all of it is about a second of one core at the very worst.
+	maxWork = 16 << 20
 
-	// What things cost. A byte costs 1.
-	costCall = 64
-	costStep = 64
-	costNode = 16
+	// What things cost. A byte of text costs 1, a value within a list or map costNode, a call of a function costCall. A
+	// loop round costs costStep, and costParsed for each node of the parsed template in it: what is built into
+	// text/template, and not wrapped here, is paid by that.
+	costNode   = 32
+	costCall   = 256
+	costStep   = 256
+	costParsed = 64
 )

@@ -32,7 +32,7 @@ import (
 // in them, or have to know of markup; and add those that Helm's users expect.
 func ownFunctions() map[string]function {
 	own := map[string]function{
-		"fromYaml": {call: reflect.ValueOf(fromYAML)},
+		"fromYaml": {call: reflect.ValueOf(fromYAML), cost: yamlWork},
 		"fromJson": {call: reflect.ValueOf(fromJSON)},
 		"keys":     {call: reflect.ValueOf(keys)},
 		"values":   {call: reflect.ValueOf(valuesOf)},
@@ -46,7 +46,9 @@ func ownFunctions() map[string]function {
 		"js":       {call: reflect.ValueOf(template.JSEscaper)},
 		"urlquery": {call: reflect.ValueOf(template.URLQueryEscaper)},
 
-		"toYaml":       {bind: func(r *run) any { return func(v any) (any, error) { return r.write(v, encodeYAML) } }},
+		"toYaml": {cost: yamlWork, bind: func(r *run) any {
+			return func(v any) (any, error) { return r.write(v, encodeYAML) }
+		}},
 		"toJson":       {bind: func(r *run) any { return func(v any) (any, error) { return r.write(v, encodeJSONText) } }},
 		"toPrettyJson": {bind: func(r *run) any { return func(v any) (any, error) { return r.write(v, encodePrettyJSON) } }},
 		"quote":        {bind: func(r *run) any { return r.quoteWith(strconv.Quote, `"`) }},

@@ -74,8 +74,8 @@ func (r *run) spend(cost int) error {
 	return nil
 }
 
-// step is called in each round of a loop and prints nothing.
-func (r *run) step() (string, error) { return "", r.spend(costStep) }
+// step is called in each round of a loop, with the number of nodes in it, and prints nothing.
+func (r *run) step(nodes int) (string, error) { return "", r.spend(costStep + nodes*costParsed) }
 
 // emit is called with each value that is about to be printed.
 func (r *run) emit(v any) (any, error) {
