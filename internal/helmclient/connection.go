@@ -126,7 +126,8 @@ func (c *connection) learnCapabilities(now time.Time, log action.DebugLog) (*cha
 	if c.capabilities != nil && now.Sub(c.learnedAt) < kindsTTL {
 		return c.capabilities.Copy(), nil
 	}
-	c.discovery.Invalidate()
+	// This drops what discovery has cached, too.
+	c.mapper.Reset()
 	version, err := c.discovery.ServerVersion()
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's version: %w", err)
@@ -138,7 +139,6 @@ func (c *connection) learnCapabilities(now time.Time, log action.DebugLog) (*cha
 	if err != nil {
 		log("an API service of the cluster does not answer: %s", err)
 	}
-	c.mapper.Reset()
 	c.capabilities = &chartutil.Capabilities{
 		APIVersions: apiVersions,
 		KubeVersion: chartutil.KubeVersion{Version: version.GitVersion, Major: version.Major, Minor: version.Minor},

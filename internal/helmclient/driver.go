@@ -20,11 +20,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	kblabels "k8s.io/apimachinery/pkg/labels"
 )
 
 // recordingDriver decorates one of Helm's storage drivers: it sees what was really saved, whatever Helm returns, and
@@ -37,10 +39,18 @@ type recordingDriver struct {
 	mu      sync.Mutex
 	changed bool
 	saved   map[int]*release.Release
+	// queried holds the answers to queries until the next write: an upgrade asks for the history twice, and
+	// each answer may be megabytes.
+	queried map[string][]*release.Release
 }
 
 func newRecordingDriver(inner driver.Driver, labels map[string]string) *recordingDriver {
-	return &recordingDriver{Driver: inner, labels: labels, saved: map[int]*release.Release{}}
+	return &recordingDriver{
+		Driver:  inner,
+		labels:  labels,
+		saved:   map[int]*release.Release{},
+		queried: map[string][]*release.Release{},
+	}
 }
 
 // Create implements driver.Driver.
@@ -49,6 +59,7 @@ func (d *recordingDriver) Create(key string, rls *release.Release) error {
 	maps.Copy(labels, d.labels)
 	labels[LabelRevision] = strconv.Itoa(rls.Version)
 	rls.Labels = labels
+	defer d.forgetQueries()
 	if err := d.Driver.Create(key, rls); err != nil {
 		return err
 	}
@@ -58,6 +69,7 @@ func (d *recordingDriver) Create(key string, rls *release.Release) error {
 
 // Update implements driver.Driver.
 func (d *recordingDriver) Update(key string, rls *release.Release) error {
+	defer d.forgetQueries()
 	if err := d.Driver.Update(key, rls); err != nil {
 		return err
 	}
@@ -68,6 +80,7 @@ func (d *recordingDriver) Update(key string, rls *release.Release) error {
 // Delete implements driver.Driver. A record that is gone already counts as deleted: Helm would leave the ones after
 // it behind.
 func (d *recordingDriver) Delete(key string) (rls *release.Release, err error) {
+	defer d.forgetQueries()
 	defer recoverUnreadable(key, &err)
 	rls, err = d.Driver.Delete(key)
 	switch {
@@ -98,11 +111,31 @@ func (d *recordingDriver) Get(key string) (rls *release.Release, err error) {
 // Query implements driver.Driver. Helm's driver leaves its own labels on what it returns; an upgrade would carry
 // them over to the next revision, where they would hide its true times.
 func (d *recordingDriver) Query(labels map[string]string) ([]*release.Release, error) {
+	key := kblabels.Set(labels).String()
+	d.mu.Lock()
+	known, ok := d.queried[key]
+	d.mu.Unlock()
+	if ok {
+		return slices.Clone(known), nil
+	}
 	list, err := d.Driver.Query(labels)
+	if err != nil {
+		return nil, err
+	}
 	for _, rls := range list {
 		rls.Labels = withoutSystemLabels(rls.Labels)
 	}
-	return list, err
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.queried[key] = slices.Clone(list)
+	return list, nil
+}
+
+// forgetQueries drops the answers to queries once a write may have made them wrong.
+func (d *recordingDriver) forgetQueries() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.queried)
 }
 
 // recoverUnreadable makes an error of the panic with which Helm's driver meets a record that it cannot decode.

@@ -27,8 +27,10 @@ func (s *session) install(desired Desired, options Options, chrt *chart.Chart, v
 		// Helm must learn the kinds after it has installed the CRDs, else templates that ask for them miss them.
 		s.config.Capabilities = nil
 	}
-	// Helm limits the history on upgrades only; an install over a kept history adds to it as well.
-	s.config.Releases.MaxHistory = options.Upgrade.maxHistory()
+	if replace {
+		// Helm limits the history on upgrades only; an install over a kept history adds to it as well.
+		s.config.Releases.MaxHistory = options.Upgrade.maxHistory()
+	}
 	_, err := s.newInstall(desired, options.Install, replace).Run(chrt, values)
 	return err
 }

@@ -38,13 +38,15 @@ func checkChart(chrt *chart.Chart, values map[string]any) error {
 	if chrt == nil || chrt.Metadata == nil {
 		return errorOfKind(ErrInvalidChart, "there is no chart")
 	}
-	if err := chrt.Validate(); err != nil {
+	// Validating sanitises the metadata in place.
+	metadata := copyMetadata(chrt.Metadata)
+	if err := metadata.Validate(); err != nil {
 		return errorOfKind(ErrInvalidChart, "%s", err)
 	}
-	if kind := chrt.Metadata.Type; kind != "" && kind != "application" {
-		return errorOfKind(ErrInvalidChart, "a chart of type %q cannot be installed", kind)
+	if metadata.Type != "" && metadata.Type != "application" {
+		return errorOfKind(ErrInvalidChart, "a chart of type %q cannot be installed", metadata.Type)
 	}
-	if err := action.CheckDependencies(chrt, chrt.Metadata.Dependencies); err != nil {
+	if err := action.CheckDependencies(chrt, metadata.Dependencies); err != nil {
 		return errorOfKind(ErrInvalidChart, "%s", err)
 	}
 	if !hasSchema(chrt) {
