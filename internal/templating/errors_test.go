@@ -147,6 +147,7 @@ func TestValuesErrors(t *testing.T) {
 		"two values":        {`{} {}`, "more than one JSON value"},
 		"not a map":         {`["` + secret + `"]`, "is not a map of values"},
 		"deep":              {strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200), "nested deeper than 100"},
+		"output":            {`{"a": "{{ $s := repeat 600000 \"x\" }}{{ $s }}{{ $s }}"}`, "yields more than 1048576 bytes"},
 		"large number":      {`{"a": 1e999}`, "number out of range"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,13 +232,26 @@ func TestBombs(t *testing.T) {
 			t.Parallel()
 			spec := base()
 			spec.ValuesTemplate = text
-			_, err := render(t, spec, sample())
+			p, err := Compile(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.budget = maxWork / 32 // what ends under the small budget ends under the large one, later
+			_, err = p.Render(t.Context(), sample())
 			var e *Error
 			if !errors.As(err, &e) || e.Reason != ReasonLimitExceeded {
 				t.Errorf("got %v, want an Error for %s", err, ReasonLimitExceeded)
 			}
 		})
 	}
+}
+
+func TestCompiledProgramHasABudget(t *testing.T) {
+	t.Parallel()
+	spec := base()
+	spec.ValuesTemplate = "{{ range 1000000000000 }}{{ end }}"
+	_, err := render(t, spec, sample())
+	checkError(t, err, "spec.valuesTemplate line 1: takes too much work to render")
 }
 
 func TestContextEndsRendering(t *testing.T) {

@@ -84,6 +84,7 @@ type Program struct {
 	base            map[string]any // of valuesFrom
 	values          node
 	valuesTemplate  *textTemplate
+	budget          int // work that one rendering may take
 }
 
 var (
@@ -97,7 +98,7 @@ var (
 func Compile(spec Spec) (*Program, error) {
 	c := compiler{}
 	c.left, c.right = spec.Delimiters.marks()
-	p := &Program{base: map[string]any{}}
+	p := &Program{base: map[string]any{}, budget: maxWork}
 	var err error
 	if p.name, err = c.nameTemplate(spec.ReleaseName, namePlace); err != nil {
 		return nil, err
@@ -126,12 +127,12 @@ func Compile(spec Spec) (*Program, error) {
 
 // RenderRelease renders the identity of the release, and nothing else. Its errors are of type *Error, or those of ctx.
 func (p *Program) RenderRelease(ctx context.Context, objects Objects) (Release, error) {
-	return p.release(newRun(ctx, objects))
+	return p.release(newRun(ctx, objects, p.budget))
 }
 
 // Render renders everything for one Cluster. Its errors are of type *Error, or those of ctx.
 func (p *Program) Render(ctx context.Context, objects Objects) (Result, error) {
-	r := newRun(ctx, objects)
+	r := newRun(ctx, objects, p.budget)
 	release, err := p.release(r)
 	if err != nil {
 		return Result{}, err

@@ -89,7 +89,7 @@ func TestBudgetIsAmple(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRun(t.Context(), sample())
+	r := newRun(t.Context(), sample(), maxWork)
 	r.root["Release"] = map[string]any{}
 	if _, err := p.values.render(r); err != nil {
 		t.Fatal(err)

@@ -36,10 +36,9 @@ const (
 
 // run is one rendering.
 type run struct {
-	ctx    context.Context
-	source Objects
-	root   map[string]any
-	work   int // left
+	ctx  context.Context
+	root map[string]any
+	work int // left
 
 	// Of the template that is being executed:
 	mode      mode
@@ -57,8 +56,8 @@ type markup string
 // indented is text from data that indent or nindent has worked on, in yamlMode.
 type indented string
 
-func newRun(ctx context.Context, objects Objects) *run {
-	return &run{ctx: ctx, source: objects, root: objects.root(), work: maxWork}
+func newRun(ctx context.Context, objects Objects, budget int) *run {
+	return &run{ctx: ctx, root: objects.root(), work: budget}
 }
 
 // spend pays for work; its error ends the rendering.
