@@ -22,6 +22,7 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,8 +41,7 @@ type entry struct {
 func pack(tb testing.TB, entries ...entry) []byte {
 	tb.Helper()
 	var out bytes.Buffer
-	zipped := gzip.NewWriter(&out)
-	archive := tar.NewWriter(zipped)
+	archive := tar.NewWriter(&out)
 	for _, e := range entries {
 		header := &tar.Header{Name: e.name, Mode: 0o644, Size: int64(len(e.data)), Typeflag: e.typeflag}
 		if e.typeflag == 0 {
@@ -59,10 +59,33 @@ func pack(tb testing.TB, entries ...entry) []byte {
 	if err := archive.Close(); err != nil {
 		tb.Fatal(err)
 	}
+	return gzipped(tb, out.Bytes())
+}
+
+func gzipped(tb testing.TB, data []byte) []byte {
+	tb.Helper()
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	if _, err := zipped.Write(data); err != nil {
+		tb.Fatal(err)
+	}
 	if err := zipped.Close(); err != nil {
 		tb.Fatal(err)
 	}
 	return out.Bytes()
+}
+
+func gunzip(tb testing.TB, data []byte) []byte {
+	tb.Helper()
+	unzipped, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := io.ReadAll(unzipped)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return out
 }
 
 // demo is a small chart with the entries added.
