@@ -192,7 +192,7 @@ func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error
 		c := scope.clusters[i]
 		c.step = step
 		if err := r.carryOut(ctx, scope.helmOp, c); err != nil {
-			errs = append(errs, fmt.Errorf("Cluster %s: %w", c.name, err))
+			errs = append(errs, fmt.Errorf("cluster %s: %w", c.name, err))
 		}
 	}
 	return kerrors.NewAggregate(errs)

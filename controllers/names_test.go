@@ -54,7 +54,7 @@ func TestDigestOf(t *testing.T) {
 		}
 		return d
 	}
-	if digest("a", "b") != digest("a", "b") {
+	if first, second := digest("a", "b"), digest("a", "b"); first != second {
 		t.Error("equal arguments have different digests")
 	}
 	if digest("a", "b") == digest("ab") || digest("a", "b") == digest("b", "a") {
