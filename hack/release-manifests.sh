@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Writes what clusterctl installs: out/addon-helmop/VERSION/{addon-components.yaml,metadata.yaml}. The folder's layout is
 # that of a clusterctl repository, so a `url: file://…/out/addon-helmop/VERSION/addon-components.yaml` works as it is.
+# OUT replaces the folder `out`, KUSTOMIZE the pinned kustomize.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,21 +21,22 @@ if ! grep --after-context=1 "^- major: ${series%%.*}\$" metadata.yaml | grep --q
   exit 1
 fi
 
-# An overlay, so that the image's name and tag are set without editing files of the tree.
-out=out/addon-helmop/$version
-mkdir -p out
-overlay=$(mktemp -d out/overlay.XXXXXX)
+# An overlay, so that the image's name and tag are set without editing files of the tree. kustomize wants relative paths.
+out=${OUT:-out}
+mkdir -p "$out"
+overlay=$(mktemp -d "$out/overlay.XXXXXX")
 trap 'rm -rf "$overlay"' EXIT
 cat >"$overlay/kustomization.yaml" <<YAML
 resources:
-- ../../config/default
+- $(realpath --relative-to="$overlay" config/default)
 images:
 - name: ghcr.io/helmop/cluster-api-helmop-controller
   newName: $image
   newTag: $tag
 YAML
-mkdir -p "$out"
+release=$out/addon-helmop/$version
+mkdir -p "$release"
 $kustomize build "$overlay" >"$overlay/components.yaml"
-mv "$overlay/components.yaml" "$out/addon-components.yaml"
-cp metadata.yaml "$out/metadata.yaml"
-echo "wrote $out/addon-components.yaml and metadata.yaml (image $image:$tag)"
+mv "$overlay/components.yaml" "$release/addon-components.yaml"
+cp metadata.yaml "$release/metadata.yaml"
+echo "wrote $release/addon-components.yaml and metadata.yaml (image $image:$tag)"

@@ -1,0 +1,161 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package packaging checks what HelmOp is installed from and built with, against the contracts of those who read it:
+// clusterctl, Cluster API's Tiltfile, Docker.
+package packaging
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+const (
+	// root is the repository's, seen from this package.
+	root = "../.."
+
+	// commandTimeout leaves room for the go command to build kustomize first.
+	commandTimeout = 5 * time.Minute
+)
+
+// variable is the only form in which clusterctl may find a variable here: with a default, so that a user need set none.
+var variable = regexp.MustCompile(`\$\{(HELMOP_[A-Z_]+):=([^${}]*)\}`)
+
+// components is what config/default makes, built once for all tests.
+var components = sync.OnceValues(func() (string, error) {
+	return command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build", "config/default")
+})
+
+// command runs a program in the repository's root and returns what it prints.
+func command(name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		err = errors.Join(err, errors.New(string(exit.Stderr)))
+	}
+	return string(out), err
+}
+
+// objects returns the components with each variable replaced by its default, as clusterctl does.
+func objects(t *testing.T) []unstructured.Unstructured {
+	t.Helper()
+	text, err := components()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, variable.ReplaceAllString(text, "$2"))
+}
+
+func parse(t *testing.T, text string) []unstructured.Unstructured {
+	t.Helper()
+	var objs []unstructured.Unstructured
+	for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
+		var obj unstructured.Unstructured
+		err := decoder.Decode(&obj.Object)
+		if errors.Is(err, io.EOF) {
+			return objs
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		objs = append(objs, obj)
+	}
+}
+
+func ofKind(objs []unstructured.Unstructured, kind string) []unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(objs), func(o unstructured.Unstructured) bool { return o.GetKind() != kind })
+}
+
+// convert reads an object strictly: a field that the type lacks is an error.
+func convert[T any](t *testing.T, obj unstructured.Unstructured) *T {
+	t.Helper()
+	var typed T
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(obj.Object, &typed, true); err != nil {
+		t.Fatalf("%s %s: %v", obj.GetKind(), obj.GetName(), err)
+	}
+	return &typed
+}
+
+// deployment returns the one Deployment and its one container.
+func deployment(t *testing.T) (*appsv1.Deployment, corev1.Container) {
+	t.Helper()
+	found := ofKind(objects(t), "Deployment")
+	if len(found) != 1 {
+		t.Fatalf("%d Deployments, want 1", len(found))
+	}
+	d := convert[appsv1.Deployment](t, found[0])
+	if n := len(d.Spec.Template.Spec.Containers); n != 1 {
+		t.Fatalf("%d containers, want 1", n)
+	}
+	return d, d.Spec.Template.Spec.Containers[0]
+}
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// managerSources lists the folders, relative to the root, of the packages of this module that the manager is made of.
+func managerSources(t *testing.T) []string {
+	t.Helper()
+	const format = "{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}"
+	out, err := command("go", "list", "-deps", "-f", format, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	for line := range bytes.Lines([]byte(out)) {
+		if path := strings.TrimSpace(string(line)); path != "" {
+			folders = append(folders, strings.TrimPrefix(strings.TrimPrefix(path, "github.com/helmop/cluster-api-addon-provider-helmop"), "/"))
+		}
+	}
+	if !slices.Contains(folders, "controllers") {
+		t.Fatalf("the manager's packages %v lack the controllers", folders)
+	}
+	return folders
+}
+
+// covered tells whether a folder is one of the paths or below one. The root package needs main.go.
+func covered(folder string, paths []string) bool {
+	if folder == "" {
+		return slices.Contains(paths, "main.go")
+	}
+	return slices.ContainsFunc(paths, func(p string) bool { return folder == p || strings.HasPrefix(folder, p+"/") })
+}
