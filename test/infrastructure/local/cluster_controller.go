@@ -1,0 +1,144 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/infrastructure/v1alpha1"
+)
+
+// clusterFinalizer lets deletion take the usual way of providers, which is
+// what Cluster API's controllers wait for.
+const clusterFinalizer = "localcluster.infrastructure.cluster.x-k8s.io"
+
+type clusterReconciler struct {
+	client client.Client
+}
+
+func setupCluster(mgr ctrl.Manager) error {
+	r := &clusterReconciler{client: mgr.GetClient()}
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.LocalCluster{}).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+			cluster, ok := obj.(*clusterv1.Cluster)
+			if !ok {
+				return nil
+			}
+			return requestsFor(cluster, cluster.Spec.InfrastructureRef, infrav1.GroupVersion.Group)
+		})).
+		Complete(r)
+}
+
+// requestsFor asks for the object that a Cluster refers to, if it is of our group.
+func requestsFor(cluster *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference, group string) []reconcile.Request {
+	if ref.APIGroup != group {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: cluster.Namespace, Name: ref.Name}}}
+}
+
+// ownerCluster returns the Cluster that owns obj, nil while it has none: the
+// core controller adds the owner reference. A Cluster that is gone owns nothing.
+func ownerCluster(ctx context.Context, c client.Client, obj client.Object) (*clusterv1.Cluster, error) {
+	meta := metav1.ObjectMeta{Namespace: obj.GetNamespace(), OwnerReferences: obj.GetOwnerReferences()}
+	cluster, err := util.GetOwnerCluster(ctx, c, meta)
+	return cluster, client.IgnoreNotFound(err)
+}
+
+// isPaused covers an object without a Cluster too.
+func isPaused(cluster *clusterv1.Cluster, obj client.Object) bool {
+	if cluster == nil {
+		return annotations.HasPaused(obj)
+	}
+	return annotations.IsPaused(cluster, obj)
+}
+
+// Reconcile reports the infrastructure as provisioned.
+func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	obj := &infrav1.LocalCluster{}
+	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	cluster, err := ownerCluster(ctx, r.client, obj)
+	if err != nil || isPaused(cluster, obj) {
+		return ctrl.Result{}, err
+	}
+	before := obj.DeepCopy()
+	if !obj.DeletionTimestamp.IsZero() {
+		controllerutil.RemoveFinalizer(obj, clusterFinalizer)
+		return ctrl.Result{}, client.IgnoreNotFound(r.client.Patch(ctx, obj, client.MergeFrom(before)))
+	}
+	if cluster == nil {
+		return ctrl.Result{}, nil
+	}
+	controllerutil.AddFinalizer(obj, clusterFinalizer)
+	setProvisioned(obj)
+	return ctrl.Result{}, patchBoth(ctx, r.client, obj, before)
+}
+
+func setProvisioned(obj *infrav1.LocalCluster) {
+	provisioned := true
+	obj.Status.Initialization = &infrav1.LocalClusterInitialization{Provisioned: &provisioned}
+	obj.Status.ObservedGeneration = obj.Generation
+	meta.SetStatusCondition(&obj.Status.Conditions, metav1.Condition{
+		Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Provisioned", ObservedGeneration: obj.Generation,
+	})
+}
+
+// patchBoth writes an object's changes: its metadata and spec, then its status.
+// What did not change is not written.
+func patchBoth(ctx context.Context, c client.Client, obj, before client.Object) error {
+	data, err := client.MergeFrom(before).Data(obj)
+	if err != nil {
+		return err
+	}
+	var changes map[string]json.RawMessage
+	if err := json.Unmarshal(data, &changes); err != nil {
+		return err
+	}
+	status, statusChanged := changes["status"]
+	delete(changes, "status")
+	if len(changes) > 0 {
+		rest, err := json.Marshal(changes)
+		if err != nil {
+			return err
+		}
+		if err := c.Patch(ctx, obj, client.RawPatch(types.MergePatchType, rest)); err != nil {
+			return err
+		}
+	}
+	if !statusChanged {
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"status":%s}`, status)
+	return c.Status().Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch))
+}

@@ -1,0 +1,207 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package local
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/cluster-api/util/secret"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	controlplanev1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/controlplane/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+// controlPlaneFinalizer keeps the object until its processes have ended.
+const controlPlaneFinalizer = "localcontrolplane.controlplane.cluster.x-k8s.io"
+
+// Reasons of the condition Available.
+const (
+	reasonAvailable = "Available"
+	reasonHeldBack  = "HeldBack"
+)
+
+type controlPlaneReconciler struct {
+	client   client.Client
+	provider *Provider
+}
+
+func setupControlPlane(mgr ctrl.Manager, provider *Provider) error {
+	r := &controlPlaneReconciler{client: mgr.GetClient(), provider: provider}
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&controlplanev1.LocalControlPlane{}).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+			cluster, ok := obj.(*clusterv1.Cluster)
+			if !ok {
+				return nil
+			}
+			return requestsFor(cluster, cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion.Group)
+		})).
+		Complete(r)
+}
+
+// Reconcile starts or stops the processes of one control plane.
+func (r *controlPlaneReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	obj := &controlplanev1.LocalControlPlane{}
+	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	cluster, err := ownerCluster(ctx, r.client, obj)
+	if err != nil || isPaused(cluster, obj) {
+		return ctrl.Result{}, err
+	}
+	switch {
+	case !obj.DeletionTimestamp.IsZero():
+		return ctrl.Result{}, r.reconcileDelete(ctx, obj)
+	case cluster == nil:
+		return ctrl.Result{}, nil
+	case !controllerutil.ContainsFinalizer(obj, controlPlaneFinalizer):
+		// Before anything runs that a deletion would have to stop.
+		before := obj.DeepCopy()
+		controllerutil.AddFinalizer(obj, controlPlaneFinalizer)
+		if err := r.client.Patch(ctx, obj, client.MergeFrom(before)); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if provisioned := cluster.Status.Initialization.InfrastructureProvisioned; provisioned == nil || !*provisioned {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, r.reconcileRunning(ctx, cluster, obj)
+}
+
+func (r *controlPlaneReconciler) reconcileRunning(ctx context.Context, cluster *clusterv1.Cluster, obj *controlplanev1.LocalControlPlane) error {
+	key := client.ObjectKeyFromObject(cluster)
+	server, err := r.provider.ensureServer(ctx, key, obj.Spec)
+	if err != nil {
+		return err
+	}
+	if err := r.ensureKubeconfig(ctx, key, obj, server); err != nil {
+		return err
+	}
+	before := obj.DeepCopy()
+	obj.Spec.ControlPlaneEndpoint = endpointOf(server)
+	setStatus(obj, server.Version())
+	return patchBoth(ctx, r.client, obj, before)
+}
+
+func endpointOf(server *apiserver.Server) controlplanev1.APIEndpoint {
+	return controlplanev1.APIEndpoint{Host: "127.0.0.1", Port: int32(server.Port())}
+}
+
+// setStatus reports a control plane whose API server answers.
+func setStatus(obj *controlplanev1.LocalControlPlane, version string) {
+	yes, one := true, int32(1)
+	status := &obj.Status
+	if status.Initialization == nil && !obj.Spec.HoldBack {
+		status.Initialization = &controlplanev1.LocalControlPlaneInitialization{ControlPlaneInitialized: &yes}
+	}
+	status.ExternalManagedControlPlane = &yes
+	status.Version = version
+	status.Selector = clusterv1.ClusterNameLabel + "=" + obj.Labels[clusterv1.ClusterNameLabel]
+	status.Replicas, status.ReadyReplicas, status.AvailableReplicas, status.UpToDateReplicas = &one, &one, &one, &one
+	status.ObservedGeneration = obj.Generation
+	available := metav1.Condition{
+		Type: controlplanev1.AvailableCondition, Status: metav1.ConditionTrue, Reason: reasonAvailable, ObservedGeneration: obj.Generation,
+	}
+	if status.Initialization == nil {
+		available.Status, available.Reason = metav1.ConditionFalse, reasonHeldBack
+		available.Message = "spec.holdBack keeps the control plane from becoming initialised"
+	}
+	meta.SetStatusCondition(&status.Conditions, available)
+}
+
+// ensureKubeconfig creates the Cluster's kubeconfig Secret. An existing one is
+// left as it is, so that tests may break it.
+func (r *controlPlaneReconciler) ensureKubeconfig(ctx context.Context, cluster types.NamespacedName, obj *controlplanev1.LocalControlPlane, server *apiserver.Server) error {
+	data, err := server.Kubeconfig()
+	if err != nil {
+		return err
+	}
+	owner := metav1.NewControllerRef(obj, controlplanev1.GroupVersion.WithKind("LocalControlPlane"))
+	err = r.client.Create(ctx, kubeconfig.GenerateSecretWithOwner(cluster, data, *owner))
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the kubeconfig Secret: %w", err)
+	}
+	return nil
+}
+
+func (r *controlPlaneReconciler) reconcileDelete(ctx context.Context, obj *controlplanev1.LocalControlPlane) error {
+	if !controllerutil.ContainsFinalizer(obj, controlPlaneFinalizer) {
+		return nil
+	}
+	// The label is as sure as the owner reference, and outlives the Cluster.
+	cluster := types.NamespacedName{Namespace: obj.Namespace, Name: obj.Labels[clusterv1.ClusterNameLabel]}
+	if err := r.provider.stopServer(ctx, cluster); err != nil {
+		return err
+	}
+	// Without a garbage collector nobody else would.
+	old := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}}
+	if err := r.client.Delete(ctx, old); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	before := obj.DeepCopy()
+	controllerutil.RemoveFinalizer(obj, controlPlaneFinalizer)
+	return client.IgnoreNotFound(r.client.Patch(ctx, obj, client.MergeFrom(before)))
+}
+
+// RotateKubeconfig restarts the Cluster's API server with a new certificate
+// authority and writes the new kubeconfig into the Cluster's Secret. The old
+// one is worthless from the restart on.
+func (p *Provider) RotateKubeconfig(ctx context.Context, cluster types.NamespacedName, opts apiserver.RotateOptions) error {
+	server := p.Server(cluster)
+	if server == nil {
+		return fmt.Errorf("no control plane of the Cluster %s runs", cluster)
+	}
+	if err := server.Rotate(ctx, opts); err != nil {
+		return err
+	}
+	return p.WriteKubeconfig(ctx, cluster)
+}
+
+// WriteKubeconfig sets the content of the Cluster's kubeconfig Secret to what
+// the control plane accepts now.
+func (p *Provider) WriteKubeconfig(ctx context.Context, cluster types.NamespacedName) error {
+	server := p.Server(cluster)
+	if server == nil {
+		return fmt.Errorf("no control plane of the Cluster %s runs", cluster)
+	}
+	data, err := server.Kubeconfig()
+	if err != nil {
+		return err
+	}
+	obj := &corev1.Secret{}
+	key := types.NamespacedName{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
+	// Not from the cache: no controller here watches Secrets.
+	if err := p.mgr.GetAPIReader().Get(ctx, key, obj); err != nil {
+		return err
+	}
+	before := obj.DeepCopy()
+	obj.Data = map[string][]byte{secret.KubeconfigDataName: data}
+	return p.client.Patch(ctx, obj, client.MergeFrom(before))
+}

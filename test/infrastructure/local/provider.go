@@ -1,0 +1,256 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package local
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/controlplane/v1alpha1"
+	infrav1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/infrastructure/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+// defaultConcurrency lets that many control planes start at the same time. A
+// start waits for processes most of its time, but each needs a core for a second.
+const defaultConcurrency = 8
+
+//go:embed config/crd/*.yaml
+var crdFiles embed.FS
+
+// CRDs returns the CustomResourceDefinitions of the provider's kinds.
+func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	files, err := fs.Glob(crdFiles, "config/crd/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	crds := make([]*apiextensionsv1.CustomResourceDefinition, len(files))
+	for i, file := range files {
+		data, err := crdFiles.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		crds[i] = &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(data, crds[i]); err != nil {
+			return nil, fmt.Errorf("parse %s: %w", file, err)
+		}
+	}
+	return crds, nil
+}
+
+// AddToScheme registers the provider's kinds.
+func AddToScheme(scheme *runtime.Scheme) error {
+	return errors.Join(infrav1.AddToScheme(scheme), controlplanev1.AddToScheme(scheme))
+}
+
+// Options describe a Provider.
+type Options struct {
+	// Dir is the work folder: the provider's log and a folder per Cluster. Required.
+	Dir string
+	// Binaries are the programs to run. Required.
+	Binaries *binaries.Set
+	// Concurrency is the number of control planes that may start at once. Default: 8.
+	Concurrency int
+}
+
+// Provider runs the controllers and the control planes that they start.
+type Provider struct {
+	opts   Options
+	mgr    ctrl.Manager
+	client client.Client
+	log    *os.File
+
+	cancel context.CancelFunc
+	done   chan struct{}
+	// runErr is the manager's error, written before done is closed.
+	runErr error
+
+	mu sync.Mutex
+	// servers are the running control planes by Cluster.
+	servers map[types.NamespacedName]*apiserver.Server
+}
+
+// New makes a Provider for the management cluster at config.
+func New(cfg *rest.Config, opts Options) (*Provider, error) {
+	if opts.Concurrency <= 0 {
+		opts.Concurrency = defaultConcurrency
+	}
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), clusterv1.AddToScheme(scheme), AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(filepath.Join(opts.Dir, "provider.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = "local-provider"
+	unique := true
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:  scheme,
+		Logger:  fileLogger(log),
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		// One process may run several management clusters, thus several providers.
+		Controller: config.Controller{SkipNameValidation: &unique, MaxConcurrentReconciles: opts.Concurrency},
+	})
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	p := &Provider{
+		opts: opts, mgr: mgr, client: mgr.GetClient(), log: log,
+		servers: map[types.NamespacedName]*apiserver.Server{},
+	}
+	if err := errors.Join(setupCluster(mgr), setupControlPlane(mgr, p)); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return p, nil
+}
+
+func fileLogger(file *os.File) logr.Logger {
+	return funcr.New(func(prefix, args string) {
+		// A log that cannot be written must not stop the provider.
+		_, _ = fmt.Fprintln(file, prefix, args)
+	}, funcr.Options{LogTimestamp: true})
+}
+
+// Start runs the controllers in the background until Stop, and returns when
+// their caches are filled.
+func (p *Provider) Start(ctx context.Context) error {
+	// The controllers outlive the context of the start.
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p.cancel, p.done = cancel, make(chan struct{})
+	go func() {
+		p.runErr = p.mgr.Start(running)
+		close(p.done)
+	}()
+	select {
+	case <-p.mgr.Elected():
+	case <-p.done:
+		return fmt.Errorf("start the local provider: %w", p.runErr)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if !p.mgr.GetCache().WaitForCacheSync(ctx) {
+		return errors.New("start the local provider: the caches do not fill")
+	}
+	return nil
+}
+
+// Stop ends the controllers and all control planes.
+func (p *Provider) Stop(ctx context.Context) error {
+	var err error
+	if p.cancel != nil {
+		p.cancel()
+		<-p.done
+		err = p.runErr
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.servers {
+		err = errors.Join(err, s.Stop(ctx))
+	}
+	clear(p.servers)
+	return errors.Join(err, p.log.Close())
+}
+
+// Server returns the control plane of a Cluster, nil if none runs.
+func (p *Provider) Server(cluster types.NamespacedName) *apiserver.Server {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.servers[cluster]
+}
+
+// PIDs returns the process ids of all control planes.
+func (p *Provider) PIDs() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var pids []int
+	for _, s := range p.servers {
+		pids = append(pids, s.PIDs()...)
+	}
+	return pids
+}
+
+// ensureServer returns the Cluster's control plane and starts it if need be.
+// The controller's queue keeps two calls for one Cluster apart.
+func (p *Provider) ensureServer(ctx context.Context, cluster types.NamespacedName, spec controlplanev1.LocalControlPlaneSpec) (*apiserver.Server, error) {
+	if s := p.Server(cluster); s != nil {
+		return s, nil
+	}
+	s, err := apiserver.Start(ctx, apiserver.Options{
+		Name:        cluster.Name,
+		Dir:         p.dir(cluster),
+		Binaries:    p.opts.Binaries,
+		Controllers: spec.Controllers,
+		KwokNodes:   int(spec.KwokNodes),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.servers[cluster] = s
+	return s, nil
+}
+
+func (p *Provider) dir(cluster types.NamespacedName) string {
+	return filepath.Join(p.opts.Dir, cluster.Namespace, cluster.Name)
+}
+
+// stopServer ends the Cluster's control plane. Its logs stay, unless the same
+// name is used again: that one must not find its predecessor's audit log.
+func (p *Provider) stopServer(ctx context.Context, cluster types.NamespacedName) error {
+	s := p.Server(cluster)
+	if s == nil {
+		return nil
+	}
+	if err := s.Stop(ctx); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	delete(p.servers, cluster)
+	p.mu.Unlock()
+	old := p.dir(cluster) + ".deleted"
+	if err := os.RemoveAll(old); err != nil {
+		return err
+	}
+	return os.Rename(p.dir(cluster), old)
+}

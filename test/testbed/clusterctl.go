@@ -1,0 +1,191 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+const (
+	coreProvider  = "cluster-api"
+	coreNamespace = "capi-system"
+	initTimeout   = 2 * time.Minute
+)
+
+// InstallOptions describe how clusterctl installs the product.
+type InstallOptions struct {
+	// Repository is the folder that holds addon-helmop/<Version>/. Required.
+	Repository string
+	// Version is the product's, such as "v0.1.0". Required.
+	Version string
+	// Variables are those of the components file, by name. Default: none, each
+	// variable has its own default.
+	Variables map[string]string
+	// ExtraArgs are added to "clusterctl init".
+	ExtraArgs []string
+}
+
+// InstallHelmOp runs "clusterctl init --addon helmop" against a local
+// repository. The Deployment that this creates never runs, for there is no
+// kubelet: StartManager stands in for it.
+//
+// Clusterctl insists on installing the core provider with the first addon; what
+// it gets for it are the CustomResourceDefinitions that are installed already.
+func (m *Management) InstallHelmOp(ctx context.Context, opts InstallOptions) (Output, error) {
+	ctx, cancel := context.WithTimeout(ctx, initTimeout)
+	defer cancel()
+	if err := m.writeClusterctlConfig(opts); err != nil {
+		return Output{}, fmt.Errorf("prepare clusterctl's repositories: %w", err)
+	}
+	args := []string{
+		"init", "--core", coreProvider + ":" + m.opts.Binaries.Version(binaries.CoreManager),
+		"--bootstrap", "-", "--control-plane", "-", "--addon", "helmop:" + opts.Version,
+	}
+	return m.Clusterctl(ctx, append(args, opts.ExtraArgs...)...)
+}
+
+func (m *Management) writeClusterctlConfig(opts InstallOptions) error {
+	core, err := m.writeCoreRepository()
+	if err != nil {
+		return err
+	}
+	addon, err := filepath.Abs(filepath.Join(opts.Repository, "addon-helmop", opts.Version, "addon-components.yaml"))
+	if err != nil {
+		return err
+	}
+	config := map[string]any{
+		"providers": []map[string]string{
+			{"name": coreProvider, "type": "CoreProvider", "url": "file://" + core},
+			{"name": "helmop", "type": "AddonProvider", "url": "file://" + addon},
+		},
+	}
+	for name, value := range maps.All(opts.Variables) {
+		config[name] = value
+	}
+	data, err := yaml.Marshal(config)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(m.clusterctlConfig(), data, 0o600)
+}
+
+func (m *Management) clusterctlConfig() string { return m.file("clusterctl.yaml") }
+
+// writeCoreRepository makes a repository of Cluster API's core provider: its
+// namespace and its CustomResourceDefinitions. It returns the components file.
+func (m *Management) writeCoreRepository() (string, error) {
+	release := m.opts.Binaries.Version(binaries.CoreManager)
+	dir, err := filepath.Abs(filepath.Join(m.file("repository"), coreProvider, release))
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	components, err := m.coreComponents()
+	if err != nil {
+		return "", err
+	}
+	metadata, err := metadataFor(release)
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "metadata.yaml"), metadata, 0o600); err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "core-components.yaml")
+	return file, os.WriteFile(file, components, 0o600)
+}
+
+func (m *Management) coreComponents() ([]byte, error) {
+	crds, err := m.coreCRDs()
+	if err != nil {
+		return nil, err
+	}
+	objs := []any{&corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: coreNamespace},
+	}}
+	for _, crd := range crds {
+		objs = append(objs, crd)
+	}
+	var all bytes.Buffer
+	for _, obj := range objs {
+		data, err := yaml.Marshal(obj)
+		if err != nil {
+			return nil, err
+		}
+		// clusterctl substitutes variables in what it reads.
+		all.Write(bytes.ReplaceAll(data, []byte("$"), []byte("$$")))
+		all.WriteString("---\n")
+	}
+	return all.Bytes(), nil
+}
+
+// metadataFor says to clusterctl that a release is of the present contract.
+func metadataFor(release string) ([]byte, error) {
+	v, err := version.ParseSemantic(release)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(map[string]any{
+		"apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3",
+		"kind":       "Metadata",
+		"releaseSeries": []map[string]any{
+			{"major": v.Major(), "minor": v.Minor(), "contract": clusterv1.GroupVersion.Version},
+		},
+	})
+}
+
+// Clusterctl runs clusterctl against the management cluster, apart from the
+// user's own configuration.
+func (m *Management) Clusterctl(ctx context.Context, args ...string) (Output, error) {
+	env := []string{
+		"KUBECONFIG=" + m.kubeconfig,
+		"XDG_CONFIG_HOME=" + m.file("clusterctl"),
+		"CLUSTERCTL_DISABLE_VERSIONCHECK=true",
+	}
+	if _, err := os.Stat(m.clusterctlConfig()); err == nil {
+		args = append(args, "--config", m.clusterctlConfig())
+	}
+	return Run(ctx, m.opts.Binaries.Path(binaries.Clusterctl), env, args...)
+}
+
+// Kubectl runs kubectl against the management cluster.
+func (m *Management) Kubectl(ctx context.Context, args ...string) (Output, error) {
+	return Kubectl(ctx, m.opts.Binaries, m.kubeconfig, args...)
+}
+
+// ServiceAccountKubeconfig requests a token for a ServiceAccount, valid for ttl
+// (at least 10 minutes), and returns a kubeconfig with it.
+func (m *Management) ServiceAccountKubeconfig(ctx context.Context, namespace, name string, ttl time.Duration) ([]byte, error) {
+	return m.Server.ServiceAccountKubeconfig(ctx, namespace, name, ttl)
+}

@@ -1,0 +1,169 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/controlplane/v1alpha1"
+	infrav1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/infrastructure/v1alpha1"
+)
+
+// pollInterval is that of all waits for objects.
+const pollInterval = 100 * time.Millisecond
+
+// ClusterOptions describe a workload cluster.
+type ClusterOptions struct {
+	// Namespace must exist. Default: "default".
+	Namespace string
+	// Name of the Cluster, the LocalCluster and the LocalControlPlane. Required.
+	Name string
+	// Labels and Annotations are the Cluster's.
+	Labels, Annotations map[string]string
+	// PodCIDRs and ServiceCIDRs stand in the Cluster's spec.clusterNetwork. Default: none.
+	PodCIDRs, ServiceCIDRs []string
+	// Region and Settings are the LocalCluster's, for templates to read.
+	Region   string
+	Settings map[string]string
+	// Controllers and KwokNodes are the LocalControlPlane's.
+	Controllers bool
+	KwokNodes   int32
+	// HoldBack keeps the control plane from becoming initialised until Release.
+	HoldBack bool
+}
+
+// CreateCluster creates a Cluster with its LocalCluster and LocalControlPlane,
+// and returns at once.
+func (m *Management) CreateCluster(ctx context.Context, opts ClusterOptions) (*clusterv1.Cluster, error) {
+	if opts.Namespace == "" {
+		opts.Namespace = metav1.NamespaceDefault
+	}
+	own := metav1.ObjectMeta{
+		Namespace: opts.Namespace, Name: opts.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: opts.Name},
+	}
+	cluster := newCluster(opts)
+	objs := []client.Object{
+		&infrav1.LocalCluster{
+			ObjectMeta: own,
+			Spec:       infrav1.LocalClusterSpec{Region: opts.Region, Settings: opts.Settings},
+		},
+		&controlplanev1.LocalControlPlane{
+			ObjectMeta: *own.DeepCopy(),
+			Spec: controlplanev1.LocalControlPlaneSpec{
+				Version: m.Server.Version(), Controllers: opts.Controllers, KwokNodes: opts.KwokNodes, HoldBack: opts.HoldBack,
+			},
+		},
+		cluster,
+	}
+	for _, obj := range objs {
+		if err := m.Client.Create(ctx, obj); err != nil {
+			return nil, fmt.Errorf("create the %T %s/%s: %w", obj, opts.Namespace, opts.Name, err)
+		}
+	}
+	return cluster, nil
+}
+
+func newCluster(opts ClusterOptions) *clusterv1.Cluster {
+	return &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: opts.Namespace, Name: opts.Name, Labels: opts.Labels, Annotations: opts.Annotations,
+		},
+		Spec: clusterv1.ClusterSpec{
+			ClusterNetwork: clusterv1.ClusterNetwork{
+				Pods:     clusterv1.NetworkRanges{CIDRBlocks: opts.PodCIDRs},
+				Services: clusterv1.NetworkRanges{CIDRBlocks: opts.ServiceCIDRs},
+			},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: opts.Name,
+			},
+			ControlPlaneRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: controlplanev1.GroupVersion.Group, Kind: "LocalControlPlane", Name: opts.Name,
+			},
+		},
+	}
+}
+
+// Release lets a control plane become initialised that ClusterOptions.HoldBack kept from it.
+func (m *Management) Release(ctx context.Context, cluster types.NamespacedName) error {
+	obj := &controlplanev1.LocalControlPlane{}
+	if err := m.Client.Get(ctx, cluster, obj); err != nil {
+		return err
+	}
+	before := obj.DeepCopy()
+	obj.Spec.HoldBack = false
+	return m.Client.Patch(ctx, obj, client.MergeFrom(before))
+}
+
+// WaitClusterAvailable returns when Cluster API's core manager reports the
+// Cluster as provisioned, connected and available. The error of an ended ctx
+// says what was missing.
+func (m *Management) WaitClusterAvailable(ctx context.Context, key types.NamespacedName) error {
+	missing := errors.New("it was never read")
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		cluster := &clusterv1.Cluster{}
+		if err := m.Client.Get(ctx, key, cluster); err != nil {
+			missing = err
+			return false, nil //nolint:nilerr // an API server that is down for a moment is waited for
+		}
+		missing = unavailable(cluster)
+		return missing == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the Cluster %s to be available: %w: %w", key, err, missing)
+	}
+	return nil
+}
+
+// unavailable says what a Cluster lacks, nil if nothing.
+func unavailable(cluster *clusterv1.Cluster) error {
+	if phase := cluster.Status.Phase; phase != string(clusterv1.ClusterPhaseProvisioned) {
+		return fmt.Errorf("its phase is %q", phase)
+	}
+	for _, kind := range []string{clusterv1.ClusterRemoteConnectionProbeCondition, clusterv1.ClusterAvailableCondition} {
+		condition := meta.FindStatusCondition(cluster.Status.Conditions, kind)
+		if condition == nil {
+			return fmt.Errorf("it has no condition %s", kind)
+		}
+		if condition.Status != metav1.ConditionTrue {
+			return fmt.Errorf("%s is %s: %s: %s", kind, condition.Status, condition.Reason, condition.Message)
+		}
+	}
+	return nil
+}
+
+// WaitGone returns when obj no longer exists.
+func (m *Management) WaitGone(ctx context.Context, obj client.Object) error {
+	key := client.ObjectKeyFromObject(obj)
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		err := m.Client.Get(ctx, key, obj)
+		return err != nil && client.IgnoreNotFound(err) == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the %T %s to be gone: %w", obj, key, err)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/pki"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
+)
+
+const (
+	// readyTimeout bounds the wait for a manager to become ready.
+	readyTimeout = 2 * time.Minute
+	probeTimeout = 5 * time.Second
+)
+
+// startCore runs Cluster API's core manager. Its webhooks are served but not
+// registered: nothing here needs their defaults.
+func (m *Management) startCore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	certs := m.file("core-webhook-certs")
+	if err := writeServingCert(certs); err != nil {
+		return err
+	}
+	ports, err := process.FreePorts(3)
+	if err != nil {
+		return err
+	}
+	health := process.Loopback(ports[0])
+	p, err := process.Start(process.Spec{
+		Name: binaries.CoreManager,
+		Path: m.opts.Binaries.Path(binaries.CoreManager),
+		Args: []string{
+			"--kubeconfig=" + m.kubeconfig,
+			"--health-addr=" + health,
+			"--diagnostics-address=" + process.Loopback(ports[1]),
+			"--insecure-diagnostics",
+			fmt.Sprintf("--webhook-port=%d", ports[2]),
+			"--webhook-cert-dir=" + certs,
+			"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
+			// The default of 20 requests per second delays many Clusters at once.
+			"--kube-api-qps=200",
+			"--kube-api-burst=400",
+		},
+		// A core manager in a pod finds its namespace by itself.
+		Env:     []string{"POD_NAMESPACE=" + coreNamespace},
+		LogFile: m.file("capi-core-manager.log"),
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.WaitHealthy(ctx, func(ctx context.Context) error { return probe(ctx, "http://"+health+"/readyz") }); err != nil {
+		return errors.Join(err, p.Kill())
+	}
+	m.core = p
+	return nil
+}
+
+func writeServingCert(dir string) error {
+	ca, err := pki.NewCA("webhooks")
+	if err != nil {
+		return err
+	}
+	pair, err := ca.Server("webhooks", "127.0.0.1", "localhost")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "tls.crt"), pair.Cert, 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "tls.key"), pair.Key, 0o600)
+}
+
+// probe wants status 200 from url.
+func probe(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	if err := resp.Body.Close(); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	return nil
+}
+
+// certManagerCRDs are as much of cert-manager as clusterctl looks for: it takes
+// cert-manager for installed once an Issuer and a Certificate can be created.
+func certManagerCRDs() []*apiextensionsv1.CustomResourceDefinition {
+	keep := true
+	crd := func(kind, plural, singular string) *apiextensionsv1.CustomResourceDefinition {
+		return &apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: plural + ".cert-manager.io"},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Group: "cert-manager.io",
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural, Singular: singular},
+				Scope: apiextensionsv1.NamespaceScoped,
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+					Name: "v1", Served: true, Storage: true,
+					Schema: &apiextensionsv1.CustomResourceValidation{
+						OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep},
+					},
+				}},
+			},
+		}
+	}
+	return []*apiextensionsv1.CustomResourceDefinition{
+		crd("Issuer", "issuers", "issuer"), crd("Certificate", "certificates", "certificate"),
+	}
+}

@@ -1,0 +1,217 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
+)
+
+// crdTimeout bounds the wait for CustomResourceDefinitions to be served.
+const crdTimeout = time.Minute
+
+// managementControllers are those that Cluster API and clusterctl count on:
+// owner references that collect garbage, namespaces that go away, service
+// accounts, and ClusterRoles that gather the rules of others.
+var managementControllers = []string{"garbage-collector-controller", "namespace-controller", "serviceaccount-controller", "clusterrole-aggregation-controller"}
+
+// ManagementOptions describe a Management.
+type ManagementOptions struct {
+	// Dir is the work folder: logs, keys, data of all processes. Required; the
+	// caller removes it after Stop.
+	Dir string
+	// Binaries are the programs to run. Required.
+	Binaries *binaries.Set
+	// Concurrency is the number of workload clusters that may start at once. Default: 8.
+	Concurrency int
+}
+
+// Management is a management cluster: an API server, Cluster API's core
+// manager and the local provider.
+type Management struct {
+	// Server is the management cluster's API server.
+	Server *apiserver.Server
+	// Provider runs the workload clusters.
+	Provider *local.Provider
+	// Client is the cluster administrator's. Its scheme has Kubernetes' own kinds,
+	// CustomResourceDefinitions, Cluster API's and the local provider's.
+	Client client.Client
+
+	opts       ManagementOptions
+	kubeconfig string
+	core       *process.Process
+}
+
+// StartManagement starts a management cluster and returns when Clusters can be
+// created. On an error nothing is left running.
+func StartManagement(ctx context.Context, opts ManagementOptions) (*Management, error) {
+	m := &Management{opts: opts}
+	if err := m.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the management cluster: %w", err), m.Stop(context.WithoutCancel(ctx)))
+	}
+	return m, nil
+}
+
+func (m *Management) start(ctx context.Context) error {
+	var err error
+	m.Server, err = apiserver.Start(ctx, apiserver.Options{
+		Name: "management", Dir: m.file("management"), Binaries: m.opts.Binaries,
+		Controllers: true, OnlyControllers: managementControllers,
+	})
+	if err != nil {
+		return err
+	}
+	if err := m.writeKubeconfig(); err != nil {
+		return err
+	}
+	scheme := NewScheme()
+	if m.Client, err = client.New(m.Server.RESTConfig(), client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	if err := m.installCRDs(); err != nil {
+		return err
+	}
+	if err := m.startCore(ctx); err != nil {
+		return err
+	}
+	m.Provider, err = local.New(m.Server.RESTConfig(), local.Options{
+		Dir: m.file("workload"), Binaries: m.opts.Binaries, Concurrency: m.opts.Concurrency,
+	})
+	if err != nil {
+		return err
+	}
+	return m.Provider.Start(ctx)
+}
+
+// NewScheme returns a scheme with Kubernetes' own kinds,
+// CustomResourceDefinitions, Cluster API's and the local provider's.
+func NewScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, local.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			// Two types of one kind: a mistake in this package, whatever the input.
+			panic(err)
+		}
+	}
+	return scheme
+}
+
+func (m *Management) file(name string) string { return filepath.Join(m.opts.Dir, name) }
+
+func (m *Management) writeKubeconfig() error {
+	data, err := m.Server.Kubeconfig()
+	if err != nil {
+		return err
+	}
+	m.kubeconfig = m.file("management.kubeconfig")
+	return os.WriteFile(m.kubeconfig, data, 0o600)
+}
+
+// KubeconfigFile returns the path of the cluster administrator's kubeconfig.
+func (m *Management) KubeconfigFile() string { return m.kubeconfig }
+
+// installCRDs installs Cluster API's, the local provider's and a shadow of cert-manager's.
+func (m *Management) installCRDs() error {
+	core, err := m.coreCRDs()
+	if err != nil {
+		return err
+	}
+	provider, err := local.CRDs()
+	if err != nil {
+		return err
+	}
+	crds := append(append(core, provider...), certManagerCRDs()...)
+	_, err = envtest.InstallCRDs(m.Server.RESTConfig(), envtest.CRDInstallOptions{
+		CRDs: crds, MaxTime: crdTimeout, PollInterval: 50 * time.Millisecond,
+	})
+	return err
+}
+
+// coreCRDs reads Cluster API's CustomResourceDefinitions and gives them the
+// label that its release manifests have.
+func (m *Management) coreCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	files, err := filepath.Glob(filepath.Join(m.opts.Binaries.CoreCRDs, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	crds := make([]*apiextensionsv1.CustomResourceDefinition, len(files))
+	for i, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		crds[i] = &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(data, crds[i]); err != nil {
+			return nil, fmt.Errorf("parse %s: %w", file, err)
+		}
+		if crds[i].Labels == nil {
+			crds[i].Labels = map[string]string{}
+		}
+		crds[i].Labels[clusterv1.ProviderNameLabel] = coreProvider
+		crds[i].Labels[clusterv1.GroupVersion.String()] = clusterv1.GroupVersion.Version
+	}
+	return crds, nil
+}
+
+// Stop ends everything: the workload clusters, the core manager, the API server.
+func (m *Management) Stop(ctx context.Context) error {
+	var err error
+	if m.Provider != nil {
+		err = m.Provider.Stop(ctx)
+	}
+	if m.core != nil {
+		err = errors.Join(err, m.core.Unexpected(), m.core.Kill())
+	}
+	if m.Server != nil {
+		err = errors.Join(err, m.Server.Stop(ctx))
+	}
+	return err
+}
+
+// PIDs returns the process ids of all that runs.
+func (m *Management) PIDs() []int {
+	var pids []int
+	if m.Server != nil {
+		pids = append(pids, m.Server.PIDs()...)
+	}
+	if m.core != nil && m.core.Running() {
+		pids = append(pids, m.core.PID())
+	}
+	if m.Provider != nil {
+		pids = append(pids, m.Provider.PIDs()...)
+	}
+	return pids
+}

@@ -1,0 +1,124 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
+)
+
+// Output is what a command wrote.
+type Output struct {
+	Stdout, Stderr string
+}
+
+// Run runs a program to its end, with env added to the environment. The error
+// of a failed program holds what it wrote to stderr.
+func Run(ctx context.Context, path string, env []string, args ...string) (Output, error) {
+	return run(ctx, "", path, env, args...)
+}
+
+func run(ctx context.Context, dir, path string, env []string, args ...string) (Output, error) {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	out := Output{Stdout: stdout.String(), Stderr: stderr.String()}
+	if err != nil {
+		return out, fmt.Errorf("%s %s: %w: %s", filepath.Base(path), strings.Join(args, " "), err, strings.TrimSpace(out.Stderr))
+	}
+	return out, nil
+}
+
+// Kubectl runs kubectl with a kubeconfig file, apart from the user's own configuration.
+func Kubectl(ctx context.Context, set *binaries.Set, kubeconfig string, args ...string) (Output, error) {
+	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + filepath.Join(filepath.Dir(kubeconfig), "kube-cache"), "KUBERC=off"}
+	return Run(ctx, set.Path(binaries.Kubectl), env, args...)
+}
+
+// BuildManager builds the product's manager from the repository at root into
+// dir, and returns its path.
+func BuildManager(ctx context.Context, root, dir string) (string, error) {
+	path := filepath.Join(dir, "helmop-manager")
+	_, err := run(ctx, root, "go", []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-o", path, ".")
+	return path, err
+}
+
+// ManagerOptions describe how the product's manager runs.
+type ManagerOptions struct {
+	// Binary is the manager, such as BuildManager's. Required.
+	Binary string
+	// Dir is the work folder, for the kubeconfig and the log. Required, and not
+	// to be shared with another Manager.
+	Dir string
+	// Kubeconfig is the manager's access to the management cluster. Required.
+	Kubeconfig []byte
+	// Args are its flags; it learns its kubeconfig from the environment.
+	Args []string
+	// Env is added to this process' own environment.
+	Env []string
+}
+
+// Manager is the product's manager as a process: Kill, Stop, Wait, Done,
+// LogFile and PID are those of process.Process.
+type Manager struct {
+	*process.Process
+}
+
+// StartManager starts the product's manager and returns at once.
+func StartManager(opts ManagerOptions) (*Manager, error) {
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	kubeconfig := filepath.Join(opts.Dir, "manager.kubeconfig")
+	if err := os.WriteFile(kubeconfig, opts.Kubeconfig, 0o600); err != nil {
+		return nil, err
+	}
+	p, err := process.Start(process.Spec{
+		Name:    "helmop-manager",
+		Path:    opts.Binary,
+		Args:    opts.Args,
+		Env:     append([]string{"KUBECONFIG=" + kubeconfig}, opts.Env...),
+		LogFile: filepath.Join(opts.Dir, "manager.log"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Manager{Process: p}, nil
+}
+
+// WaitReady returns when the manager answers url, the full address of its
+// readiness probe, with status 200.
+func (m *Manager) WaitReady(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return m.WaitHealthy(ctx, func(ctx context.Context) error { return probe(ctx, url) })
+}
