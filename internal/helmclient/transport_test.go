@@ -1,0 +1,189 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// hangingServer accepts requests and answers only their headers, or nothing at all.
+func hangingServer(t *testing.T, headers bool) *httptest.Server {
+	t.Helper()
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if headers {
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+		}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(func() { close(release); server.Close() })
+	return server
+}
+
+func read(ctx context.Context, t *testing.T, transport http.RoundTripper, url string) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+func TestTransportDeadlines(t *testing.T) {
+	t.Parallel()
+	for name, headers := range map[string]bool{"nothing": false, "headers only": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := hangingServer(t, headers)
+			short := &boundedTransport{base: http.DefaultTransport, timeout: 20 * time.Millisecond}
+			if err := read(t.Context(), t, short, server.URL); !errors.Is(err, errRequestDeadline) || classify(err) != ErrUnreachable {
+				t.Errorf("request: %v", err)
+			}
+			watchCtx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if err := read(watchCtx, t, short, server.URL+"?watch=true"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errRequestDeadline) {
+				t.Errorf("watch: %v", err)
+			}
+			parent, cancelParent := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancelParent()
+			bound := &boundedTransport{base: http.DefaultTransport, timeout: time.Minute, parent: parent}
+			if err := read(t.Context(), t, bound, server.URL+"?watch=true"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("watch beyond its action: %v", err)
+			}
+		})
+	}
+}
+
+func TestTransportLimitsAnswers(t *testing.T) {
+	t.Parallel()
+	body := &boundedBody{ReadCloser: io.NopCloser(strings.NewReader("too much")), remaining: 4,
+		release: func() {}, cause: func(err error) error { return err }}
+	if _, err := io.ReadAll(body); !errors.Is(err, errResponseTooLarge) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTransportSeesKindsChange(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/refused") {
+			w.WriteHeader(http.StatusConflict)
+		}
+	}))
+	t.Cleanup(server.Close)
+	const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	for _, test := range []struct {
+		method, path string
+		want         bool
+	}{
+		{http.MethodPost, crds, true},
+		{http.MethodDelete, crds + "/a", true},
+		{http.MethodPut, "/apis/apiregistration.k8s.io/v1/apiservices/a", true},
+		{http.MethodGet, crds, false},
+		{http.MethodPost, crds + "/refused", false},
+		{http.MethodPost, "/api/v1/namespaces/a/configmaps", false},
+	} {
+		changed := false
+		transport := &boundedTransport{base: http.DefaultTransport, timeout: time.Minute, kindsChanged: func() { changed = true }}
+		req, err := http.NewRequestWithContext(t.Context(), test.method, server.URL+test.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if changed != test.want {
+			t.Errorf("%s %s: changed %t", test.method, test.path, changed)
+		}
+	}
+}
+
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	get := func(cs *connections, key string, config *rest.Config) *connection {
+		conn, err := cs.get(Target{Key: key, Config: config})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	cs := newConnections(2)
+	config := &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a", Timeout: time.Second}
+	a := get(cs, "a", config)
+	if get(cs, "a", rest.CopyConfig(config)) != a {
+		t.Error("an equal config made another connection")
+	}
+	rotated := rest.CopyConfig(config)
+	rotated.BearerToken = "b"
+	if get(cs, "a", rotated) == a {
+		t.Error("a rotated credential did not make another connection")
+	}
+	a = get(cs, "a", config)
+	b := get(cs, "b", config)
+	get(cs, "a", config)
+	get(cs, "c", config)
+	if get(cs, "a", config) != a {
+		t.Error("a recently used connection was dropped")
+	}
+	if get(cs, "b", config) == b {
+		t.Error("the least recently used connection was kept")
+	}
+	cs.forget("b")
+	cs.forget("unknown")
+	if len(cs.byKey) != 1 || cs.recent.Len() != 1 {
+		t.Errorf("%d, %d connections are kept", len(cs.byKey), cs.recent.Len())
+	}
+	if config.Timeout != time.Second || config.UserAgent != "" {
+		t.Error("the caller's config was changed")
+	}
+}
+
+func TestObserveUnreachable(t *testing.T) {
+	t.Parallel()
+	_, err := New().Observe(t.Context(), Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}, "apps", "demo")
+	wantError(t, err, ErrUnreachable, false, "refused")
+	_, err = New().Act(t.Context(), Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}, Decision{Action: ActionUninstall},
+		desiredFor("apps", "demo", "a", "v"), Options{}, nil, nil)
+	wantError(t, err, ErrUnreachable, false, "refused")
+}
