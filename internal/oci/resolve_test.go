@@ -17,14 +17,19 @@ limitations under the License.
 package oci
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/singleflight"
 )
 
 func TestResolveTagCostsOneHeadOnceKnown(t *testing.T) {
@@ -269,32 +274,65 @@ func TestResolveUntrusted(t *testing.T) {
 	}
 }
 
-func TestResolveConcurrentCallsShareOne(t *testing.T) {
+func TestConcurrentCallsShareOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var group singleflight.Group
+		var runs atomic.Int32
+		gate := make(chan struct{})
+		call := func(ctx context.Context) (string, error) {
+			return share(ctx, &group, "key", time.Minute, func(ctx context.Context) (string, error) {
+				runs.Add(1)
+				select {
+				case <-gate:
+					return "value", nil
+				case <-ctx.Done():
+					return "", ctx.Err()
+				}
+			})
+		}
+		leaving, leave := context.WithCancel(t.Context())
+		go func() {
+			if _, err := call(leaving); !errors.Is(err, context.Canceled) {
+				t.Errorf("the caller that left got %v", err)
+			}
+		}()
+		synctest.Wait() // it is the one that runs the call
+		for range 20 {
+			go func() {
+				if got, err := call(t.Context()); err != nil || got != "value" {
+					t.Errorf("got %q, %v", got, err)
+				}
+			}()
+		}
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		close(gate)
+		synctest.Wait()
+		if got := runs.Load(); got != 1 {
+			t.Errorf("%d runs, want 1", got)
+		}
+	})
+}
+
+func TestResolveFromManyGoroutines(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))
 	c := newClient(t)
-	// The first HEAD is held until all callers wait for it.
 	const callers = 20
-	var arrived sync.WaitGroup
-	arrived.Add(callers)
-	r.intercept = func(http.ResponseWriter, *http.Request) bool {
-		arrived.Wait()
-		return false
-	}
 	var done sync.WaitGroup
 	for range callers {
 		done.Go(func() {
-			arrived.Done()
 			if _, err := c.Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"})); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	done.Wait()
-	// A caller may have come just after the shared call ended.
-	if got := r.count("HEAD manifest"); got > callers/2 {
-		t.Errorf("%d HEAD requests for %d concurrent callers", got, callers)
+	if got := r.count("HEAD manifest"); got > callers {
+		t.Errorf("%d HEAD requests for %d callers", got, callers)
 	}
 	if got := r.count("GET manifest"); got != 1 {
 		t.Errorf("%d GET requests, want 1", got)
