@@ -65,7 +65,7 @@ type HelmOpSpec struct {
 	ValuesFrom []ValuesReference `json:"valuesFrom,omitempty"`
 
 	// templateDelimiters are the delimiters of the templates in release, values and valuesTemplate: Curly is
-	// "{{ }}", Dollar is "${ }". Default: Curly.
+	// "{{ }}", Dollar is "$" followed by "{ }". Default: Curly.
 	// +optional
 	// +kubebuilder:default=Curly
 	TemplateDelimiters TemplateDelimiters `json:"templateDelimiters,omitempty"`
@@ -88,7 +88,8 @@ const (
 	// TemplateDelimitersCurly are "{{" and "}}".
 	TemplateDelimitersCurly TemplateDelimiters = "Curly"
 
-	// TemplateDelimitersDollar are "${" and "}".
+	// TemplateDelimitersDollar are "${" and "}". What is written here must not find its way into the CRDs: clusterctl
+	// takes "${" for a variable of its own.
 	TemplateDelimitersDollar TemplateDelimiters = "Dollar"
 )
 
