@@ -30,14 +30,9 @@ import (
 	"sync"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	localv1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
@@ -151,24 +146,12 @@ func (e *Environment) startManagement(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scheme, err := newScheme()
-	if err != nil {
+	scheme := testbed.NewScheme()
+	if err := addonsv1.AddToScheme(scheme); err != nil {
 		return err
 	}
 	e.Client, err = client.New(e.Management.Server.RESTConfig(), client.Options{Scheme: scheme})
 	return err
-}
-
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, localv1.AddToScheme, addonsv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	return scheme, nil
 }
 
 func (e *Environment) startRegistry(ctx context.Context) error {
@@ -187,9 +170,10 @@ func (e *Environment) install(ctx context.Context) error {
 	if e.Components, err = WriteReleaseManifests(ctx, e.Binaries, e.root, e.dir("repository")); err != nil {
 		return err
 	}
-	return e.Management.InstallHelmOp(ctx, testbed.InstallOptions{
+	_, err = e.Management.InstallHelmOp(ctx, testbed.InstallOptions{
 		Repository: e.dir("repository"), Version: Version, Variables: e.opts.Variables,
 	})
+	return err
 }
 
 func (e *Environment) buildManager(ctx context.Context) error {

@@ -20,8 +20,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -46,13 +44,8 @@ const (
 	User = "system:serviceaccount:" + Namespace + ":" + ServiceAccount
 )
 
-const (
-	// tokenTTL is longer than any run.
-	tokenTTL = 6 * time.Hour
-
-	// readyTimeout bounds the start of a manager. It takes a second alone, and more when much else starts.
-	readyTimeout = 2 * time.Minute
-)
+// tokenTTL is longer than any run.
+const tokenTTL = 6 * time.Hour
 
 // Manager is a manager of HelmOp that was started.
 type Manager struct {
@@ -88,7 +81,7 @@ func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manage
 		return nil, err
 	}
 	all := append(append(append(deployed, adapted...), e.opts.ManagerArgs...), args...)
-	m.Manager, err = testbed.StartManager(ctx, testbed.ManagerOptions{
+	m.Manager, err = testbed.StartManager(testbed.ManagerOptions{
 		Binary: e.opts.ManagerBinary, Dir: dir, Kubeconfig: kubeconfig, Args: all,
 	})
 	if err != nil {
@@ -97,7 +90,7 @@ func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manage
 	e.mu.Lock()
 	e.managers = append(e.managers, m)
 	e.mu.Unlock()
-	return m, m.waitReady(ctx)
+	return m, m.WaitReady(ctx, "http://"+m.HealthAddress+"/readyz")
 }
 
 // deployedArgs are the arguments that clusterctl's installation gives to the manager.
@@ -128,26 +121,4 @@ func (m *Manager) adaptedArgs(dir string) ([]string, error) {
 		"--artifact-dir=" + artifacts,
 		"--leader-elect-namespace=" + Namespace,
 	}, os.MkdirAll(artifacts, 0o700)
-}
-
-// waitReady returns when the manager is ready, or with the end of its log if it ends before.
-func (m *Manager) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	return m.WaitHealthy(ctx, func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.HealthAddress+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = resp.Body.Close() }()
-		if resp.StatusCode == http.StatusOK {
-			return nil
-		}
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-		return fmt.Errorf("/readyz answers %s: %s", resp.Status, body)
-	})
 }
