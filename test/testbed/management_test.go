@@ -29,6 +29,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -164,10 +165,12 @@ func TestHeldBackAndPausedControlPlanes(t *testing.T) {
 	}
 	key := client.ObjectKeyFromObject(cluster)
 	cp := &controlplanev1.LocalControlPlane{}
-	for cp.Status.Version == "" {
-		if err := m.Client.Get(ctx, key, cp); err != nil {
-			t.Fatal(err)
-		}
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		err := m.Client.Get(ctx, key, cp)
+		return err == nil && cp.Status.Version != "", err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if cp.Status.Initialization != nil {
 		t.Error("a control plane that is held back is initialised")
@@ -176,11 +179,10 @@ func TestHeldBackAndPausedControlPlanes(t *testing.T) {
 		t.Errorf("the API server of a control plane that is held back does not run: %v", err)
 	}
 
-	before := cluster.DeepCopy()
 	if err := m.Client.Get(ctx, key, cluster); err != nil {
 		t.Fatal(err)
 	}
-	before = cluster.DeepCopy()
+	before := cluster.DeepCopy()
 	cluster.Spec.Paused = boolPointer(true)
 	if err := m.Client.Patch(ctx, cluster, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)

@@ -33,12 +33,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	controlplanev1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/controlplane/v1alpha1"
 	infrav1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/infrastructure/v1alpha1"
 )
 
 // clusterFinalizer lets deletion take the usual way of providers, which is
 // what Cluster API's controllers wait for.
-const clusterFinalizer = "localcluster.infrastructure.cluster.x-k8s.io"
+const clusterFinalizer = "infrastructure.cluster.x-k8s.io/localcluster"
 
 type clusterReconciler struct {
 	client client.Client
@@ -55,7 +56,17 @@ func setupCluster(mgr ctrl.Manager) error {
 			}
 			return requestsFor(cluster, cluster.Spec.InfrastructureRef, infrav1.GroupVersion.Group)
 		})).
+		Watches(&controlplanev1.LocalControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.requestsForControlPlane)).
 		Complete(r)
+}
+
+func (r *clusterReconciler) requestsForControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
+	cluster, err := ownerCluster(ctx, r.client, obj)
+	if err != nil || cluster == nil {
+		// The owner reference comes with another event, and the Cluster is cached.
+		return nil
+	}
+	return requestsFor(cluster, cluster.Spec.InfrastructureRef, infrav1.GroupVersion.Group)
 }
 
 // requestsFor asks for the object that a Cluster refers to, if it is of our group.
@@ -101,8 +112,28 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		return ctrl.Result{}, nil
 	}
 	controllerutil.AddFinalizer(obj, clusterFinalizer)
-	setProvisioned(obj)
+	running, err := r.controlPlaneRuns(ctx, cluster)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if running {
+		setProvisioned(obj)
+	}
 	return ctrl.Result{}, patchBoth(ctx, r.client, obj, before)
+}
+
+// controlPlaneRuns tells whether the Cluster's API server answers, as far as it
+// is a LocalControlPlane's. As with a load balancer, the infrastructure is not
+// there before: Cluster API connects as soon as it is, and a first attempt that
+// fails costs half a minute until the next.
+func (r *clusterReconciler) controlPlaneRuns(ctx context.Context, cluster *clusterv1.Cluster) (bool, error) {
+	ref := cluster.Spec.ControlPlaneRef
+	if ref.APIGroup != controlplanev1.GroupVersion.Group {
+		return true, nil
+	}
+	cp := &controlplanev1.LocalControlPlane{}
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: ref.Name}, cp)
+	return err == nil && cp.Spec.ControlPlaneEndpoint.Port != 0, client.IgnoreNotFound(err)
 }
 
 func setProvisioned(obj *infrav1.LocalCluster) {

@@ -39,7 +39,7 @@ import (
 )
 
 // controlPlaneFinalizer keeps the object until its processes have ended.
-const controlPlaneFinalizer = "localcontrolplane.controlplane.cluster.x-k8s.io"
+const controlPlaneFinalizer = "controlplane.cluster.x-k8s.io/localcontrolplane"
 
 // Reasons of the condition Available.
 const (
@@ -89,9 +89,7 @@ func (r *controlPlaneReconciler) Reconcile(ctx context.Context, req ctrl.Request
 			return ctrl.Result{}, err
 		}
 	}
-	if provisioned := cluster.Status.Initialization.InfrastructureProvisioned; provisioned == nil || !*provisioned {
-		return ctrl.Result{}, nil
-	}
+	// Not after the infrastructure: that waits for the API server.
 	return ctrl.Result{}, r.reconcileRunning(ctx, cluster, obj)
 }
 
