@@ -40,6 +40,13 @@ func setCondition(obj conditions.Setter, conditionType string, status metav1.Con
 	return before == nil || before.Status != status || before.Reason != reason
 }
 
+// confirmCondition says that a condition holds for the generation of now, too.
+func confirmCondition(obj conditions.Setter, conditionType string) {
+	if known := conditions.Get(obj, conditionType); known != nil {
+		setCondition(obj, conditionType, known.Status, known.Reason, known.Message)
+	}
+}
+
 func setPaused(obj conditions.Setter, paused bool, message string) {
 	if paused {
 		setCondition(obj, addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason, message)

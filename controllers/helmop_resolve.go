@@ -136,9 +136,11 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 	// Known and not yet due: nothing is asked, and the condition stands as it is.
 	delay, never := r.resolution.due(key, source, accessDigest, scope.artifact != nil, r.now())
 	if never {
+		confirmCondition(helmOp, addonsv1.ResolvedCondition)
 		return nil
 	}
 	if delay > 0 {
+		confirmCondition(helmOp, addonsv1.ResolvedCondition)
 		scope.requeueAfter = delay
 		return nil
 	}
