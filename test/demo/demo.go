@@ -142,7 +142,7 @@ func (d *demo) start(ctx context.Context) error {
 		Progress:      func(step string) { d.progress.say("%s", step) },
 		Output:        d.progress.lines(),
 		NoManager:     true,
-		ManagerBinary: d.path(managerDir, "manager"),
+		ManagerBinary: d.path(managerDir, "helmop-manager"),
 	})
 	d.env = env
 	return err
