@@ -49,7 +49,7 @@ const (
 )
 
 // variable is the only form in which clusterctl may find a variable here: with a default, so that a user need set none.
-var variable = regexp.MustCompile(`\$\{(HELMOP_[A-Z_]+):=([^${}]*)\}`)
+var variable = regexp.MustCompile(`\$\{(HELMOP_[A-Z_]+):=([^${}]+)\}`)
 
 // components is what config/default makes, built once for all tests.
 var components = sync.OnceValues(func() (string, error) {
@@ -120,7 +120,19 @@ func deployment(t *testing.T) (*appsv1.Deployment, corev1.Container) {
 	if n := len(d.Spec.Template.Spec.Containers); n != 1 {
 		t.Fatalf("%d containers, want 1", n)
 	}
-	return d, d.Spec.Template.Spec.Containers[0]
+	container := d.Spec.Template.Spec.Containers[0]
+	for i := range container.Args {
+		container.Args[i] = expand(container.Args[i], container.Env)
+	}
+	return d, container
+}
+
+// expand replaces $(NAME) by the value of an environment variable, as the kubelet does.
+func expand(text string, env []corev1.EnvVar) string {
+	for _, variable := range env {
+		text = strings.ReplaceAll(text, "$("+variable.Name+")", variable.Value)
+	}
+	return text
 }
 
 func readFile(t *testing.T, name string) []byte {
