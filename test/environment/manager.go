@@ -22,7 +22,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -100,9 +102,17 @@ func (e *Environment) deployedArgs(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("read the arguments of the manager: %w", err)
 	}
 	for _, container := range deployment.Spec.Template.Spec.Containers {
-		if container.Name == "manager" {
-			return container.Args, nil
+		if container.Name != "manager" {
+			continue
 		}
+		args := slices.Clone(container.Args)
+		for i := range args {
+			for _, variable := range container.Env {
+				// As the kubelet does.
+				args[i] = strings.ReplaceAll(args[i], "$("+variable.Name+")", variable.Value)
+			}
+		}
+		return args, nil
 	}
 	return nil, errors.New("read the arguments of the manager: its Deployment has no container named manager")
 }
