@@ -1,0 +1,113 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// soon is an interval at which a scenario sees what changed in the registry.
+var soon = metav1.Duration{Duration: time.Second}
+
+// TestArtifact has all that can change in what a source stands for.
+func TestArtifact(t *testing.T) {
+	s := newScenario(t)
+	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+
+	s.part("another version", func(s *scenario) {
+		one := one.in(s)
+		helmOp := s.newHelmOp("version", forAll)
+		s.create(helmOp)
+		before := one.eventuallyReleased(helmOp, releaseNamespace, "version", 1)
+		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = "1.1.0" })
+		after := one.eventuallyReleased(helmOp, releaseNamespace, "version", 2)
+		one.eventuallyHello(releaseNamespace, "version", map[string]string{"chartVersion": "1.1.0"})
+		s.Expect(after.Status.History[0].Reason).To(gomega.Equal("ArtifactChanged"))
+		s.Expect(after.Status.Release.Version).To(gomega.Equal("1.1.0"))
+		s.Expect(after.Spec.Artifact.Digest).NotTo(gomega.Equal(before.Spec.Artifact.Digest))
+		s.Expect(s.eventually(helmOp, ready(1)).Status.Artifact.Version).To(gomega.Equal("1.1.0"))
+	})
+	s.part("a digest", func(s *scenario) {
+		one := one.in(s)
+		repository := s.namespace + "/digest"
+		digest := s.pushChart(repository, environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.0.0"})
+		helmOp := s.newHelmOp("digest", forAll, s.from(repository, addonsv1.ArtifactReference{Digest: digest}))
+		s.create(helmOp)
+		one.eventuallyReleased(helmOp, releaseNamespace, "digest", 1)
+		current := s.eventually(helmOp, ready(1))
+		s.Expect(current.Status.Artifact.Digest).To(gomega.Equal(digest))
+		s.Expect(current.Status.Artifact.Version).To(gomega.Equal("1.0.0"))
+	})
+	s.part("a tag that is moved", func(s *scenario) {
+		one := one.in(s)
+		repository := s.namespace + "/moving"
+		first := s.pushChart(repository, environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.0.0", AppVersion: "first"})
+		helmOp := s.newHelmOp("moving", forAll, s.from(repository, addonsv1.ArtifactReference{Tag: "1.0.0"}))
+		s.create(helmOp)
+		one.eventuallyReleased(helmOp, releaseNamespace, "moving", 1)
+		one.eventuallyHello(releaseNamespace, "moving", map[string]string{"appVersion": "first"})
+
+		second := s.pushChart(repository, environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.0.0", AppVersion: "second"})
+		s.Expect(second).NotTo(gomega.Equal(first))
+		one.eventuallyReleased(helmOp, releaseNamespace, "moving", 2)
+		one.eventuallyHello(releaseNamespace, "moving", map[string]string{"appVersion": "second"})
+		current := s.eventually(helmOp, ready(1))
+		s.Expect(current.Status.Artifact.Digest).To(gomega.Equal(second))
+		s.Expect(current.Status.Artifact.Tag).To(gomega.Equal("1.0.0"))
+	})
+	s.part("a range", func(s *scenario) {
+		one := one.in(s)
+		repository := s.namespace + "/range"
+		s.pushChart(repository, environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.0.0"})
+		helmOp := s.newHelmOp("range", forAll, s.from(repository, addonsv1.ArtifactReference{Semver: "^1.0"}))
+		s.create(helmOp)
+		one.eventuallyReleased(helmOp, releaseNamespace, "range", 1)
+
+		// A pre-release and a version outside of the range are there first, so they had their chance when 1.1.0 is seen.
+		for _, version := range []string{"1.2.0-rc.1", "2.0.0", "1.1.0"} {
+			s.pushChart(repository, environment.ChartMetadata{Chart: environment.ChartHello, Version: version})
+		}
+		one.eventuallyReleased(helmOp, releaseNamespace, "range", 2)
+		one.eventuallyHello(releaseNamespace, "range", map[string]string{"chartVersion": "1.1.0"})
+		one.eventuallyRevisions(releaseNamespace, "range", "1 superseded", "2 deployed")
+		s.Expect(s.eventually(helmOp, ready(1)).Status.Artifact.Tag).To(gomega.Equal("1.1.0"))
+	})
+}
+
+// pushChart pushes a chart and returns its digest.
+func (s *scenario) pushChart(repository string, chart environment.ChartMetadata) string {
+	s.Helper()
+	digest, err := s.env.PushChart(s.Context(), repository, chart)
+	s.must(err)
+	return digest
+}
+
+// from makes the source of a HelmOp a repository that is asked soon again.
+func (s *scenario) from(repository string, ref addonsv1.ArtifactReference) func(*addonsv1.HelmOp) {
+	return func(h *addonsv1.HelmOp) {
+		h.Spec.Source = s.env.Source(repository, ref)
+		h.Spec.Source.Interval = soon
+	}
+}

@@ -1,0 +1,166 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+const (
+	// cleanupTimeout bounds the end of a scenario, and so how long anything may be stuck.
+	cleanupTimeout = 2 * time.Minute
+
+	// dumpedLines is how much of a manager's log is shown.
+	dumpedLines = 60
+)
+
+// dump logs what a scenario that failed left: its objects, events and what the managers said of them.
+func (s *scenario) dump() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, list := range []client.ObjectList{
+		&addonsv1.HelmOpList{}, &addonsv1.HelmOpReleaseList{}, &clusterv1.ClusterList{}, &eventsv1.EventList{},
+	} {
+		if err := s.client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
+			s.Logf("cannot dump: %v", err)
+			continue
+		}
+		objects, err := meta.ExtractList(list)
+		if err != nil {
+			s.Logf("cannot dump: %v", err)
+			continue
+		}
+		for _, object := range objects {
+			if event, ok := object.(*eventsv1.Event); ok {
+				s.Logf("event: %s %s %s %s: %s", event.Regarding.Kind, event.Regarding.Name, event.Type, event.Reason, event.Note)
+				continue
+			}
+			obj := object.(client.Object)
+			obj.SetManagedFields(nil)
+			text, err := yaml.Marshal(obj)
+			s.Logf("%T %s (%v):\n%s", obj, obj.GetName(), err, text)
+		}
+	}
+	for _, manager := range s.env.Managers() {
+		lines, err := lastLines(manager.LogFile(), s.namespace, dumpedLines)
+		s.Logf("the last of %s that names %s (%v):\n%s", manager.LogFile(), s.namespace, err, strings.Join(lines, "\n"))
+	}
+}
+
+// empty deletes what a scenario created and fails if anything of it is stuck. HelmOps and Clusters go at the same time:
+// nothing may depend on the order.
+func (s *scenario) empty() {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	defer cancel()
+	var errs []error
+	for _, obj := range []client.Object{&addonsv1.HelmOp{}, &clusterv1.Cluster{}} {
+		errs = append(errs, s.client.DeleteAllOf(ctx, obj, client.InNamespace(s.namespace)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		s.Errorf("cannot clean up: %v", err)
+		return
+	}
+	left, err := s.waitEmpty(ctx)
+	if err != nil && !s.Failed() {
+		s.dump()
+	}
+	if err != nil {
+		s.Errorf("after the end of the scenario, %s is left: %v", left, err)
+	}
+}
+
+func (s *scenario) waitEmpty(ctx context.Context) (left string, err error) {
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	for {
+		left := s.left(ctx)
+		if left == "" {
+			return "", nil
+		}
+		select {
+		case <-ctx.Done():
+			return left, ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// left names the objects of the scenario that still exist.
+func (s *scenario) left(ctx context.Context) string {
+	var names []string
+	for _, list := range []client.ObjectList{&addonsv1.HelmOpList{}, &addonsv1.HelmOpReleaseList{}, &clusterv1.ClusterList{}} {
+		if err := s.client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
+			return err.Error()
+		}
+		_ = meta.EachListItem(list, func(object runtime.Object) error {
+			names = append(names, fmt.Sprintf("%T %s", object, object.(client.Object).GetName()))
+			return nil
+		})
+	}
+	return strings.Join(names, ", ")
+}
+
+// lastLines returns the last lines of a file that contain a text.
+func lastLines(path, text string, count int) ([]string, error) {
+	var lines []string
+	err := eachLine(path, func(line string) {
+		if strings.Contains(line, text) {
+			lines = append(lines, line)
+		}
+	})
+	return lines[max(0, len(lines)-count):], err
+}
+
+// noPanic fails if a manager's log tells of a panic, which controllers recover from.
+func noPanic(path string) error {
+	var found error
+	err := eachLine(path, func(line string) {
+		if found == nil && (strings.Contains(line, "Observed a panic") || strings.HasPrefix(line, "panic:") || strings.Contains(line, "DATA RACE")) {
+			found = fmt.Errorf("%s: %s", path, line)
+		}
+	})
+	return errors.Join(err, found)
+}
+
+func eachLine(path string, do func(line string)) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(make([]byte, 1<<16), 1<<24)
+	for scanner.Scan() {
+		do(scanner.Text())
+	}
+	return scanner.Err()
+}

@@ -1,0 +1,158 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package e2e tests the product as its users meet it, on real parts: what clusterctl installed, the manager as its own
+// ServiceAccount, real API servers as workload clusters and a real registry. What counts is what a workload cluster
+// itself says.
+//
+// A test file holds the scenarios of one subject. Most share one environment, each in a namespace of its own; those that
+// stop managers, count requests or need other flags bring up their own.
+package e2e
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+const (
+	// parallel is the number of scenarios that run at the same time, unless the flag says otherwise. They mostly wait;
+	// more would have more API servers start at once than two cores can serve in time.
+	parallel = "5"
+
+	// setupTimeout bounds the start of an environment with its binaries there.
+	setupTimeout = 10 * time.Minute
+)
+
+// suite is what all tests of the process share.
+var suite = struct {
+	dir    string
+	binary func() (string, error)
+	shared func() (*environment.Environment, error)
+}{}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("skipped: the end-to-end tests start dozens of processes and take minutes; run them without -short")
+		return
+	}
+	os.Exit(runSuite(m))
+}
+
+// runSuite runs the tests; the result is the exit code.
+func runSuite(m *testing.M) int {
+	if flag.Lookup("test.parallel").Value.String() == flag.Lookup("test.parallel").DefValue {
+		if err := flag.Set("test.parallel", parallel); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	// The test bed's own controllers say nothing of interest.
+	ctrl.SetLogger(logr.Discard())
+	dir, err := os.MkdirTemp("", "helmop-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	suite.dir = dir
+	suite.binary = sync.OnceValues(buildManager)
+	var started *environment.Environment
+	suite.shared = sync.OnceValues(func() (*environment.Environment, error) {
+		var err error
+		// The more the manager says, the more a secret could be found in it.
+		started, err = startEnvironment("shared", environment.Options{ManagerArgs: []string{"--v=6"}})
+		return started, err
+	})
+	code := m.Run()
+	if started != nil {
+		if err := finish(started); err != nil {
+			fmt.Fprintln(os.Stderr, "FAIL:", err)
+			code = 1
+		}
+	}
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, "logs and kubeconfigs are kept in", dir)
+		return code
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// buildManager builds the manager once for all environments.
+func buildManager() (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	root, err := binaries.RepositoryRoot()
+	if err != nil {
+		return "", err
+	}
+	return testbed.BuildManager(ctx, root, filepath.Join(suite.dir, "bin"))
+}
+
+// startEnvironment brings up an environment in a folder of its own.
+func startEnvironment(name string, opts environment.Options) (*environment.Environment, error) {
+	binary, err := suite.binary()
+	if err != nil {
+		return nil, err
+	}
+	opts.ManagerBinary = binary
+	opts.Dir = filepath.Join(suite.dir, name)
+	opts.Progress = func(step string) { fmt.Fprintf(os.Stderr, "%s environment: %s\n", name, step) }
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	return environment.Start(ctx, opts)
+}
+
+// finish stops an environment and tells what no scenario may leave behind.
+func finish(env *environment.Environment) error {
+	var errs []error
+	for _, manager := range env.Managers() {
+		errs = append(errs, noPanic(manager.LogFile()))
+	}
+	return errors.Join(append(errs, env.Stop(context.Background()))...)
+}
+
+// ownEnvironment brings up an environment for one test, for what would disturb others.
+func ownEnvironment(t *testing.T, opts environment.Options) *environment.Environment {
+	t.Helper()
+	env, err := startEnvironment(t.Name(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := finish(env); err != nil {
+			t.Error(err)
+		}
+	})
+	return env
+}
