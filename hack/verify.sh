@@ -58,7 +58,7 @@ verify_tidy() {
     if out=$(go -C "$(dirname "$mod")" mod tidy -diff 2>"$err"); then
       continue
     elif [[ -n $out ]]; then
-      printf '%s\n%s is not tidy: run \`go mod tidy\` in %s.\n' "$out" "$mod" "$(dirname "$mod")"
+      printf '%s\n%s is not tidy: run `go mod tidy` in %s.\n' "$out" "$mod" "$(dirname "$mod")"
       status=1
     elif grep --quiet --extended-regexp 'dial tcp|no such host|connection refused|i/o timeout|network is unreachable|module lookup disabled' "$err"; then
       printf '  %s: skipped, a module is not in the cache and there is no network\n' "$mod"
