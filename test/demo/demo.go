@@ -88,8 +88,9 @@ type demo struct {
 	programs *binaries.Set
 	// env is what was started; nil before.
 	env *environment.Environment
-	// built receives the outcome of the build of the manager.
-	built chan error
+	// built is closed when the manager is built, or cannot be because of buildErr; nil before the build begins.
+	built    chan struct{}
+	buildErr error
 	// manager is HelmOp; nil before it is started.
 	manager *environment.Manager
 	// complete is true when everything was found to be as it should.
@@ -129,11 +130,10 @@ func (d *demo) start(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	d.built = make(chan error, 1)
+	d.built = make(chan struct{})
 	go func() {
-		_, err := testbed.BuildManager(ctx, root, d.path(managerDir))
-		d.built <- err
-		if err == nil {
+		defer close(d.built)
+		if _, d.buildErr = testbed.BuildManager(ctx, root, d.path(managerDir)); d.buildErr == nil {
 			d.progress.say("built the manager of HelmOp (%s)", seconds(time.Since(began)))
 		}
 	}()
@@ -151,9 +151,9 @@ func (d *demo) start(ctx context.Context) error {
 // startManager starts HelmOp itself.
 func (d *demo) startManager(ctx context.Context) error {
 	select {
-	case err := <-d.built:
-		if err != nil {
-			return fmt.Errorf("building the manager: %w", err)
+	case <-d.built:
+		if d.buildErr != nil {
+			return fmt.Errorf("building the manager: %w", d.buildErr)
 		}
 	case <-ctx.Done():
 		return ctx.Err()
@@ -167,6 +167,9 @@ func (d *demo) startManager(ctx context.Context) error {
 
 // stop ends everything that was started.
 func (d *demo) stop() error {
+	if d.built != nil {
+		<-d.built // It ends with the context of the demo at the latest.
+	}
 	if d.env == nil {
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,7 +107,7 @@ func (d *demo) lookAtClusters(ctx context.Context, f *follower) (bool, error) {
 			up = false
 			continue
 		}
-		f.note("Cluster "+wanted.name, "control plane initialized, after "+seconds(time.Since(cluster.CreationTimestamp.Time)))
+		f.note("Cluster "+wanted.name, "control plane initialized")
 	}
 	return up, nil
 }
@@ -115,9 +116,9 @@ func (d *demo) lookAtClusters(ctx context.Context, f *follower) (bool, error) {
 func describeRelease(release *addonsv1.HelmOpRelease) string {
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	switch {
-	case ready == nil:
-		return ""
-	case release.Status.Release == nil || !conditions.IsTrue(release, addonsv1.ReadyCondition):
+	case ready == nil, ready.Status == metav1.ConditionTrue && release.Status.Release == nil:
+		return "" // The rest of the status is about to follow.
+	case ready.Status != metav1.ConditionTrue:
 		return fmt.Sprintf("%s: %s", ready.Reason, ready.Message)
 	}
 	observed := release.Status.Release

@@ -29,6 +29,10 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 const usage = `Shows HelmOp at work: three Clusters of Cluster API on this machine, an OCI registry, and a HelmOp that two of the
@@ -59,6 +63,9 @@ func main() {
 		fmt.Fprintf(os.Stderr, "demo: %v\nRun it with --help for the flags.\n", err)
 		os.Exit(2)
 	}
+	// The local provider logs to a file of its own; what its libraries say beside that is of no use to anyone here.
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	os.Exit(run(untilOrphaned(ctx), opts, newProgress(os.Stdout)))
