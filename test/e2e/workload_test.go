@@ -43,11 +43,18 @@ type workload struct {
 // workload waits until a Cluster of the scenario has a control plane and returns the access to it.
 func (s *scenario) workload(name string) *workload {
 	s.Helper()
-	w := &workload{scenario: s, name: name}
-	s.must(s.env.Management.WaitClusterAvailable(s.Context(), s.key(name)))
-	w.server = s.env.Management.Provider.Server(s.key(name))
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	s.must(s.env.Management.WaitClusterAvailable(ctx, s.key(name)))
+	return s.running(name)
+}
+
+// running is the access to a Cluster whose API server runs, initialized or not.
+func (s *scenario) running(name string) *workload {
+	s.Helper()
+	w := &workload{scenario: s, name: name, server: s.env.Management.Provider.Server(s.key(name))}
 	if w.server == nil {
-		s.Fatalf("Cluster %s is available, but no server of it runs", name)
+		s.Fatalf("no server of Cluster %s runs", name)
 	}
 	var err error
 	w.Client, err = client.New(w.server.RESTConfig(), client.Options{Scheme: s.client.Scheme()})

@@ -1,0 +1,95 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"testing"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// TestClusterDeleted deletes Clusters and keeps the HelmOp.
+func TestClusterDeleted(t *testing.T) {
+	s := newScenario(t)
+	clusters := s.clusters(
+		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}},
+		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}},
+	)
+	helmOp := s.newHelmOp("hello", forAll)
+	s.create(helmOp)
+	s.eventually(helmOp, ready(2))
+
+	s.step("its release is forgotten", func(s *scenario) {
+		two := clusters[1].in(s)
+		child, cluster := s.child(helmOp, "one"), s.cluster("one")
+		s.remove(cluster)
+		s.eventuallyGone(cluster)
+		s.eventuallyGone(child)
+		s.eventually(helmOp, ready(1))
+		two.eventuallyRevisions(releaseNamespace, "hello", "1 deployed")
+	})
+	s.step("also when no Cluster is left", func(s *scenario) {
+		child, cluster := s.child(helmOp, "two"), s.cluster("two")
+		s.remove(cluster)
+		s.eventuallyGone(cluster)
+		s.eventuallyGone(child)
+		s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.NoClustersSelectedReason))
+	})
+	s.step("and a new Cluster of the same name is served", func(s *scenario) {
+		w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.3.0.0/16"}})[0]
+		w.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
+		w.eventuallyHello(releaseNamespace, "hello", map[string]string{"podCIDR": "10.3.0.0/16"})
+		s.eventually(helmOp, ready(1))
+	})
+	s.step("and the HelmOp can go together with its Cluster", func(s *scenario) {
+		cluster := s.cluster("one")
+		s.remove(cluster)
+		s.remove(helmOp)
+		s.eventuallyGone(cluster)
+		s.eventuallyGone(helmOp)
+	})
+}
+
+// TestControlPlaneNotInitialized has a Cluster whose API server answers long before its control plane is initialized.
+func TestControlPlaneNotInitialized(t *testing.T) {
+	s := newScenario(t)
+	s.createCluster(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, HoldBack: true})
+	helmOp := s.newHelmOp("hello", forAll)
+	s.create(helmOp)
+	s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.WaitingForClustersReason),
+		condition(addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason),
+		func(g gomega.Gomega, h *addonsv1.HelmOp) {
+			g.Expect(h.Status.Clusters).To(gomega.HaveValue(gomega.Equal(addonsv1.ClusterCounts{Selected: 1, Waiting: 1})))
+		})
+	s.Eventually(func() any { return s.env.Management.Provider.Server(s.key("one")) }).ShouldNot(gomega.BeNil())
+	one := s.running("one")
+	one.expectUntouched()
+	one.expectNothing(releaseNamespace, "hello")
+	s.Consistently(func(g gomega.Gomega, ctx context.Context) {
+		g.Expect(s.children(ctx, g, helmOp)).To(gomega.BeEmpty())
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+
+	s.must(s.env.Management.Release(s.Context(), s.key("one")))
+	one.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
+	one.eventuallyHello(releaseNamespace, "hello", map[string]string{"podCIDR": "10.1.0.0/16"})
+	s.eventually(helmOp, ready(1))
+}

@@ -1,0 +1,171 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"testing"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// TestPause pauses each action in each of the ways to do so. Nothing may happen until the pause ends, and all of it then.
+func TestPause(t *testing.T) {
+	s := newScenario(t)
+	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{addonsLabel: "paused"}})[0]
+	helmOp := s.newHelmOp("paused")
+
+	s.step("installation, by the Cluster", func(s *scenario) {
+		one := one.in(s)
+		s.pause("one", true)
+		s.create(helmOp)
+		s.eventually(helmOp, pausedClusters(1))
+		one.expectUntouched()
+		one.expectNothing(releaseNamespace, "paused")
+		s.pause("one", false)
+		one.eventuallyReleased(helmOp, releaseNamespace, "paused", 1)
+		s.eventually(helmOp, ready(1))
+	})
+	s.step("upgrade, by the Cluster", func(s *scenario) {
+		one := one.in(s)
+		s.pause("one", true)
+		s.eventually(helmOp, pausedClusters(1))
+		s.child(helmOp, "one", childCondition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))
+		s.greet(helmOp, "by the Cluster")
+		s.eventually(helmOp, pausedClusters(1))
+		one.expectUntouched()
+		s.pause("one", false)
+		one.expectGreeting(helmOp, 2, "by the Cluster")
+		s.child(helmOp, "one", childCondition(addonsv1.PausedCondition, metav1.ConditionFalse, addonsv1.NotPausedReason))
+	})
+	s.step("upgrade, by spec.suspend", func(s *scenario) {
+		one := one.in(s)
+		update(s, helmOp, suspend(true))
+		s.greet(helmOp, "by spec.suspend")
+		s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))
+		one.expectUntouched()
+		update(s, helmOp, suspend(false))
+		one.expectGreeting(helmOp, 3, "by spec.suspend")
+		s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionFalse, addonsv1.NotPausedReason))
+	})
+	s.step("upgrade, by the annotation of the HelmOp", func(s *scenario) {
+		one := one.in(s)
+		update(s, helmOp, annotatePaused[*addonsv1.HelmOp](true))
+		s.greet(helmOp, "by annotation")
+		s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))
+		one.expectUntouched()
+		update(s, helmOp, annotatePaused[*addonsv1.HelmOp](false))
+		one.expectGreeting(helmOp, 4, "by annotation")
+	})
+	s.step("upgrade, by the annotation of the HelmOpRelease", func(s *scenario) {
+		one := one.in(s)
+		child := s.child(helmOp, "one")
+		update(s, child, annotatePaused[*addonsv1.HelmOpRelease](true))
+		s.greet(helmOp, "by the child")
+		s.eventually(helmOp, pausedClusters(1))
+		one.expectUntouched()
+		update(s, child, annotatePaused[*addonsv1.HelmOpRelease](false))
+		one.expectGreeting(helmOp, 5, "by the child")
+	})
+	s.step("uninstallation of a Cluster that is unlabelled", func(s *scenario) {
+		one := one.in(s)
+		child := s.child(helmOp, "one")
+		s.pause("one", true)
+		s.label("one", addonsLabel, "")
+		s.eventually(helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) { g.Expect(h.Status.Clusters.Selected).To(gomega.BeZero()) })
+		one.expectUntouched()
+		one.eventuallyHello(releaseNamespace, "paused", map[string]string{"greeting": "by the child"})
+		s.pause("one", false)
+		s.eventuallyGone(child)
+		one.expectNothing(releaseNamespace, "paused")
+	})
+	s.step("uninstallation of a HelmOp that is deleted, by the Cluster", func(s *scenario) {
+		one := one.in(s)
+		s.label("one", addonsLabel, "paused")
+		one.eventuallyReleased(helmOp, releaseNamespace, "paused", 1)
+		s.pause("one", true)
+		s.eventually(helmOp, pausedClusters(1))
+		s.expectHeld(helmOp, one)
+		s.pause("one", false)
+		s.eventuallyGone(helmOp)
+		one.expectNothing(releaseNamespace, "paused")
+	})
+	s.step("uninstallation of a HelmOp that is deleted, by spec.suspend", func(s *scenario) {
+		one := one.in(s)
+		helmOp := s.newHelmOp("paused")
+		s.create(helmOp)
+		one.eventuallyReleased(helmOp, releaseNamespace, "paused", 1)
+		update(s, helmOp, suspend(true))
+		s.expectHeld(helmOp, one)
+		update(s, helmOp, suspend(false))
+		s.eventuallyGone(helmOp)
+		one.expectNothing(releaseNamespace, "paused")
+	})
+}
+
+// expectHeld deletes a HelmOp that is paused, and fails if anything comes of it.
+func (s *scenario) expectHeld(helmOp *addonsv1.HelmOp, w *workload) {
+	s.Helper()
+	s.remove(helmOp)
+	w.expectUntouched()
+	w.eventuallyRevisions(releaseNamespace, helmOp.Name, "1 deployed")
+	s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(helmOp), helmOp))
+	s.Expect(helmOp.DeletionTimestamp.IsZero()).To(gomega.BeFalse())
+	s.Expect(helmOp.Finalizers).To(gomega.ContainElement(addonsv1.HelmOpFinalizer))
+}
+
+func (s *scenario) greet(helmOp *addonsv1.HelmOp, greeting string) {
+	s.Helper()
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(map[string]any{"greeting": greeting}) })
+}
+
+func (w *workload) expectGreeting(helmOp *addonsv1.HelmOp, revision int, greeting string) {
+	w.scenario.Helper()
+	w.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, revision)
+	w.eventuallyHello(releaseNamespace, helmOp.Name, map[string]string{"greeting": greeting})
+}
+
+func suspend(suspended bool) func(*addonsv1.HelmOp) {
+	return func(h *addonsv1.HelmOp) { h.Spec.Suspend = suspended }
+}
+
+func annotatePaused[T client.Object](paused bool) func(T) {
+	return func(obj T) {
+		annotations := obj.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		delete(annotations, clusterv1.PausedAnnotation)
+		if paused {
+			annotations[clusterv1.PausedAnnotation] = ""
+		}
+		obj.SetAnnotations(annotations)
+	}
+}
+
+// pausedClusters checks that a HelmOp counts so many Clusters as paused.
+func pausedClusters(count int) func(gomega.Gomega, *addonsv1.HelmOp) {
+	return func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		g.Expect(h.Status.Clusters).NotTo(gomega.BeNil())
+		g.Expect(h.Status.Clusters.Paused).To(gomega.BeEquivalentTo(count))
+	}
+}
