@@ -1,0 +1,83 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package binaries
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPinOf(t *testing.T) {
+	t.Parallel()
+	const gomod = "module example.org/tools\n\ngo 1.26.0\n\nrequire example.org/thing v1.2.3 // indirect\n"
+	tests := []struct {
+		name, gomod, module string
+		want, wantErr       string
+	}{
+		{"found", gomod, "example.org/thing", "v1.2.3", ""},
+		{"not required", gomod, "example.org/other", "", "example.org/other is not required"},
+		{"no go.mod", "a b c", "example.org/thing", "", "unknown directive"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := pinOf([]byte(tt.gomod), tt.module)
+			if tt.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+					t.Errorf("got the error %v, want %q", err, tt.wantErr)
+				}
+				return
+			}
+			if err != nil || got.version != tt.want || len(got.hash) != 12 {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestCacheNameChangesWithAnyDependency(t *testing.T) {
+	t.Parallel()
+	const gomod = "module example.org/tools\n\nrequire example.org/thing v1.2.3\n"
+	first, err := pinOf([]byte(gomod), "example.org/thing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := pinOf([]byte(gomod+"\nrequire example.org/dependency v0.1.0\n"), "example.org/thing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := cacheName("thing", first, "linux", "amd64"), cacheName("thing", second, "linux", "amd64")
+	if a == b || !strings.HasPrefix(a, "thing-v1.2.3-linux-amd64-") {
+		t.Errorf("got %q and %q", a, b)
+	}
+}
+
+func TestLdflags(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		program program
+		want    string
+	}{
+		{program{}, "-s -w"},
+		{program{versionPackage: "x/version"}, "-s -w -X x/version.gitVersion=v1.36.3 -X x/version.gitMajor=1 -X x/version.gitMinor=36"},
+	}
+	for _, tt := range tests {
+		if got := tt.program.ldflags("v1.36.3"); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
