@@ -75,7 +75,7 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 	result := s.result(decision.Action)
 	if err != nil {
 		actErr := fail(err, s)
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) && (actErr.Kind == nil || actErr.Kind == ErrUnreachable) {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && (actErr.Kind == nil || errors.Is(actErr.Kind, ErrUnreachable)) {
 			actErr.Kind = ErrTimeout
 		}
 		return result, actErr

@@ -25,7 +25,6 @@ import (
 	"syscall"
 	"testing"
 
-	pkgerrors "github.com/pkg/errors"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,13 +43,13 @@ func TestClassify(t *testing.T) {
 	}{
 		"none":                {nil, nil},
 		"refused":             {fmt.Errorf("dial: %w", syscall.ECONNREFUSED), ErrUnreachable},
-		"dns":                 {pkgerrors.Wrap(&net.DNSError{Err: "no such host"}, "get"), ErrUnreachable},
+		"dns":                 {fmt.Errorf("get: %w", &net.DNSError{Err: "no such host"}), ErrUnreachable},
 		"deadline":            {fmt.Errorf("get: %w", errRequestDeadline), ErrUnreachable},
 		"canceled":            {context.Canceled, nil},
 		"too many":            {apierrors.NewTooManyRequests("later", 1), ErrUnreachable},
 		"server timeout":      {apierrors.NewServerTimeout(secrets, "get", 1), ErrUnreachable},
 		"unavailable":         {apierrors.NewServiceUnavailable("starting"), ErrUnreachable},
-		"unauthorized":        {pkgerrors.Wrap(apierrors.NewUnauthorized("who"), "create"), ErrUnauthorized},
+		"unauthorized":        {fmt.Errorf("create: %w", apierrors.NewUnauthorized("who")), ErrUnauthorized},
 		"forbidden":           {apierrors.NewForbidden(secrets, "x", errors.New("no")), ErrForbidden},
 		"terminating":         {terminating, nil},
 		"too large":           {apierrors.NewRequestEntityTooLargeError("limit"), ErrTooLarge},
@@ -70,7 +69,7 @@ func TestClassify(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := classify(test.err); got != test.kind {
+			if got := classify(test.err); !errors.Is(got, test.kind) {
 				t.Errorf("got %v, want %v", got, test.kind)
 			}
 		})

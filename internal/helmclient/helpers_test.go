@@ -53,10 +53,12 @@ func desiredFor(namespace, name, artifact, values string) Desired {
 
 var errCut = errors.New("connection cut by the test: connection refused")
 
-// cutter passes a number of requests through, counts them, and fails all that follow.
+// cutter passes requests through, counts them, and from some point on fails all that follow.
 type cutter struct {
-	// after is the number of requests that pass; negative for all.
+	// after is the number of requests that pass; negative for no such limit.
 	after int
+	// last tells the request after which none passes; nil for no such limit.
+	last func(*http.Request) bool
 
 	mu       sync.Mutex
 	requests []string
@@ -67,6 +69,9 @@ func (c *cutter) wrap(base http.RoundTripper) http.RoundTripper {
 		c.mu.Lock()
 		c.requests = append(c.requests, req.Method+" "+req.URL.Path)
 		cut := c.after >= 0 && len(c.requests) > c.after
+		if !cut && c.last != nil && c.last(req) {
+			c.after = 0
+		}
 		c.mu.Unlock()
 		if cut {
 			return nil, errCut
@@ -88,14 +93,20 @@ type roundTripperFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripperFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// wantError checks the kind of an error from Act or Observe, and what its text contains.
-func wantError(t *testing.T, err, kind error, storageChanged bool, contains ...string) {
+func asError(t *testing.T, err error) *Error {
 	t.Helper()
 	var helmErr *Error
 	if !errors.As(err, &helmErr) {
 		t.Fatalf("error %v is no *Error", err)
 	}
-	if helmErr.Kind != kind || kind != nil && !errors.Is(err, kind) {
+	return helmErr
+}
+
+// wantError checks the kind of an error from Act or Observe, and what its text contains.
+func wantError(t *testing.T, err, kind error, storageChanged bool, contains ...string) {
+	t.Helper()
+	helmErr := asError(t, err)
+	if !errors.Is(helmErr.Kind, kind) || kind != nil && !errors.Is(err, kind) {
 		t.Errorf("kind %v, want %v (%s)", helmErr.Kind, kind, err)
 	}
 	if helmErr.StorageChanged != storageChanged {

@@ -17,6 +17,7 @@ limitations under the License.
 package helmclient
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -66,7 +67,7 @@ func TestCheckChartSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			err := checkChart(schemaChart(test.schema), test.values)
-			if classify(err) != test.kind {
+			if !errors.Is(classify(err), test.kind) {
 				t.Fatalf("kind of %v, want %v", err, test.kind)
 			}
 			if err == nil {
@@ -90,7 +91,7 @@ func TestCheckChartSubchartSchema(t *testing.T) {
 		return chrt
 	}
 	bad := map[string]any{"sub": map[string]any{"enabled": true, "port": "geheim"}}
-	if err := checkChart(parent(), bad); classify(err) != ErrInvalidValues || !strings.Contains(err.Error(), "/sub/port: must be integer") {
+	if err := checkChart(parent(), bad); !errors.Is(classify(err), ErrInvalidValues) || !strings.Contains(err.Error(), "/sub/port: must be integer") {
 		t.Errorf("enabled: %v", err)
 	}
 	bad["sub"].(map[string]any)["enabled"] = false

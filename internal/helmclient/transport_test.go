@@ -73,7 +73,7 @@ func TestTransportDeadlines(t *testing.T) {
 			t.Parallel()
 			server := hangingServer(t, headers)
 			short := &boundedTransport{base: http.DefaultTransport, timeout: 20 * time.Millisecond}
-			if err := read(t.Context(), t, short, server.URL); !errors.Is(err, errRequestDeadline) || classify(err) != ErrUnreachable {
+			if err := read(t.Context(), t, short, server.URL); !errors.Is(err, errRequestDeadline) || !errors.Is(classify(err), ErrUnreachable) {
 				t.Errorf("request: %v", err)
 			}
 			watchCtx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -1,0 +1,275 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"fmt"
+	"math/rand"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestIntegrationRequests holds what an action costs once something is known of the cluster: per object, one look and
+// one write at an install, and what Helm needs to merge at an upgrade.
+func TestIntegrationRequests(t *testing.T) {
+	b := newBench(t)
+	const objects = 9
+	templates := map[string]string{}
+	for i := range objects {
+		name := fmt.Sprintf("object-%d", i)
+		templates[name] = strings.Replace(valueConfigMap, "-value", "-"+name, 1)
+	}
+	chrt := newChart("1.0.0", templates)
+	warm := desiredFor(b.namespace, "warm", "a1", "v1")
+	b.converge(warm, chrt, map[string]any{"cidr": "1"})
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	for _, step := range []struct {
+		action Action
+		values string
+		want   int
+	}{
+		{ActionInstall, "1", 2*objects + 4},
+		{ActionUpgrade, "2", 3*objects + 4},
+		{ActionUninstall, "", objects + 6},
+	} {
+		b.cutter.take()
+		if _, err := b.act(Decision{Action: step.action}, desired, chrt, map[string]any{"cidr": step.values}); err != nil {
+			t.Fatal(err)
+		}
+		if requests := b.cutter.take(); len(requests) != step.want {
+			t.Errorf("%s takes %d requests, want %d: %v", step.action, len(requests), step.want, requests)
+		}
+	}
+}
+
+func TestIntegrationObjectConflict(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"}
+	existing := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Data: map[string]string{"key": "theirs"}}
+	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), existing, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.act(b.decide(desired, Policy{}), desired, chrt, values)
+	wantError(t, err, ErrConflict, false, `ConfigMap "first"`)
+	b.wantConfigMap("first", "theirs")
+	b.options.Install.TakeOwnership = true
+	b.converge(desired, chrt, values)
+	b.wantConfigMap("first", "1")
+}
+
+const widgetCRD = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: widgets.helmclient.test
+spec:
+  group: helmclient.test
+  names: {kind: Widget, plural: widgets, singular: widget, listKind: WidgetList}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+const widget = `{{- if .Capabilities.APIVersions.Has "helmclient.test/v1/Widget" }}
+apiVersion: helmclient.test/v1
+kind: Widget
+metadata:
+  name: {{ .Release.Name }}
+spec:
+  key: {{ .Values.cidr | quote }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: knows-widgets
+{{- end }}
+`
+
+func TestIntegrationCRDs(t *testing.T) {
+	b := newBench(t)
+	// Another chart before it, so that what the cluster serves is known already.
+	plain := desiredFor(b.namespace, "plain", "a1", "v1")
+	b.converge(plain, newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
+
+	desired := desiredFor(b.namespace, "widgets", "a1", "v1")
+	chrt := newChart("1.0.0", map[string]string{"widget.yaml": widget})
+	chrt.Files = append(chrt.Files, &chart.File{Name: "crds/widget.yaml", Data: []byte(widgetCRD)})
+	b.converge(desired, chrt, map[string]any{"cidr": "1"})
+	if _, ok := b.configMapValue("knows-widgets"); !ok {
+		t.Error("the templates did not see the chart's own CRD")
+	}
+	desired.ValuesDigest = "v2"
+	b.converge(desired, chrt, map[string]any{"cidr": "2"})
+
+	// A chart on the same connection which only asks for the kind.
+	asking := desiredFor(b.namespace, "asking", "a1", "v1")
+	b.converge(asking, newChart("1.0.0", map[string]string{"asking.yaml": `{{- if .Capabilities.APIVersions.Has "helmclient.test/v1/Widget" }}
+apiVersion: helmclient.test/v1
+kind: Widget
+metadata:
+  name: {{ .Release.Name }}
+{{- end }}`, "value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
+	raw, err := b.kube.CoreV1().RESTClient().Get().
+		AbsPath("/apis/helmclient.test/v1/namespaces/" + b.namespace + "/widgets/asking").DoRaw(t.Context())
+	if err != nil {
+		t.Errorf("the second chart did not see the kind: %v %s", err, raw)
+	}
+}
+
+func hook(kind, name, events, spec string) string {
+	version := map[string]string{"ConfigMap": "v1", "Job": "batch/v1"}[kind]
+	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n  annotations: {\"helm.sh/hook\": %q}\n%s", version, kind, name, events, spec)
+}
+
+const jobSpec = "spec:\n  template:\n    spec:\n      restartPolicy: Never\n      containers: [{name: a, image: a}]\n"
+
+func TestIntegrationHooks(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := newChart("1.0.0", map[string]string{
+		"value.yaml": valueConfigMap,
+		"hook.yaml":  hook("ConfigMap", "hook", "pre-install,post-upgrade", "data: {key: ran}\n"),
+	})
+	b.converge(desired, chrt, map[string]any{"cidr": "1"})
+	b.wantConfigMap("hook", "ran")
+
+	// A Job never ends where no controller runs it.
+	desired.ArtifactDigest = "a2"
+	hanging := newChart("2.0.0", map[string]string{
+		"value.yaml": valueConfigMap, "hook.yaml": hook("Job", "hang", "pre-upgrade", jobSpec),
+	})
+	b.options.Upgrade.Timeout = 2 * time.Second
+	result, err := b.act(b.decide(desired, Policy{}), desired, hanging, map[string]any{"cidr": "2"})
+	wantError(t, err, ErrTimeout, true)
+	if result.Revision != 2 || result.Status != "failed" {
+		t.Errorf("result %+v", result)
+	}
+	if decision := b.decide(desired, Policy{}); decision.State != StateFailed || decision.Action != ActionUpgrade {
+		t.Errorf("after a failed upgrade: %+v", decision)
+	}
+	b.wantConfigMap("demo-value", "1")
+	b.options.Upgrade = UpgradeOptions{DisableHooks: true}
+	b.converge(desired, hanging, map[string]any{"cidr": "2"})
+	b.wantRecords(desired, "3 deployed", "2 failed", "1 superseded")
+}
+
+func TestIntegrationKeepHistory(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"}
+	b.options.Uninstall.KeepHistory = true
+	for range 2 {
+		b.converge(desired, chrt, values)
+		decision := DecideUninstall(b.observe(desired), desired, Policy{}, time.Now())
+		if result, err := b.act(decision, desired, nil, nil); err != nil || result.Status != "uninstalled" {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		b.wantNoConfigMap("first")
+		decision = DecideUninstall(b.observe(desired), desired, Policy{}, time.Now())
+		if decision.Action != ActionNone {
+			t.Errorf("uninstalled with history: %+v", decision)
+		}
+	}
+	b.converge(desired, chrt, values)
+	newest, _ := b.observe(desired).Newest()
+	if newest.Revision != 3 || newest.Status != "deployed" {
+		t.Errorf("newest record %+v", newest)
+	}
+}
+
+func TestIntegrationMaxHistory(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v0")
+	two := 2
+	b.options.Upgrade.MaxHistory = &two
+	for i := range 4 {
+		desired.ValuesDigest = fmt.Sprintf("v%d", i)
+		b.converge(desired, newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": desired.ValuesDigest})
+	}
+	b.wantRecords(desired, "4 deployed", "3 superseded")
+}
+
+func TestIntegrationTooLarge(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := newChart("1.0.0", twoConfigMaps())
+	random := make([]byte, 1200<<10)
+	rand.New(rand.NewSource(1)).Read(random)
+	chrt.Files = append(chrt.Files, &chart.File{Name: "large.bin", Data: random})
+	_, err := b.act(b.decide(desired, Policy{}), desired, chrt, map[string]any{"cidr": "1"})
+	wantError(t, err, ErrTooLarge, false)
+	b.wantNoConfigMap("first")
+}
+
+func TestIntegrationRefusedObject(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := newChart("1.0.0", map[string]string{"service.yaml": "apiVersion: v1\nkind: Service\nmetadata:\n  name: s\n" +
+		"spec:\n  clusterIP: {{ .Values.address | quote }}\n  ports: [{port: 80}]\n"})
+	result, err := b.act(b.decide(desired, Policy{}), desired, chrt, map[string]any{"address": "hunter2"})
+	wantError(t, err, nil, true, "spec.clusterIP", `Service "s" is invalid`)
+	if text := fmt.Sprint(err, asError(t, err).Logs); strings.Contains(text, "hunter2") {
+		t.Errorf("%s quotes the value", text)
+	}
+	if result.Status != "failed" || result.Revision != 1 {
+		t.Errorf("result %+v", result)
+	}
+}
+
+func TestIntegrationMissingNamespace(t *testing.T) {
+	b := newBench(t)
+	no := false
+	b.options.Install.CreateNamespace = &no
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	_, err := b.act(b.decide(desired, Policy{}), desired, newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	wantError(t, err, nil, false, fmt.Sprintf("namespaces %q not found", b.namespace))
+}
+
+// TestIntegrationSharedChart holds that a chart may be shared between clusters: run it with the race detector.
+func TestIntegrationSharedChart(t *testing.T) {
+	b := newBench(t)
+	chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap})
+	sub := newChart("1.0.0", map[string]string{"value.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}-sub\"}\n"})
+	sub.Metadata.Name = "sub"
+	sub.Values = map[string]any{"exports": map[string]any{"data": map[string]any{"imported": true}}}
+	chrt.AddDependency(sub)
+	chrt.Metadata.Dependencies = []*chart.Dependency{{Name: "sub", Version: "1.0.0", Alias: "other", Condition: "other.enabled", ImportValues: []any{"data"}}}
+	values := map[string]any{"cidr": "1", "other": map[string]any{"enabled": true}}
+	var group sync.WaitGroup
+	for i := range 6 {
+		group.Go(func() {
+			desired := desiredFor(b.namespace, fmt.Sprintf("shared-%d", i), "a1", "v1")
+			if _, err := b.act(Decision{Action: ActionInstall}, desired, chrt, values); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if chrt.Metadata.Dependencies[0].Name != "sub" || chrt.Values != nil {
+		t.Error("the shared chart was changed")
+	}
+}

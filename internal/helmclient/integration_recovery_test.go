@@ -1,0 +1,243 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// TestIntegrationCutInstall cuts the connection at each request of an install in turn.
+func TestIntegrationCutInstall(t *testing.T) {
+	b := newBench(t)
+	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "10.0.0.0/8"}
+	for after := 0; ; after++ {
+		desired := desiredFor(b.namespace, fmt.Sprintf("cut-%d", after), "a1", "v1")
+		templates := map[string]string{"value.yaml": valueConfigMap, "first.yaml": configMap(desired.Name+"-first", "1")}
+		chrt = newChart("1.0.0", templates)
+		b.reconnect(after)
+		_, err := b.act(Decision{Action: ActionInstall}, desired, chrt, values)
+		if err == nil {
+			t.Logf("a whole install takes %d requests: %v", after, b.cutter.take())
+			break
+		}
+		wantError(t, err, ErrUnreachable, asError(t, err).StorageChanged)
+		b.reconnect(-1)
+		actions := b.converge(desired, chrt, values)
+		b.wantRecords(desired, "1 deployed")
+		b.wantConfigMap(desired.Name+"-value", "10.0.0.0/8")
+		b.wantConfigMap(desired.Name+"-first", "1")
+		if len(actions) != 1 {
+			t.Errorf("cut after %d: recovered by %v", after, actions)
+		}
+	}
+}
+
+// TestIntegrationCutUpgrade cuts the connection at each request of an upgrade in turn.
+func TestIntegrationCutUpgrade(t *testing.T) {
+	b := newBench(t)
+	first, second := map[string]any{"cidr": "10.0.0.0/8"}, map[string]any{"cidr": "11.0.0.0/8"}
+	for after := 0; ; after++ {
+		desired := desiredFor(b.namespace, fmt.Sprintf("cut-%d", after), "a1", "v1")
+		b.reconnect(-1)
+		b.converge(desired, newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap,
+			"old.yaml": configMap(desired.Name+"-old", "1")}), first)
+		desired.ValuesDigest = "v2"
+		chrt := newChart("1.1.0", map[string]string{"value.yaml": valueConfigMap, "new.yaml": configMap(desired.Name+"-new", "1")})
+		b.reconnect(after)
+		_, err := b.act(Decision{Action: ActionUpgrade}, desired, chrt, second)
+		if err == nil {
+			t.Logf("a whole upgrade takes %d requests: %v", after, b.cutter.take())
+			break
+		}
+		b.reconnect(-1)
+		b.converge(desired, chrt, second)
+		b.wantRecords(desired, "2 deployed", "1 superseded")
+		b.wantConfigMap(desired.Name+"-value", "11.0.0.0/8")
+		b.wantConfigMap(desired.Name+"-new", "1")
+		b.wantNoConfigMap(desired.Name + "-old")
+	}
+}
+
+// TestIntegrationCutUninstall cuts the connection at each request of an uninstall in turn.
+func TestIntegrationCutUninstall(t *testing.T) {
+	b := newBench(t)
+	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "10.0.0.0/8"}
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	for after := 0; ; after++ {
+		b.reconnect(-1)
+		b.converge(desired, chrt, values)
+		b.reconnect(after)
+		_, err := b.act(Decision{Action: ActionUninstall}, desired, nil, nil)
+		if err == nil {
+			t.Logf("a whole uninstall takes %d requests: %v", after, b.cutter.take())
+			break
+		}
+		b.reconnect(-1)
+		decision := DecideUninstall(b.observe(desired), desired, Policy{}, time.Now())
+		if _, err := b.act(decision, desired, nil, nil); err != nil {
+			t.Fatalf("cut after %d: %v", after, err)
+		}
+		b.wantRecords(desired)
+		b.wantNoConfigMap("demo-value")
+		b.wantNoConfigMap("first")
+	}
+}
+
+// cutPending leaves a pending record behind: it cuts the connection after the first change of a ConfigMap.
+func (b *bench) cutPending(action Action, desired Desired, chrt *chart.Chart, values map[string]any) {
+	b.t.Helper()
+	b.reconnect(-1)
+	b.cutter.last = func(req *http.Request) bool {
+		return req.Method != http.MethodGet && strings.Contains(req.URL.Path, "/configmaps")
+	}
+	_, err := b.act(Decision{Action: action}, desired, chrt, values)
+	wantError(b.t, err, ErrUnreachable, true)
+	b.reconnect(-1)
+	if newest, _ := b.observe(desired).Newest(); !strings.HasPrefix(newest.Status, "pending-") {
+		b.t.Fatalf("no pending record was left: %+v", newest)
+	}
+}
+
+// TestIntegrationPendingInstallOtherDesired holds that what an install had created before it was cut off is removed
+// where it is no longer desired.
+func TestIntegrationPendingInstallOtherDesired(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	b.cutPending(ActionInstall, desired, newChart("1.0.0", map[string]string{
+		"first.yaml": configMap("first", "1"), "second.yaml": configMap("second", "1"),
+	}), nil)
+	_, first := b.configMapValue("first")
+	_, second := b.configMapValue("second")
+	if !first && !second {
+		t.Error("nothing was created before the cut")
+	}
+	desired.ArtifactDigest = "a2"
+	actions := b.converge(desired, newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "2"})
+	if len(actions) != 1 || actions[0] != ActionRecoverThenUpgrade {
+		t.Errorf("recovered by %v", actions)
+	}
+	b.wantRecords(desired, "2 deployed", "1 superseded")
+	b.wantConfigMap("demo-value", "2")
+	b.wantNoConfigMap("first")
+	b.wantNoConfigMap("second")
+}
+
+// TestIntegrationPendingUpgradeReverted holds that an upgrade which was cut off and is no longer desired is not taken
+// for undone: the revision below it has the desired digests, but the objects may be half of another revision.
+func TestIntegrationPendingUpgradeReverted(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := newChart("1.0.0", twoConfigMaps())
+	b.converge(desired, chrt, map[string]any{"cidr": "1"})
+	changed := desired
+	changed.ValuesDigest = "v2"
+	b.cutPending(ActionUpgrade, changed, chrt, map[string]any{"cidr": "2"})
+	b.wantConfigMap("demo-value", "2")
+	b.converge(desired, chrt, map[string]any{"cidr": "1"})
+	b.wantRecords(desired, "3 deployed", "2 failed", "1 superseded")
+	b.wantConfigMap("demo-value", "1")
+}
+
+func TestIntegrationPendingOfAnother(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"}
+	b.cutPending(ActionInstall, desired, chrt, values)
+	desired.UID = "uid-after-move"
+	decision := b.decide(desired, Policy{})
+	if decision.Action != ActionWait || decision.RequeueAfter < 14*time.Minute {
+		t.Errorf("young record of another: %+v", decision)
+	}
+	decision = Decide(b.observe(desired), desired, Policy{}, time.Now().Add(DefaultPendingTimeout))
+	if _, err := b.act(decision, desired, chrt, values); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRecords(desired, "1 deployed")
+}
+
+func TestIntegrationStaleRecovery(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"}
+	b.converge(desired, chrt, values)
+	stale := Decision{Action: ActionRecoverThenInstall, Recovery: RecoverDelete, FromRevision: 1}
+	_, err := b.act(stale, desired, chrt, values)
+	wantError(t, err, ErrStale, false, "no longer pending")
+	_, err = b.act(Decision{Action: ActionInstall}, desired, chrt, values)
+	wantError(t, err, ErrStale, false)
+	b.wantRecords(desired, "1 deployed")
+}
+
+func TestIntegrationAnotherHand(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "ours"}
+	b.converge(desired, chrt, values)
+	b.humanUpgrade("demo", chrt)
+	b.wantConfigMap("demo-value", "human")
+	if decision := b.decide(desired, Policy{}); decision.State != StateUnmanaged {
+		t.Errorf("after an upgrade by hand: %+v", decision)
+	}
+	b.converge(desired, chrt, values)
+	b.wantConfigMap("demo-value", "ours")
+
+	rollback := action.NewRollback(b.human())
+	rollback.Version = 2
+	if err := rollback.Run("demo"); err != nil {
+		t.Fatal(err)
+	}
+	if decision := b.decide(desired, Policy{}); decision.State != StateUnmanaged {
+		t.Errorf("after a rollback by hand: %+v", decision)
+	}
+	b.converge(desired, chrt, values)
+	b.wantConfigMap("demo-value", "ours")
+	b.wantRecords(desired, "5 deployed", "4 superseded", "3 superseded", "2 superseded", "1 superseded")
+}
+
+func TestIntegrationForeign(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "ours"}
+	b.humanInstall("demo", chrt)
+	decision := b.decide(desired, Policy{})
+	if decision.Action != ActionRefuse {
+		t.Errorf("a release made by hand: %+v", decision)
+	}
+	if result, err := b.act(decision, desired, chrt, values); err != nil || result.StorageChanged {
+		t.Errorf("refused, yet: %+v, %v", result, err)
+	}
+	b.wantConfigMap("demo-value", "human")
+	if _, err := b.act(b.decide(desired, Policy{TakeOwnership: true}), desired, chrt, values); err != nil {
+		t.Fatal(err)
+	}
+	b.wantConfigMap("demo-value", "ours")
+	if decision := b.decide(desired, Policy{}); decision.State != StateInSync {
+		t.Errorf("after adoption: %+v", decision)
+	}
+	other := desired
+	other.Owner = "default.second"
+	if decision := b.decide(other, Policy{}); decision.Action != ActionRefuse || !strings.Contains(decision.Message, "default.demo") {
+		t.Errorf("a second owner: %+v", decision)
+	}
+}

@@ -1,0 +1,132 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	metadatafake "k8s.io/client-go/metadata/fake"
+)
+
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	secret := func(name, version, status string, more ...string) *metav1.PartialObjectMetadata {
+		labels := map[string]string{"owner": "helm", "name": "demo", "version": version, "status": status}
+		for i := 0; i < len(more); i += 2 {
+			labels[more[i]] = more[i+1]
+		}
+		return &metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: name, Labels: labels},
+		}
+	}
+	scheme := runtime.NewScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	client := metadatafake.NewSimpleMetadataClient(scheme,
+		secret("a", "9", "superseded", LabelOwner, "default.demo"),
+		secret("b", "10", "deployed"),
+		secret("c", "no number", "deployed"),
+		secret("d", "11", "deployed", "name", "other"))
+	obs, err := observe(t.Context(), client, "apps", "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(obs.Records) != 2 || obs.Records[0].Revision != 10 || obs.Records[1].Revision != 9 {
+		t.Errorf("records %+v", obs.Records)
+	}
+	if obs.Owner() != "default.demo" {
+		t.Errorf("owner %q", obs.Owner())
+	}
+	if empty, err := observe(t.Context(), client, "none", "demo"); err != nil || len(empty.Records) != 0 {
+		t.Errorf("a namespace without records: %+v, %v", empty, err)
+	}
+}
+
+func TestChangedAt(t *testing.T) {
+	t.Parallel()
+	at := func(minutes int) metav1.Time {
+		return metav1.NewTime(testNow.Add(time.Duration(minutes) * time.Minute))
+	}
+	updated := at(5)
+	tests := map[string]struct {
+		object metav1.ObjectMeta
+		want   metav1.Time
+	}{
+		"created": {metav1.ObjectMeta{CreationTimestamp: at(1)}, at(1)},
+		"managed": {metav1.ObjectMeta{CreationTimestamp: at(1), ManagedFields: []metav1.ManagedFieldsEntry{{}, {Time: &updated}}}, at(5)},
+		"labelled": {metav1.ObjectMeta{CreationTimestamp: at(1), Labels: map[string]string{"modifiedAt": "1795176180"}},
+			metav1.Unix(1795176180, 0)},
+		"copied labels": {metav1.ObjectMeta{CreationTimestamp: at(1), Labels: map[string]string{"modifiedAt": "1", "createdAt": "x"}}, at(1)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := changedAt(&test.object); !got.Equal(test.want.Time) {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestValidatesFields(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[[2]string]bool{
+		{"1", "25"}: true, {"1", "37"}: true, {"1", "27+"}: true, {"2", "0"}: true,
+		{"1", "24"}: false, {"1", ""}: false, {"", "30"}: false,
+	} {
+		if got := validatesFields(chartutil.KubeVersion{Major: version[0], Minor: version[1]}); got != want {
+			t.Errorf("%v: %t", version, got)
+		}
+	}
+}
+
+func TestCopyChart(t *testing.T) {
+	t.Parallel()
+	original := newChart("1.0.0", nil)
+	original.Values = map[string]any{"map": map[string]any{"a": 1}, "list": []any{map[string]any{"b": 1}}, "nothing": nil}
+	original.Metadata.Dependencies = []*chart.Dependency{nil, {Name: "sub", ImportValues: []any{"data"}}}
+	sub := newChart("2.0.0", nil)
+	original.AddDependency(sub)
+
+	copied := copyChart(original)
+	copied.Values["map"].(map[string]any)["a"] = 2
+	copied.Values["list"].([]any)[0].(map[string]any)["b"] = 2
+	copied.Metadata.Dependencies[1].Name = "changed"
+	copied.Metadata.Dependencies[1].ImportValues[0] = "changed"
+	copied.Dependencies()[0].Metadata.Version = "changed"
+	copied.SetDependencies()
+	if original.Values["map"].(map[string]any)["a"] != 1 || original.Values["list"].([]any)[0].(map[string]any)["b"] != 1 {
+		t.Error("values are shared")
+	}
+	if d := original.Metadata.Dependencies[1]; d.Name != "sub" || d.ImportValues[0] != "data" {
+		t.Error("metadata is shared")
+	}
+	if len(original.Dependencies()) != 1 || sub.Metadata.Version != "2.0.0" || sub.Parent() != original {
+		t.Error("dependencies are shared")
+	}
+}
