@@ -208,7 +208,11 @@ func (p *Process) Unexpected() error {
 	if stopping || p.Running() {
 		return nil
 	}
-	return fmt.Errorf("%s ended (%v), its log %s ends with:\n%s", p.spec.Name, p.err, p.spec.LogFile, tail(p.spec.LogFile))
+	exit := p.err
+	if exit == nil {
+		exit = errors.New("exit status 0")
+	}
+	return fmt.Errorf("%s ended (%w), its log %s ends with:\n%s", p.spec.Name, p.err, p.spec.LogFile, tail(p.spec.LogFile))
 }
 
 // WaitHealthy polls check every 50 ms until it returns nil. It fails when the
