@@ -1,0 +1,135 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/onsi/gomega"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+)
+
+// testSecrets gives a secret every occasion to slip out: a release that works, values that the schema refuses, YAML that
+// cannot be parsed, an object that the API server refuses, a template that fails. Then it must be found nowhere.
+func testSecrets(s *scenario, one *workload) {
+	// Not valid as a label or a CIDR, so that those who check it have reason to quote it.
+	marker := "s3cret/" + rand.Text()
+	for _, leak := range []struct {
+		name, values, reason string
+		change               func(*addonsv1.HelmOp)
+	}{
+		{name: "leak-none", values: "token: " + marker},
+		{name: "leak-schema", values: "podCIDR: " + marker, reason: addonsv1.ValuesInvalidReason, change: func(h *addonsv1.HelmOp) {
+			h.Spec.Values = rawJSON(map[string]any{"cluster": "one"})
+		}},
+		{name: "leak-object", values: "flavour: " + marker, reason: addonsv1.InstallFailedReason, change: func(h *addonsv1.HelmOp) {
+			h.Spec.Source = s.env.Source("charts/"+environment.ChartKitchen, addonsv1.ArtifactReference{Tag: "1.0.0"})
+			h.Spec.Values = rawJSON(map[string]any{"objects": 1})
+		}},
+		{name: "leak-yaml", values: "token: [" + marker, reason: addonsv1.TemplateFailedReason},
+		{name: "leak-type", values: "token: {a: {b: " + marker + "}}\n" + marker, reason: addonsv1.TemplateFailedReason},
+	} {
+		s.createSecret(leak.name, leak.values)
+		helmOp := s.newHelmOp(leak.name, forAll, func(h *addonsv1.HelmOp) {
+			h.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: "Secret", Name: leak.name}}
+			if leak.change != nil {
+				leak.change(h)
+			}
+		})
+		s.create(helmOp)
+		switch leak.reason {
+		case "":
+			one.eventuallyReleased(helmOp, releaseNamespace, leak.name, 1)
+			one.eventuallyHello(releaseNamespace, leak.name, map[string]string{"tokenDigest": sha256Of(marker)})
+		case addonsv1.TemplateFailedReason:
+			s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, leak.reason))
+		default:
+			s.child(helmOp, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, leak.reason))
+			s.eventuallyWarned(leak.name, leak.reason)
+		}
+	}
+	credentials := s.env.Registry.Username() + ":" + s.env.Registry.Password()
+	s.expectNowhere(marker, strings.TrimPrefix(marker, "s3cret/"), base64.StdEncoding.EncodeToString([]byte(marker)),
+		s.env.Registry.Password(), base64.StdEncoding.EncodeToString([]byte(credentials)))
+}
+
+// eventuallyWarned waits for an Event about a HelmOp or one of its releases.
+func (s *scenario) eventuallyWarned(helmOp, reason string) {
+	s.Helper()
+	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+		events := &eventsv1.EventList{}
+		g.Expect(s.client.List(ctx, events, client.InNamespace(s.namespace))).To(gomega.Succeed())
+		var found []string
+		for i := range events.Items {
+			event := &events.Items[i]
+			if strings.HasPrefix(event.Regarding.Name, helmOp) && event.Type == "Warning" {
+				found = append(found, event.Reason)
+			}
+		}
+		g.Expect(found).To(gomega.ContainElement(reason), "warnings about %s", helmOp)
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+}
+
+// expectNowhere fails if one of the texts is in an object that HelmOp writes, in an Event or in the log of a manager.
+func (s *scenario) expectNowhere(texts ...string) {
+	s.Helper()
+	places := map[string]string{}
+	for _, kind := range []string{"HelmOpList", "HelmOpReleaseList"} {
+		s.collect(places, addonsv1.GroupVersion.String(), kind)
+	}
+	s.collect(places, "v1", "EventList")
+	s.collect(places, "events.k8s.io/v1", "EventList")
+	s.Expect(len(places)).To(gomega.BeNumerically(">", 10), "objects to look at")
+	for _, manager := range s.env.Managers() {
+		lines := 0
+		s.must(eachLine(manager.LogFile(), func(line string) {
+			lines++
+			places[fmt.Sprintf("%s:%d", manager.LogFile(), lines)] = line
+		}))
+		s.Expect(lines).To(gomega.BeNumerically(">", 100), "a manager at --v=6 says more")
+	}
+	for place, content := range places {
+		for _, text := range texts {
+			if strings.Contains(content, text) {
+				s.Errorf("a secret is in %s: %s", place, content)
+			}
+		}
+	}
+}
+
+// collect adds all objects of a kind, of all namespaces, as JSON.
+func (s *scenario) collect(places map[string]string, apiVersion, kind string) {
+	s.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(apiVersion)
+	list.SetKind(kind)
+	s.must(s.client.List(s.Context(), list))
+	for i := range list.Items {
+		obj := &list.Items[i]
+		places[fmt.Sprintf("%s %s/%s", obj.GetKind(), obj.GetNamespace(), obj.GetName())] = toJSON(obj.Object)
+	}
+}
