@@ -91,7 +91,7 @@ func newConnection(config *rest.Config) (*connection, error) {
 			WarningHandler: rest.NoWarnings{},
 		},
 	}
-	own := c.restConfig(nil)
+	own := c.restConfig(context.Background())
 	if c.secrets, err = kubernetes.NewForConfig(own); err != nil {
 		return nil, fmt.Errorf("cluster connection: %w", err)
 	}
@@ -107,7 +107,7 @@ func newConnection(config *rest.Config) (*connection, error) {
 	return c, nil
 }
 
-// restConfig returns a config for clients; each request made with it ends with ctx at the latest, if that is not nil.
+// restConfig returns a config for clients; each request made with it ends with ctx at the latest.
 func (c *connection) restConfig(ctx context.Context) *rest.Config {
 	config := c.host
 	config.Transport = &boundedTransport{

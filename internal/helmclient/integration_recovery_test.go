@@ -30,11 +30,11 @@ import (
 // TestIntegrationCutInstall cuts the connection at each request of an install in turn.
 func TestIntegrationCutInstall(t *testing.T) {
 	b := newBench(t)
-	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "10.0.0.0/8"}
+	values := map[string]any{"cidr": "10.0.0.0/8"}
 	for after := 0; ; after++ {
 		desired := desiredFor(b.namespace, fmt.Sprintf("cut-%d", after), "a1", "v1")
 		templates := map[string]string{"value.yaml": valueConfigMap, "first.yaml": configMap(desired.Name+"-first", "1")}
-		chrt = newChart("1.0.0", templates)
+		chrt := newChart("1.0.0", templates)
 		b.reconnect(after)
 		_, err := b.act(Decision{Action: ActionInstall}, desired, chrt, values)
 		if err == nil {

@@ -204,7 +204,7 @@ func (b *bench) human() *action.Configuration {
 		b.t.Fatal(err)
 	}
 	config := &action.Configuration{}
-	clients := &getter{conn: conn, config: conn.restConfig(nil)}
+	clients := &getter{conn: conn, config: conn.restConfig(context.Background())}
 	if err := config.Init(clients, b.namespace, "secret", func(string, ...any) {}); err != nil {
 		b.t.Fatal(err)
 	}

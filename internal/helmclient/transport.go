@@ -45,7 +45,7 @@ var (
 // requests, and reports changes of the kinds that a cluster serves.
 type boundedTransport struct {
 	base http.RoundTripper
-	// parent bounds all requests together; nil for requests that outlive an action.
+	// parent bounds all requests together.
 	parent context.Context
 	// timeout bounds each request that is not a watch.
 	timeout time.Duration
@@ -56,10 +56,7 @@ type boundedTransport struct {
 // RoundTrip implements http.RoundTripper.
 func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	stop := func() bool { return true }
-	if t.parent != nil {
-		stop = context.AfterFunc(t.parent, func() { cancel(context.Cause(t.parent)) })
-	}
+	stop := context.AfterFunc(t.parent, func() { cancel(context.Cause(t.parent)) })
 	watch := isWatch(req)
 	if !watch {
 		timer := time.AfterFunc(t.timeout, func() { cancel(errRequestDeadline) })

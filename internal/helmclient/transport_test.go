@@ -72,7 +72,7 @@ func TestTransportDeadlines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := hangingServer(t, headers)
-			short := &boundedTransport{base: http.DefaultTransport, timeout: 20 * time.Millisecond}
+			short := &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: 20 * time.Millisecond}
 			if err := read(t.Context(), t, short, server.URL); !errors.Is(err, errRequestDeadline) || !errors.Is(classify(err), ErrUnreachable) {
 				t.Errorf("request: %v", err)
 			}
@@ -121,7 +121,7 @@ func TestTransportSeesKindsChange(t *testing.T) {
 		{http.MethodPost, "/api/v1/namespaces/a/configmaps", false},
 	} {
 		changed := false
-		transport := &boundedTransport{base: http.DefaultTransport, timeout: time.Minute, kindsChanged: func() { changed = true }}
+		transport := &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: time.Minute, kindsChanged: func() { changed = true }}
 		req, err := http.NewRequestWithContext(t.Context(), test.method, server.URL+test.path, nil)
 		if err != nil {
 			t.Fatal(err)
