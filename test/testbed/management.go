@@ -186,7 +186,8 @@ func (m *Management) coreCRDs() ([]*apiextensionsv1.CustomResourceDefinition, er
 	return crds, nil
 }
 
-// Stop ends everything: the workload clusters, the core manager, the API server.
+// Stop ends everything: the workload clusters, the core manager, the API
+// server. Stopping twice is no error.
 func (m *Management) Stop(ctx context.Context) error {
 	var err error
 	if m.Provider != nil {

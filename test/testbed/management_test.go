@@ -60,6 +60,9 @@ func startManagement(t *testing.T) *Management {
 		if err := m.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
+		if err := m.Stop(context.Background()); err != nil {
+			t.Errorf("stopping again: %v", err)
+		}
 		wantEnded(t, pids)
 	})
 	return m

@@ -174,7 +174,7 @@ func (p *Provider) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the controllers and all control planes.
+// Stop ends the controllers and all control planes. Stopping twice is no error.
 func (p *Provider) Stop(ctx context.Context) error {
 	var err error
 	if p.cancel != nil {
@@ -188,7 +188,10 @@ func (p *Provider) Stop(ctx context.Context) error {
 		err = errors.Join(err, s.Stop(ctx))
 	}
 	clear(p.servers)
-	return errors.Join(err, p.log.Close())
+	if closeErr := p.log.Close(); !errors.Is(closeErr, os.ErrClosed) {
+		err = errors.Join(err, closeErr)
+	}
+	return err
 }
 
 // Server returns the control plane of a Cluster, nil if none runs.
