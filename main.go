@@ -29,6 +29,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/manager"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
@@ -59,6 +60,8 @@ func main() {
 		exit(2, err)
 	}
 	ctrl.SetLogger(klog.Background())
+	// The Helm SDK writes warnings that quote values to the standard logger.
+	helmclient.SilenceHelm()
 	if err := manager.Run(ctrl.SetupSignalHandler(), options); err != nil {
 		klog.Background().Error(err, "The manager ended with an error")
 		klog.Flush()
