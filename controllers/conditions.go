@@ -33,11 +33,13 @@ const (
 
 // setCondition sets a condition and tells whether its status or its reason is another than before.
 func setCondition(obj conditions.Setter, conditionType string, status metav1.ConditionStatus, reason, message string) bool {
+	// Get points into the list that Set changes, so it must be compared before.
 	before := conditions.Get(obj, conditionType)
+	changed := before == nil || before.Status != status || before.Reason != reason
 	conditions.Set(obj, metav1.Condition{
 		Type: conditionType, Status: status, Reason: reason, Message: truncate(message, maxConditionMessage),
 	})
-	return before == nil || before.Status != status || before.Reason != reason
+	return changed
 }
 
 // confirmCondition says that a condition holds for the generation of now, too.
