@@ -98,6 +98,8 @@ func newScenarioIn(t *testing.T, env *environment.Environment) *scenario {
 
 func newGomega(t *testing.T) gomega.Gomega {
 	g := gomega.NewWithT(t)
+	// Otherwise a wait with a context ends with that only.
+	g.EnforceDefaultTimeoutsWhenUsingContexts()
 	g.SetDefaultEventuallyTimeout(patience)
 	g.SetDefaultEventuallyPollingInterval(poll)
 	g.SetDefaultConsistentlyDuration(quiet)
