@@ -4,7 +4,7 @@ go 1.26.0
 
 replace sigs.k8s.io/cluster-api/api => sigs.k8s.io/cluster-api/api v1.14.2
 
-require sigs.k8s.io/cluster-api v1.14.2
+require sigs.k8s.io/cluster-api v1.14.2 // indirect
 
 require (
 	cel.dev/expr v0.25.2 // indirect
