@@ -94,8 +94,8 @@ type InstallOptions struct {
 	// +optional
 	TakeOwnership *bool `json:"takeOwnership,omitempty"`
 
-	// disableOpenAPIValidation leaves out the validation of the rendered objects against the schema of the
-	// cluster. Default: false.
+	// disableOpenAPIValidation leaves out the validation of the rendered objects by Helm. Clusters since Kubernetes
+	// 1.25 validate by themselves: there it changes nothing. Default: false.
 	// +optional
 	DisableOpenAPIValidation *bool `json:"disableOpenAPIValidation,omitempty"`
 }
@@ -129,8 +129,8 @@ type UpgradeOptions struct {
 	// +kubebuilder:validation:Maximum=1000
 	MaxHistory *int32 `json:"maxHistory,omitempty"`
 
-	// disableOpenAPIValidation leaves out the validation of the rendered objects against the schema of the
-	// cluster. Default: false.
+	// disableOpenAPIValidation leaves out the validation of the rendered objects by Helm. Clusters since Kubernetes
+	// 1.25 validate by themselves: there it changes nothing. Default: false.
 	// +optional
 	DisableOpenAPIValidation *bool `json:"disableOpenAPIValidation,omitempty"`
 }
