@@ -212,7 +212,7 @@ func (p *Process) Unexpected() error {
 	if exit == nil {
 		exit = errors.New("exit status 0")
 	}
-	return fmt.Errorf("%s ended (%w), its log %s ends with:\n%s", p.spec.Name, p.err, p.spec.LogFile, tail(p.spec.LogFile))
+	return fmt.Errorf("%s ended (%w), its log %s ends with:\n%s", p.spec.Name, exit, p.spec.LogFile, tail(p.spec.LogFile))
 }
 
 // WaitHealthy polls check every 50 ms until it returns nil. It fails when the
