@@ -1,0 +1,163 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/onsi/gomega"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/cli"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+// hand is somebody with Helm and the kubeconfig of a workload cluster.
+type hand struct {
+	scenario *scenario
+	config   *action.Configuration
+	chart    *chart.Chart
+}
+
+func (w *workload) hand() *hand {
+	s := w.scenario
+	s.Helper()
+	kubeconfig, err := w.server.Kubeconfig()
+	s.must(err)
+	file := filepath.Join(s.TempDir(), "kubeconfig")
+	s.must(os.WriteFile(file, kubeconfig, 0o600))
+	settings := cli.New()
+	settings.KubeConfig = file
+	settings.SetNamespace(releaseNamespace)
+	config := new(action.Configuration)
+	s.must(config.Init(settings.RESTClientGetter(), releaseNamespace, "secret", s.Logf))
+	root, err := binaries.RepositoryRoot()
+	s.must(err)
+	loaded, err := loader.Load(filepath.Join(root, "test", "charts", environment.ChartHello))
+	s.must(err)
+	return &hand{scenario: s, config: config, chart: loaded}
+}
+
+func (h *hand) values(text string) map[string]any {
+	return map[string]any{"cluster": "by hand", "podCIDR": "192.168.0.0/16", "greeting": text}
+}
+
+// install is "helm install --create-namespace".
+func (h *hand) install(name string) {
+	h.scenario.Helper()
+	install := action.NewInstall(h.config)
+	install.ReleaseName, install.Namespace, install.CreateNamespace = name, releaseNamespace, true
+	_, err := install.RunWithContext(h.scenario.Context(), h.chart, h.values("by hand"))
+	h.scenario.must(err)
+}
+
+// upgrade is "helm upgrade".
+func (h *hand) upgrade(name string) {
+	h.scenario.Helper()
+	upgrade := action.NewUpgrade(h.config)
+	upgrade.Namespace = releaseNamespace
+	_, err := upgrade.RunWithContext(h.scenario.Context(), name, h.chart, h.values("by hand"))
+	h.scenario.must(err)
+}
+
+// rollback is "helm rollback" to the revision before.
+func (h *hand) rollback(name string) {
+	h.scenario.Helper()
+	h.scenario.must(action.NewRollback(h.config).Run(name))
+}
+
+// uninstall is "helm uninstall".
+func (h *hand) uninstall(name string) {
+	h.scenario.Helper()
+	_, err := action.NewUninstall(h.config).Run(name)
+	h.scenario.must(err)
+}
+
+// TestAnotherHand changes releases behind the back of HelmOp, which puts them right with its next look.
+func TestAnotherHand(t *testing.T) {
+	s := newScenario(t)
+	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+	h := w.hand()
+	helmOp := s.newHelmOp("hello", forAll)
+	s.create(helmOp)
+	wanted := map[string]string{"cluster": "one", "podCIDR": "10.1.0.0/16", "greeting": "hello"}
+	byHand := map[string]string{"cluster": "by hand", "greeting": "by hand"}
+	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
+
+	h.upgrade("hello")
+	w.eventuallyHello(releaseNamespace, "hello", byHand)
+	s.nudge(helmOp, "one")
+	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 3)
+	w.eventuallyHello(releaseNamespace, "hello", wanted)
+
+	h.rollback("hello")
+	w.eventuallyHello(releaseNamespace, "hello", byHand)
+	s.nudge(helmOp, "one")
+	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 5)
+	w.eventuallyHello(releaseNamespace, "hello", wanted)
+
+	h.uninstall("hello")
+	w.expectNothing(releaseNamespace, "hello")
+	s.nudge(helmOp, "one")
+	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
+	w.eventuallyHello(releaseNamespace, "hello", wanted)
+	s.eventually(helmOp, ready(1))
+	w.expectUntouched()
+}
+
+// TestForeignRelease has a release by hand before the HelmOp that wants its name. It is left alone until the HelmOp is
+// told to take it over, and also when the HelmOp goes.
+func TestForeignRelease(t *testing.T) {
+	s := newScenario(t)
+	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+	h := w.hand()
+	h.install("hello")
+	helmOp := s.newHelmOp("hello", forAll)
+	s.create(helmOp)
+	refused := func() {
+		child := s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason))
+		s.eventuallyEvent(child, addonsv1.ReleaseConflictReason)
+		s.eventually(helmOp, failure("one", addonsv1.ReleaseConflictReason, "take ownership"))
+		w.eventuallyRevisions(releaseNamespace, "hello", "1 deployed")
+		w.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": "by hand"})
+	}
+	refused()
+	w.expectUntouched()
+	s.remove(helmOp)
+	s.eventuallyGone(helmOp)
+	w.eventuallyRevisions(releaseNamespace, "hello", "1 deployed")
+
+	helmOp = s.newHelmOp("hello", forAll)
+	s.create(helmOp)
+	refused()
+	take := true
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: &take} })
+	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 2)
+	w.eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 deployed")
+	w.eventuallyHello(releaseNamespace, "hello", map[string]string{"cluster": "one", "podCIDR": "10.1.0.0/16", "greeting": "hello"})
+	s.eventually(helmOp, ready(1))
+	s.Expect(s.child(helmOp, "one").Status.History[0].Reason).To(gomega.Equal("Adopt"))
+	w.expectUntouched()
+}

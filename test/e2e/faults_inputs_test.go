@@ -1,0 +1,178 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// TestInvalidInputs writes into a HelmOp what no schema can refuse. It is named, takes nothing away, and is over once it is
+// corrected.
+func TestInvalidInputs(t *testing.T) {
+	s := newScenario(t)
+	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+	parts := map[string]func(*scenario){}
+	for name, input := range invalidInputs() {
+		parts[name] = func(s *scenario) { w.in(s).takeInvalid(name, input) }
+	}
+	parts["values-from"] = func(s *scenario) { w.in(s).missValues() }
+	s.each(parts)
+}
+
+// invalidInput breaks the spec of a HelmOp, and says which condition tells of it and how.
+type invalidInput struct {
+	breaks    func(*addonsv1.HelmOpSpec)
+	condition string
+	reason    string
+	texts     []string
+}
+
+func invalidInputs() map[string]invalidInput {
+	selector := func(operator metav1.LabelSelectorOperator, values ...string) func(*addonsv1.HelmOpSpec) {
+		return func(spec *addonsv1.HelmOpSpec) {
+			spec.ClusterSelector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+				Key: "zone", Operator: operator, Values: values,
+			}}}
+		}
+	}
+	return map[string]invalidInput{
+		"selector-operator": {
+			breaks: selector("Like", "a*"), condition: addonsv1.ReadyCondition, reason: addonsv1.InvalidSelectorReason,
+			texts: []string{"spec.clusterSelector", "Like"},
+		},
+		"selector-values": {
+			breaks: selector(metav1.LabelSelectorOpIn), condition: addonsv1.ReadyCondition, reason: addonsv1.InvalidSelectorReason,
+			texts: []string{"spec.clusterSelector"},
+		},
+		"semver": {
+			breaks:    func(spec *addonsv1.HelmOpSpec) { spec.Source.Ref = addonsv1.ArtifactReference{Semver: ">>1"} },
+			condition: addonsv1.ResolvedCondition, reason: addonsv1.InvalidReferenceReason, texts: []string{">>1"},
+		},
+		"template-syntax": {
+			breaks:    func(spec *addonsv1.HelmOpSpec) { spec.ValuesTemplate = "a: b\ngreeting: {{ .Cluster.metadata.name\n" },
+			condition: addonsv1.ReadyCondition, reason: addonsv1.TemplateFailedReason, texts: []string{"spec.valuesTemplate line"},
+		},
+		"values-leaf": {
+			breaks:    func(spec *addonsv1.HelmOpSpec) { spec.Values = helloValues(greeting("{{ nope }}")) },
+			condition: addonsv1.ReadyCondition, reason: addonsv1.TemplateFailedReason, texts: []string{"greeting", "nope"},
+		},
+		"schema": {
+			breaks:    func(spec *addonsv1.HelmOpSpec) { spec.Values = helloValues(map[string]any{"podCIDR": "s3cret"}) },
+			condition: addonsv1.ReadyCondition, reason: addonsv1.ReleasesFailedReason,
+			texts: []string{"one", addonsv1.ValuesInvalidReason, "podCIDR"},
+		},
+		"release-name": {
+			breaks:    func(spec *addonsv1.HelmOpSpec) { spec.Release.Name = "Not_A_Name" },
+			condition: addonsv1.ReadyCondition, reason: addonsv1.ReleasesFailedReason,
+			texts: []string{"one", addonsv1.TemplateFailedReason, "release.name"},
+		},
+	}
+}
+
+// takeInvalid lets a HelmOp with a healthy release meet an invalid input, and corrects it.
+func (w *workload) takeInvalid(name string, input invalidInput) {
+	s := w.scenario
+	helmOp := s.newHelmOp(name, forAll)
+	s.create(helmOp)
+	w.eventuallyReleased(helmOp, releaseNamespace, name, 1)
+
+	good := helmOp.Spec.DeepCopy()
+	update(s, helmOp, func(h *addonsv1.HelmOp) { input.breaks(&h.Spec) })
+	broken := s.eventually(helmOp,
+		condition(input.condition, metav1.ConditionFalse, input.reason), message(input.condition, input.texts...))
+	s.Expect(toJSON(broken.Status)).NotTo(gomega.ContainSubstring("s3cret"), "a value must not be in the status")
+	s.eventuallyEvent(helmOp, input.reason)
+	w.eventuallyRevisions(releaseNamespace, name, "1 deployed")
+
+	update(s, helmOp, func(h *addonsv1.HelmOp) {
+		h.Spec = *good.DeepCopy()
+		h.Spec.Values = helloValues(greeting("mended"))
+	})
+	w.eventuallyReleased(helmOp, releaseNamespace, name, 2)
+	w.eventuallyHello(releaseNamespace, name, map[string]string{"greeting": "mended"})
+	w.eventuallyRevisions(releaseNamespace, name, "1 superseded", "2 deployed")
+	s.eventually(helmOp, ready(1))
+}
+
+// missValues has a HelmOp take values from what does not exist, then lacks the key, then is no YAML.
+func (w *workload) missValues() {
+	s, name := w.scenario, "values-from"
+	helmOp := s.newHelmOp(name, forAll, func(h *addonsv1.HelmOp) {
+		h.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: "Secret", Name: "more"}}
+	})
+	s.create(helmOp)
+	missing := condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReferenceNotFoundReason)
+	s.eventually(helmOp, missing, message(addonsv1.ReadyCondition, "spec.valuesFrom[0]", "more"))
+	s.eventuallyEvent(helmOp, addonsv1.ReferenceNotFoundReason)
+
+	secret := s.secret("more")
+	secret.StringData = map[string]string{"other.yaml": "{}"}
+	s.create(secret)
+	s.eventually(helmOp, missing, message(addonsv1.ReadyCondition, "values.yaml"))
+	update(s, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"values.yaml": "token: {s3cret"} })
+	broken := s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.TemplateFailedReason))
+	s.Expect(toJSON(broken.Status)).NotTo(gomega.ContainSubstring("s3cret"), "a value must not be in the status")
+	update(s, secret, func(secret *corev1.Secret) {
+		secret.StringData = map[string]string{"values.yaml": "greeting: of a Secret"}
+	})
+	w.eventuallyReleased(helmOp, releaseNamespace, name, 1)
+	w.eventuallyHello(releaseNamespace, name, map[string]string{"greeting": "of a Secret"})
+}
+
+// TestRejectedObject has a chart with an object that API servers reject. Each try makes a revision, so they become rarer;
+// a change of what is wanted is tried at once.
+func TestRejectedObject(t *testing.T) {
+	s := newScenario(t)
+	r := s.ownRegistry()
+	s.push(r, "charts/note", "1.0.0")
+	w := s.clusters(testbed.ClusterOptions{Name: "one"})[0]
+	helmOp := s.noteFrom(r, "note", "charts/note", addonsv1.ArtifactReference{Tag: "1.0.0"})
+	helmOp.Spec.Values = rawJSON(map[string]any{"name": "Not_A_Name"})
+	s.create(helmOp)
+
+	failed := func(reason string, failures int) *addonsv1.HelmOpRelease {
+		return s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, reason),
+			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+				g.Expect(child.Status.Failures).To(gomega.BeEquivalentTo(failures))
+				g.Expect(child.Status.LastError).To(gomega.ContainSubstring("Not_A_Name"))
+				g.Expect(child.Status.History).To(gomega.HaveLen(failures))
+			})
+	}
+	first := failed(addonsv1.InstallFailedReason, 1)
+	s.eventuallyEvent(first, addonsv1.InstallFailedReason)
+	s.eventually(helmOp, failure("one", addonsv1.InstallFailedReason, "Not_A_Name"))
+	second := failed(addonsv1.UpgradeFailedReason, 2)
+	waited := second.Status.History[0].Time.Sub(second.Status.History[1].Time.Time)
+	s.Expect(waited).To(gomega.BeNumerically(">=", 10*time.Second), "between the first two tries")
+	w.eventuallyRevisions(releaseNamespace, "note", "1 failed", "2 failed")
+
+	s.setValues(helmOp, map[string]any{"name": "a-name", "greeting": strings.Repeat("hello ", 3)})
+	w.eventuallyReleased(helmOp, releaseNamespace, "note", 3)
+	s.eventually(helmOp, ready(1))
+	child := s.child(helmOp, "one")
+	s.Expect(child.Status.Failures).To(gomega.BeZero())
+	s.Expect(child.Status.LastError).To(gomega.BeEmpty())
+}

@@ -1,0 +1,202 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/pki"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// shortInterval lets a fault, and its end, be noticed soon.
+const shortInterval = time.Second
+
+// registryFault breaks what a HelmOp whose release is deployed needs from the registry, and mends it again.
+type registryFault struct {
+	reason       string
+	breaks, mend func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp)
+	// revision is that of the release in the end: 1 if what is mended is what was there before.
+	revision int
+	// version of the chart in the end.
+	version string
+}
+
+// TestRegistryFaults breaks the way to a chart in every way that a user can. Each has a name, takes nothing away, and needs
+// no help once it is mended.
+func TestRegistryFaults(t *testing.T) {
+	s := newScenario(t)
+	r := s.ownRegistry()
+	w := s.clusters(testbed.ClusterOptions{Name: "one"})[0]
+	parts := map[string]func(*scenario){}
+	for name, fault := range registryFaults() {
+		repository := "charts/" + name
+		s.push(r, repository, "1.0.0")
+		parts[name] = func(s *scenario) { w.in(s).suffer(r, name, repository, fault) }
+	}
+	s.each(parts)
+}
+
+func registryFaults() map[string]registryFault {
+	setRef := func(ref addonsv1.ArtifactReference) func(*scenario, *registry.Registry, *addonsv1.HelmOp) {
+		return func(s *scenario, _ *registry.Registry, helmOp *addonsv1.HelmOp) {
+			update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref = ref })
+		}
+	}
+	pushVersion := func(repository, version string) func(*scenario, *registry.Registry, *addonsv1.HelmOp) {
+		return func(s *scenario, r *registry.Registry, _ *addonsv1.HelmOp) { s.push(r, repository, version) }
+	}
+	return map[string]registryFault{
+		"credentials": {
+			reason: addonsv1.RegistryAuthenticationFailedReason, breaks: setPassword("wrong"), mend: setPassword(""),
+			revision: 1, version: "1.0.0",
+		},
+		"ca": {
+			reason: addonsv1.RegistryCertificateInvalidReason, breaks: setForeignCA, mend: setOwnCA,
+			revision: 1, version: "1.0.0",
+		},
+		"no-secret": {
+			reason: addonsv1.ReferenceNotFoundReason, breaks: deleteCredentials, mend: createCredentials,
+			revision: 1, version: "1.0.0",
+		},
+		"repository": {
+			reason: addonsv1.ArtifactNotFoundReason,
+			breaks: func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp) {
+				update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.URL = "oci://" + r.Host() + "/charts/later" })
+			},
+			mend: pushVersion("charts/later", "1.0.0"), revision: 1, version: "1.0.0",
+		},
+		"tag": {
+			reason: addonsv1.ArtifactNotFoundReason, breaks: setRef(addonsv1.ArtifactReference{Tag: "1.5.0"}),
+			mend: pushVersion("charts/tag", "1.5.0"), revision: 2, version: "1.5.0",
+		},
+		"range": {
+			reason: addonsv1.NoMatchingTagReason, breaks: setRef(addonsv1.ArtifactReference{Semver: "~2.1"}),
+			mend: pushVersion("charts/range", "2.1.7"), revision: 2, version: "2.1.7",
+		},
+		"not-a-chart": {
+			reason: addonsv1.UnsupportedArtifactReason,
+			breaks: func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp) {
+				_, err := r.PushArtifact(s.Context(), "charts/not-a-chart", "3.0.0", "application/vnd.example", []byte("hello"))
+				s.must(err)
+				setRef(addonsv1.ArtifactReference{Tag: "3.0.0"})(s, r, helmOp)
+			},
+			mend: pushVersion("charts/not-a-chart", "3.0.0"), revision: 2, version: "3.0.0",
+		},
+	}
+}
+
+// suffer lets a HelmOp with a healthy release meet a fault, and sees it through to the end.
+func (w *workload) suffer(r *registry.Registry, name, repository string, fault registryFault) {
+	s := w.scenario
+	helmOp := s.noteFrom(r, name, repository, addonsv1.ArtifactReference{Tag: "1.0.0"})
+	s.create(helmOp)
+	w.eventuallyReleased(helmOp, releaseNamespace, name, 1)
+
+	fault.breaks(s, r, helmOp)
+	s.eventually(helmOp, condition(addonsv1.ResolvedCondition, metav1.ConditionFalse, fault.reason))
+	s.eventuallyEvent(helmOp, fault.reason)
+	s.Consistently(func(g gomega.Gomega, ctx context.Context) {
+		revisions, err := w.revisions(ctx, releaseNamespace, name)
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(summaries(revisions)).To(gomega.Equal([]string{"1 deployed"}))
+		expectCondition(g, s.children(ctx, g, helmOp)[w.name], addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason)
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+
+	fault.mend(s, r, helmOp)
+	s.eventually(helmOp, ready(1), condition(addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason))
+	w.eventuallyReleased(helmOp, releaseNamespace, name, fault.revision)
+	w.eventuallyHello(releaseNamespace, name, map[string]string{"chartVersion": fault.version})
+}
+
+// setPassword changes the password in the Secret with the credentials; the empty one stands for the right one.
+func setPassword(password string) func(*scenario, *registry.Registry, *addonsv1.HelmOp) {
+	return func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp) {
+		config, err := r.DockerConfigJSON()
+		s.must(err)
+		if password != "" {
+			config = []byte(`{"auths":{"` + r.Host() + `":{"username":"` + r.Username() + `","password":"` + password + `"}}}`)
+		}
+		update(s, s.secret(helmOp.Spec.Source.SecretRef.Name), func(secret *corev1.Secret) {
+			secret.Data[corev1.DockerConfigJsonKey] = config
+		})
+	}
+}
+
+func setForeignCA(s *scenario, _ *registry.Registry, helmOp *addonsv1.HelmOp) {
+	ca, err := pki.NewCA("somebody-else")
+	s.must(err)
+	setCA(s, helmOp, ca.PEM())
+}
+
+func setOwnCA(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp) { setCA(s, helmOp, r.CA()) }
+
+func setCA(s *scenario, helmOp *addonsv1.HelmOp, pem []byte) {
+	update(s, s.secret(helmOp.Spec.Source.CertSecretRef.Name), func(secret *corev1.Secret) { secret.Data["ca.crt"] = pem })
+}
+
+func deleteCredentials(s *scenario, _ *registry.Registry, helmOp *addonsv1.HelmOp) {
+	s.remove(s.secret(helmOp.Spec.Source.SecretRef.Name))
+}
+
+func createCredentials(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp) {
+	config, err := r.DockerConfigJSON()
+	s.must(err)
+	secret := s.secret(helmOp.Spec.Source.SecretRef.Name)
+	secret.Type, secret.Data = corev1.SecretTypeDockerConfigJson, map[string][]byte{corev1.DockerConfigJsonKey: config}
+	s.create(secret)
+}
+
+// TestRegistryDown takes the registry away as a whole. What was pulled before is installed even in a Cluster that is
+// selected meanwhile.
+func TestRegistryDown(t *testing.T) {
+	s := newScenario(t)
+	r := s.ownRegistry()
+	s.push(r, "charts/note", "1.0.0")
+	label := map[string]string{addonsLabel: "note"}
+	workloads := s.clusters(testbed.ClusterOptions{Name: "one", Labels: label}, testbed.ClusterOptions{Name: "two"})
+	one, two := workloads[0], workloads[1]
+	helmOp := s.noteFrom(r, "note", "charts/note", addonsv1.ArtifactReference{Semver: "1.x"})
+	helmOp.Spec.ClusterSelector = metav1.LabelSelector{MatchLabels: label}
+	s.create(helmOp)
+	one.eventuallyReleased(helmOp, releaseNamespace, "note", 1)
+
+	for _, mode := range []registry.Mode{registry.Down, registry.Status, registry.Hang} {
+		s.must(r.SetFault(registry.Fault{Mode: mode, Code: 503}))
+		s.eventually(helmOp, condition(addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason))
+		s.eventuallyEvent(helmOp, addonsv1.RegistryUnreachableReason)
+		if mode == registry.Down {
+			s.label("two", addonsLabel, "note")
+			two.eventuallyReleased(helmOp, releaseNamespace, "note", 1)
+		}
+		one.expectUntouched()
+		s.must(r.SetFault(registry.Fault{}))
+		s.eventually(helmOp, ready(2), condition(addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason))
+	}
+	s.push(r, "charts/note", "1.1.0")
+	one.eventuallyHello(releaseNamespace, "note", map[string]string{"chartVersion": "1.1.0"})
+	one.eventuallyRevisions(releaseNamespace, "note", "1 superseded", "2 deployed")
+	two.eventuallyRevisions(releaseNamespace, "note", "1 superseded", "2 deployed")
+}

@@ -1,0 +1,171 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// note is the smallest chart: a ConfigMap that says what it was made from. The name of the ConfigMap is a value, too, so
+// that an API server can be made to reject it.
+func note(version string) registry.Chart {
+	return registry.ChartFiles(map[string]string{
+		"Chart.yaml":  fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Says something.\nversion: %s\n", version),
+		"values.yaml": "name: \"\"\ngreeting: hello\n",
+		"templates/note.yaml": `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Values.name | default .Release.Name }}
+  namespace: {{ .Release.Namespace }}
+data:
+  greeting: {{ .Values.greeting | quote }}
+  chartVersion: {{ .Chart.Version | quote }}
+`,
+	})
+}
+
+// ownRegistry starts a registry that fails for this scenario only.
+func (s *scenario) ownRegistry() *registry.Registry {
+	s.Helper()
+	r, err := registry.Start(s.Context(), registry.Options{
+		Dir: filepath.Join(suite.dir, "registry-"+s.namespace), Binaries: s.env.Binaries,
+	})
+	s.must(err)
+	s.Cleanup(func() {
+		if err := r.Stop(context.Background()); err != nil {
+			s.Error(err)
+		}
+	})
+	return r
+}
+
+// push pushes the chart note.
+func (s *scenario) push(r *registry.Registry, repository, version string) {
+	s.Helper()
+	_, err := r.PushChart(s.Context(), repository, version, note(version))
+	s.must(err)
+}
+
+// noteFrom makes a HelmOp take the chart note from a registry, in all Clusters, with Secrets of its own, which are created.
+func (s *scenario) noteFrom(r *registry.Registry, name, repository string, ref addonsv1.ArtifactReference) *addonsv1.HelmOp {
+	s.Helper()
+	credentials, err := r.DockerConfigJSON()
+	s.must(err)
+	s.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-credentials"},
+		Type:       corev1.SecretTypeDockerConfigJson,
+		Data:       map[string][]byte{corev1.DockerConfigJsonKey: credentials},
+	})
+	s.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-ca"},
+		Data:       map[string][]byte{"ca.crt": r.CA()},
+	})
+	return s.newHelmOp(name, forAll, func(helmOp *addonsv1.HelmOp) {
+		helmOp.Spec.Values = nil
+		helmOp.Spec.Source = addonsv1.ArtifactSource{
+			URL:           "oci://" + r.Host() + "/" + repository,
+			Ref:           ref,
+			Interval:      metav1.Duration{Duration: shortInterval},
+			SecretRef:     &addonsv1.SecretReference{Name: name + "-credentials"},
+			CertSecretRef: &addonsv1.SecretReference{Name: name + "-ca"},
+		}
+	})
+}
+
+// secret returns a Secret to be changed by update.
+func (s *scenario) secret(name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+}
+
+// eventuallyEvent waits until there is an Event with this reason about an object.
+func (s *scenario) eventuallyEvent(about client.Object, reason string) {
+	s.Helper()
+	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+		list := &eventsv1.EventList{}
+		g.Expect(s.client.List(ctx, list, client.InNamespace(s.namespace))).To(gomega.Succeed())
+		var reasons []string
+		for i := range list.Items {
+			if list.Items[i].Regarding.UID == about.GetUID() {
+				reasons = append(reasons, list.Items[i].Reason)
+			}
+		}
+		g.Expect(reasons).To(gomega.ContainElement(reason), "Events about %s", about.GetName())
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+}
+
+// message checks that the message of a condition has all of these texts.
+func message(conditionType string, texts ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
+	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
+		for _, text := range texts {
+			g.Expect(conditions.GetMessage(helmOp, conditionType)).To(gomega.ContainSubstring(text), conditionType)
+		}
+	}
+}
+
+// failure checks that a HelmOp reports one failure, of this Cluster and with these texts in the message.
+func failure(cluster, reason string, texts ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
+	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
+		g.Expect(helmOp.Status.Failures).To(gomega.HaveLen(1), toJSON(helmOp.Status))
+		first := helmOp.Status.Failures[0]
+		g.Expect([]string{first.Cluster, first.Reason}).To(gomega.Equal([]string{cluster, reason}), first.Message)
+		for _, text := range texts {
+			g.Expect(first.Message).To(gomega.ContainSubstring(text))
+		}
+	}
+}
+
+// setValues replaces the values of a HelmOp.
+func (s *scenario) setValues(helmOp *addonsv1.HelmOp, values map[string]any) {
+	s.Helper()
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = rawJSON(values) })
+}
+
+// nudge makes the manager look at a release, as the next resync does.
+func (s *scenario) nudge(helmOp *addonsv1.HelmOp, cluster string) {
+	s.Helper()
+	child := s.child(helmOp, cluster)
+	update(s, child, func(c *addonsv1.HelmOpRelease) {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations["helmop.test/nudge"] += "."
+	})
+}
+
+// each runs parts beside each other and waits for all.
+func (s *scenario) each(parts map[string]func(s *scenario)) {
+	s.Helper()
+	s.Run("each", func(t *testing.T) {
+		group := s.in(t)
+		for name, do := range parts {
+			group.part(name, do)
+		}
+	})
+}
