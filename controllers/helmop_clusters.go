@@ -246,8 +246,20 @@ func (r *helmOpReconciler) carryOut(ctx context.Context, helmOp *addonsv1.HelmOp
 		log.Info("Ending a release")
 		return client.IgnoreNotFound(r.client.Delete(ctx, c.child))
 	default:
+		return r.relabelChild(ctx, helmOp, c.child)
+	}
+}
+
+// relabelChild hands a child to the manager that its HelmOp was handed to by the watch filter's label.
+func (r *helmOpReconciler) relabelChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
+	if child == nil || child.Labels[clusterv1.WatchLabel] == helmOp.Labels[clusterv1.WatchLabel] {
 		return nil
 	}
+	before := child.DeepCopy()
+	if err := r.own(helmOp, child); err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(r.client.Patch(ctx, child, client.MergeFrom(before)))
 }
 
 func (r *helmOpReconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope) error {
@@ -287,11 +299,12 @@ func (r *helmOpReconciler) updateChild(ctx context.Context, helmOp *addonsv1.Hel
 func (r *helmOpReconciler) own(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
 	wanted := childSelector(helmOp)
 	wanted[clusterv1.ClusterNameLabel] = capilabels.MustFormatValue(child.Spec.ClusterRef.Name)
-	if filter, ok := helmOp.Labels[clusterv1.WatchLabel]; ok {
-		wanted[clusterv1.WatchLabel] = filter
-	}
 	if child.Labels == nil {
 		child.Labels = map[string]string{}
+	}
+	delete(child.Labels, clusterv1.WatchLabel)
+	if filter, ok := helmOp.Labels[clusterv1.WatchLabel]; ok {
+		wanted[clusterv1.WatchLabel] = filter
 	}
 	for key, value := range wanted {
 		child.Labels[key] = value

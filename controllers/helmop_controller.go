@@ -25,6 +25,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/annotations"
@@ -52,6 +53,9 @@ type helmOpReconciler struct {
 	recorder   events.EventRecorder
 	tracker    *external.ObjectTracker
 	now        func() time.Time
+
+	// watchFilter is Options.WatchFilterValue.
+	watchFilter string
 }
 
 // helmOpScope is what one pass over a HelmOp knows. Each field says which step sets it.
@@ -83,7 +87,7 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if isBeingMoved(helmOp) {
+	if isBeingMoved(helmOp) || !isWatched(helmOp, r.watchFilter) {
 		return ctrl.Result{}, nil
 	}
 	patcher, err := patch.NewHelper(helmOp, r.client)
@@ -140,6 +144,7 @@ func (r *helmOpReconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1
 	}
 	var errs []error
 	for _, child := range children {
+		errs = append(errs, r.relabelChild(ctx, helmOp, child))
 		if child.DeletionTimestamp.IsZero() {
 			errs = append(errs, client.IgnoreNotFound(r.client.Delete(ctx, child)))
 		}
@@ -164,6 +169,12 @@ func (r *helmOpReconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp
 		}
 	}
 	return children, nil
+}
+
+// isWatched tells whether an object is this manager's to work on. Events of Clusters, Secrets and the like, and timers
+// from before a label changed, lead to objects of other managers, too.
+func isWatched(obj client.Object, watchFilter string) bool {
+	return watchFilter == "" || obj.GetLabels()[clusterv1.WatchLabel] == watchFilter
 }
 
 // isBeingMoved tells whether clusterctl move is taking the object to another management cluster. The object is deleted

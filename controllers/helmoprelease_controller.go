@@ -50,6 +50,9 @@ type releaseReconciler struct {
 	renderer   *renderer
 	recorder   events.EventRecorder
 	now        func() time.Time
+
+	// watchFilter is Options.WatchFilterValue.
+	watchFilter string
 }
 
 // releaseScope is what one pass over a HelmOpRelease knows.
@@ -70,7 +73,7 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 	if err := r.client.Get(ctx, req.NamespacedName, release); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if isBeingMoved(release) {
+	if isBeingMoved(release) || !isWatched(release, r.watchFilter) {
 		return ctrl.Result{}, nil
 	}
 	scope, err := r.gather(ctx, release)

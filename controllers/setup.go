@@ -115,6 +115,8 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		resolution: newResolutionSchedule(),
 		recorder:   mgr.GetEventRecorder("helmop-controller"),
 		now:        time.Now,
+
+		watchFilter: options.WatchFilterValue,
 	}
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return requestsForCluster(ctx, reconciler.client, obj)
@@ -148,6 +150,8 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		renderer:   renderer,
 		recorder:   mgr.GetEventRecorder("helmop-controller"),
 		now:        time.Now,
+
+		watchFilter: options.WatchFilterValue,
 	}
 	ofCluster := childRequestsForCluster(reconciler.client)
 	return ctrl.NewControllerManagedBy(mgr).
