@@ -1,0 +1,286 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+const (
+	// fleetSize is the number of Clusters of TestFleet.
+	fleetSize = 4
+
+	// fleetResync is the sync period of its managers: short, so that two pass soon.
+	fleetResync = 5 * time.Second
+
+	// leaseName is the lease of the managers' leader election.
+	leaseName = "controller-leader-election-helmop"
+)
+
+// electionArgs make another manager lead within seconds, not a quarter of a minute.
+var electionArgs = []string{
+	"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s",
+}
+
+// fleet is a HelmOp with a release in each of some Clusters, in an environment of its own.
+type fleet struct {
+	env       *environment.Environment
+	helmOp    *addonsv1.HelmOp
+	workloads []*workload
+}
+
+// TestFleet counts what an unchanged fleet costs, and what becomes of it when managers come and go. Nothing else may
+// happen in its environment.
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	env := ownEnvironment(t, environment.Options{SyncPeriod: fleetResync, ManagerArgs: electionArgs})
+	s := newScenarioIn(t, env)
+	f := &fleet{env: env}
+
+	s.step("clusterctl labelled all that it installed", func(s *scenario) { testInstalledByClusterctl(s) })
+	s.step("one pull serves all Clusters", func(s *scenario) { f.install(s) })
+	s.step("unchanged, it costs one small read per release and resync", func(s *scenario) { f.idle(s) })
+	s.step("metrics are served to those who may read them", func(s *scenario) { testMetrics(s) })
+	s.step("a manager that is started again touches nothing", func(s *scenario) { f.restart(s) })
+	s.step("another manager takes over from a leader that is killed", func(s *scenario) { f.failover(s) })
+	s.step("a watch filter leaves the others alone", func(s *scenario) { f.watchFilter(s) })
+}
+
+func (f *fleet) install(s *scenario) {
+	f.env.Registry.ResetCounts()
+	options := make([]testbed.ClusterOptions, fleetSize)
+	for i := range options {
+		options[i] = testbed.ClusterOptions{Name: fmt.Sprintf("c%d", i), PodCIDRs: []string{fmt.Sprintf("10.%d.0.0/16", i)}}
+	}
+	for i := range options {
+		s.createCluster(options[i])
+	}
+	// The releases of all Clusters want the chart as their control planes appear, some at the same moment.
+	f.helmOp = s.newHelmOp("fleet", forAll)
+	s.create(f.helmOp)
+	for i := range options {
+		w := s.workload(options[i].Name)
+		w.eventuallyReleased(f.helmOp, releaseNamespace, "fleet", 1)
+		f.workloads = append(f.workloads, w)
+	}
+	s.eventually(f.helmOp, ready(fleetSize))
+	layers := map[string]int{}
+	for _, request := range f.env.Registry.Requests() {
+		if request.Kind == registry.BlobGet && request.Code == 200 {
+			layers[request.Reference]++
+		}
+	}
+	s.Expect(layers).To(gomega.HaveLen(1), "blobs that were pulled, of %+v", f.env.Registry.Counts())
+	for digest, count := range layers {
+		s.Expect(count).To(gomega.Equal(1), "pulls of blob %s", digest)
+	}
+}
+
+// idle counts all requests over two resyncs.
+func (f *fleet) idle(s *scenario) {
+	f.settle(s)
+	since := time.Now()
+	f.env.Registry.ResetCounts()
+	for _, w := range f.in(s) {
+		s.Eventually(func(g gomega.Gomega) {
+			g.Expect(w.observations(g, since)).To(gomega.BeNumerically(">=", 2), "looks at the release in %s", w.name)
+		}).Should(gomega.Succeed())
+	}
+	elapsed := time.Since(since)
+
+	s.Expect(f.env.Registry.Requests()).To(gomega.BeEmpty(), "requests to the registry")
+	s.Expect(f.managementRequests(s, since, apiserver.Writes())).To(gomega.BeEmpty(), "writes to the management cluster")
+	s.Expect(f.managementRequests(s, since, apiserver.WithVerb("get", "list"))).To(gomega.BeEmpty(), "reads of the management cluster")
+	// Resyncs are spread by a tenth; one may be under way at each end.
+	most := int(elapsed/(fleetResync*9/10)) + 1
+	for _, w := range f.in(s) {
+		s.Expect(w.observations(s, since)).To(gomega.BeNumerically("<=", most), "looks at the release in %s within %s", w.name, elapsed)
+		others, err := w.server.Requests(apiserver.Since(since), ofHelmOp, apiserver.Not(isObservation), apiserver.Not(isProbe))
+		s.must(err)
+		s.Expect(others).To(gomega.BeEmpty(), "other requests to %s", w.name)
+	}
+}
+
+// restart stops the manager in good order and starts it again.
+func (f *fleet) restart(s *scenario) {
+	before := f.storage(s)
+	managers := f.env.Managers()
+	s.must(managers[len(managers)-1].Stop(s.Context()))
+	since := time.Now()
+	_, err := f.env.StartManager(s.Context())
+	s.must(err)
+	for _, w := range f.in(s) {
+		s.Eventually(func(g gomega.Gomega) {
+			g.Expect(w.observations(g, since)).To(gomega.BeNumerically(">=", 2), "looks at the release in %s", w.name)
+		}).Should(gomega.Succeed())
+	}
+	s.eventually(f.helmOp, ready(fleetSize))
+	s.Expect(f.storage(s)).To(gomega.Equal(before), "Helm's storage")
+	s.Expect(f.managementRequests(s, since, apiserver.Writes())).To(gomega.BeEmpty(), "writes to the management cluster")
+	for _, w := range f.in(s) {
+		writes, err := w.server.Requests(apiserver.Since(since), ofHelmOp, apiserver.Writes())
+		s.must(err)
+		s.Expect(writes).To(gomega.BeEmpty(), "writes to %s", w.name)
+	}
+}
+
+// failover kills the leader of two managers and changes the values at once.
+func (f *fleet) failover(s *scenario) {
+	managers := f.env.Managers()
+	leader := managers[len(managers)-1]
+	_, err := f.env.StartManager(s.Context())
+	s.must(err)
+	before := f.holder(s)
+	s.must(leader.Kill())
+	s.greet(f.helmOp, "after the failover")
+	for _, w := range f.in(s) {
+		w.expectGreeting(f.helmOp, 2, "after the failover")
+		w.eventuallyRevisions(releaseNamespace, "fleet", "1 superseded", "2 deployed")
+	}
+	s.Expect(f.holder(s)).NotTo(gomega.Equal(before))
+	s.eventually(f.helmOp, ready(fleetSize))
+}
+
+// watchFilter runs a manager that is to see some HelmOps only.
+func (f *fleet) watchFilter(s *scenario) {
+	for _, manager := range f.env.Managers() {
+		s.must(manager.Stop(s.Context()))
+	}
+	_, err := f.env.StartManager(s.Context(), "--watch-filter=blue")
+	s.must(err)
+	red := s.newHelmOp("red", forAll, func(h *addonsv1.HelmOp) { h.Labels = map[string]string{clusterv1.WatchLabel: "red"} })
+	none := s.newHelmOp("none", forAll)
+	blue := s.newHelmOp("blue", forAll, func(h *addonsv1.HelmOp) { h.Labels = map[string]string{clusterv1.WatchLabel: "blue"} })
+	for _, helmOp := range []*addonsv1.HelmOp{red, none, blue} {
+		s.create(helmOp)
+	}
+	for _, w := range f.in(s) {
+		child := w.eventuallyReleased(blue, releaseNamespace, "blue", 1)
+		s.Expect(child.Labels).To(gomega.HaveKeyWithValue(clusterv1.WatchLabel, "blue"))
+	}
+	s.eventually(blue, ready(fleetSize))
+	s.Consistently(func(g gomega.Gomega, ctx context.Context) {
+		for _, helmOp := range []*addonsv1.HelmOp{red, none} {
+			g.Expect(s.client.Get(ctx, client.ObjectKeyFromObject(helmOp), helmOp)).To(gomega.Succeed())
+			g.Expect(helmOp.Finalizers).To(gomega.BeEmpty())
+			g.Expect(helmOp.Status.ObservedGeneration).To(gomega.BeEquivalentTo(-1))
+			g.Expect(s.children(ctx, g, helmOp)).To(gomega.BeEmpty())
+		}
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+	// Only a manager without the filter can let all of them go.
+	managers := f.env.Managers()
+	s.must(managers[len(managers)-1].Stop(s.Context()))
+	_, err = f.env.StartManager(s.Context())
+	s.must(err)
+	s.eventually(red, ready(fleetSize))
+	// A HelmOp that is handed to another manager takes its releases along.
+	update(s, blue, func(h *addonsv1.HelmOp) { h.Labels[clusterv1.WatchLabel] = "green" })
+	s.child(blue, "c0", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+		g.Expect(child.Labels).To(gomega.HaveKeyWithValue(clusterv1.WatchLabel, "green"))
+	})
+}
+
+// settle waits until the manager has written nothing for a while.
+func (f *fleet) settle(s *scenario) {
+	s.Helper()
+	s.Eventually(func(g gomega.Gomega) {
+		requests, err := f.env.Management.Server.Requests(apiserver.Since(time.Now().Add(-quiet)), apiserver.ByUser(environment.User),
+			apiserver.Not(inOwnNamespace), apiserver.Not(apiserver.WithVerb("watch")))
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(requests).To(gomega.BeEmpty())
+	}).Should(gomega.Succeed())
+}
+
+// managementRequests are the manager's requests to the management cluster, but for the leader election's: the lease, and
+// an Event when the lead changes.
+func (f *fleet) managementRequests(s *scenario, since time.Time, filter apiserver.Filter) []apiserver.Request {
+	s.Helper()
+	requests, err := f.env.Management.Server.Requests(apiserver.Since(since), apiserver.ByUser(environment.User), filter,
+		apiserver.Not(inOwnNamespace))
+	s.must(err)
+	return requests
+}
+
+// storage is Helm's storage in all Clusters.
+func (f *fleet) storage(s *scenario) map[string]map[string]string {
+	s.Helper()
+	all := map[string]map[string]string{}
+	for _, w := range f.workloads {
+		versions, err := w.storage(s.Context())
+		s.must(err)
+		all[w.name] = versions
+	}
+	return all
+}
+
+// holder is the manager that leads.
+func (f *fleet) holder(s *scenario) string {
+	s.Helper()
+	lease := &coordinationv1.Lease{}
+	s.must(s.client.Get(s.Context(), client.ObjectKey{Namespace: environment.Namespace, Name: leaseName}, lease))
+	s.Expect(lease.Spec.HolderIdentity).NotTo(gomega.BeNil())
+	return *lease.Spec.HolderIdentity
+}
+
+// in is the same fleet's clusters for a step of the scenario.
+func (f *fleet) in(s *scenario) []*workload {
+	workloads := make([]*workload, 0, len(f.workloads))
+	for _, w := range f.workloads {
+		workloads = append(workloads, w.in(s))
+	}
+	return workloads
+}
+
+// observations counts how often HelmOp looked at its release in the cluster.
+func (w *workload) observations(g gomega.Gomega, since time.Time) int {
+	requests, err := w.server.Requests(apiserver.Since(since), ofHelmOp, isObservation)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	return len(requests)
+}
+
+// ofHelmOp are requests of the manager to a workload cluster. It comes as the cluster's administrator, as do Cluster API
+// and the tests.
+func ofHelmOp(r apiserver.Request) bool {
+	return r.UserAgent == "helmop" || strings.HasPrefix(r.UserAgent, "helmop-manager/")
+}
+
+func inOwnNamespace(r apiserver.Request) bool { return r.Namespace == environment.Namespace }
+
+// isObservation is the one small read: the metadata of the Secrets of one release.
+func isObservation(r apiserver.Request) bool {
+	return r.Verb == "list" && r.Resource == "secrets" && r.Namespace == releaseNamespace && r.Code == 200
+}
+
+// isProbe is the health check of the connection, which all releases of a Cluster share.
+func isProbe(r apiserver.Request) bool {
+	return r.Verb == "get" && r.Resource == "" && r.URI == "/?timeout=5s"
+}

@@ -1,0 +1,139 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+)
+
+// provider is what clusterctl calls HelmOp.
+const provider = "addon-helmop"
+
+// testInstalledByClusterctl finds each object of the components in the management cluster, with the label by which
+// clusterctl upgrades and deletes it, and the entry in clusterctl's inventory.
+func testInstalledByClusterctl(s *scenario) {
+	data, err := os.ReadFile(s.env.Components)
+	s.must(err)
+	objects := 0
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+		obj := &unstructured.Unstructured{}
+		err := decoder.Decode(&obj.Object)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		s.must(err)
+		s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(obj), obj))
+		s.Expect(obj.GetLabels()).To(gomega.HaveKeyWithValue(clusterv1.ProviderNameLabel, provider), "%s %s", obj.GetKind(), obj.GetName())
+		objects++
+	}
+	s.Expect(objects).To(gomega.BeNumerically(">", 5))
+
+	inventory := &unstructured.Unstructured{}
+	inventory.SetAPIVersion("clusterctl.cluster.x-k8s.io/v1alpha3")
+	inventory.SetKind("Provider")
+	s.must(s.client.Get(s.Context(), client.ObjectKey{Namespace: environment.Namespace, Name: provider}, inventory))
+	s.Expect(inventory.Object).To(gomega.HaveKeyWithValue("version", environment.Version))
+	s.Expect(inventory.Object).To(gomega.HaveKeyWithValue("type", "AddonProvider"))
+}
+
+// testMetrics asks for the metrics with no token, with one that may not read them and with one that may.
+func testMetrics(s *scenario) {
+	managers := s.env.Managers()
+	url := "https://" + managers[len(managers)-1].DiagnosticsAddress + "/metrics"
+	status, _ := s.get(url, "")
+	s.Expect(status).To(gomega.BeElementOf(http.StatusUnauthorized, http.StatusForbidden))
+	status, _ = s.get(url, s.serviceAccount("stranger"))
+	s.Expect(status).To(gomega.Equal(http.StatusForbidden))
+
+	s.allowMetrics("reader")
+	token := s.serviceAccount("reader")
+	s.Eventually(func(g gomega.Gomega) {
+		status, body := s.get(url, token)
+		g.Expect(status).To(gomega.Equal(http.StatusOK))
+		for _, metric := range []string{
+			`helmop_releases{`, `helmop_release_action_duration_seconds_count{action="Install",result="success"} 4`,
+			`helmop_registry_requests_total{kind="blob"`, `helmop_registry_received_bytes_total{`,
+			`helmop_cluster_initialized_to_deployed_seconds_count 4`,
+		} {
+			g.Expect(body).To(gomega.ContainSubstring(metric))
+		}
+	}).Should(gomega.Succeed())
+}
+
+// serviceAccount creates a ServiceAccount and returns a token of it.
+func (s *scenario) serviceAccount(name string) string {
+	s.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	s.create(account)
+	request := &authenticationv1.TokenRequest{}
+	s.must(s.client.SubResource("token").Create(s.Context(), account, request))
+	return request.Status.Token
+}
+
+// allowMetrics lets a ServiceAccount read metrics, as an administrator would.
+func (s *scenario) allowMetrics(account string) {
+	s.Helper()
+	name := s.namespace + "-metrics"
+	s.create(&rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+	})
+	s.create(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: account}},
+	})
+}
+
+// get asks for a URL with a bearer token, if there is one.
+func (s *scenario) get(url, token string) (status int, body string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	s.must(err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	// The manager signs its own certificate.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	s.must(err)
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(io.LimitReader(response.Body, 1<<22))
+	s.must(err)
+	return response.StatusCode, string(content)
+}
