@@ -57,6 +57,8 @@ type resolutionEntry struct {
 	next           time.Time
 	// fixed is true if the answer can never change.
 	fixed bool
+	// artifact is the last answer for this source; nil if there was none.
+	artifact *addonsv1.ArtifactStatus
 }
 
 func newResolutionSchedule() *resolutionSchedule {
@@ -101,6 +103,26 @@ func (s *resolutionSchedule) record(key types.NamespacedName, entry resolutionEn
 	return delay
 }
 
+// remember notes the answer to what was asked last.
+func (s *resolutionSchedule) remember(key types.NamespacedName, artifact *addonsv1.ArtifactStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry := s.entries[key]
+	entry.artifact = artifact.DeepCopy()
+	s.entries[key] = entry
+}
+
+// answer returns the last answer for a source, if that was asked last and did not fail since; nil if there is none.
+func (s *resolutionSchedule) answer(key types.NamespacedName, source string) *addonsv1.ArtifactStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry := s.entries[key]
+	if entry.source != source || entry.failures > 0 {
+		return nil
+	}
+	return entry.artifact.DeepCopy()
+}
+
 func (s *resolutionSchedule) forget(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,6 +146,10 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 	source, err := sourceDigest(&helmOp.Spec.Source)
 	if err != nil {
 		return err
+	}
+	if known := helmOp.Status.Artifact; known == nil || known.SourceDigest != source {
+		// The status that says so may not have reached the cache yet: that is no reason to ask again.
+		r.recall(helmOp, key, source)
 	}
 	if known := helmOp.Status.Artifact; known != nil && known.SourceDigest == source {
 		scope.artifact = &known.ResolvedArtifact
@@ -164,8 +190,19 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 		return nil
 	}
 	r.reportResolved(helmOp, artifact, source)
+	r.resolution.remember(key, helmOp.Status.Artifact)
 	scope.artifact = &helmOp.Status.Artifact.ResolvedArtifact
 	return nil
+}
+
+// recall writes an answer into the status that an earlier pass got.
+func (r *helmOpReconciler) recall(helmOp *addonsv1.HelmOp, key types.NamespacedName, source string) {
+	answer := r.resolution.answer(key, source)
+	if answer == nil {
+		return
+	}
+	helmOp.Status.Artifact = answer
+	setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason, describeArtifact(&answer.ResolvedArtifact))
 }
 
 func (r *helmOpReconciler) reportUnresolved(helmOp *addonsv1.HelmOp, err error) {

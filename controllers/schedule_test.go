@@ -91,6 +91,39 @@ func TestResolutionSchedule(t *testing.T) {
 	}
 }
 
+// What was answered stands until something else is asked or the same is asked in vain; a cache that lags behind the status
+// must not lead to another question.
+func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
+	s := newResolutionSchedule()
+	key := types.NamespacedName{Name: "calico"}
+	entry := resolutionEntry{source: "s"}
+	digestAnswered := func(source string) string {
+		answer := s.answer(key, source)
+		if answer == nil {
+			return ""
+		}
+		return answer.Digest
+	}
+	s.record(key, entry, time.Hour, noon, false)
+	answer := &addonsv1.ArtifactStatus{ResolvedArtifact: addonsv1.ResolvedArtifact{Digest: "sha256:1"}}
+	s.remember(key, answer)
+	answer.Digest = "changed by the caller"
+	if got := digestAnswered("s"); got != "sha256:1" {
+		t.Errorf("after a success: %q", got)
+	}
+	if got := digestAnswered("other"); got != "" {
+		t.Errorf("another source: %q", got)
+	}
+	s.record(key, entry, time.Hour, noon, true)
+	if got := digestAnswered("s"); got != "" {
+		t.Errorf("after a failure: %q", got)
+	}
+	s.forget(key)
+	if got := digestAnswered("s"); got != "" {
+		t.Errorf("forgotten: %q", got)
+	}
+}
+
 func TestResolutionScheduleBacksOff(t *testing.T) {
 	s := newResolutionSchedule()
 	key := types.NamespacedName{Name: "calico"}
