@@ -94,7 +94,8 @@ func (s *resolutionSchedule) record(key types.NamespacedName, entry resolutionEn
 		if known && before.source == entry.source && before.access == entry.access {
 			entry.failures = before.failures + 1
 		}
-		delay = resolveRetry(entry.failures)
+		// Nobody is to wait longer for a registry that is back than for one that was never away.
+		delay = min(resolveRetry(entry.failures), max(interval, minResolveRetry))
 	case !entry.fixed:
 		delay = wait.Jitter(interval, intervalJitter)
 	}

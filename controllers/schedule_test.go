@@ -134,6 +134,12 @@ func TestResolutionScheduleBacksOff(t *testing.T) {
 			t.Errorf("failure %d: wait %s, want %s", i+1, got, seconds*time.Second)
 		}
 	}
+	if got := s.record(key, entry, 30*time.Second, noon, true); got != 30*time.Second {
+		t.Errorf("a short interval bounds the wait: got %s", got)
+	}
+	if got := s.record(key, entry, time.Second, noon, true); got != minResolveRetry {
+		t.Errorf("a very short interval: wait %s, want %s", got, minResolveRetry)
+	}
 	s.record(key, entry, time.Hour, noon, false)
 	if got := s.record(key, entry, time.Hour, noon, true); got != minResolveRetry {
 		t.Errorf("the first failure after a success waits %s, want %s", got, minResolveRetry)
