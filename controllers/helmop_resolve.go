@@ -37,8 +37,8 @@ const (
 	// intervalJitter spreads the checks of many HelmOps: each waits up to this share longer than its interval.
 	intervalJitter = 0.1
 
-	// minResolveRetry and maxResolveRetry bound the wait after a failed resolution. It doubles with each failure. A
-	// registry that is down for hours is asked every 5 minutes and found again within them.
+	// minResolveRetry and maxResolveRetry bound the wait after a failed resolution. It doubles with each failure, up to
+	// the interval. A registry that is down for hours is asked every 5 minutes at least and found again within them.
 	minResolveRetry = 5 * time.Second
 	maxResolveRetry = 5 * time.Minute
 )

@@ -80,9 +80,11 @@ func TestAPIServerDownThenBack(t *testing.T) {
 	two.eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 deployed")
 }
 
-// TestKubeconfigReplaced makes the kubeconfig of a Cluster worthless and writes a new one.
+// TestKubeconfigReplaced makes the kubeconfig of a Cluster worthless and writes a new one. Cluster API's ClusterCache gives
+// up the old one after five failed probes, 10 s apart, and may wait for 30 s more.
 func TestKubeconfigReplaced(t *testing.T) {
 	s := newScenario(t)
+	s.SetDefaultEventuallyTimeout(2 * patience)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 	helmOp := s.newHelmOp("hello", forAll)
 	s.create(helmOp)
