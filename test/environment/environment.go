@@ -113,16 +113,20 @@ func Start(ctx context.Context, opts Options) (*Environment, error) {
 
 func (e *Environment) start(ctx context.Context) error {
 	for _, step := range []struct {
-		say string
-		do  func(context.Context) error
+		say  string
+		do   func(context.Context) error
+		skip bool
 	}{
-		{"preparing the programs of the test bed", e.ensureBinaries},
-		{"starting the management cluster: etcd, kube-apiserver, Cluster API's core manager, the local provider", e.startManagement},
-		{"starting the registry, with TLS and credentials, and pushing charts", e.startRegistry},
-		{"installing HelmOp by clusterctl init --addon helmop", e.install},
-		{"building the manager", e.buildManager},
-		{"starting the manager as its own ServiceAccount", e.startManagers},
+		{say: "preparing the programs of the test bed", do: e.ensureBinaries},
+		{say: "starting the management cluster: etcd, kube-apiserver, Cluster API's core manager, the local provider", do: e.startManagement},
+		{say: "starting the registry, with TLS and credentials, and pushing charts", do: e.startRegistry},
+		{say: "installing HelmOp by clusterctl init --addon helmop", do: e.install},
+		{say: "building the manager", do: e.buildManager, skip: e.opts.NoManager || e.opts.ManagerBinary != ""},
+		{say: "starting the manager as its own ServiceAccount", do: e.startManagers, skip: e.opts.NoManager},
 	} {
+		if step.skip {
+			continue
+		}
 		e.opts.Progress(step.say)
 		if err := step.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", step.say, err)
@@ -177,18 +181,12 @@ func (e *Environment) install(ctx context.Context) error {
 }
 
 func (e *Environment) buildManager(ctx context.Context) error {
-	if e.opts.NoManager || e.opts.ManagerBinary != "" {
-		return nil
-	}
 	var err error
 	e.opts.ManagerBinary, err = testbed.BuildManager(ctx, e.root, e.dir("bin"))
 	return err
 }
 
 func (e *Environment) startManagers(ctx context.Context) error {
-	if e.opts.NoManager {
-		return nil
-	}
 	for range e.opts.Managers {
 		if _, err := e.StartManager(ctx); err != nil {
 			return err
