@@ -85,13 +85,16 @@ func (s *resolutionSchedule) due(key types.NamespacedName, source, access string
 func (s *resolutionSchedule) record(key types.NamespacedName, entry resolutionEntry, interval time.Duration, now time.Time, failed bool) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, known := s.entries[key]
+	before := s.entries[key]
+	if before.source == entry.source {
+		entry.artifact = before.artifact
+	}
 	var delay time.Duration
 	switch {
 	case failed:
 		entry.fixed = false
 		entry.failures = 1
-		if known && before.source == entry.source && before.access == entry.access {
+		if before.source == entry.source && before.access == entry.access {
 			entry.failures = before.failures + 1
 		}
 		// Nobody is to wait longer for a registry that is back than for one that was never away.
@@ -113,15 +116,15 @@ func (s *resolutionSchedule) remember(key types.NamespacedName, artifact *addons
 	s.entries[key] = entry
 }
 
-// answer returns the last answer for a source, if that was asked last and did not fail since; nil if there is none.
-func (s *resolutionSchedule) answer(key types.NamespacedName, source string) *addonsv1.ArtifactStatus {
+// answer returns the last answer for a source, nil if there is none, and whether asking has failed since.
+func (s *resolutionSchedule) answer(key types.NamespacedName, source string) (artifact *addonsv1.ArtifactStatus, failing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry := s.entries[key]
-	if entry.source != source || entry.failures > 0 {
-		return nil
+	if entry.source != source {
+		return nil, false
 	}
-	return entry.artifact.DeepCopy()
+	return entry.artifact.DeepCopy(), entry.failures > 0
 }
 
 func (s *resolutionSchedule) forget(key types.NamespacedName) {
@@ -148,15 +151,13 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 	if err != nil {
 		return err
 	}
-	if known := helmOp.Status.Artifact; known == nil || known.SourceDigest != source {
-		// The status that says so may not have reached the cache yet: that is no reason to ask again.
-		r.recall(helmOp, key, source)
-	}
+	r.recall(helmOp, key, source)
 	if known := helmOp.Status.Artifact; known != nil && known.SourceDigest == source {
 		scope.artifact = &known.ResolvedArtifact
 	}
 	access, accessErr := r.references.access(ctx, helmOp)
-	accessDigest, err := digestOf(access, accessErr != nil)
+	// A changed interval counts from now, not from the end of the one before.
+	accessDigest, err := digestOf(access, accessErr != nil, helmOp.Spec.Source.Interval)
 	if err != nil {
 		return err
 	}
@@ -196,13 +197,18 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 	return nil
 }
 
-// recall writes an answer into the status that an earlier pass got.
+// recall writes an answer into the status that an earlier pass got. The status that says so may not have reached the cache
+// yet; going by an older one would ask again, or send every Cluster back to what a tag stood for before.
 func (r *helmOpReconciler) recall(helmOp *addonsv1.HelmOp, key types.NamespacedName, source string) {
-	answer := r.resolution.answer(key, source)
-	if answer == nil {
+	answer, failing := r.resolution.answer(key, source)
+	known := helmOp.Status.Artifact
+	if answer == nil || (known != nil && known.SourceDigest == source && known.ResolvedArtifact == answer.ResolvedArtifact) {
 		return
 	}
 	helmOp.Status.Artifact = answer
+	if failing {
+		return
+	}
 	setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason, describeArtifact(&answer.ResolvedArtifact))
 }
 

@@ -91,37 +91,36 @@ func TestResolutionSchedule(t *testing.T) {
 	}
 }
 
-// What was answered stands until something else is asked or the same is asked in vain; a cache that lags behind the status
-// must not lead to another question.
+// What was answered stands until something else is asked; a cache that lags behind the status must lead neither to another
+// question nor back to an older answer.
 func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
 	s := newResolutionSchedule()
 	key := types.NamespacedName{Name: "calico"}
 	entry := resolutionEntry{source: "s"}
-	digestAnswered := func(source string) string {
-		answer := s.answer(key, source)
-		if answer == nil {
-			return ""
+	expect := func(source, wantDigest string, wantFailing bool) {
+		t.Helper()
+		answer, failing := s.answer(key, source)
+		digest := ""
+		if answer != nil {
+			digest = answer.Digest
 		}
-		return answer.Digest
+		if digest != wantDigest || failing != wantFailing {
+			t.Errorf("answer(%s) = %q, %v, want %q, %v", source, digest, failing, wantDigest, wantFailing)
+		}
 	}
 	s.record(key, entry, time.Hour, noon, false)
 	answer := &addonsv1.ArtifactStatus{ResolvedArtifact: addonsv1.ResolvedArtifact{Digest: "sha256:1"}}
 	s.remember(key, answer)
 	answer.Digest = "changed by the caller"
-	if got := digestAnswered("s"); got != "sha256:1" {
-		t.Errorf("after a success: %q", got)
-	}
-	if got := digestAnswered("other"); got != "" {
-		t.Errorf("another source: %q", got)
-	}
+	expect("s", "sha256:1", false)
+	expect("other", "", false)
 	s.record(key, entry, time.Hour, noon, true)
-	if got := digestAnswered("s"); got != "" {
-		t.Errorf("after a failure: %q", got)
-	}
+	expect("s", "sha256:1", true)
+	s.record(key, resolutionEntry{source: "other"}, time.Hour, noon, true)
+	expect("s", "", false)
+	expect("other", "", true)
 	s.forget(key)
-	if got := digestAnswered("s"); got != "" {
-		t.Errorf("forgotten: %q", got)
-	}
+	expect("other", "", false)
 }
 
 func TestResolutionScheduleBacksOff(t *testing.T) {
