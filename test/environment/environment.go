@@ -121,7 +121,7 @@ func (e *Environment) start(ctx context.Context) error {
 		{say: "starting the management cluster: etcd, kube-apiserver, Cluster API's core manager, the local provider", do: e.startManagement},
 		{say: "starting the registry, with TLS and credentials, and pushing charts", do: e.startRegistry},
 		{say: "installing HelmOp by clusterctl init --addon helmop", do: e.install},
-		{say: "building the manager", do: e.buildManager, skip: e.opts.NoManager || e.opts.ManagerBinary != ""},
+		{say: "building the manager", do: e.buildManager, skip: e.opts.ManagerBinary != ""},
 		{say: "starting the manager as its own ServiceAccount", do: e.startManagers, skip: e.opts.NoManager},
 	} {
 		if step.skip {
