@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -126,7 +127,10 @@ func startEnvironment(name string, opts environment.Options) (*environment.Envir
 		return nil, err
 	}
 	opts.ManagerBinary = binary
-	opts.Dir = filepath.Join(suite.dir, name)
+	// Not the folder of an earlier run of the same test: a manager would find its artifacts.
+	if opts.Dir, err = os.MkdirTemp(suite.dir, strings.ReplaceAll(name, "/", "-")+"-"); err != nil {
+		return nil, err
+	}
 	opts.Progress = func(step string) { fmt.Fprintf(os.Stderr, "%s environment: %s\n", name, step) }
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
