@@ -20,6 +20,8 @@ limitations under the License.
 //
 // A test file holds the scenarios of one subject. Most share one environment, each in a namespace of its own; those that
 // stop managers, count requests or need other flags bring up their own.
+//
+// HELMOP_E2E_MANAGER may name a manager to test instead of the one that is built, for example one built with -race.
 package e2e
 
 import (
@@ -111,6 +113,9 @@ func runSuite(m *testing.M) int {
 
 // buildManager builds the manager once for all environments.
 func buildManager() (string, error) {
+	if given := os.Getenv("HELMOP_E2E_MANAGER"); given != "" {
+		return filepath.Abs(given)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
 	root, err := binaries.RepositoryRoot()
