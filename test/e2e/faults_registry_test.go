@@ -18,6 +18,8 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -199,4 +201,38 @@ func TestRegistryDown(t *testing.T) {
 	one.eventuallyHello(releaseNamespace, "note", map[string]string{"chartVersion": "1.1.0"})
 	one.eventuallyRevisions(releaseNamespace, "note", "1 superseded", "2 deployed")
 	two.eventuallyRevisions(releaseNamespace, "note", "1 superseded", "2 deployed")
+}
+
+// TestChartCannotBePulled has a registry that tells what a tag stands for and then fails to hand out the chart.
+func TestChartCannotBePulled(t *testing.T) {
+	s := newScenario(t)
+	r := s.ownRegistry()
+	// No other scenario may have had this very content pulled into the store.
+	s.push(r, "charts/note", "7.7.7")
+	w := s.clusters(testbed.ClusterOptions{Name: "one"})[0]
+	for code, reason := range map[int]string{
+		http.StatusServiceUnavailable: addonsv1.RegistryUnreachableReason,
+		http.StatusForbidden:          addonsv1.RegistryAuthenticationFailedReason,
+		http.StatusNotFound:           addonsv1.ArtifactNotFoundReason,
+	} {
+		s.must(r.SetFault(registry.Fault{Mode: registry.Status, Code: code, Match: func(request registry.Request) bool {
+			return request.Kind == registry.BlobGet
+		}}))
+		name := fmt.Sprintf("note-%d", code)
+		helmOp := s.noteFrom(r, name, "charts/note", addonsv1.ArtifactReference{Tag: "7.7.7"})
+		s.create(helmOp)
+		child := s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, reason),
+			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+				g.Expect(child.Status.Failures).To(gomega.BeZero())
+			})
+		s.eventuallyEvent(child, reason)
+		s.eventually(helmOp, failure("one", reason, r.Host()))
+		w.eventuallyRevisions(releaseNamespace, name)
+	}
+	s.must(r.SetFault(registry.Fault{}))
+	r.ResetCounts()
+	for _, name := range []string{"note-503", "note-403", "note-404"} {
+		w.eventuallyRevisions(releaseNamespace, name, "1 deployed")
+	}
+	s.Expect(r.Counts().BlobGets).To(gomega.BeNumerically("<=", 2), "one pull of the chart, and of its configuration")
 }
