@@ -1,0 +1,128 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// TestUser has what people do with kubectl.
+func TestUser(t *testing.T) {
+	s := newScenario(t)
+	one := s.clusters(testbed.ClusterOptions{
+		Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{"selected-by": "nobody"},
+	})[0]
+
+	s.part("asks for the state", func(s *scenario) { testPrintedColumns(s, one.in(s)) })
+	s.part("deletes a HelmOpRelease", func(s *scenario) {
+		one := one.in(s)
+		helmOp := s.newHelmOp("child", forAll)
+		s.create(helmOp)
+		before := one.eventuallyReleased(helmOp, releaseNamespace, "child", 1)
+		s.greet(helmOp, "again")
+		one.eventuallyReleased(helmOp, releaseNamespace, "child", 2)
+		s.remove(before)
+		// The HelmOp still wants it: it is uninstalled and installed anew.
+		after := one.eventuallyReleased(helmOp, releaseNamespace, "child", 1)
+		s.Expect(after.UID).NotTo(gomega.Equal(before.UID))
+		one.eventuallyRevisions(releaseNamespace, "child", "1 deployed")
+		s.eventually(helmOp, ready(1))
+	})
+	s.part("changes the selector", func(s *scenario) {
+		one := one.in(s)
+		helmOp := s.newHelmOp("selector", forAll)
+		s.create(helmOp)
+		one.eventuallyReleased(helmOp, releaseNamespace, "selector", 1)
+		update(s, helmOp, selecting("no-such-label"))
+		s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.NoClustersSelectedReason))
+		one.eventuallyRevisions(releaseNamespace, "selector")
+		update(s, helmOp, selecting("selected-by"))
+		one.eventuallyReleased(helmOp, releaseNamespace, "selector", 1)
+
+		// One that cannot be understood unselects nothing.
+		update(s, helmOp, func(h *addonsv1.HelmOp) {
+			h.Spec.ClusterSelector = metav1.LabelSelector{MatchLabels: map[string]string{"not a label": "x"}}
+		})
+		s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.InvalidSelectorReason))
+		one.expectRevisionsStay("selector", "1 deployed")
+	})
+	s.part("has long names", func(s *scenario) {
+		one := one.in(s)
+		name := strings.Repeat("long-", 40) + "name"
+		helmOp := s.newHelmOp(name, forAll, func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "long" })
+		s.create(helmOp)
+		one.eventuallyHello(releaseNamespace, "long", map[string]string{"cluster": "one"})
+		s.eventually(helmOp, ready(1))
+		s.greet(helmOp, "again")
+		one.eventuallyHello(releaseNamespace, "long", map[string]string{"greeting": "again"})
+		s.remove(helmOp)
+		s.eventuallyGone(helmOp)
+		one.eventuallyRevisions(releaseNamespace, "long")
+	})
+	s.part("deletes in the foreground", func(s *scenario) {
+		one := one.in(s)
+		helmOp := s.newHelmOp("foreground", forAll)
+		s.create(helmOp)
+		one.eventuallyReleased(helmOp, releaseNamespace, "foreground", 1)
+		s.must(s.client.Delete(s.Context(), helmOp, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+		s.eventuallyGone(helmOp)
+		one.eventuallyRevisions(releaseNamespace, "foreground")
+	})
+}
+
+// testPrintedColumns reads the tables that answer "what runs where, and what is wrong".
+func testPrintedColumns(s *scenario, one *workload) {
+	helmOp := s.newHelmOp("table", forAll)
+	s.create(helmOp)
+	one.eventuallyReleased(helmOp, releaseNamespace, "table", 1)
+	s.eventually(helmOp, ready(1))
+	kubectl := func(args ...string) string {
+		s.Helper()
+		out, err := s.env.Management.Kubectl(s.Context(), append(args, "--namespace", s.namespace)...)
+		s.must(err)
+		return out.Stdout
+	}
+	s.Expect(fieldsOf(kubectl("get", "hop", "table"))).To(gomega.HaveExactElements(
+		[]string{"NAME", "READY", "REASON", "VERSION", "CLUSTERS", "UP-TO-DATE", "FAILED", "AGE"},
+		gomega.HaveExactElements("table", "True", "Ready", "1.0.0", "1", "1", "0", gomega.Not(gomega.BeEmpty())),
+	))
+	s.Expect(fieldsOf(kubectl("get", "hopr", "--selector", addonsv1.HelmOpNameLabel+"=table"))).To(gomega.HaveExactElements(
+		[]string{"NAME", "CLUSTER", "READY", "REASON", "RELEASE", "REVISION", "STATUS", "CHART", "DEPLOYED"},
+		gomega.HaveExactElements(gomega.HavePrefix("table-one-"), "one", "True", "Ready", "table", "1", "deployed", "1.0.0", gomega.Not(gomega.BeEmpty())),
+	))
+	kubectl("wait", "--for=condition=Ready", "--timeout=1s", "hop/table")
+	s.Expect(kubectl("get", "cluster-api")).To(gomega.ContainSubstring("helmop.addons.cluster.x-k8s.io/table"))
+	explained := strings.Join(strings.Fields(kubectl("explain", "helmop.spec.source.ref.semver")), " ")
+	s.Expect(explained).To(gomega.ContainSubstring("the highest tag in it is used"))
+}
+
+// fieldsOf splits the lines of a table into their columns.
+func fieldsOf(table string) [][]string {
+	var rows [][]string
+	for line := range strings.Lines(table) {
+		rows = append(rows, strings.Fields(line))
+	}
+	return rows
+}
