@@ -18,6 +18,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -59,7 +60,9 @@ func (d *demo) follow(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; %s; last error: %v", ctx.Err(), f.said["HelmOp hello"], err)
+			return fmt.Errorf("the HelmOp is not ready (%s): %w", f.said["HelmOp "+helmOpName], errors.Join(ctx.Err(), err))
+		case <-d.manager.Done():
+			return d.manager.Unexpected()
 		case <-ticker.C:
 		}
 	}

@@ -120,8 +120,12 @@ func run(ctx context.Context, opts options, p *progress) int {
 	err = d.play(ctx)
 	if err == nil && opts.wait {
 		d.printNext()
-		<-ctx.Done()
-		p.say("ending")
+		select {
+		case <-ctx.Done():
+			p.say("ending")
+		case <-d.manager.Done():
+			err = d.manager.Unexpected()
+		}
 	}
 	interrupted := ctx.Err() != nil
 	stopErr := d.stop()

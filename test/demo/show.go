@@ -48,7 +48,7 @@ func (d *demo) show(ctx context.Context) error {
 func (d *demo) ask(ctx context.Context, cluster demoCluster) (*workload, error) {
 	server := d.env.Management.Provider.Server(client.ObjectKey{Namespace: namespace, Name: cluster.name})
 	if server == nil {
-		return nil, fmt.Errorf("Cluster %s has no API server", cluster.name)
+		return nil, fmt.Errorf("no API server of Cluster %s runs", cluster.name)
 	}
 	found, err := askWorkload(ctx, server.RESTConfig())
 	if err != nil {

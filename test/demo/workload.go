@@ -82,7 +82,7 @@ func askWorkload(ctx context.Context, config *rest.Config) (*workload, error) {
 	for i := range secrets.Items {
 		release, err := decodeRelease(secrets.Items[i].Data["release"])
 		if err != nil {
-			return nil, fmt.Errorf("Secret %s/%s: %w", secrets.Items[i].Namespace, secrets.Items[i].Name, err)
+			return nil, fmt.Errorf("reading Secret %s/%s: %w", secrets.Items[i].Namespace, secrets.Items[i].Name, err)
 		}
 		found.releases = append(found.releases, release)
 	}
