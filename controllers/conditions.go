@@ -17,6 +17,8 @@ limitations under the License.
 package controllers
 
 import (
+	"regexp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -31,10 +33,15 @@ const (
 	maxEventMessage = 1024
 )
 
+// localAddress is this end of a connection in an error of the network. Its port is another one with each try: left in, it would
+// make each try a new message and a write.
+var localAddress = regexp.MustCompile(`(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|\[[0-9a-fA-F:%.a-z]+\]):[0-9]+->`)
+
 // setCondition sets a condition and tells whether its status or its reason is another than before.
 func setCondition(obj conditions.Setter, conditionType string, status metav1.ConditionStatus, reason, message string) bool {
 	// Get points into the list that Set changes, so it must be compared before.
 	before := conditions.Get(obj, conditionType)
+	message = localAddress.ReplaceAllString(message, "")
 	changed := before == nil || before.Status != status || before.Reason != reason
 	conditions.Set(obj, metav1.Condition{
 		Type: conditionType, Status: status, Reason: reason, Message: truncate(message, maxConditionMessage),

@@ -23,6 +23,7 @@ import (
 	"sort"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,6 +44,9 @@ import (
 // objectReadRetry is the wait before an object that a Cluster refers to and that cannot be read is read again: nothing
 // tells when it appears.
 const objectReadRetry = 15 * time.Second
+
+// errRecord wraps an error of writing a HelmOpRelease.
+var errRecord = errors.New("cannot write the HelmOpRelease")
 
 // clusterScope is what a pass over a HelmOp knows of one Cluster.
 type clusterScope struct {
@@ -192,7 +196,11 @@ func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error
 		c := scope.clusters[i]
 		c.step = step
 		if err := r.carryOut(ctx, scope.helmOp, c); err != nil {
+			err = fmt.Errorf("%w: %w", errRecord, err)
 			errs = append(errs, fmt.Errorf("cluster %s: %w", c.name, err))
+			if c.err == nil {
+				c.err = err
+			}
 		}
 	}
 	return kerrors.NewAggregate(errs)
@@ -246,18 +254,22 @@ func (r *helmOpReconciler) carryOut(ctx context.Context, helmOp *addonsv1.HelmOp
 		log.Info("Ending a release")
 		return client.IgnoreNotFound(r.client.Delete(ctx, c.child))
 	default:
-		return r.relabelChild(ctx, helmOp, c.child)
+		if c.child == nil || c.object == nil || isClusterPaused(c.cluster) {
+			return nil
+		}
+		return r.repairChild(ctx, helmOp, c.child)
 	}
 }
 
-// relabelChild hands a child to the manager that its HelmOp was handed to by the watch filter's label.
-func (r *helmOpReconciler) relabelChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
-	if child == nil || child.Labels[clusterv1.WatchLabel] == helmOp.Labels[clusterv1.WatchLabel] {
-		return nil
-	}
+// repairChild gives a child back what makes it known as the HelmOp's: the owner reference, which a restore from a backup may
+// have lost or left with the UID of before, and the labels, that of the watch filter among them.
+func (r *helmOpReconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
 	before := child.DeepCopy()
 	if err := r.own(helmOp, child); err != nil {
 		return err
+	}
+	if equality.Semantic.DeepEqual(before.ObjectMeta, child.ObjectMeta) {
+		return nil
 	}
 	return client.IgnoreNotFound(r.client.Patch(ctx, child, client.MergeFrom(before)))
 }
@@ -276,8 +288,12 @@ func (r *helmOpReconciler) createChild(ctx context.Context, helmOp *addonsv1.Hel
 	}
 	err := r.client.Create(ctx, child)
 	if apierrors.IsAlreadyExists(err) {
-		// The cache has not seen it yet; its event brings the next pass.
-		return nil
+		// The cache has not seen it yet, or its label was lost by which children are found.
+		existing := &addonsv1.HelmOpRelease{}
+		if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), existing); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		return r.repairChild(ctx, helmOp, existing)
 	}
 	if err == nil {
 		c.child = child

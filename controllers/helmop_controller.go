@@ -46,6 +46,7 @@ type Resolver interface {
 // helmOpReconciler resolves, selects, renders, plans and records.
 type helmOpReconciler struct {
 	client     client.Client
+	live       client.Reader
 	registry   Resolver
 	references *referenceReader
 	renderer   *renderer
@@ -88,6 +89,7 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if isBeingMoved(helmOp) || !isWatched(helmOp, r.watchFilter) {
+		r.resolution.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	patcher, err := patch.NewHelper(helmOp, r.client)
@@ -95,6 +97,7 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 		return ctrl.Result{}, err
 	}
 	defer func() {
+		reportOutdated(helmOp)
 		if err := patchHelmOp(ctx, patcher, helmOp); err != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
 		}
@@ -121,15 +124,15 @@ func (r *helmOpReconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1
 		r.resolve,
 		r.selectClusters,
 		r.render,
-		r.record,
 	}
 	for _, step := range steps {
 		if err := step(ctx, scope); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
+	err := r.record(ctx, scope)
 	r.report(scope)
-	return ctrl.Result{RequeueAfter: scope.requeueAfter}, nil
+	return ctrl.Result{RequeueAfter: scope.requeueAfter}, err
 }
 
 // reconcileDelete ends the releases, each by the deletion policy, and then lets the HelmOp go.
@@ -144,7 +147,7 @@ func (r *helmOpReconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1
 	}
 	var errs []error
 	for _, child := range children {
-		errs = append(errs, r.relabelChild(ctx, helmOp, child))
+		errs = append(errs, r.repairChild(ctx, helmOp, child))
 		if child.DeletionTimestamp.IsZero() {
 			errs = append(errs, client.IgnoreNotFound(r.client.Delete(ctx, child)))
 		}

@@ -202,7 +202,12 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 func (r *helmOpReconciler) recall(helmOp *addonsv1.HelmOp, key types.NamespacedName, source string) {
 	answer, failing := r.resolution.answer(key, source)
 	known := helmOp.Status.Artifact
-	if answer == nil || (known != nil && known.SourceDigest == source && known.ResolvedArtifact == answer.ResolvedArtifact) {
+	if answer == nil {
+		return
+	}
+	if known != nil && known.SourceDigest == source &&
+		(known.ResolvedArtifact == answer.ResolvedArtifact || known.ResolvedAt.After(answer.ResolvedAt.Time)) {
+		// Known already, or another manager has found out something newer.
 		return
 	}
 	helmOp.Status.Artifact = answer

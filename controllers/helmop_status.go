@@ -101,7 +101,7 @@ func summarize(clusters []*clusterScope) fleetSummary {
 			continue
 		}
 		s.counts.Selected++
-		if isTold(c) {
+		if c.step.Told && phase != phasePaused && phase != phaseWaiting {
 			s.told++
 		}
 		if c.child != nil && conditions.IsTrue(c.child, addonsv1.ReadyCondition) {
@@ -128,18 +128,6 @@ func summarize(clusters []*clusterScope) fleetSummary {
 	return s
 }
 
-// isTold tells whether the Cluster was told what is desired now.
-func isTold(c *clusterScope) bool {
-	switch c.step.Action {
-	case rollout.ActionCreate, rollout.ActionUpdate:
-		return true
-	case rollout.ActionNone:
-		return c.desired != nil && c.child != nil && c.child.DeletionTimestamp.IsZero()
-	default:
-		return false
-	}
-}
-
 // phaseOf tells what a Cluster counts as and, if something is wrong in it, what.
 func phaseOf(c *clusterScope) (clusterPhase, *addonsv1.ClusterFailure) {
 	fail := func(reason, message string) (clusterPhase, *addonsv1.ClusterFailure) {
@@ -157,7 +145,7 @@ func phaseOf(c *clusterScope) (clusterPhase, *addonsv1.ClusterFailure) {
 	}
 	ready := conditions.Get(c.child, addonsv1.ReadyCondition)
 	switch {
-	case ready == nil || c.child.Status.ObservedGeneration != c.child.Generation:
+	case ready == nil || ready.ObservedGeneration != c.child.Generation:
 		return phaseProgressing, nil
 	case conditions.IsFalse(c.child, addonsv1.ClusterReachableCondition) &&
 		conditions.GetReason(c.child, addonsv1.ClusterReachableCondition) == addonsv1.ClusterUnreachableReason:

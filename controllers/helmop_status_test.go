@@ -38,7 +38,7 @@ func fleetCluster(name string, change ...func(*clusterScope)) *clusterScope {
 		cluster:  &clusterv1.Cluster{},
 		desired:  &addonsv1.HelmOpReleaseSpec{},
 		child:    &addonsv1.HelmOpRelease{},
-		step:     rollout.Step{Action: rollout.ActionNone},
+		step:     rollout.Step{Action: rollout.ActionNone, Told: true},
 	}
 	c.cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	setCondition(c.child, addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason, "")
@@ -65,7 +65,7 @@ var (
 	unrendered  = func(c *clusterScope) { c.desired, c.err = nil, errors.New("line 3: no key") }
 	created     = func(c *clusterScope) { c.step.Action = rollout.ActionCreate; c.child = &addonsv1.HelmOpRelease{} }
 	updated     = func(c *clusterScope) { c.step.Action = rollout.ActionUpdate }
-	unobserved  = func(c *clusterScope) { c.child.Generation = 2; c.child.Status.ObservedGeneration = 1 }
+	unobserved  = func(c *clusterScope) { c.child.Generation = 2; c.child.Status.ObservedGeneration = 2 }
 )
 
 func TestPhaseOf(t *testing.T) {

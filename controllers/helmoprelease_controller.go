@@ -25,6 +25,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -48,6 +49,7 @@ type releaseReconciler struct {
 	engine     Engine
 	references *referenceReader
 	renderer   *renderer
+	slots      *actionSlots
 	recorder   events.EventRecorder
 	now        func() time.Time
 
@@ -85,6 +87,7 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 		return ctrl.Result{}, err
 	}
 	defer func() {
+		reportOutdated(release)
 		// The outcome of an action must be recorded also when the manager is told to stop meanwhile.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()
@@ -188,11 +191,56 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
 	}
+	switch wanted, err := r.isStillWanted(ctx, release); {
+	case err != nil:
+		setNotReady(release, addonsv1.DeletingReason, "it is not known whether the release is still wanted: "+err.Error())
+		return ctrl.Result{}, err
+	case wanted:
+		ctrl.LoggerFrom(ctx).Info("Leaving a release that its HelmOp still wants", "Cluster", release.Spec.ClusterRef.Name)
+		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+		return ctrl.Result{}, nil
+	}
 	target, ok := r.connect(ctx, release)
 	if !ok {
 		return ctrl.Result{RequeueAfter: unreachableRetry}, nil
 	}
 	return r.uninstall(ctx, scope, target)
+}
+
+// isStillWanted tells, by the API server and not by a cache, whether the HelmOp wants this very release although the object
+// is under deletion: somebody deleted it by hand, garbage collection took it for an orphan after a restore, a Cluster
+// came back under the selector before the uninstallation began, or a cache lagged behind. The HelmOp makes the object
+// anew then, and the labels in the cluster tell that nothing needs to be done.
+func (r *releaseReconciler) isStillWanted(ctx context.Context, release *addonsv1.HelmOpRelease) (bool, error) {
+	owner := metav1.GetControllerOf(release)
+	if owner == nil || owner.Kind != helmOpKind {
+		return false, nil
+	}
+	helmOp := &addonsv1.HelmOp{}
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the HelmOp of the release: %w", err)
+	}
+	object := newCluster()
+	if err := r.live.Get(ctx, clusterKey(release), object); err != nil {
+		return false, fmt.Errorf("reading Cluster %s: %w", clusterKey(release), err)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterSelector)
+	if err != nil {
+		return false, fmt.Errorf("spec.clusterSelector of the HelmOp: %w", err)
+	}
+	if !helmOp.DeletionTimestamp.IsZero() || !selector.Matches(labels.Set(object.GetLabels())) {
+		return false, nil
+	}
+	cluster, err := typedCluster(object)
+	if err != nil {
+		return false, err
+	}
+	identity, err := r.renderer.identity(ctx, helmOp, object, cluster)
+	return identity == release.Spec.Release, err
 }
 
 // pauseOf tells why nothing may be done for a release; empty if something may.

@@ -49,6 +49,10 @@ const (
 	// conflictRetry is how often it is looked whether a conflict has passed.
 	conflictRetry = 30 * time.Second
 
+	// outdatedRetry is how often a release whose HelmOp is expected to tell something else looks whether it did. Its
+	// event comes sooner; this is for what was taken back meanwhile.
+	outdatedRetry = 30 * time.Second
+
 	// pendingTimeout is how old an unfinished action of somebody else must be before it counts as abandoned. Helm's
 	// own default timeout is 5 min; nobody is likely to wait for longer than this.
 	pendingTimeout = 15 * time.Minute
@@ -141,25 +145,32 @@ func (r *releaseReconciler) act(ctx context.Context, scope *releaseScope, target
 		return ctrl.Result{}, err
 	}
 	if wait := retryDelay(&release.Status, attempt, r.now()); wait > 0 {
+		reportWaiting(release, decision)
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if scope.helmOp == nil {
 		setNotReady(release, addonsv1.UpdatingReason, "the HelmOp of this release is gone: nobody tells its values")
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: outdatedRetry}, nil
 	}
-	rendered, err := r.renderer.values(ctx, scope.helmOp, scope.object, scope.cluster)
+	rendered, secretValues, err := r.renderer.values(ctx, scope.helmOp, scope.object, scope.cluster)
 	if err != nil {
 		return r.failed(ctx, scope, renderReason(err), err)
 	}
 	if rendered.Digest != release.Spec.ValuesDigest {
 		// The HelmOp wants something else by now; it is about to say so in the spec.
 		reportNotReleased(release, addonsv1.UpdatingReason, "the HelmOp is about to update this release")
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: outdatedRetry}, nil
 	}
 	chart, reason, err := r.pull(ctx, scope)
 	if err != nil {
 		return r.failed(ctx, scope, reason, err)
 	}
+	options.SecretValues = secretValues
+	done, ok := r.slots.acquire(target.Key, desired.Owner)
+	if !ok {
+		return ctrl.Result{RequeueAfter: slotRetry}, nil
+	}
+	defer done()
 	started := r.now()
 	result, err := r.engine.Act(ctx, target, decision, desired, options, chart, rendered.Values)
 	observeAction(verbOf(decision.Action), started, r.now(), err)
@@ -175,9 +186,23 @@ func (r *releaseReconciler) act(ctx context.Context, scope *releaseScope, target
 func (r *releaseReconciler) finishUninstall(ctx context.Context, scope *releaseScope, target helmclient.Target, decision helmclient.Decision,
 	desired helmclient.Desired, options helmclient.Options,
 ) (ctrl.Result, error) {
+	attempt, err := digestOf(desired, verbUninstall)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if wait := retryDelay(&scope.release.Status, attempt, r.now()); wait > 0 {
+		reportWaiting(scope.release, decision)
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	done, ok := r.slots.acquire(target.Key, desired.Owner)
+	if !ok {
+		return ctrl.Result{RequeueAfter: slotRetry}, nil
+	}
+	defer done()
 	started := r.now()
 	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
 	observeAction(verbUninstall, started, r.now(), err)
+	r.recordAttempt(scope, decision, result, attempt, err)
 	if err != nil {
 		return r.actionFailed(ctx, scope, decision, result, err)
 	}
@@ -220,6 +245,10 @@ func bundleSource(content *oci.Content) bundle.Source {
 func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, target helmclient.Target) (ctrl.Result, error) {
 	release := scope.release
 	desired, options := desiredRelease(release)
+	if scope.helmOp != nil {
+		// They may be changed to help an uninstallation that is stuck.
+		options.Uninstall = engineOptions(&scope.helmOp.Spec.ReleaseOptions).Uninstall
+	}
 	observation, err := r.observe(ctx, target, desired)
 	if err != nil {
 		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
@@ -237,13 +266,18 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
 	}
-	attempt, err := digestOf(desired, "uninstall")
+	attempt, err := digestOf(desired, verbUninstall, options.Uninstall)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if wait := retryDelay(&release.Status, attempt, r.now()); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
+	done, ok := r.slots.acquire(target.Key, desired.Owner)
+	if !ok {
+		return ctrl.Result{RequeueAfter: slotRetry}, nil
+	}
+	defer done()
 	setNotReady(release, addonsv1.DeletingReason, "the release is being uninstalled")
 	started := r.now()
 	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
@@ -265,8 +299,9 @@ func (r *releaseReconciler) failed(ctx context.Context, scope *releaseScope, fal
 		return ctrl.Result{}, ctx.Err()
 	}
 	if errors.Is(err, helmclient.ErrStale) {
-		// Somebody else changed the release meanwhile: look again.
-		return ctrl.Result{RequeueAfter: time.Second}, nil
+		// Somebody else changed the release meanwhile: look again, less and less often.
+		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
+		return ctrl.Result{}, err
 	}
 	reason := reasonFor(err, engineErrors, fallback)
 	if reason == addonsv1.ClusterUnreachableReason || errors.Is(err, clustercache.ErrClusterNotConnected) {
@@ -286,13 +321,7 @@ func (r *releaseReconciler) failed(ctx context.Context, scope *releaseScope, fal
 func (r *releaseReconciler) actionFailed(ctx context.Context, scope *releaseScope, decision helmclient.Decision,
 	result helmclient.Result, err error,
 ) (ctrl.Result, error) {
-	fallback := map[string]string{
-		verbInstall: addonsv1.InstallFailedReason, verbUninstall: addonsv1.UninstallFailedReason,
-	}[verbOf(decision.Action)]
-	if fallback == "" {
-		fallback = addonsv1.UpgradeFailedReason
-	}
-	outcome, failure := r.failed(ctx, scope, fallback, err)
+	outcome, failure := r.failed(ctx, scope, failureReason(decision), err)
 	if !result.StorageChanged {
 		return outcome, failure
 	}

@@ -64,6 +64,17 @@ func reportReachable(release *addonsv1.HelmOpRelease) {
 	setCondition(release, addonsv1.ClusterReachableCondition, metav1.ConditionTrue, addonsv1.ClusterReachableReason, "")
 }
 
+// reportOutdated says that nothing is known yet of what is wanted since the spec changed. A pass that ends early must not
+// let what was true of another generation stand for this one.
+func reportOutdated(obj conditions.Setter) {
+	ready := conditions.Get(obj, addonsv1.ReadyCondition)
+	generation := obj.(metav1.Object).GetGeneration()
+	if ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration != generation &&
+		!conditions.IsTrue(obj, addonsv1.PausedCondition) {
+		setCondition(obj, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ProgressingReason, "the spec changed and was not acted upon yet")
+	}
+}
+
 // reportUnreachable leaves Released as it is: nothing is known to have changed.
 func reportUnreachable(release *addonsv1.HelmOpRelease, message string) {
 	setCondition(release, addonsv1.ClusterReachableCondition, metav1.ConditionFalse, addonsv1.ClusterUnreachableReason, message)
@@ -74,6 +85,25 @@ func reportUnreachable(release *addonsv1.HelmOpRelease, message string) {
 func reportNotReleased(release *addonsv1.HelmOpRelease, reason, message string) bool {
 	changed := setCondition(release, addonsv1.ReleasedCondition, metav1.ConditionFalse, reason, message)
 	return setNotReady(release, reason, message) || changed
+}
+
+// reportWaiting says why the last try failed while the next one waits for its time.
+func reportWaiting(release *addonsv1.HelmOpRelease, decision helmclient.Decision) {
+	if conditions.GetReason(release, addonsv1.ReadyCondition) == addonsv1.ClusterUnreachableReason {
+		reportNotReleased(release, failureReason(decision), release.Status.LastError)
+	}
+}
+
+// failureReason is the reason of an action that failed for no reason with a name of its own.
+func failureReason(decision helmclient.Decision) string {
+	switch verbOf(decision.Action) {
+	case verbInstall:
+		return addonsv1.InstallFailedReason
+	case verbUninstall:
+		return addonsv1.UninstallFailedReason
+	default:
+		return addonsv1.UpgradeFailedReason
+	}
 }
 
 // reportInSync says that the cluster has what is wanted.

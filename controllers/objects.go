@@ -18,12 +18,15 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/external"
@@ -71,9 +74,34 @@ func isClusterPaused(cluster *clusterv1.Cluster) bool {
 	return annotations.IsPaused(cluster, cluster)
 }
 
+// unreadableMemory is how long a kind that could not be read in time is not tried again. Without it, each of a thousand
+// Clusters with such a kind would wait for objectReadTimeout, one after the other.
+const unreadableMemory = time.Minute
+
 // objectReader reads what templates see of a Cluster.
 type objectReader struct {
 	client client.Reader
+
+	mu sync.Mutex
+	// unreadable tells until when a kind is not tried again.
+	unreadable map[schema.GroupKind]time.Time
+}
+
+func newObjectReader(reader client.Reader) *objectReader {
+	return &objectReader{client: reader, unreadable: map[schema.GroupKind]time.Time{}}
+}
+
+// isUnreadable tells whether a kind could not be read in time a short while ago.
+func (r *objectReader) isUnreadable(kind schema.GroupKind) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Now().Before(r.unreadable[kind])
+}
+
+func (r *objectReader) setUnreadable(kind schema.GroupKind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unreadable[kind] = time.Now().Add(unreadableMemory)
 }
 
 // clusterObjects is what templates see of a Cluster, and a version that changes whenever it does.
@@ -111,9 +139,18 @@ func (r *objectReader) readRef(ctx context.Context, objects *clusterObjects, rol
 	if !ref.IsDefined() {
 		return nil, nil
 	}
+	subject := fmt.Sprintf("%s object %s.%s %s/%s", role, ref.Kind, ref.APIGroup, namespace, ref.Name)
+	kind := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
+	if r.isUnreadable(kind) {
+		return nil, unreadableError(subject)
+	}
 	obj, err := external.GetObjectFromContractVersionedRef(ctx, r.client, ref, namespace)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		r.setUnreadable(kind)
+		return nil, unreadableError(subject)
+	}
 	if err != nil {
-		return nil, objectError(ctx, fmt.Sprintf("%s object %s.%s %s/%s", role, ref.Kind, ref.APIGroup, namespace, ref.Name), err)
+		return nil, objectError(subject, err)
 	}
 	objects.sees(obj)
 	return obj.Object, nil
@@ -127,7 +164,7 @@ func (r *objectReader) readClass(ctx context.Context, objects *clusterObjects, c
 	class := &unstructured.Unstructured{}
 	class.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("ClusterClass"))
 	if err := r.client.Get(ctx, key, class); err != nil {
-		return nil, objectError(ctx, "ClusterClass "+key.String(), err)
+		return nil, objectError("ClusterClass "+key.String(), err)
 	}
 	objects.sees(class)
 	return class.Object, nil
@@ -140,14 +177,14 @@ func (o *clusterObjects) sees(obj *unstructured.Unstructured) {
 	}
 }
 
-func objectError(ctx context.Context, subject string, err error) error {
-	switch {
-	case apierrors.IsNotFound(err):
+func objectError(subject string, err error) error {
+	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("the %s does not exist: the Cluster refers to it, create it or correct the reference", subject)
-	case ctx.Err() != nil:
-		return fmt.Errorf("the %s cannot be read within %s: give the manager's ClusterRole get, list and watch on its kind"+
-			" (label a ClusterRole with addons.cluster.x-k8s.io/aggregate-to-helmop-manager: \"true\")", subject, objectReadTimeout)
-	default:
-		return fmt.Errorf("reading the %s: %w", subject, err)
 	}
+	return fmt.Errorf("reading the %s: %w", subject, err)
+}
+
+func unreadableError(subject string) error {
+	return fmt.Errorf("the %s cannot be read within %s: give the manager get, list and watch on its kind by a ClusterRole"+
+		" with the label addons.cluster.x-k8s.io/aggregate-to-helmop-manager: \"true\"", subject, objectReadTimeout)
 }

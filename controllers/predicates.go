@@ -17,6 +17,7 @@ limitations under the License.
 package controllers
 
 import (
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -67,7 +68,8 @@ func pauseOrPolicyChanged() predicate.Predicate {
 			}
 			return before.Spec.Suspend != after.Spec.Suspend ||
 				annotations.HasPaused(before) != annotations.HasPaused(after) ||
-				before.Spec.DeletionPolicy != after.Spec.DeletionPolicy
+				before.Spec.DeletionPolicy != after.Spec.DeletionPolicy ||
+				!equality.Semantic.DeepEqual(before.Spec.Uninstall, after.Spec.Uninstall)
 		},
 	}
 }

@@ -82,6 +82,8 @@ func renderReason(err error) string {
 	switch {
 	case errors.Is(err, errReferenceNotFound):
 		return addonsv1.ReferenceNotFoundReason
+	case errors.Is(err, errRecord):
+		return addonsv1.RecordFailedReason
 	case errors.Is(err, errObjectRead):
 		return addonsv1.ObjectReadFailedReason
 	default:

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
@@ -61,6 +62,8 @@ type program struct {
 	helmOp types.UID
 	// digest changes whenever the outcome for any Cluster might.
 	digest string
+	// secretValues are the values that came from Secrets.
+	secretValues []any
 }
 
 // outcome is what rendering yields, without the values.
@@ -96,13 +99,20 @@ func (r *renderer) compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*progr
 	if helmOp.Spec.TemplateDelimiters == addonsv1.TemplateDelimitersDollar {
 		spec.Delimiters = templating.Dollar
 	}
+	var secretValues []any
 	for i := range helmOp.Spec.ValuesFrom {
-		source, err := r.valuesSource(ctx, helmOp.Namespace, &helmOp.Spec.ValuesFrom[i])
+		ref := &helmOp.Spec.ValuesFrom[i]
+		source, err := r.valuesSource(ctx, helmOp.Namespace, ref)
 		if err != nil {
 			return nil, fmt.Errorf("spec.valuesFrom[%d]: %w", i, err)
 		}
-		if source != nil {
-			spec.ValuesFrom = append(spec.ValuesFrom, *source)
+		if source == nil {
+			continue
+		}
+		spec.ValuesFrom = append(spec.ValuesFrom, *source)
+		var values any
+		if ref.Kind == kindSecret && yaml.Unmarshal(source.Data, &values) == nil {
+			secretValues = append(secretValues, values)
 		}
 	}
 	digest, err := digestOf(spec)
@@ -113,7 +123,7 @@ func (r *renderer) compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*progr
 	if err != nil {
 		return nil, err
 	}
-	return &program{Program: compiled, helmOp: helmOp.UID, digest: digest}, nil
+	return &program{Program: compiled, helmOp: helmOp.UID, digest: digest, secretValues: secretValues}, nil
 }
 
 func (r *renderer) valuesSource(ctx context.Context, namespace string, ref *addonsv1.ValuesReference) (*templating.ValuesSource, error) {
@@ -160,15 +170,32 @@ func (r *renderer) outcome(ctx context.Context, p *program, u *unstructured.Unst
 	return rendered, objects
 }
 
-// values renders the values of a release for a Cluster.
-func (r *renderer) values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstructured.Unstructured, cluster *clusterv1.Cluster) (templating.Result, error) {
+// values renders the values of a release for a Cluster. SecretValues are those of them that came from Secrets.
+func (r *renderer) values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstructured.Unstructured, cluster *clusterv1.Cluster,
+) (result templating.Result, secretValues []any, err error) {
 	p, err := r.compile(ctx, helmOp)
 	if err != nil {
-		return templating.Result{}, err
+		return templating.Result{}, nil, err
 	}
 	objects, err := r.objects.read(ctx, u, cluster)
 	if err != nil {
-		return templating.Result{}, fmt.Errorf("%w: %w", errObjectRead, err)
+		return templating.Result{}, nil, fmt.Errorf("%w: %w", errObjectRead, err)
 	}
-	return p.Render(ctx, objects.data)
+	result, err = p.Render(ctx, objects.data)
+	return result, p.secretValues, err
+}
+
+// identity renders the name and the namespace of a release for a Cluster.
+func (r *renderer) identity(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstructured.Unstructured, cluster *clusterv1.Cluster,
+) (addonsv1.ReleaseIdentity, error) {
+	p, err := r.compile(ctx, helmOp)
+	if err != nil {
+		return addonsv1.ReleaseIdentity{}, err
+	}
+	objects, err := r.objects.read(ctx, u, cluster)
+	if err != nil {
+		return addonsv1.ReleaseIdentity{}, fmt.Errorf("%w: %w", errObjectRead, err)
+	}
+	release, err := p.RenderRelease(ctx, objects.data)
+	return addonsv1.ReleaseIdentity{Name: release.Name, Namespace: release.Namespace}, err
 }

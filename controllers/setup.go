@@ -43,7 +43,7 @@ import (
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases/finalizers,verbs=update
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusters/status;clusterclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusterclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io;controlplane.cluster.x-k8s.io,resources=*,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get;list;watch
@@ -95,7 +95,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("registering indexes: %w", err)
 	}
 	references := newReferenceReader(mgr.GetCache(), mgr.GetAPIReader())
-	renderer := newRenderer(references, &objectReader{client: mgr.GetClient()})
+	renderer := newRenderer(references, newObjectReader(mgr.GetClient()))
 	if err := setupHelmOps(mgr, options, references, renderer); err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
 	}
@@ -109,6 +109,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 	log := mgr.GetLogger().WithValues("controller", "helmop")
 	reconciler := &helmOpReconciler{
 		client:     mgr.GetClient(),
+		live:       mgr.GetAPIReader(),
 		registry:   options.Registry,
 		references: references,
 		renderer:   renderer,
@@ -153,6 +154,8 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 
 		watchFilter: options.WatchFilterValue,
 	}
+	concurrency := controllerOptions(options.ReleaseConcurrency, 20)
+	reconciler.slots = newActionSlots(concurrency.MaxConcurrentReconciles)
 	ofCluster := childRequestsForCluster(reconciler.client)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("helmoprelease").
@@ -161,7 +164,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(childRequestsForHelmOp(reconciler.client)),
 			builder.WithPredicates(pauseOrPolicyChanged())).
 		WatchesRawSource(options.ClusterCache.GetClusterSource("helmoprelease", ofCluster)).
-		WithOptions(controllerOptions(options.ReleaseConcurrency, 20)).
+		WithOptions(concurrency).
 		Complete(reconciler)
 }
 

@@ -74,7 +74,7 @@ func TestRelabelChild(t *testing.T) {
 			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u", Labels: watched(tc.helmOp)}}
 			child := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c", Labels: watched(tc.child)}}
 			r := &helmOpReconciler{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(child).Build()}
-			if err := r.relabelChild(t.Context(), helmOp, child); err != nil {
+			if err := r.repairChild(t.Context(), helmOp, child); err != nil {
 				t.Fatal(err)
 			}
 			stored := &addonsv1.HelmOpRelease{}

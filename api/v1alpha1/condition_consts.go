@@ -142,6 +142,9 @@ const (
 	// TemplateFailedReason: a template or values reference cannot be rendered for this Cluster.
 	TemplateFailedReason = "TemplateFailed"
 
+	// RecordFailedReason: the HelmOpRelease of a Cluster cannot be written, for example because of a quota.
+	RecordFailedReason = "RecordFailed"
+
 	// ObjectReadFailedReason: the control-plane or infrastructure object of the Cluster cannot be read.
 	ObjectReadFailedReason = "ObjectReadFailed"
 

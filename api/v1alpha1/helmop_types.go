@@ -223,7 +223,7 @@ type ResolvedArtifact struct {
 type ArtifactStatus struct {
 	ResolvedArtifact `json:",inline"`
 
-	// resolvedAt is when the registry last confirmed it.
+	// resolvedAt is when spec.source was first found to stand for it. Later checks with the same answer do not change it.
 	// +optional
 	ResolvedAt metav1.Time `json:"resolvedAt,omitempty,omitzero"`
 

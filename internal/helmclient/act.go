@@ -54,7 +54,7 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 	if !ok {
 		return Result{}, nil
 	}
-	logs := &logBuffer{redactor: newRedactor(values)}
+	logs := &logBuffer{redactor: newRedactor(values, options.SecretValues)}
 	fail := func(err error, s *session) *Error { return newActError(decision.Action, err, s, logs) }
 	if err := ctx.Err(); err != nil {
 		return Result{}, fail(fmt.Errorf("not begun: %w", err), nil)

@@ -35,6 +35,9 @@ type Options struct {
 	Install   InstallOptions
 	Upgrade   UpgradeOptions
 	Uninstall UninstallOptions
+	// SecretValues are those values, in maps and lists of any depth, that came from Secrets. None of their texts appears in
+	// an error, whatever its key. They shape nothing.
+	SecretValues []any
 }
 
 // InstallOptions are the options of an install.

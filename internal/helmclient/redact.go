@@ -18,6 +18,7 @@ package helmclient
 
 import (
 	"encoding/base64"
+	"fmt"
 	"regexp"
 	"sort"
 	"strings"
@@ -48,9 +49,10 @@ type redactor struct {
 	replacer *strings.Replacer
 }
 
-// newRedactor returns a redactor which also removes the sensitive ones among the values.
-func newRedactor(values map[string]any) redactor {
+// newRedactor returns a redactor which also removes the sensitive ones among the values, and all that is in secrets.
+func newRedactor(values map[string]any, secretValues []any) redactor {
 	found := map[string]struct{}{}
+	collectSensitive(secretValues, true, found)
 	collectSensitive(values, false, found)
 	if len(found) == 0 {
 		return redactor{}
@@ -88,6 +90,8 @@ func collectSensitive(value any, sensitive bool, found map[string]struct{}) {
 		if sensitive && len(typed) >= minSecretLength && len(found) < maxSecrets {
 			found[typed] = struct{}{}
 		}
+	case int64, float64:
+		collectSensitive(fmt.Sprint(typed), sensitive, found)
 	}
 }
 

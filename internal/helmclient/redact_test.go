@@ -32,7 +32,7 @@ func TestRedactor(t *testing.T) {
 		"tls":           map[string]any{"privateKey": []any{"-----BEGIN", map[string]any{"pem": "abcdef"}}},
 		"token":         "abc",
 	}
-	r := newRedactor(values)
+	r := newRedactor(values, nil)
 	tests := map[string]struct{ text, want string }{
 		"plain":               {"nothing to hide in north", "nothing to hide in north"},
 		"sensitive key":       {"fail: hunter2 is weak", "fail: [redacted] is weak"},
@@ -67,7 +67,7 @@ func FuzzRedactor(f *testing.F) {
 		if len(secret) < minSecretLength || strings.Contains("before "+redacted+" after", secret) || strings.TrimSpace(secret) != secret {
 			t.Skip()
 		}
-		got := newRedactor(map[string]any{"secret": secret}).text("before " + secret + " after")
+		got := newRedactor(map[string]any{"secret": secret}, nil).text("before " + secret + " after")
 		if strings.Contains(got, secret) {
 			t.Errorf("%q is left in %q", secret, got)
 		}
@@ -77,7 +77,7 @@ func FuzzRedactor(f *testing.F) {
 
 func TestLogBuffer(t *testing.T) {
 	t.Parallel()
-	logs := &logBuffer{redactor: newRedactor(map[string]any{"password": "hunter2"})}
+	logs := &logBuffer{redactor: newRedactor(map[string]any{"password": "hunter2"}, nil)}
 	for i := range 2 * maxLogLines {
 		logs.printf("line %d with %s %s", i, "hunter2", strings.Repeat("x", maxLogLine))
 		logs.printf("line %d with %s %s", i, "hunter2", strings.Repeat("x", maxLogLine))
@@ -97,5 +97,16 @@ func TestLogBuffer(t *testing.T) {
 	}
 	if !strings.HasPrefix(lines[0], fmt.Sprintf("line %d ", maxLogLines+1)) {
 		t.Errorf("the first line kept is %q", lines[0])
+	}
+}
+
+func TestRedactorKnowsWhatCameFromSecrets(t *testing.T) {
+	t.Parallel()
+	r := newRedactor(map[string]any{"greeting": "welcome"}, []any{map[string]any{
+		"smtp": map[string]any{"pwd": "hunter2", "pin": int64(424242)}, "users": []any{"alice"},
+	}})
+	got := r.text("welcome alice: bad hunter2, bad 424242")
+	if want := "welcome " + redacted + ": bad " + redacted + ", bad " + redacted; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

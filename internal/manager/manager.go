@@ -21,6 +21,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -131,10 +132,16 @@ func setupHealth(mgr ctrl.Manager) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
+	// Kinds of other providers are added to the cache later: one that may not be read must not make the manager unready.
+	var synced atomic.Bool
 	return mgr.AddReadyzCheck("informers", func(req *http.Request) error {
+		if synced.Load() {
+			return nil
+		}
 		if !mgr.GetCache().WaitForCacheSync(req.Context()) {
 			return fmt.Errorf("the caches of the management cluster are not filled yet")
 		}
+		synced.Store(true)
 		return nil
 	})
 }
@@ -169,8 +176,8 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 	})
 }
 
-// setupClusterCache connects to the workload clusters. The kubeconfig Secrets, and no others, are cached with their
-// content.
+// setupClusterCache connects to the workload clusters. The Secrets that belong to Clusters, among them the kubeconfigs, are
+// cached with their content, and no others.
 func setupClusterCache(ctx context.Context, mgr ctrl.Manager, options *Options) (clustercache.ClusterCache, error) {
 	ofCluster, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
 	if err != nil {

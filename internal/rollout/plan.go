@@ -97,6 +97,9 @@ type Step struct {
 
 	// Why tells the reason, for logs.
 	Why string
+
+	// Told is true if the Cluster has been told what is desired, or is with this step.
+	Told bool
 }
 
 // Plan returns one step for each Cluster, in the order of its argument.
@@ -104,9 +107,16 @@ func Plan(clusters []Cluster) []Step {
 	steps := make([]Step, 0, len(clusters))
 	for i := range clusters {
 		action, why := decide(&clusters[i])
-		steps = append(steps, Step{Cluster: clusters[i].Name, Action: action, Why: why})
+		steps = append(steps, Step{Cluster: clusters[i].Name, Action: action, Why: why, Told: isTold(&clusters[i], action)})
 	}
 	return steps
+}
+
+func isTold(c *Cluster, action Action) bool {
+	if action != ActionNone {
+		return action == ActionCreate || action == ActionUpdate
+	}
+	return c.Desired != nil && c.Child != nil && !c.Child.Deleting && c.Child.Release == *c.Desired
 }
 
 // decide asks in an order that matters: what forbids a change comes before what wants one. A Cluster that is gone comes

@@ -68,6 +68,11 @@ func TestPlan(t *testing.T) {
 		"the release of a Cluster that is gone is forgotten once": {
 			Cluster{Gone: true, Child: deleting}, ActionNone},
 	}
+	told := map[string]bool{
+		"a selected Cluster without a release gets one": true,
+		"another revision updates":                      true,
+		"the same revision is left alone":               true,
+	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			tc.cluster.Name = "c"
@@ -77,6 +82,9 @@ func TestPlan(t *testing.T) {
 			}
 			if steps[0].Action != tc.want {
 				t.Errorf("action = %s (%s), want %s", steps[0].Action, steps[0].Why, tc.want)
+			}
+			if steps[0].Told != told[name] {
+				t.Errorf("told = %v, want %v", steps[0].Told, told[name])
 			}
 			if steps[0].Why == "" {
 				t.Error("the step does not say why")
