@@ -210,3 +210,13 @@ func TestVerifyHelmOp(t *testing.T) {
 		})
 	}
 }
+
+func TestVerifyLog(t *testing.T) {
+	if err := verifyLog([]byte("one\nforbidden fruit\n")); err != nil {
+		t.Errorf("want no error, got %v", err)
+	}
+	refused := "E1 secrets is forbidden: User \"x\" cannot list"
+	if err := verifyLog([]byte("one\n" + refused + "\ntwo\n")); err == nil || !strings.Contains(err.Error(), refused) {
+		t.Errorf("want an error with the line, got %v", err)
+	}
+}

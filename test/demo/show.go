@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,7 +87,11 @@ func (d *demo) verify(ctx context.Context) error {
 	if err := d.env.Client.List(ctx, releases, client.InNamespace(namespace)); err != nil {
 		return err
 	}
-	errs := []error{verifyHelmOp(helmOp, releases.Items)}
+	log, err := os.ReadFile(d.manager.LogFile())
+	if err != nil {
+		return err
+	}
+	errs := []error{verifyHelmOp(helmOp, releases.Items), verifyLog(log)}
 	for _, cluster := range demoClusters() {
 		found, err := d.ask(ctx, cluster)
 		if err != nil {

@@ -17,6 +17,7 @@ limitations under the License.
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -95,6 +96,16 @@ func verifyWorkload(cluster demoCluster, found *workload, version string) error 
 		wrong("DaemonSet %s: want POD_CIDR %q, got %q", releaseName, cluster.podCIDR, found.daemonSetCIDR)
 	}
 	return errors.Join(errs...)
+}
+
+// verifyLog tells what the manager was refused: it runs with the permissions that it ships with.
+func verifyLog(log []byte) error {
+	for line := range bytes.Lines(log) {
+		if bytes.Contains(line, []byte(" is forbidden: ")) {
+			return fmt.Errorf("the manager was refused something: %s", bytes.TrimSpace(line))
+		}
+	}
+	return nil
 }
 
 func conditionText(condition *metav1.Condition) string {
