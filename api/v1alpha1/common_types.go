@@ -20,10 +20,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 const (
 	// HelmOpFinalizer lets a HelmOp end its releases before it goes.
-	HelmOpFinalizer = "helmop.addons.cluster.x-k8s.io"
+	HelmOpFinalizer = "addons.cluster.x-k8s.io/helmop"
 
 	// HelmOpReleaseFinalizer lets a HelmOpRelease uninstall its release before it goes.
-	HelmOpReleaseFinalizer = "helmoprelease.addons.cluster.x-k8s.io"
+	HelmOpReleaseFinalizer = "addons.cluster.x-k8s.io/helmoprelease"
 
 	// HelmOpNameLabel is set on a HelmOpRelease and names the HelmOp that it belongs to. A name of more than
 	// 63 characters is shortened and ends with a hash.
