@@ -211,20 +211,21 @@ func (r *releaseReconciler) finishUninstall(ctx context.Context, scope *releaseS
 
 // pull gets the chart, from the store if any cluster needed it before. The reason is that of the error.
 func (r *releaseReconciler) pull(ctx context.Context, scope *releaseScope) (chart *bundle.Chart, reason string, err error) {
-	access, err := r.references.access(ctx, scope.helmOp)
-	if err != nil {
-		return nil, reasonFor(err, registryErrors, addonsv1.ArtifactFetchFailedReason), err
-	}
+	// Access that cannot be read matters only if the registry must be asked.
+	access, accessErr := r.references.access(ctx, scope.helmOp)
 	artifact := &scope.release.Spec.Artifact
 	content, err := r.registry.Fetch(ctx, artifact.URL, artifact.Digest, access)
-	if err != nil {
-		return nil, reasonFor(err, registryErrors, addonsv1.ArtifactFetchFailedReason), err
+	if err == nil {
+		chart, err = r.charts.Chart(ctx, bundleSource(content))
 	}
-	chart, err = r.charts.Chart(ctx, bundleSource(content))
-	if err != nil {
-		return nil, reasonFor(err, chartErrors, reasonFor(err, registryErrors, addonsv1.ArtifactFetchFailedReason)), err
+	switch {
+	case err == nil:
+		return chart, "", nil
+	case accessErr != nil:
+		err = accessErr
 	}
-	return chart, "", nil
+	fallback := reasonFor(err, registryErrors, addonsv1.ArtifactFetchFailedReason)
+	return nil, reasonFor(err, chartErrors, fallback), err
 }
 
 // bundleSource shows a pulled artifact to the chart loader. Its layers are pulled only if the loader reads them.
