@@ -131,7 +131,8 @@ func (p place) parseError(err error) error {
 		return p.errorf(ReasonInvalidTemplate, 0, "does not parse")
 	}
 	line, _ := strconv.Atoi(m[1]) // digits, by the expression
-	cause := m[2]
+	// Where the parser names another place it names the template, too: "started at helmop:2".
+	cause := strings.ReplaceAll(m[2], rootName+":", "line ")
 	if f := unknownFunction.FindStringSubmatch(cause); f != nil && unavailable[f[1]] {
 		cause = fmt.Sprintf("the function %q is not available: %s", f[1], unavailableReason)
 	}

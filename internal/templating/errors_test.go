@@ -292,3 +292,11 @@ func TestEmptyObjects(t *testing.T) {
 		}
 	}
 }
+
+func TestParseErrorsDoNotNameTheTemplate(t *testing.T) {
+	t.Parallel()
+	_, err := Compile(Spec{ReleaseName: "a", ReleaseNamespace: "b", ValuesTemplate: "a: 1\nb: {{ .x\n"})
+	if err == nil || strings.Contains(err.Error(), rootName) || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("got %v, want an error that names line 2 and no template", err)
+	}
+}
