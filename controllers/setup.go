@@ -163,6 +163,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		Watches(newCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(servabilityChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(childRequestsForHelmOp(reconciler.client)),
 			builder.WithPredicates(pauseOrPolicyChanged())).
+		WatchesMetadata(partialOf(kindSecret), delayed(unreadyRequestsForReference(kindSecret, reconciler.client))).
 		WatchesRawSource(options.ClusterCache.GetClusterSource("helmoprelease", ofCluster)).
 		WithOptions(concurrency).
 		Complete(reconciler)

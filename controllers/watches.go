@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -228,16 +229,38 @@ func childRequestsForCluster(reader client.Reader) handler.MapFunc {
 	}
 }
 
+// childrenOfHelmOp are the HelmOpReleases of a HelmOp.
+func childrenOfHelmOp(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp) []addonsv1.HelmOpRelease {
+	children := &addonsv1.HelmOpReleaseList{}
+	if err := reader.List(ctx, children, client.InNamespace(helmOp.Namespace), client.MatchingLabels(childSelector(helmOp))); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases of a HelmOp", "HelmOp", client.ObjectKeyFromObject(helmOp))
+		return nil
+	}
+	return children.Items
+}
+
 // childRequestsForHelmOp are the HelmOpReleases of a HelmOp.
 func childRequestsForHelmOp(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
-		children := &addonsv1.HelmOpReleaseList{}
-		err := reader.List(ctx, children, client.InNamespace(obj.GetNamespace()), client.MatchingLabels(childSelector(obj.(*addonsv1.HelmOp))))
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases of a HelmOp", "HelmOp", client.ObjectKeyFromObject(obj))
-			return nil
+		return requestsForChildren(childrenOfHelmOp(ctx, reader, obj.(*addonsv1.HelmOp)))
+	}
+}
+
+// unreadyRequestsForReference are the HelmOpReleases that are not as they are wanted and whose HelmOp names a Secret:
+// corrected credentials need not wait for the next try.
+func unreadyRequestsForReference(kind string, reader client.Reader) handler.MapFunc {
+	toHelmOps := requestsForReference(kind, reader)
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		var unready []addonsv1.HelmOpRelease
+		for _, request := range toHelmOps(ctx, obj) {
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}
+			for _, child := range childrenOfHelmOp(ctx, reader, helmOp) {
+				if !conditions.IsTrue(&child, addonsv1.ReadyCondition) {
+					unready = append(unready, child)
+				}
+			}
 		}
-		return requestsForChildren(children.Items)
+		return requestsForChildren(unready)
 	}
 }
 
