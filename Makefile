@@ -61,11 +61,11 @@ test: ## Everything: test-unit, then test-e2e
 	@$(MAKE) --no-print-directory test-e2e
 
 .PHONY: test-unit
-test-unit: ## All packages but the end-to-end suite, with the race detector
+test-unit: testbed-binaries ## All packages but the end-to-end suite, with the race detector
 	go test -race -timeout 15m $$(go list ./... | grep -v '^$(MODULE)/test/e2e')
 
 .PHONY: test-e2e
-test-e2e: ## The product as its users meet it, on real API servers and a real registry
+test-e2e: testbed-binaries ## The product as its users meet it, on real API servers and a real registry
 	go test ./test/e2e/... -count=1 -timeout $(E2E_TIMEOUT) -run '$(E2E_RUN)' -v
 
 .PHONY: bench
