@@ -73,6 +73,7 @@ func TestFleet(t *testing.T) {
 	s.step("a manager that is started again touches nothing", func(s *scenario) { f.restart(s) })
 	s.step("another manager takes over from a leader that is killed", func(s *scenario) { f.failover(s) })
 	s.step("a watch filter leaves the others alone", func(s *scenario) { f.watchFilter(s) })
+	s.step("a manager of one namespace works in that one", func(s *scenario) { f.oneNamespace(s) })
 }
 
 func (f *fleet) install(s *scenario) {
@@ -207,6 +208,30 @@ func (f *fleet) watchFilter(s *scenario) {
 	s.child(blue, "c0", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 		g.Expect(child.Labels).To(gomega.HaveKeyWithValue(clusterv1.WatchLabel, "green"))
 	})
+}
+
+// oneNamespace runs a manager of a namespace that holds nothing, then one of the scenario's.
+func (f *fleet) oneNamespace(s *scenario) {
+	stop := func() {
+		managers := f.env.Managers()
+		s.must(managers[len(managers)-1].Stop(s.Context()))
+	}
+	stop()
+	_, err := f.env.StartManager(s.Context(), "--namespace=default")
+	s.must(err)
+	helmOp := s.newHelmOp("namespaced", forAll)
+	s.create(helmOp)
+	s.Consistently(func(g gomega.Gomega, ctx context.Context) {
+		g.Expect(s.client.Get(ctx, client.ObjectKeyFromObject(helmOp), helmOp)).To(gomega.Succeed())
+		g.Expect(helmOp.Finalizers).To(gomega.BeEmpty())
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+	stop()
+	_, err = f.env.StartManager(s.Context(), "--namespace="+s.namespace)
+	s.must(err)
+	s.eventually(helmOp, ready(fleetSize))
+	for _, w := range f.in(s) {
+		w.eventuallyReleased(helmOp, releaseNamespace, "namespaced", 1)
+	}
 }
 
 // settle waits until the manager has written nothing for a while.
