@@ -36,20 +36,6 @@ func TestUser(t *testing.T) {
 	})[0]
 
 	s.part("asks for the state", func(s *scenario) { testPrintedColumns(s, one.in(s)) })
-	s.part("deletes a HelmOpRelease", func(s *scenario) {
-		one := one.in(s)
-		helmOp := s.newHelmOp("child", forAll)
-		s.create(helmOp)
-		before := one.eventuallyReleased(helmOp, releaseNamespace, "child", 1)
-		s.greet(helmOp, "again")
-		one.eventuallyReleased(helmOp, releaseNamespace, "child", 2)
-		s.remove(before)
-		// The HelmOp still wants it: it is uninstalled and installed anew.
-		after := one.eventuallyReleased(helmOp, releaseNamespace, "child", 1)
-		s.Expect(after.UID).NotTo(gomega.Equal(before.UID))
-		one.eventuallyRevisions(releaseNamespace, "child", "1 deployed")
-		s.eventually(helmOp, ready(1))
-	})
 	s.part("changes the selector", func(s *scenario) {
 		one := one.in(s)
 		helmOp := s.newHelmOp("selector", forAll)
