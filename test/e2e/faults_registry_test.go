@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,8 +208,9 @@ func TestRegistryDown(t *testing.T) {
 func TestChartCannotBePulled(t *testing.T) {
 	s := newScenario(t)
 	r := s.ownRegistry()
-	// No other scenario may have had this very content pulled into the store.
-	s.push(r, "charts/note", "7.7.7")
+	// Neither another scenario nor an earlier round may have had this very content pulled into the store.
+	version := "7.7.7-x" + s.namespace[strings.LastIndex(s.namespace, "-")+1:]
+	s.push(r, "charts/note", version)
 	w := s.clusters(testbed.ClusterOptions{Name: "one"})[0]
 	for code, reason := range map[int]string{
 		http.StatusServiceUnavailable: addonsv1.RegistryUnreachableReason,
@@ -219,7 +221,7 @@ func TestChartCannotBePulled(t *testing.T) {
 			return request.Kind == registry.BlobGet
 		}}))
 		name := fmt.Sprintf("note-%d", code)
-		helmOp := s.noteFrom(r, name, "charts/note", addonsv1.ArtifactReference{Tag: "7.7.7"})
+		helmOp := s.noteFrom(r, name, "charts/note", addonsv1.ArtifactReference{Tag: version})
 		s.create(helmOp)
 		child := s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, reason),
 			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
