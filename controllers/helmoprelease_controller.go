@@ -78,7 +78,12 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 	if isBeingMoved(release) || !isWatched(release, r.watchFilter) {
 		return ctrl.Result{}, nil
 	}
-	scope, err := r.gather(ctx, release)
+	reader := client.Reader(r.client)
+	if !release.DeletionTimestamp.IsZero() {
+		// A pause or a deletionPolicy that a cache has not seen yet must not be missed when a release is about to end.
+		reader = r.live
+	}
+	scope, err := r.gather(ctx, reader, release)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -105,11 +110,11 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 const patchTimeout = 10 * time.Second
 
 // gather reads what a release depends on.
-func (r *releaseReconciler) gather(ctx context.Context, release *addonsv1.HelmOpRelease) (*releaseScope, error) {
+func (r *releaseReconciler) gather(ctx context.Context, reader client.Reader, release *addonsv1.HelmOpRelease) (*releaseScope, error) {
 	scope := &releaseScope{release: release}
 	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == helmOpKind {
 		helmOp := &addonsv1.HelmOp{}
-		err := r.client.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
+		err := reader.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
 		switch {
 		case err == nil:
 			scope.helmOp = helmOp
@@ -118,7 +123,7 @@ func (r *releaseReconciler) gather(ctx context.Context, release *addonsv1.HelmOp
 		}
 	}
 	object := newCluster()
-	err := r.client.Get(ctx, clusterKey(release), object)
+	err := reader.Get(ctx, clusterKey(release), object)
 	if apierrors.IsNotFound(err) {
 		// That a Cluster is gone makes its release forgotten. It is worth asking the API server and not a cache.
 		err = r.live.Get(ctx, clusterKey(release), object)
