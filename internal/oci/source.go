@@ -72,18 +72,6 @@ func (r Reference) String() string {
 	}
 }
 
-// Access says how to talk to a registry. The zero value is anonymous HTTPS with
-// the system's certificate authorities.
-type Access struct {
-	// DockerConfigJSON is a Docker config file. Only its "auths" are used;
-	// credential helpers and stores would run programs and are ignored.
-	DockerConfigJSON []byte
-	// CA is a bundle of PEM certificates trusted in addition to the system's.
-	CA []byte
-	// Insecure talks plain HTTP instead of HTTPS.
-	Insecure bool
-}
-
 // ValidateURL returns nil if url is "oci://host[:port]/path", and else an
 // ErrInvalidReference.
 func ValidateURL(url string) error {
