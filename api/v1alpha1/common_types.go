@@ -25,6 +25,10 @@ const (
 	// HelmOpReleaseFinalizer lets a HelmOpRelease uninstall its release before it goes.
 	HelmOpReleaseFinalizer = "addons.cluster.x-k8s.io/helmoprelease"
 
+	// ResolveRequestedAtAnnotation on a HelmOp asks to resolve its source now, whenever its value changes. Any value will
+	// do, a time is customary.
+	ResolveRequestedAtAnnotation = "addons.cluster.x-k8s.io/resolve-requested-at"
+
 	// HelmOpNameLabel is set on a HelmOpRelease and names the HelmOp that it belongs to. A name of more than
 	// 63 characters is shortened and ends with a hash.
 	HelmOpNameLabel = "addons.cluster.x-k8s.io/helmop-name"

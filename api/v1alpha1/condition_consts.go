@@ -46,6 +46,9 @@ const (
 	// ResolvedCondition is the condition.
 	ResolvedCondition = "Resolved"
 
+	// ResolvingReason is the reason, with status Unknown, while a registry is asked for the first time.
+	ResolvingReason = "Resolving"
+
 	// ResolvedReason is the reason when the reference was resolved.
 	ResolvedReason = "Resolved"
 
@@ -81,6 +84,31 @@ const (
 
 	// RegistryErrorReason: the registry failed in another way.
 	RegistryErrorReason = "RegistryError"
+)
+
+// Verified of a HelmOp is true when what its source stands for is signed as spec.source.verify demands. A HelmOp without
+// spec.source.verify does not have it.
+const (
+	// VerifiedCondition is the condition.
+	VerifiedCondition = "Verified"
+
+	// VerifiedReason is the reason when the artifact is signed as demanded.
+	VerifiedReason = "Verified"
+
+	// SignatureNotFoundReason: the artifact has no signature of the kind that is demanded.
+	SignatureNotFoundReason = "SignatureNotFound"
+
+	// SignatureUntrustedReason: the artifact has signatures, but none that meets what is demanded.
+	SignatureUntrustedReason = "SignatureUntrusted"
+
+	// InvalidVerificationPolicyReason: a key, certificate, identity or trust policy that spec.source.verify names is malformed.
+	InvalidVerificationPolicyReason = "InvalidVerificationPolicy"
+
+	// TrustRootUnavailableReason: the root of trust of the public Sigstore cannot be had.
+	TrustRootUnavailableReason = "TrustRootUnavailable"
+
+	// VerificationErrorReason: the signatures could not be checked.
+	VerificationErrorReason = "VerificationError"
 )
 
 // RolledOut of a HelmOp is true when every selected Cluster that can be served was told of what is wanted now.
@@ -150,6 +178,9 @@ const (
 
 	// ArtifactFetchFailedReason: the chart cannot be pulled from the registry.
 	ArtifactFetchFailedReason = "ArtifactFetchFailed"
+
+	// FetchingArtifactReason: the chart is on its way from the registry.
+	FetchingArtifactReason = "FetchingArtifact"
 
 	// ChartInvalidReason: the chart cannot be loaded.
 	ChartInvalidReason = "ChartInvalid"

@@ -93,67 +93,6 @@ const (
 	TemplateDelimitersDollar TemplateDelimiters = "Dollar"
 )
 
-// ArtifactSource is a chart in an OCI registry.
-type ArtifactSource struct {
-	// url of the repository, without a tag or digest: oci://<host>[:<port>]/<path>.
-	// +required
-	// +kubebuilder:validation:MinLength=8
-	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="self.startsWith('oci://')",message="url must start with oci://"
-	// +kubebuilder:validation:XValidation:rule="self.substring(6).matches('^[A-Za-z0-9.:_\\\\[\\\\]-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*$')",message="url must name a repository, oci://<host>[:<port>]/<path>, without tag, digest or trailing slash"
-	URL string `json:"url"`
-
-	// ref tells which artifact of the repository.
-	// +required
-	Ref ArtifactReference `json:"ref"`
-
-	// interval is how often a moving reference (tag or semver) is resolved again. A digest never is. Default: 10m.
-	// +optional
-	// +kubebuilder:default="10m"
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="interval must be at least 1s and at most 720h"
-	Interval metav1.Duration `json:"interval,omitempty,omitzero"`
-
-	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with the credentials of the registry. Without
-	// it the registry is asked anonymously. The credentials never leave the management cluster.
-	// +optional
-	SecretRef *SecretReference `json:"secretRef,omitempty"`
-
-	// certSecretRef names a Secret whose key ca.crt holds PEM certificates of authorities to trust beside those of
-	// the system.
-	// +optional
-	CertSecretRef *SecretReference `json:"certSecretRef,omitempty"`
-
-	// insecure speaks plain HTTP to the registry. Default: false.
-	// +optional
-	Insecure bool `json:"insecure,omitempty"`
-}
-
-// ArtifactReference tells which artifact of a repository: exactly one of its fields is set.
-// +kubebuilder:validation:XValidation:rule="[has(self.tag), has(self.digest), has(self.semver)].filter(x, x).size() == 1",message="exactly one of tag, digest and semver must be set"
-type ArtifactReference struct {
-	// tag is a fixed tag. It is resolved again at every interval: content that moves under it reaches the releases.
-	// A version with build metadata may be written with + or, as registries store it, with _.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][A-Za-z0-9._+-]*$')",message="tag must consist of letters, digits, '.', '_', '-' and '+'"
-	Tag string `json:"tag,omitempty"`
-
-	// digest of a manifest. It never moves.
-	// +optional
-	// +kubebuilder:validation:MaxLength=71
-	// +kubebuilder:validation:XValidation:rule="self.matches('^sha256:[a-f0-9]{64}$')",message="digest must be sha256: and 64 hexadecimal digits"
-	Digest string `json:"digest,omitempty"`
-
-	// semver is a range of versions, for example "~3.30" or ">=1.2 <2"; the highest tag in it is used. Pre-releases
-	// count only if the range names one.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	Semver string `json:"semver,omitempty"`
-}
-
 // ReleaseTemplate names the Helm release of each cluster.
 type ReleaseTemplate struct {
 	// name of the release, a template over the Cluster. Default: the name of the HelmOp. A change of what it yields
@@ -192,45 +131,6 @@ type ValuesReference struct {
 	// optional goes on without the values if the object or the key does not exist. Default: false.
 	// +optional
 	Optional bool `json:"optional,omitempty"`
-}
-
-// ResolvedArtifact is what a reference stood for when it was last resolved.
-type ResolvedArtifact struct {
-	// url of the repository.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=512
-	URL string `json:"url"`
-
-	// digest of the manifest.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=71
-	Digest string `json:"digest"`
-
-	// tag that stood for the digest; empty where the reference is a digest.
-	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	Tag string `json:"tag,omitempty"`
-
-	// version of the chart.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Version string `json:"version,omitempty"`
-}
-
-// ArtifactStatus is what the source of a HelmOp stands for, and since when that is known.
-type ArtifactStatus struct {
-	ResolvedArtifact `json:",inline"`
-
-	// resolvedAt is when spec.source was first found to stand for it. Later checks with the same answer do not change it.
-	// +optional
-	ResolvedAt metav1.Time `json:"resolvedAt,omitempty,omitzero"`
-
-	// sourceDigest tells for which spec.source it was resolved.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	SourceDigest string `json:"sourceDigest,omitempty"`
 }
 
 // ClusterCounts count the Clusters that a HelmOp selects.
@@ -281,7 +181,7 @@ type HelmOpStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Resolved, RolledOut and Paused.
+	// conditions are Ready, Resolved, RolledOut, Paused and, with spec.source.verify, Verified.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -291,6 +191,12 @@ type HelmOpStatus struct {
 	// artifact is what spec.source stands for. It stays while the registry cannot be asked.
 	// +optional
 	Artifact *ArtifactStatus `json:"artifact,omitempty"`
+
+	// lastResolveRequest is the value of the annotation addons.cluster.x-k8s.io/resolve-requested-at that was acted on
+	// last, or a digest of it where it is longer than 64 characters.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	LastResolveRequest string `json:"lastResolveRequest,omitempty"`
 
 	// revision is a digest of all that is wanted now and is the same for every Cluster: artifact, values before
 	// rendering, options.

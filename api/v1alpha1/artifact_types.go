@@ -1,0 +1,304 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ArtifactSource is a chart in an OCI registry.
+type ArtifactSource struct {
+	// url of the repository, without a tag or digest: oci://<host>[:<port>]/<path>.
+	// +required
+	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('oci://')",message="url must start with oci://"
+	// +kubebuilder:validation:XValidation:rule="self.substring(6).matches('^[A-Za-z0-9.:_\\\\[\\\\]-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*$')",message="url must name a repository, oci://<host>[:<port>]/<path>, without tag, digest or trailing slash"
+	URL string `json:"url"`
+
+	// ref tells which artifact of the repository.
+	// +required
+	Ref ArtifactReference `json:"ref"`
+
+	// interval is how often a moving reference (tag or semver) is resolved again. A digest never is. Default: 10m.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="interval must be at least 1s and at most 720h"
+	Interval metav1.Duration `json:"interval,omitempty,omitzero"`
+
+	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with the credentials of the registry. Only its
+	// "auths" are used: credential helpers would run programs. Credentials are looked for in secretRef, then in the
+	// image pull secrets of serviceAccountName, then at provider, then in those that the manager was started with;
+	// the first that has some for the repository is used. They never leave the management cluster.
+	// +optional
+	SecretRef *SecretReference `json:"secretRef,omitempty"`
+
+	// serviceAccountName names a ServiceAccount of the namespace of the HelmOp whose imagePullSecrets hold
+	// credentials of the registry.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+
+	// provider is the cloud whose registry this is: aws (ECR), azure (ACR) or gcp (Artifact Registry). The manager
+	// logs in there with its own cloud identity. generic does no such thing. Default: generic.
+	// +optional
+	// +kubebuilder:default=generic
+	Provider RegistryProvider `json:"provider,omitempty"`
+
+	// certSecretRef names a Secret whose key ca.crt holds PEM certificates of authorities to trust beside those of
+	// the system, whose keys tls.crt and tls.key hold the certificate to show to the registry, or both.
+	// +optional
+	CertSecretRef *SecretReference `json:"certSecretRef,omitempty"`
+
+	// proxySecretRef names a Secret whose key address holds the URL of the proxy to reach the registry through,
+	// <http, https or socks5>://<host>:<port>, with username and password in keys of their own if it asks for them.
+	// Without it, the environment of the manager tells the proxy.
+	// +optional
+	ProxySecretRef *SecretReference `json:"proxySecretRef,omitempty"`
+
+	// insecure speaks plain HTTP to the registry. Default: false.
+	// +optional
+	Insecure bool `json:"insecure,omitempty"`
+
+	// layerSelector tells which layer is the chart. Without it, the layer of Helm's own media type is.
+	// +optional
+	LayerSelector *LayerSelector `json:"layerSelector,omitempty"`
+
+	// verify demands a signature: nothing is installed that is not signed as this says. Releases that are installed
+	// already stay as they are.
+	// +optional
+	Verify *Verification `json:"verify,omitempty"`
+}
+
+// RegistryProvider is a cloud whose registry the manager logs in to with its own identity.
+// +kubebuilder:validation:Enum=generic;aws;azure;gcp
+type RegistryProvider string
+
+// RegistryProviderGeneric logs in nowhere.
+const RegistryProviderGeneric RegistryProvider = "generic"
+
+// LayerSelector chooses a layer of an artifact.
+type LayerSelector struct {
+	// mediaType of the layer; the first layer of that type is used. It must hold a chart archive (.tgz).
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	MediaType string `json:"mediaType"`
+}
+
+// Verification tells which signatures an artifact must have.
+// +kubebuilder:validation:XValidation:rule="self.provider != 'notation' || has(self.secretRef)",message="notation needs secretRef, with the trust policy and the certificates"
+// +kubebuilder:validation:XValidation:rule="self.provider != 'notation' || !has(self.identities) && !has(self.trustedRootSecretRef)",message="identities and trustedRootSecretRef are for cosign only"
+// +kubebuilder:validation:XValidation:rule="self.provider != 'cosign' || has(self.secretRef) != has(self.identities)",message="cosign needs either secretRef, with public keys, or identities, for signatures without keys"
+// +kubebuilder:validation:XValidation:rule="!has(self.trustedRootSecretRef) || has(self.identities)",message="trustedRootSecretRef is for signatures without keys: set identities"
+type Verification struct {
+	// provider of the signatures: cosign or notation. Default: cosign.
+	// +optional
+	// +kubebuilder:default=cosign
+	Provider VerificationProvider `json:"provider,omitempty"`
+
+	// secretRef names a Secret with what to trust. For cosign: public keys (PEM) in keys that end with .pub; the
+	// artifact must be signed with any of them. For notation: the trust policy in trustpolicy.json and certificates
+	// (PEM) in keys that end with .crt or .pem.
+	// +optional
+	SecretRef *SecretReference `json:"secretRef,omitempty"`
+
+	// identities are those that may have signed with cosign without a key; any of them will do.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Identities []SignerIdentity `json:"identities,omitempty"`
+
+	// trustedRootSecretRef names a Secret whose key trusted_root.json holds the certificates and keys of a private
+	// Sigstore. Without it, the public Sigstore is trusted, and must be reachable for its root.
+	// +optional
+	TrustedRootSecretRef *SecretReference `json:"trustedRootSecretRef,omitempty"`
+}
+
+// VerificationProvider is a way of signing artifacts.
+// +kubebuilder:validation:Enum=cosign;notation
+type VerificationProvider string
+
+const (
+	// VerificationProviderCosign is Sigstore's cosign.
+	VerificationProviderCosign VerificationProvider = "cosign"
+
+	// VerificationProviderNotation is the Notary Project's notation.
+	VerificationProviderNotation VerificationProvider = "notation"
+)
+
+// SignerIdentity is who must have signed: an identity, and who vouches for it.
+// +kubebuilder:validation:XValidation:rule="has(self.issuer) != has(self.issuerRegExp)",message="exactly one of issuer and issuerRegExp must be set"
+// +kubebuilder:validation:XValidation:rule="has(self.subject) != has(self.subjectRegExp)",message="exactly one of subject and subjectRegExp must be set"
+type SignerIdentity struct {
+	// issuer is the exact URL of the OIDC issuer, for example https://token.actions.githubusercontent.com.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Issuer string `json:"issuer,omitempty"`
+
+	// issuerRegExp is a regular expression (RE2) that the whole issuer must match.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="'x'.matches(self) in [true, false]",message="issuerRegExp is not a regular expression"
+	IssuerRegExp string `json:"issuerRegExp,omitempty"`
+
+	// subject is the exact identity: an e-mail address, or the URI of a workflow.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Subject string `json:"subject,omitempty"`
+
+	// subjectRegExp is a regular expression (RE2) that the whole subject must match.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="'x'.matches(self) in [true, false]",message="subjectRegExp is not a regular expression"
+	SubjectRegExp string `json:"subjectRegExp,omitempty"`
+}
+
+// ArtifactReference tells which artifact of a repository: by exactly one of tag, digest and semver, or by tagFilter.
+// +kubebuilder:validation:XValidation:rule="[has(self.tag), has(self.digest), has(self.semver)].filter(x, x).size() == (has(self.tagFilter) && !has(self.semver) ? 0 : 1)",message="exactly one of tag, digest and semver must be set; tagFilter goes with semver or stands alone"
+type ArtifactReference struct {
+	// tag is a fixed tag. It is resolved again at every interval: content that moves under it reaches the releases.
+	// A version with build metadata may be written with + or, as registries store it, with _.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][A-Za-z0-9._+-]*$')",message="tag must consist of letters, digits, '.', '_', '-' and '+'"
+	Tag string `json:"tag,omitempty"`
+
+	// digest of a manifest. It never moves.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	// +kubebuilder:validation:XValidation:rule="self.matches('^sha256:[a-f0-9]{64}$')",message="digest must be sha256: and 64 hexadecimal digits"
+	Digest string `json:"digest,omitempty"`
+
+	// semver is a range of versions, for example "~3.30" or ">=1.2 <2"; the highest tag in it is used. Pre-releases
+	// count only if the range names one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Semver string `json:"semver,omitempty"`
+
+	// tagFilter is a regular expression (RE2), not anchored, that narrows the tags that are considered. With semver, the
+	// highest version in the range among the tags that match is used. Without it, the highest of the tags that match:
+	// the highest version, or, where they are no versions, the last one by order, in which numbers count as numbers:
+	// main-9 comes before main-10.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="'x'.matches(self) in [true, false]",message="tagFilter is not a regular expression"
+	TagFilter string `json:"tagFilter,omitempty"`
+}
+
+// ResolvedArtifact is what a reference stood for when it was last resolved.
+type ResolvedArtifact struct {
+	// url of the repository.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	URL string `json:"url"`
+
+	// digest of the manifest.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=71
+	Digest string `json:"digest"`
+
+	// tag that stood for the digest; empty where the reference is a digest.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Tag string `json:"tag,omitempty"`
+
+	// version of the chart.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
+	// layerMediaType is the media type of the layer that is the chart, where spec.source.layerSelector chooses it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=255
+	LayerMediaType string `json:"layerMediaType,omitempty"`
+}
+
+// ArtifactStatus is what the source of a HelmOp stands for, and since when that is known.
+type ArtifactStatus struct {
+	ResolvedArtifact `json:",inline"`
+
+	// resolvedAt is when spec.source was first found to stand for it. Later checks with the same answer do not change it.
+	// +optional
+	ResolvedAt metav1.Time `json:"resolvedAt,omitempty,omitzero"`
+
+	// mediaType says what kind of artifact it is: its artifact type, or the media type of its config.
+	// +optional
+	// +kubebuilder:validation:MaxLength=255
+	MediaType string `json:"mediaType,omitempty"`
+
+	// provenance is what the artifact says about where it comes from. Nothing vouches for it but a signature.
+	// +optional
+	Provenance *Provenance `json:"provenance,omitempty"`
+
+	// verification tells who signed it; set where spec.source.verify demands a signature.
+	// +optional
+	Verification *VerificationStatus `json:"verification,omitempty"`
+
+	// sourceDigest tells for which spec.source it was resolved.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	SourceDigest string `json:"sourceDigest,omitempty"`
+}
+
+// Provenance are the annotations of an artifact that tell where it comes from. What is longer than its field is cut.
+type Provenance struct {
+	// source is the annotation org.opencontainers.image.source: the URL of the source code.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Source string `json:"source,omitempty"`
+
+	// revision is the annotation org.opencontainers.image.revision: the revision of the source code.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Revision string `json:"revision,omitempty"`
+
+	// created is the annotation org.opencontainers.image.created: when the artifact was made.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Created string `json:"created,omitempty"`
+}
+
+// VerificationStatus tells who signed an artifact.
+type VerificationStatus struct {
+	// provider of the signatures: cosign or notation.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Provider VerificationProvider `json:"provider,omitempty"`
+
+	// signers are those whose signatures were found good.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=512
+	Signers []string `json:"signers,omitempty"`
+
+	// policyDigest tells for which demands, keys and all, that was found out.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	PolicyDigest string `json:"policyDigest,omitempty"`
+}
