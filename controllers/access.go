@@ -43,7 +43,7 @@ func (r *referenceReader) access(ctx context.Context, helmOp *addonsv1.HelmOp) (
 			return access, fmt.Errorf("spec.source.secretRef: Secret %s/%s must be of type %s: %w",
 				helmOp.Namespace, source.SecretRef.Name, corev1.SecretTypeDockerConfigJson, errReferenceNotFound)
 		}
-		access.DockerConfigJSON = config
+		access.DockerConfigs = [][]byte{config}
 	}
 	if source.CertSecretRef != nil {
 		ca, err := r.readKey(ctx, kindSecret, helmOp.Namespace, source.CertSecretRef.Name, caKey)

@@ -50,6 +50,28 @@ type Options struct {
 	PullTimeout time.Duration
 	// UserAgent is sent with each request. Default "helmop".
 	UserAgent string
+	// CredentialsFile is a Docker config file, used where Access has no entry for a
+	// repository. It is read again when it changes. Empty is none.
+	CredentialsFile string
+	// CAFile holds PEM certificates trusted for every registry beside the
+	// system's. It is read again when it changes. Empty is none.
+	CAFile string
+	// RegistriesFile is a registries.conf of version 2 that names mirrors, see
+	// containers-registries.conf(5). It is read again when it changes. Empty is
+	// none.
+	RegistriesFile string
+	// TokenHosts are host names, or host:port, whose token services are trusted
+	// though they are at a private address and under another name than the registry.
+	TokenHosts []string
+	// RequestsPerSecond bounds the requests to one registry host, with bursts of
+	// twice that. Default 50.
+	RequestsPerSecond float64
+	// MaxRequests bounds the requests to one registry host that run at the same
+	// time. Default 8.
+	MaxRequests int
+	// CloudLogin gives credentials for Access.CloudProvider; without it such an
+	// access is ErrInvalidAccess.
+	CloudLogin CloudLogin
 	// Observer is told of requests and of looks into the store.
 	Observer Observer
 

@@ -92,7 +92,7 @@ func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	cred, err := credentialFor(access.DockerConfigJSON, ref, access.Insecure)
+	cred, err := credentialFor(firstConfig(access), ref, access.Insecure)
 	if err != nil {
 		return nil, &Error{Op: "read credentials for", Subject: url, Kind: ErrInvalidAccess, Detail: err.Error()}
 	}
@@ -181,4 +181,11 @@ func fingerprint(parts ...string) string {
 		hash.Write([]byte(part))
 	}
 	return hex.EncodeToString(hash.Sum(nil))
+}
+
+func firstConfig(access Access) []byte {
+	if len(access.DockerConfigs) == 0 {
+		return nil
+	}
+	return access.DockerConfigs[0]
 }

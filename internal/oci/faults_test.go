@@ -221,7 +221,7 @@ func TestInsecureIsPlainHTTP(t *testing.T) {
 	t.Cleanup(plain.Close)
 	host := strings.TrimPrefix(plain.URL, "http://")
 	src := Source{URL: scheme + host + "/" + testRepo, Ref: Reference{Tag: "1.0.0"},
-		Access: Access{Insecure: true, DockerConfigJSON: dockerConfigFor(host, testUser, testPassword)}}
+		Access: Access{Insecure: true, DockerConfigs: [][]byte{dockerConfigFor(host, testUser, testPassword)}}}
 	if _, err := newClient(t).Resolve(t.Context(), src); err != nil {
 		t.Error(err)
 	}
@@ -252,7 +252,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 	// Another credential is another client over the same connections.
 	src := r.source(Reference{Tag: "1.0.0"})
-	src.Access.DockerConfigJSON = dockerConfigFor(r.host(), "a", "b")
+	src.Access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), "a", "b")}
 	if _, err := c.Resolve(t.Context(), src); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestTokenServiceOnAnotherPrivateHostIsRefused(t *testing.T) {
 		return true
 	}
 	src := r.source(Reference{Tag: "1.0.0"})
-	src.Access.DockerConfigJSON = dockerConfigFor(r.host(), testUser, testPassword)
+	src.Access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), testUser, testPassword)}
 	_, err := newClient(t).Resolve(t.Context(), src)
 	if !errors.Is(err, ErrUnauthorized) || !strings.Contains(err.Error(), "token service is refused") {
 		t.Fatalf("error = %v, want ErrUnauthorized that says why", err)

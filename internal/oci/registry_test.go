@@ -84,7 +84,7 @@ func (r *fakeRegistry) ca() []byte {
 func (r *fakeRegistry) access() Access {
 	access := Access{CA: r.ca()}
 	if r.basic || r.bearer {
-		access.DockerConfigJSON = dockerConfigFor(r.host(), testUser, testPassword)
+		access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), testUser, testPassword)}
 	}
 	return access
 }

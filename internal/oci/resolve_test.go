@@ -197,13 +197,13 @@ func TestResolveWithCredentials(t *testing.T) {
 			}
 			r.wantRequests(map[string]int{"HEAD manifest": 1}) // scheme and token are kept
 
-			src.Access.DockerConfigJSON = dockerConfigFor(r.host(), testUser, "planted-wrong")
+			src.Access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), testUser, "planted-wrong")}
 			_, err := c.Resolve(t.Context(), src)
 			if !errors.Is(err, ErrUnauthorized) {
 				t.Fatalf("wrong password: error = %v, want ErrUnauthorized", err)
 			}
 			noSecrets(t, err)
-			src.Access.DockerConfigJSON = nil
+			src.Access.DockerConfigs = nil
 			if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ErrUnauthorized) {
 				t.Errorf("no password: error = %v, want ErrUnauthorized", err)
 			}
@@ -217,7 +217,7 @@ func TestResolveWithIdentityToken(t *testing.T) {
 	r.bearer = true
 	r.push("1.0.0", "1.0.0", []byte("x"))
 	src := r.source(Reference{Tag: "1.0.0"})
-	src.Access.DockerConfigJSON = []byte(`{"auths":{"` + r.host() + `":{"identitytoken":"` + testIdentity + `"}}}`)
+	src.Access.DockerConfigs = [][]byte{[]byte(`{"auths":{"` + r.host() + `":{"identitytoken":"` + testIdentity + `"}}}`)}
 	if _, err := newClient(t).Resolve(t.Context(), src); err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestResolveInvalidAccess(t *testing.T) {
 	r := newRegistry(t)
 	c := newClient(t)
 	for name, access := range map[string]Access{
-		"config": {DockerConfigJSON: []byte("planted-password")},
+		"config": {DockerConfigs: [][]byte{[]byte("planted-password")}},
 		"ca":     {CA: []byte("planted-password")},
 	} {
 		_, err := c.Resolve(t.Context(), Source{URL: r.url(), Ref: Reference{Tag: "1"}, Access: access})
