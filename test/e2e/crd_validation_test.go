@@ -21,6 +21,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,7 +88,7 @@ var (
 	aDigest      = "sha256:" + strings.Repeat("0a", 32)
 	valuesRef    = map[string]any{"kind": "Secret", "name": "s"}
 	referenceTo  = func(name string) map[string]any { return map[string]any{"name": name} }
-	helmOpCases  = append(append([]validationCase{}, sourceCases...), specCases...)
+	helmOpCases  = slices.Concat(sourceCases, verificationCases, specCases)
 	releaseCases = []validationCase{
 		{name: "as it is"},
 		{name: "no Cluster", path: "spec.clusterRef", message: required},
@@ -142,7 +143,47 @@ var (
 		{name: "an interval without a unit", path: "spec.source.interval", value: "10", message: intervalMsg},
 		{name: "an interval that is a number", path: "spec.source.interval", value: int64(10), message: "must be of type string"},
 		{name: "credentials without a name", path: "spec.source.secretRef", value: referenceTo(""), field: "spec.source.secretRef.name", message: "at least 1 chars long"},
+		{name: "a range and a filter", path: "spec.source.ref", value: map[string]any{"semver": "1", "tagFilter": "^1"}},
+		{name: "a filter alone", path: "spec.source.ref", value: map[string]any{"tagFilter": "^main-[0-9]+$"}},
+		{name: "a filter and a tag", path: "spec.source.ref", value: map[string]any{"tag": "1", "tagFilter": "1"}, message: exactlyOne},
+		{name: "a filter and a digest", path: "spec.source.ref", value: map[string]any{"digest": aDigest, "tagFilter": "1"}, message: exactlyOne},
+		{name: "a filter that is no regular expression", path: "spec.source.ref", value: map[string]any{"tagFilter": "(1"},
+			field: "spec.source.ref.tagFilter", message: "error parsing regexp: missing closing )"},
+		{name: "a filter that is too long", path: "spec.source.ref", value: map[string]any{"tagFilter": strings.Repeat("a", 257)},
+			field: "spec.source.ref.tagFilter", message: "may not be more than 256 bytes"},
+		{name: "a cloud", path: "spec.source.provider", value: "azure"},
+		{name: "an unknown cloud", path: "spec.source.provider", value: "cumulus", message: unsupported},
+		{name: "a service account", path: "spec.source.serviceAccountName", value: "puller"},
+		{name: "a proxy without a name", path: "spec.source.proxySecretRef", value: referenceTo(""), field: "spec.source.proxySecretRef.name", message: "at least 1 chars long"},
+		{name: "a layer without a type", path: "spec.source.layerSelector", value: map[string]any{}, field: "spec.source.layerSelector.mediaType", message: required},
 		{name: "authorities without a name", path: "spec.source.certSecretRef", value: map[string]any{}, field: "spec.source.certSecretRef.name", message: required},
+	}
+	verificationCases = []validationCase{
+		{name: "cosign with keys", path: "spec.source.verify", value: map[string]any{"secretRef": referenceTo("keys")}},
+		{name: "cosign with identities", path: "spec.source.verify", value: signedBy(map[string]any{"issuer": "https://issuer.example", "subject": "me@example"})},
+		{name: "cosign with patterns", path: "spec.source.verify", value: signedBy(map[string]any{"issuerRegExp": "https://.*", "subjectRegExp": ".*@example"})},
+		{name: "cosign with neither", path: "spec.source.verify", value: map[string]any{}, message: "cosign needs either secretRef"},
+		{name: "cosign with both", path: "spec.source.verify", value: map[string]any{"secretRef": referenceTo("keys"),
+			"identities": []any{map[string]any{"issuer": "i", "subject": "s"}}}, message: "cosign needs either secretRef"},
+		{name: "a private root", path: "spec.source.verify", value: map[string]any{"trustedRootSecretRef": referenceTo("root"),
+			"identities": []any{map[string]any{"issuer": "i", "subject": "s"}}}},
+		{name: "a private root for keys", path: "spec.source.verify", value: map[string]any{"trustedRootSecretRef": referenceTo("root"),
+			"secretRef": referenceTo("keys")}, message: "trustedRootSecretRef is for signatures without keys"},
+		{name: "no identity", path: "spec.source.verify", value: map[string]any{"identities": []any{}}, field: "spec.source.verify.identities", message: "should have at least 1 items"},
+		{name: "an identity without an issuer", path: "spec.source.verify", value: signedBy(map[string]any{"subject": "s"}),
+			field: "spec.source.verify.identities[0]", message: "exactly one of issuer and issuerRegExp must be set"},
+		{name: "an identity without a subject", path: "spec.source.verify", value: signedBy(map[string]any{"issuer": "i"}),
+			field: "spec.source.verify.identities[0]", message: "exactly one of subject and subjectRegExp must be set"},
+		{name: "a subject twice", path: "spec.source.verify", value: signedBy(map[string]any{"issuer": "i", "subject": "s", "subjectRegExp": "s"}),
+			field: "spec.source.verify.identities[0]", message: "exactly one of subject and subjectRegExp must be set"},
+		{name: "a subject that is no regular expression", path: "spec.source.verify", value: signedBy(map[string]any{"issuer": "i", "subjectRegExp": "*"}),
+			field: "spec.source.verify.identities[0].subjectRegExp", message: "error parsing regexp"},
+		{name: "notation", path: "spec.source.verify", value: map[string]any{"provider": "notation", "secretRef": referenceTo("policy")}},
+		{name: "notation without a policy", path: "spec.source.verify", value: map[string]any{"provider": "notation"}, message: "notation needs secretRef"},
+		{name: "notation with identities", path: "spec.source.verify", value: map[string]any{"provider": "notation", "secretRef": referenceTo("policy"),
+			"identities": []any{map[string]any{"issuer": "i", "subject": "s"}}}, message: "identities and trustedRootSecretRef are for cosign only"},
+		{name: "an unknown provider", path: "spec.source.verify", value: map[string]any{"provider": "gpg", "secretRef": referenceTo("keys")},
+			field: "spec.source.verify.provider", message: unsupported},
 	}
 	specCases = []validationCase{
 		{name: "no selector", path: "spec.clusterSelector", message: required},
@@ -169,6 +210,11 @@ var (
 		{name: "too long a history", path: "spec.upgrade.maxHistory", value: int64(1001), message: "should be less than or equal to 1000"},
 	}
 )
+
+// signedBy is a demand for a cosign signature by one identity.
+func signedBy(identity map[string]any) map[string]any {
+	return map[string]any{"identities": []any{identity}}
+}
 
 func repeated(item map[string]any, n int) []any {
 	items := make([]any, n)
@@ -245,6 +291,7 @@ func testDefaults(t *testing.T, c client.Client) {
 	}
 	for path, want := range map[string]any{
 		"spec.source.interval":      "10m",
+		"spec.source.provider":      "generic",
 		"spec.deletionPolicy":       "Uninstall",
 		"spec.templateDelimiters":   "Curly",
 		"status.observedGeneration": int64(-1),
