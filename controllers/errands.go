@@ -1,0 +1,155 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package controllers
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+const (
+	// errandGrace is how long a worker waits for an errand before it goes on to other objects. A registry that is well
+	// has answered by then, and the object needs no second pass.
+	errandGrace = 500 * time.Millisecond
+
+	// errandKept is how long the result of an errand waits for the objects that wait for it.
+	errandKept = 10 * time.Minute
+)
+
+// errands run what may wait for a registry outside of the workers: a registry that hangs must not hold one. An object whose
+// errand is not done within errandGrace is looked at again when it is.
+type errands[T any] struct {
+	grace time.Duration
+	now   func() time.Time
+
+	mu      sync.Mutex
+	running map[string]*errand[T]
+	// base ends when the manager does. queue is that of the controller; nil before it starts.
+	base  context.Context
+	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
+}
+
+type errand[T any] struct {
+	// done is closed when value, err and ended are set.
+	done  chan struct{}
+	value T
+	err   error
+	ended time.Time
+
+	// waiting are the objects that were sent away and have not collected the result. Guarded by errands.mu.
+	waiting map[ctrl.Request]struct{}
+}
+
+func newErrands[T any]() *errands[T] {
+	return &errands[T]{grace: errandGrace, now: time.Now, running: map[string]*errand[T]{}}
+}
+
+// source lets a controller bring back the objects whose errands are done. Errands run only once it has started.
+func (e *errands[T]) source() source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.base, e.queue = ctx, queue
+		return nil
+	})
+}
+
+// run runs work once for all objects that come with the same key before it is done; each collects the result once. ok is false
+// if it is not done yet: the object is looked at again when it is.
+func (e *errands[T]) run(ctx context.Context, key string, object ctrl.Request, work func(context.Context) (T, error)) (value T, err error, ok bool) {
+	job := e.join(ctx, key, object, work)
+	timer := time.NewTimer(e.grace)
+	defer timer.Stop()
+	select {
+	case <-job.done:
+	case <-timer.C:
+	case <-ctx.Done():
+		return value, ctx.Err(), true
+	}
+	return e.collect(key, job, object)
+}
+
+// join returns the errand of a key, and begins it if there is none or if the object has its result already.
+func (e *errands[T]) join(ctx context.Context, key string, object ctrl.Request, work func(context.Context) (T, error)) *errand[T] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if job, ok := e.running[key]; ok {
+		if _, waited := job.waiting[object]; waited || job.ended.IsZero() {
+			return job
+		}
+	}
+	e.sweep()
+	job := &errand[T]{done: make(chan struct{}), waiting: map[ctrl.Request]struct{}{}}
+	e.running[key] = job
+	go e.perform(ctx, e.base, key, job, work)
+	return job
+}
+
+// collect returns the result, or notes who waits for it.
+func (e *errands[T]) collect(key string, job *errand[T], object ctrl.Request) (value T, err error, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if job.ended.IsZero() {
+		job.waiting[object] = struct{}{}
+		return value, nil, false
+	}
+	delete(job.waiting, object)
+	e.release(key, job)
+	return job.value, job.err, true
+}
+
+// perform does the work. It keeps what the context of the first object says, but ends with the manager only.
+func (e *errands[T]) perform(ctx, base context.Context, key string, job *errand[T], work func(context.Context) (T, error)) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	if base != nil {
+		stop := context.AfterFunc(base, cancel)
+		defer stop()
+	}
+	value, err := work(ctx)
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	job.value, job.err, job.ended = value, err, e.now()
+	close(job.done)
+	e.release(key, job)
+	for object := range job.waiting {
+		if e.queue != nil {
+			e.queue.Add(object)
+		}
+	}
+}
+
+// release forgets an errand that is done and that nobody waits for. The caller holds mu.
+func (e *errands[T]) release(key string, job *errand[T]) {
+	if len(job.waiting) == 0 && e.running[key] == job {
+		delete(e.running, key)
+	}
+}
+
+// sweep forgets the results that nobody came for: their objects are gone, or want something else by now. The caller holds mu.
+func (e *errands[T]) sweep() {
+	for key, job := range e.running {
+		if !job.ended.IsZero() && e.now().Sub(job.ended) > errandKept {
+			delete(e.running, key)
+		}
+	}
+}

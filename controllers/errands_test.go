@@ -1,0 +1,155 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func requestFor(name string) ctrl.Request {
+	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}
+}
+
+// startedErrands are errands of a controller that runs, and its queue.
+func startedErrands(t *testing.T) (*errands[int], workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	t.Helper()
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	e := newErrands[int]()
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := e.source().Start(ctx, queue); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); queue.ShutDown() })
+	return e, queue
+}
+
+func TestErrandThatIsQuickNeedsNoSecondPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, queue := startedErrands(t)
+		value, err, ok := e.run(t.Context(), "k", requestFor("a"), func(context.Context) (int, error) { return 1, nil })
+		synctest.Wait()
+		if value != 1 || err != nil || !ok {
+			t.Errorf("got %d, %v, %v", value, err, ok)
+		}
+		if queue.Len() != 0 || len(e.running) != 0 {
+			t.Errorf("%d objects come back, %d errands are kept, want none", queue.Len(), len(e.running))
+		}
+	})
+}
+
+func TestErrandThatIsSlowHoldsNoWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, queue := startedErrands(t)
+		begun := time.Now()
+		failure := errors.New("no answer")
+		var runs atomic.Int32
+		work := func(context.Context) (int, error) {
+			runs.Add(1)
+			<-time.After(30 * time.Second)
+			return 0, failure
+		}
+		for _, name := range []string{"a", "b"} {
+			if _, _, ok := e.run(t.Context(), "k", requestFor(name), work); ok {
+				t.Fatalf("%s: done before it can be", name)
+			}
+		}
+		if held := time.Since(begun); held != 2*errandGrace {
+			t.Errorf("two workers were held for %s, want %s", held, 2*errandGrace)
+		}
+		for range 2 {
+			object, _ := queue.Get()
+			queue.Done(object)
+			if _, err, ok := e.run(t.Context(), "k", object, work); !ok || !errors.Is(err, failure) {
+				t.Errorf("%s: got %v, %v, want the failure", object.Name, err, ok)
+			}
+		}
+		if runs.Load() != 1 || len(e.running) != 0 {
+			t.Errorf("ran %d times, %d errands are kept, want 1 and none", runs.Load(), len(e.running))
+		}
+	})
+}
+
+// An object that has collected a result and asks again must not get the old one, though another object never came for it.
+func TestErrandResultIsCollectedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := startedErrands(t)
+		var runs atomic.Int32
+		work := func(context.Context) (int, error) {
+			<-time.After(time.Second)
+			return int(runs.Add(1)), nil
+		}
+		e.run(t.Context(), "k", requestFor("deleted"), work)
+		e.run(t.Context(), "k", requestFor("a"), work)
+		<-time.After(2 * time.Second)
+		if value, _, ok := e.run(t.Context(), "k", requestFor("a"), work); !ok || value != 1 {
+			t.Fatalf("got %d, %v, want the first result", value, ok)
+		}
+		if _, _, ok := e.run(t.Context(), "k", requestFor("a"), work); ok {
+			t.Fatal("got a result that was collected already")
+		}
+		<-time.After(2 * time.Second)
+		if value, _, ok := e.run(t.Context(), "k", requestFor("a"), work); !ok || value != 2 {
+			t.Errorf("got %d, %v, want the second result", value, ok)
+		}
+		e.run(t.Context(), "forsaken", requestFor("deleted"), work)
+		<-time.After(errandKept + 2*time.Second)
+		e.run(t.Context(), "other", requestFor("a"), func(context.Context) (int, error) { return 0, nil })
+		if len(e.running) != 0 {
+			t.Errorf("%d errands are kept, want none", len(e.running))
+		}
+	})
+}
+
+func TestErrandsEndWithTheManager(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+		defer queue.ShutDown()
+		e := newErrands[int]()
+		ctx, stop := context.WithCancel(context.Background())
+		if err := e.source().Start(ctx, queue); err != nil {
+			t.Fatal(err)
+		}
+		work := func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		pass, endPass := context.WithCancel(t.Context())
+		if _, _, ok := e.run(pass, "k", requestFor("a"), work); ok {
+			t.Fatal("done before it can be")
+		}
+		endPass()
+		synctest.Wait()
+		if queue.Len() != 0 {
+			t.Error("the end of a pass ended its errand")
+		}
+		stop()
+		object, _ := queue.Get()
+		queue.Done(object)
+		if _, err, ok := e.run(t.Context(), "k", object, work); !ok || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, %v", err, ok)
+		}
+	})
+}
