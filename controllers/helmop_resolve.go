@@ -181,7 +181,7 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 	}
 	if resolveErr == nil {
 		// The manifest tells what the artifact is: what is no chart is refused before anything is pulled.
-		resolveErr = bundle.Supported(artifact.ConfigMediaType, artifact.ArtifactType, artifact.LayerMediaTypes)
+		resolveErr = bundle.Supported(artifact.ConfigMediaType, artifact.ArtifactType, artifact.LayerMediaTypes, "")
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()

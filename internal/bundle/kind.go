@@ -19,6 +19,7 @@ package bundle
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -52,9 +53,18 @@ const (
 )
 
 // Detect tells what an artifact is, and which of its layers holds the content,
-// from the media types in its manifest. It returns ErrNotAChart, with the types
-// it saw, for what cannot be installed.
-func Detect(configMediaType, artifactType string, layerMediaTypes []string) (Kind, int, error) {
+// from the media types in its manifest. Where layerMediaType is set, the first
+// layer of exactly that type is taken for a packed chart, whatever else the
+// manifest says of itself. It returns ErrNotAChart, with the types it saw, for
+// what cannot be installed.
+func Detect(configMediaType, artifactType string, layerMediaTypes []string, layerMediaType string) (Kind, int, error) {
+	if layerMediaType != "" {
+		if i := slices.Index(layerMediaTypes, layerMediaType); i >= 0 {
+			return KindChart, i, nil
+		}
+		return "", 0, fmt.Errorf("%w: no layer has the selected type %q, found layers %s",
+			ErrNotAChart, clip(layerMediaType), quoteSome(layerMediaTypes))
+	}
 	for i, mediaType := range layerMediaTypes {
 		switch {
 		case mediaType == ChartLayerMediaType,
@@ -62,14 +72,14 @@ func Detect(configMediaType, artifactType string, layerMediaTypes []string) (Kin
 			return KindChart, i, nil
 		}
 	}
-	return "", 0, fmt.Errorf("%w: want a layer of type %s, found config %q, artifact type %q, layers %s",
+	return "", 0, fmt.Errorf("%w: want a layer of type %s, found config %q, artifact type %q, layers %s; select a layer by its type if it is a packed chart",
 		ErrNotAChart, ChartLayerMediaType, clip(configMediaType), clip(artifactType), quoteSome(layerMediaTypes))
 }
 
 // Supported returns nil if an artifact with these media types can be installed,
 // and else what Detect returns.
-func Supported(configMediaType, artifactType string, layerMediaTypes []string) error {
-	_, _, err := Detect(configMediaType, artifactType, layerMediaTypes)
+func Supported(configMediaType, artifactType string, layerMediaTypes []string, layerMediaType string) error {
+	_, _, err := Detect(configMediaType, artifactType, layerMediaTypes, layerMediaType)
 	return err
 }
 

@@ -71,6 +71,9 @@ type Source struct {
 	ConfigMediaType string
 	ArtifactType    string
 	LayerMediaTypes []string
+	// LayerMediaType selects the layer that is the packed chart; empty for the one
+	// that Helm's media types name. See Detect.
+	LayerMediaType string
 	// ReadLayer returns the bytes of a layer, checked, by its place in
 	// LayerMediaTypes. It must bound what it reads and how long that takes, and
 	// is called only when the artifact is not in the cache.
@@ -110,24 +113,27 @@ func NewLoader(limits Limits) (*Loader, error) {
 // whose reading fails, for want of credentials for example, does not fail the
 // others; what they read is parsed once.
 func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
-	kind, layer, err := Detect(src.ConfigMediaType, src.ArtifactType, src.LayerMediaTypes)
+	kind, layer, err := Detect(src.ConfigMediaType, src.ArtifactType, src.LayerMediaTypes, src.LayerMediaType)
 	if err != nil {
 		return nil, err
 	}
-	if found, ok := l.cached(src.Digest); ok {
+	// One artifact may hold several charts; how a layer was selected is the same
+	// to the cache.
+	key := fmt.Sprintf("%s/%d", src.Digest, layer)
+	if found, ok := l.cached(key); ok {
 		return copyChart(found.chart), nil
 	}
 	data, err := src.ReadLayer(ctx, layer)
 	if err != nil {
 		return nil, err
 	}
-	result, err, _ := l.parses.Do(src.Digest, func() (any, error) {
-		if found, ok := l.cached(src.Digest); ok {
+	result, err, _ := l.parses.Do(key, func() (any, error) {
+		if found, ok := l.cached(key); ok {
 			return found, nil // another parse ended after this caller's look
 		}
 		made, err := l.parse(kind, data)
 		if err == nil {
-			l.keep(src.Digest, made)
+			l.keep(key, made)
 		}
 		return made, err
 	})
@@ -160,24 +166,24 @@ func (l *Loader) parse(kind Kind, data []byte) (*parsed, error) {
 	}
 }
 
-func (l *Loader) cached(digest string) (*parsed, bool) {
+func (l *Loader) cached(key string) (*parsed, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.charts.Get(digest)
+	return l.charts.Get(key)
 }
 
 // keep puts a chart into the cache and drops those used longest ago until the
 // cache is within its limit. A chart over the limit is not kept.
-func (l *Loader) keep(digest string, made *parsed) {
+func (l *Loader) keep(key string, made *parsed) {
 	if made.bytes > l.limits.CacheBytes {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.charts.Contains(digest) {
+	if l.charts.Contains(key) {
 		return
 	}
-	l.charts.Add(digest, made)
+	l.charts.Add(key, made)
 	l.bytes += made.bytes
 	for l.bytes > l.limits.CacheBytes {
 		if _, _, ok := l.charts.RemoveOldest(); !ok {

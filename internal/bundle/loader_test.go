@@ -36,6 +36,7 @@ func TestDetect(t *testing.T) {
 	for _, tc := range []struct {
 		name, config string
 		layers       []string
+		selected     string
 		layer        int
 		wantErr      string
 	}{
@@ -47,10 +48,14 @@ func TestDetect(t *testing.T) {
 		{name: "some archive", config: "application/json", layers: []string{"application/tar+gzip"}, wantErr: "application/json"},
 		{name: "many layers", config: "x", layers: strings.Split(strings.Repeat("a,", 5000), ","), wantErr: "and 4996 more"},
 		{name: "nothing", wantErr: "layers []"},
+		{name: "selected", config: "application/vnd.oci.image.config.v1+json", layers: []string{"a/b", "c/d", "c/d"}, selected: "c/d", layer: 1},
+		{name: "selected beside the usual one", config: ChartConfigMediaType, layers: []string{ChartLayerMediaType, "c/d"}, selected: "c/d", layer: 1},
+		{name: "selected is not there", config: ChartConfigMediaType, layers: []string{ChartLayerMediaType, "c/d"}, selected: "c/", wantErr: `"c/", found layers ["` + ChartLayerMediaType + `", "c/d"]`},
+		{name: "selected in no layers", selected: "c/d", wantErr: "found layers []"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			kind, layer, err := Detect(tc.config, "", tc.layers)
+			kind, layer, err := Detect(tc.config, "", tc.layers, tc.selected)
 			if tc.wantErr != "" {
 				if !errors.Is(err, ErrNotAChart) || !strings.Contains(fmt.Sprint(err), tc.wantErr) {
 					t.Errorf("error = %v, want ErrNotAChart with %q", err, tc.wantErr)
