@@ -21,7 +21,7 @@ limitations under the License.
 //
 // # Contract
 //
-//   - Resolve costs one HEAD for a tag, a tag listing and one HEAD for a range,
+//   - Resolve costs one HEAD for a tag, a tag listing and one HEAD for a range or filter,
 //     and nothing for a digest whose manifest is in the store. The manifest is
 //     read only when its digest is new to the store. Resolve never takes longer
 //     than Options.Timeout.

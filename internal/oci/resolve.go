@@ -108,9 +108,9 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, ref Reference, subjec
 		return c.describe(ctx, e, m, "")
 	}
 	tag := tagName(ref.Tag)
-	if ref.Semver != "" {
+	if tag == "" {
 		var err error
-		if tag, err = c.chooseTag(ctx, e, ref.Semver, subject); err != nil {
+		if tag, err = c.chooseTag(ctx, e, ref, subject); err != nil {
 			return Artifact{}, err
 		}
 	}
@@ -138,21 +138,32 @@ func (c *Client) manifestOfTag(ctx context.Context, e *endpoint, tag string) (*m
 	return c.pullManifest(ctx, e, subject, tag, "")
 }
 
-// chooseTag lists the tags and returns the highest in the range.
-func (c *Client) chooseTag(ctx context.Context, e *endpoint, within, subject string) (string, error) {
-	constraint, err := parseRange(within)
+// chooseTag lists the tags and returns the highest that the reference allows.
+func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subject string) (string, error) {
+	choice, err := newTagChoice(ref)
 	if err != nil {
-		return "", &Error{Op: opResolve, Subject: subject, Kind: ErrInvalidReference, Detail: "not a version range"}
+		return "", &Error{Op: opResolve, Subject: subject, Kind: ErrInvalidReference, Detail: err.Error()}
 	}
-	choice := tagChoice{within: constraint}
 	ctx, x := withExchange(ctx, e.ref.Registry)
-	err = e.repository().Tags(ctx, "", func(tags []string) error {
+	repository := e.repository()
+	// Some registries send all tags in one page, whatever they are asked for.
+	repository.MaxMetadataBytes = maxTagPageBytes
+	pages := tagPages{}
+	err = repository.Tags(ctx, "", func(tags []string) error {
+		if pages.repeated(tags) {
+			return &Error{Op: opTags, Subject: e.url, Kind: ErrUnexpected,
+				Detail: "the registry's tag list leads in a circle", Hint: "use a tag or a digest instead of a range or a filter"}
+		}
 		for _, tag := range tags {
 			choice.consider(tag)
+			// A filter may be as slow as it is allowed to on many long tags.
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 		}
 		if choice.seen > maxTags {
 			return &Error{Op: opTags, Subject: e.url, Kind: ErrTooLarge, Detail: fmt.Sprintf("more than %d tags", maxTags),
-				Hint: "use a tag or a digest instead of a range"}
+				Hint: "use a tag or a digest instead of a range or a filter"}
 		}
 		return nil
 	})
@@ -160,9 +171,7 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint, within, subject str
 		return "", classify(opTags, e.url, err, x)
 	}
 	if choice.tag == "" {
-		return "", &Error{Op: opResolve, Subject: subject, Kind: ErrNoMatchingTag,
-			Detail: fmt.Sprintf("none of %d tags is a version in the range", choice.seen),
-			Hint:   "check the range; pre-releases count only if it names one, as in \">=1.0.0-0\""}
+		return "", choice.none(subject)
 	}
 	return choice.tag, nil
 }

@@ -17,8 +17,10 @@ limitations under the License.
 package oci
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 
 	_ "crypto/sha256" // registers the algorithm of digests
@@ -35,6 +37,11 @@ const (
 	maxURLLength = 1024
 	// maxRangeLength keeps the parsing of ranges cheap.
 	maxRangeLength = 256
+	// maxFilterLength and maxFilterSteps keep tag filters cheap: RE2 takes time in
+	// proportion to the tag and to the instructions a filter compiles to, and a few
+	// repetitions like "x{1000}" make very many of those.
+	maxFilterLength = 256
+	maxFilterSteps  = 2000
 )
 
 var tagPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
@@ -49,7 +56,8 @@ type Source struct {
 	Access Access
 }
 
-// Reference picks one artifact of a repository. Exactly one field is set.
+// Reference picks one artifact of a repository. Exactly one of Tag, Digest and
+// Semver is set, or TagFilter alone; TagFilter may go with Semver.
 type Reference struct {
 	// Tag is a tag; a "+" of a chart version is looked up as "_".
 	Tag string
@@ -58,6 +66,15 @@ type Reference struct {
 	// Semver is a range, "~3.30" for example; the highest tag in it wins.
 	// Pre-releases count only if the range names one, ">=1.0.0-0" for example.
 	Semver string
+	// TagFilter is a regular expression (RE2) that a tag must match somewhere to
+	// count, as the registry lists it: with "_" where a version has "+". With
+	// Semver it narrows down what the range is applied to. Alone, the highest tag
+	// that it matches wins: of releases the highest version; where it matches no
+	// release, of pre-releases the highest; where it matches neither, the tag that
+	// is last in natural order, in which runs of digits compare as numbers
+	// ("main-9" before "main-10"). Three numbers with dots are a version here even
+	// with leading zeros ("2026.01.09").
+	TagFilter string
 }
 
 // String returns the reference as it is shown behind the URL in messages.
@@ -65,8 +82,12 @@ func (r Reference) String() string {
 	switch {
 	case r.Digest != "":
 		return "@" + r.Digest
+	case r.Semver != "" && r.TagFilter != "":
+		return fmt.Sprintf(" (semver %q, tag filter %q)", r.Semver, r.TagFilter)
 	case r.Semver != "":
 		return fmt.Sprintf(" (semver %q)", r.Semver)
+	case r.TagFilter != "":
+		return fmt.Sprintf(" (tag filter %q)", r.TagFilter)
 	default:
 		return ":" + tagName(r.Tag)
 	}
@@ -128,17 +149,27 @@ func (r Reference) validate(url string) error {
 		}
 	}
 	switch {
-	case set != 1:
+	case set == 0 && r.TagFilter == "":
+		return invalid("one of tag, digest, semver and tagFilter must be set")
+	case set > 1:
 		return invalid("exactly one of tag, digest and semver must be set, not %d", set)
+	case r.TagFilter != "" && r.Tag+r.Digest != "":
+		return invalid("tagFilter goes with semver or stands alone: a tag or digest leaves nothing to filter")
 	case r.Tag != "" && !tagPattern.MatchString(tagName(r.Tag)):
 		return invalid("%q is not a tag", r.Tag)
 	case r.Digest != "":
 		if _, err := digest.Parse(r.Digest); err != nil {
 			return invalid("%q is not a digest: %v", r.Digest, err)
 		}
-	case r.Semver != "":
+	}
+	if r.Semver != "" {
 		if _, err := parseRange(r.Semver); err != nil {
-			return invalid("%q is not a version range: %v", r.Semver, err)
+			return invalid("%q is not a version range: %v", clip(r.Semver), err)
+		}
+	}
+	if r.TagFilter != "" {
+		if _, err := parseFilter(r.TagFilter); err != nil {
+			return invalid("%q is not a tag filter: %v", clip(r.TagFilter), err)
 		}
 	}
 	return nil
@@ -149,4 +180,32 @@ func parseRange(text string) (*semver.Constraints, error) {
 		return nil, fmt.Errorf("longer than %d characters", maxRangeLength)
 	}
 	return semver.NewConstraint(text)
+}
+
+// parseFilter compiles a tag filter, whose cost is bounded.
+func parseFilter(text string) (*regexp.Regexp, error) {
+	if len(text) > maxFilterLength {
+		return nil, fmt.Errorf("longer than %d characters", maxFilterLength)
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, filterError(err)
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, filterError(err)
+	}
+	if len(program.Inst) > maxFilterSteps {
+		return nil, errors.New("its repetitions are too large")
+	}
+	return regexp.Compile(text)
+}
+
+// filterError says what is wrong with a regular expression and where.
+func filterError(err error) error {
+	var at *syntax.Error
+	if errors.As(err, &at) {
+		return fmt.Errorf("%s at %q", at.Code, clip(at.Expr))
+	}
+	return err
 }

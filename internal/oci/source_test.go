@@ -18,7 +18,6 @@ package oci
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -51,13 +50,25 @@ func TestValidate(t *testing.T) {
 		{name: "upper case", url: "oci://registry.example/Demo", ref: Reference{Tag: "1"}, wantErr: "lower case"},
 		{name: "query", url: good + "?x=y", ref: Reference{Tag: "1"}, wantErr: "path"},
 		{name: "long", url: good + strings.Repeat("a", 2000), ref: Reference{Tag: "1"}, wantErr: "longer"},
-		{name: "nothing", url: good, wantErr: "exactly one"},
+		{name: "nothing", url: good, wantErr: "must be set"},
 		{name: "two", url: good, ref: Reference{Tag: "1", Semver: "1"}, wantErr: "exactly one"},
 		{name: "bad tag", url: good, ref: Reference{Tag: "a/b"}, wantErr: "not a tag"},
 		{name: "tag with newline", url: good, ref: Reference{Tag: "a\n"}, wantErr: "not a tag"},
 		{name: "bad digest", url: good, ref: Reference{Digest: "sha256:abc"}, wantErr: "not a digest"},
 		{name: "unknown algorithm", url: good, ref: Reference{Digest: "md5:abc"}, wantErr: "not a digest"},
 		{name: "bad range", url: good, ref: Reference{Semver: "banana"}, wantErr: "range"},
+		{name: "range of build metadata", url: good, ref: Reference{Semver: "1.0.0+b"}},
+		{name: "filter", url: good, ref: Reference{TagFilter: `^main-\d+$`}},
+		{name: "filter and range", url: good, ref: Reference{Semver: "^1", TagFilter: "-alpine"}},
+		{name: "filter and tag", url: good, ref: Reference{Tag: "1", TagFilter: "x"}, wantErr: "nothing to filter"},
+		{name: "filter and digest", url: good, ref: Reference{Digest: someDigest, TagFilter: "x"}, wantErr: "nothing to filter"},
+		{name: "filter and two", url: good, ref: Reference{Digest: someDigest, Semver: "1", TagFilter: "x"}, wantErr: "exactly one"},
+		{name: "bad filter", url: good, ref: Reference{TagFilter: "^main-[0-9$"}, wantErr: "missing closing ] at \"[0-9$\""},
+		{name: "filter of another dialect", url: good, ref: Reference{TagFilter: "^(?!rc)"}, wantErr: "invalid or unsupported Perl syntax at \"(?!\""},
+		{name: "bad filter with good range", url: good, ref: Reference{Semver: "1", TagFilter: "("}, wantErr: "not a tag filter"},
+		{name: "bad range with good filter", url: good, ref: Reference{Semver: "x y", TagFilter: "a"}, wantErr: "not a version range"},
+		{name: "long filter", url: good, ref: Reference{TagFilter: strings.Repeat("a", 257)}, wantErr: "longer"},
+		{name: "filter of many repetitions", url: good, ref: Reference{TagFilter: strings.Repeat(".{0,900}", 10)}, wantErr: "repetitions"},
 		{name: "long range", url: good, ref: Reference{Semver: strings.Repeat("1,", 1000)}, wantErr: "longer"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -79,46 +90,6 @@ func TestValidate(t *testing.T) {
 		t.Fatalf("credentials in the URL: error = %v", err)
 	}
 	noSecrets(t, err)
-}
-
-func TestTagChoice(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name, within string
-		tags         []string
-		want         string
-	}{
-		{"highest", "*", []string{"1.2.0", "1.10.0", "1.9.0"}, "1.10.0"},
-		{"with v", "^1", []string{"1.0.0", "v1.1.0", "2.0.0"}, "v1.1.0"},
-		{"build metadata", "=1.0.0", []string{"1.0.0_b1"}, "1.0.0_b1"},
-		{"equal precedence", "*", []string{"1.0.0_b1", "1.0.0_b2", "1.0.0"}, "1.0.0_b2"},
-		{"no pre-releases", "^1", []string{"1.0.0", "1.1.0-rc.1"}, "1.0.0"},
-		{"pre-releases asked for", "^1-0", []string{"1.0.0", "1.1.0-rc.1"}, "1.1.0-rc.1"},
-		{"no aliases and dates", "*", []string{"1.0.0", "2", "2.1", "20260101", "latest"}, "1.0.0"},
-		{"no attachments", "*-0", []string{"1.0.0", "9.0.0.sig", "9.0.0-x.att", "9.0.0-x.sbom", "sha256-9.0.0", "sha256-abc.sig"}, "1.0.0"},
-		{"none", "^2", []string{"1.0.0"}, ""},
-		{"no tags", "*", nil, ""},
-		{"nonsense", "*", []string{"", "\n", "1.0.0\n", strings.Repeat("1", 500)}, ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			// The order of the list must not matter.
-			for range 2 {
-				constraint, err := parseRange(tc.within)
-				if err != nil {
-					t.Fatal(err)
-				}
-				choice := tagChoice{within: constraint}
-				for _, tag := range tc.tags {
-					choice.consider(tag)
-				}
-				if choice.tag != tc.want {
-					t.Errorf("chose %q of %q, want %q", choice.tag, tc.tags, tc.want)
-				}
-				slices.Reverse(tc.tags)
-			}
-		})
-	}
 }
 
 func TestCredentialFor(t *testing.T) {
@@ -189,12 +160,14 @@ func TestCredentialFor(t *testing.T) {
 
 func FuzzSource(f *testing.F) {
 	for _, url := range []string{"oci://r.example/x", "oci://r:1/x/y", "oci://[::1]/x", "oci://u:p@r/x", "oci:///", "oci://r/x:1", "oci://r/\x00"} {
-		f.Add(url, "1.0.0+x", "", "")
-		f.Add(url, "", someDigest, "")
-		f.Add(url, "", "", ">=1.0.0-0 <2 || ~3")
+		f.Add(url, "1.0.0+x", "", "", "")
+		f.Add(url, "", someDigest, "", "")
+		f.Add(url, "", "", ">=1.0.0-0 <2 || ~3", "")
+		f.Add(url, "", "", "", `^(?i:main)-\d{1,9}(-[[:xdigit:]]+)?$`)
+		f.Add(url, "", "", "~1.2", `(a{1,900}){1,900}|\pL*`)
 	}
-	f.Fuzz(func(t *testing.T, url, tag, dgst, semver string) {
-		src := Source{URL: url, Ref: Reference{Tag: tag, Digest: dgst, Semver: semver}}
+	f.Fuzz(func(t *testing.T, url, tag, dgst, semver, filter string) {
+		src := Source{URL: url, Ref: Reference{Tag: tag, Digest: dgst, Semver: semver, TagFilter: filter}}
 		err := src.Validate()
 		if err != nil {
 			if !errors.Is(err, ErrInvalidReference) {

@@ -17,9 +17,20 @@ limitations under the License.
 package oci
 
 import (
+	"cmp"
+	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+)
+
+const (
+	// maxTagPageBytes holds maxTags tags of the longest kind.
+	maxTagPageBytes = 16 << 20
+	// maxEmptyPages is how many pages without a tag a list may have; registries
+	// that filter their pages have some.
+	maxEmptyPages = 16
 )
 
 // tagName maps a version to the tag it is pushed under: tags cannot hold the
@@ -38,6 +49,37 @@ func tagVersion(tag string) *semver.Version {
 		return nil
 	}
 	return version
+}
+
+// looseVersion is tagVersion for tags that no range is applied to. Numbers may
+// have leading zeros: else of the dates 2025.12.31 and 2026.01.01 the first would
+// be a version and the second none.
+func looseVersion(tag string) *semver.Version {
+	if version := tagVersion(tag); version != nil {
+		return version
+	}
+	text := strings.TrimPrefix(tag, "v")
+	if text == "" || !isDigit(text[0]) {
+		return nil
+	}
+	text, _, _ = strings.Cut(text, "_") // build metadata does not count in an order
+	core, pre, found := strings.Cut(text, "-")
+	text = trimZeros(core)
+	if found {
+		text += "-" + trimZeros(pre)
+	}
+	return tagVersion(text)
+}
+
+// trimZeros removes the leading zeros of numbers between dots.
+func trimZeros(text string) string {
+	parts := strings.Split(text, ".")
+	for i, part := range parts {
+		if number, rest := cutNumber(part); part != "" && rest == "" {
+			parts[i] = cmp.Or(number, "0")
+		}
+	}
+	return strings.Join(parts, ".")
 }
 
 // versionText returns the version a tag stands for as text, with the "v" it
@@ -63,32 +105,165 @@ func isAttachment(tag string) bool {
 	return false
 }
 
-// tagChoice picks the highest version in a range from tags given one by one, so
-// that thousands of tags need not be held.
+// The ranks of tags where no range says what counts; a higher one wins whatever
+// the tags are.
+const (
+	rankOther = iota
+	rankPrerelease
+	rankRelease
+)
+
+// tagChoice picks the highest of the tags that are given one by one, so that
+// thousands of tags need not be held.
 type tagChoice struct {
-	within  *semver.Constraints
+	// filter is what a tag must match; nil lets all through.
+	filter *regexp.Regexp
+	// within is the range a tag must be a version of. If it is nil, all tags
+	// count, by rank.
+	within *semver.Constraints
+
 	tag     string
 	version *semver.Version
-	seen    int
+	rank    int
+	// seen counts all tags, matched those that the filter let through.
+	seen, matched int
+}
+
+// newTagChoice returns an error only for references that Validate refuses.
+func newTagChoice(ref Reference) (*tagChoice, error) {
+	choice := &tagChoice{}
+	var err error
+	if ref.Semver != "" {
+		if choice.within, err = parseRange(ref.Semver); err != nil {
+			return nil, err
+		}
+	}
+	if ref.TagFilter != "" {
+		if choice.filter, err = parseFilter(ref.TagFilter); err != nil {
+			return nil, err
+		}
+	}
+	return choice, nil
 }
 
 // consider takes a tag into account. Of two tags of the same precedence, which
-// differ in "v" or build metadata only, the one that sorts last wins, so that
-// the order in which a registry lists them does not matter.
+// differ in "v", build metadata or leading zeros only, the one that sorts last
+// wins, so that the order in which a registry lists them does not matter.
 func (c *tagChoice) consider(tag string) {
 	c.seen++
-	if isAttachment(tag) || !tagPattern.MatchString(tag) {
+	if isAttachment(tag) || !tagPattern.MatchString(tag) || c.filter != nil && !c.filter.MatchString(tag) {
 		return
 	}
-	version := tagVersion(tag)
-	if version == nil || !c.within.Check(version) {
+	c.matched++
+	var version *semver.Version
+	if c.within == nil {
+		version = looseVersion(tag)
+	} else if version = tagVersion(tag); version == nil || !c.within.Check(version) {
 		return
 	}
-	if c.version != nil {
-		order := version.Compare(c.version)
-		if order < 0 || order == 0 && tag < c.tag {
-			return
+	rank := rankOf(version)
+	if c.tag != "" && c.compare(tag, version, rank) <= 0 {
+		return
+	}
+	c.tag, c.version, c.rank = tag, version, rank
+}
+
+// compare orders a tag after or before the best one so far.
+func (c *tagChoice) compare(tag string, version *semver.Version, rank int) int {
+	var order int
+	switch {
+	case c.within == nil && rank != c.rank:
+		return rank - c.rank
+	case version != nil && c.version != nil:
+		order = version.Compare(c.version)
+	default:
+		order = compareNatural(tag, c.tag)
+	}
+	return cmp.Or(order, cmp.Compare(tag, c.tag))
+}
+
+// none says why no tag was chosen.
+func (c *tagChoice) none(subject string) *Error {
+	out := &Error{Op: opResolve, Subject: subject, Kind: ErrNoMatchingTag}
+	switch {
+	case c.filter != nil && c.matched == 0:
+		out.Detail = fmt.Sprintf("the tag filter matches none of %d tags", c.seen)
+		out.Hint = "check the filter; tags of signatures, attestations and bills of material never count"
+	case c.filter != nil:
+		out.Detail = fmt.Sprintf("none of the %d tags that the tag filter matches, of %d, is a version in the range", c.matched, c.seen)
+	default:
+		out.Detail = fmt.Sprintf("none of %d tags is a version in the range", c.seen)
+	}
+	if out.Hint == "" {
+		out.Hint = "check the range; pre-releases count only if it names one, as in \">=1.0.0-0\""
+	}
+	return out
+}
+
+// tagPages notices a registry whose pages of tags lead in a circle. A page is
+// known by its first and its last tag, for no tag is listed twice.
+type tagPages struct {
+	seen  map[[2]string]bool
+	empty int
+}
+
+// repeated takes a page into account and says whether it was seen before. Pages
+// may be empty, but not many of them.
+func (p *tagPages) repeated(tags []string) bool {
+	if len(tags) == 0 {
+		p.empty++
+		return p.empty > maxEmptyPages
+	}
+	key := [2]string{tags[0], tags[len(tags)-1]}
+	if p.seen[key] {
+		return true
+	}
+	if p.seen == nil {
+		p.seen = map[[2]string]bool{}
+	}
+	p.seen[key] = true
+	return false
+}
+
+func rankOf(version *semver.Version) int {
+	switch {
+	case version == nil:
+		return rankOther
+	case version.Prerelease() != "":
+		return rankPrerelease
+	default:
+		return rankRelease
+	}
+}
+
+// compareNatural compares byte by byte, but runs of digits by their value,
+// however long they are: "a-9" is before "a-10", and "a-09" equals "a-9".
+func compareNatural(a, b string) int {
+	for a != "" && b != "" {
+		if !isDigit(a[0]) || !isDigit(b[0]) {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		var numberA, numberB string
+		numberA, a = cutNumber(a)
+		numberB, b = cutNumber(b)
+		if order := cmp.Or(cmp.Compare(len(numberA), len(numberB)), cmp.Compare(numberA, numberB)); order != 0 {
+			return order
 		}
 	}
-	c.tag, c.version = tag, version
+	return cmp.Compare(len(a), len(b))
 }
+
+// cutNumber splits the digits off the front of text, without leading zeros.
+func cutNumber(text string) (number, rest string) {
+	end := 0
+	for end < len(text) && isDigit(text[end]) {
+		end++
+	}
+	return strings.TrimLeft(text[:end], "0"), text[end:]
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
