@@ -98,24 +98,24 @@ func TestErrandResultIsCollectedOnce(t *testing.T) {
 		e, _ := startedErrands(t)
 		var runs atomic.Int32
 		work := func(context.Context) (int, error) {
-			<-time.After(time.Second)
+			<-time.After(3 * time.Second)
 			return int(runs.Add(1)), nil
 		}
 		e.run(t.Context(), "k", requestFor("deleted"), work)
 		e.run(t.Context(), "k", requestFor("a"), work)
-		<-time.After(2 * time.Second)
+		<-time.After(4 * time.Second)
 		if value, _, ok := e.run(t.Context(), "k", requestFor("a"), work); !ok || value != 1 {
 			t.Fatalf("got %d, %v, want the first result", value, ok)
 		}
 		if _, _, ok := e.run(t.Context(), "k", requestFor("a"), work); ok {
 			t.Fatal("got a result that was collected already")
 		}
-		<-time.After(2 * time.Second)
+		<-time.After(4 * time.Second)
 		if value, _, ok := e.run(t.Context(), "k", requestFor("a"), work); !ok || value != 2 {
 			t.Errorf("got %d, %v, want the second result", value, ok)
 		}
 		e.run(t.Context(), "forsaken", requestFor("deleted"), work)
-		<-time.After(errandKept + 2*time.Second)
+		<-time.After(errandKept + 4*time.Second)
 		e.run(t.Context(), "other", requestFor("a"), func(context.Context) (int, error) { return 0, nil })
 		if len(e.running) != 0 {
 			t.Errorf("%d errands are kept, want none", len(e.running))
