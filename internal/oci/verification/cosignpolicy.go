@@ -1,0 +1,222 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package verification
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/sigstore/sigstore-go/pkg/verify"
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+	"github.com/sigstore/sigstore/pkg/signature"
+	"github.com/sigstore/sigstore/pkg/signature/options"
+)
+
+// cosignRules are a policy for cosign's signatures. At least one of keys and
+// identities is not empty.
+type cosignRules struct {
+	keys       []namedKey
+	identities verify.CertificateIdentities
+	// root is nil if the public Sigstore's is meant.
+	root *root.TrustedRoot
+}
+
+// namedKey is a public key with every way in which cosign signs with its kind.
+type namedKey struct {
+	name      string
+	public    crypto.PublicKey
+	verifiers []signature.Verifier
+}
+
+func (p Policy) compileCosign() (*cosignRules, error) {
+	switch {
+	case len(p.Keys) == 0 && len(p.Identities) == 0:
+		return nil, invalidPolicy("it names no signer", "give public keys, or the identities of keyless signers")
+	case len(p.Keys) > maxKeys || len(p.Identities) > maxIdentities:
+		return nil, invalidPolicy("it has too many keys or identities", fmt.Sprintf("give at most %d keys and %d identities", maxKeys, maxIdentities))
+	case len(p.TrustedRoot) > 0 && len(p.Identities) == 0:
+		return nil, invalidPolicy("a trusted root is for keyless signatures", "give the identities of keyless signers, or remove the trusted root")
+	}
+	out := &cosignRules{}
+	for _, name := range slices.Sorted(maps.Keys(p.Keys)) {
+		key, err := parseKey(name, p.Keys[name])
+		if err != nil {
+			return nil, err
+		}
+		out.keys = append(out.keys, key)
+	}
+	for i, identity := range p.Identities {
+		compiled, err := identity.compile(i)
+		if err != nil {
+			return nil, err
+		}
+		out.identities = append(out.identities, compiled)
+	}
+	if len(p.TrustedRoot) > 0 {
+		var err error
+		if out.root, err = parseTrustedRoot(p.TrustedRoot); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// parseKey reads a public key. Errors name it and repeat nothing of it.
+func parseKey(name string, data []byte) (namedKey, error) {
+	public, err := cryptoutils.UnmarshalPEMToPublicKey(data)
+	if err != nil {
+		return namedKey{}, invalidPolicy(fmt.Sprintf("key %q is not a public key as PEM", clip(name)),
+			`it must begin with "-----BEGIN PUBLIC KEY-----", as the cosign.pub of cosign does`)
+	}
+	key := namedKey{name: name, public: public}
+	if err := checkKey(public); err != "" {
+		return namedKey{}, invalidPolicy(fmt.Sprintf("key %q %s", clip(name), err), "use ECDSA P-256, P-384 or P-521, RSA of 2048, 3072 or 4096 bits, or Ed25519")
+	}
+	for _, option := range signatureOptions(public) {
+		verifier, err := signature.LoadVerifierWithOpts(public, option)
+		if err != nil {
+			return namedKey{}, invalidPolicy(fmt.Sprintf("key %q is of no supported kind", clip(name)), "use ECDSA, RSA or Ed25519")
+		}
+		key.verifiers = append(key.verifiers, verifier)
+	}
+	return key, nil
+}
+
+// checkKey returns what is wrong with a key, or "".
+func checkKey(public crypto.PublicKey) string {
+	switch key := public.(type) {
+	case *ecdsa.PublicKey:
+		if !slices.Contains([]elliptic.Curve{elliptic.P256(), elliptic.P384(), elliptic.P521()}, key.Curve) {
+			return "is on a curve that is not supported"
+		}
+	case *rsa.PublicKey:
+		if !slices.Contains([]int{2048, 3072, 4096}, key.N.BitLen()) {
+			return fmt.Sprintf("has %d bits", key.N.BitLen())
+		}
+	case ed25519.PublicKey:
+	default:
+		return "is of a kind that is not supported"
+	}
+	return ""
+}
+
+// signatureOptions are the ways in which versions of cosign sign with a kind of
+// key: earlier ones hash with SHA-256 whatever the curve, later ones with what
+// fits the curve; Ed25519 is used as such or, where a transparency log wants a
+// hash, as Ed25519ph. Each of them is a signature by the holder of the key.
+func signatureOptions(public crypto.PublicKey) []signature.LoadOption {
+	switch key := public.(type) {
+	case *ecdsa.PublicKey:
+		hashes := []signature.LoadOption{options.WithHash(crypto.SHA256)}
+		switch key.Curve {
+		case elliptic.P384():
+			hashes = append(hashes, options.WithHash(crypto.SHA384))
+		case elliptic.P521():
+			hashes = append(hashes, options.WithHash(crypto.SHA512))
+		}
+		return hashes
+	case ed25519.PublicKey:
+		return []signature.LoadOption{options.WithHash(crypto.Hash(0)), options.WithED25519ph()}
+	default:
+		return []signature.LoadOption{options.WithHash(crypto.SHA256)}
+	}
+}
+
+// compile reads an identity; i is its place in the list, for messages.
+func (id Identity) compile(i int) (verify.CertificateIdentity, error) {
+	issuer, err := compileName(fmt.Sprintf("issuer of identity %d", i+1), id.Issuer, id.IssuerRegExp, strangeIssuers)
+	if err != nil {
+		return verify.CertificateIdentity{}, err
+	}
+	subject, err := compileName(fmt.Sprintf("subject of identity %d", i+1), id.Subject, id.SubjectRegExp, strangeSubjects)
+	if err != nil {
+		return verify.CertificateIdentity{}, err
+	}
+	compiled, err := verify.NewShortCertificateIdentity(id.Issuer, issuer, id.Subject, subject)
+	if err != nil {
+		return verify.CertificateIdentity{}, invalidPolicy(fmt.Sprintf("identity %d cannot be used", i+1), "give an issuer and a subject")
+	}
+	return compiled, nil
+}
+
+// Names that nobody's identity has, for their domains cannot exist (RFC 2606).
+// A pattern that matches one of them does not say whose identities it means.
+var (
+	strangeIssuers  = []string{"https://helmop.invalid", "https://accounts.helmop.invalid/auth/realms/x"}
+	strangeSubjects = []string{"x@helmop.invalid", "https://helmop.invalid/x", "https://helmop.invalid/x/y/.github/workflows/z.yaml@refs/heads/main", "spiffe://helmop.invalid/x"}
+)
+
+// compileName checks a name that is given exactly or by a pattern, and returns
+// the pattern for the whole text, if there is one.
+func compileName(what, exact, pattern string, strange []string) (string, error) {
+	switch {
+	case (exact == "") == (pattern == ""):
+		return "", invalidPolicy("the "+what+" is not given, or given twice", "give it exactly or as a pattern")
+	case max(len(exact), len(pattern)) > maxPattern:
+		return "", invalidPolicy("the "+what+" is too long", fmt.Sprintf("give at most %d bytes", maxPattern))
+	case exact != "":
+		return "", nil
+	}
+	// On its own first: "a)|(b" would otherwise leave the anchors.
+	if _, err := regexp.Compile(pattern); err != nil {
+		return "", invalidPolicy(fmt.Sprintf("the %s is no pattern: %s", what, clip(err.Error())), "use RE2 syntax")
+	}
+	whole := "^(?:" + pattern + ")$"
+	expression, err := regexp.Compile(whole)
+	if err != nil {
+		return "", invalidPolicy(fmt.Sprintf("the %s is no pattern: %s", what, clip(err.Error())), "use RE2 syntax")
+	}
+	for _, name := range strange {
+		if expression.MatchString(name) {
+			return "", invalidPolicy(fmt.Sprintf("the %s matches anybody's, %q for example", what, name),
+				"bind the domain, as in \"https://github\\.com/my-org/.+\" or \".+@example\\.com\"")
+		}
+	}
+	return whole, nil
+}
+
+// parseTrustedRoot reads a trusted_root.json that a policy brings along.
+func parseTrustedRoot(data []byte) (*root.TrustedRoot, error) {
+	const hint = "give the trusted_root.json of that Sigstore, as \"cosign trusted-root create\" writes it"
+	parsed, err := root.NewTrustedRootFromJSON(data)
+	if err != nil {
+		return nil, invalidPolicy("the trusted root is not a trusted_root.json", hint)
+	}
+	if detail := checkTrustedRoot(parsed); detail != "" {
+		return nil, invalidPolicy("the trusted root "+detail, hint)
+	}
+	return parsed, nil
+}
+
+// checkTrustedRoot returns what a root lacks to prove anything, or "".
+func checkTrustedRoot(material root.TrustedMaterial) string {
+	switch {
+	case len(material.FulcioCertificateAuthorities()) == 0:
+		return "has no certificate authority"
+	case len(material.RekorLogs()) == 0 && len(material.TimestampingAuthorities()) == 0:
+		return "has neither a transparency log nor a timestamp authority, so nothing tells when a signature was made"
+	}
+	return ""
+}

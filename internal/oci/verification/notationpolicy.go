@@ -1,0 +1,153 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package verification
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/notaryproject/notation-go/verifier/trustpolicy"
+	"github.com/notaryproject/notation-go/verifier/truststore"
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+)
+
+// maxCertificates bounds the certificates of one file of a trust store.
+const maxCertificates = 64
+
+// notationRules are a policy for notation's signatures.
+type notationRules struct {
+	document *trustpolicy.Document
+	stores   trustStores
+}
+
+func (p Policy) compileNotation() (*notationRules, error) {
+	const hint = "give a trustpolicy.json of version 1.0, see https://notaryproject.dev/docs/user-guides/how-to/manage-trust-policy/"
+	document := &trustpolicy.Document{}
+	if json.Unmarshal(p.TrustPolicy, document) != nil {
+		return nil, invalidPolicy("the trust policy is not JSON of the right form", hint)
+	}
+	if len(document.TrustPolicies) > maxStatements {
+		return nil, invalidPolicy("the trust policy has too many statements", fmt.Sprintf("give at most %d", maxStatements))
+	}
+	if err := document.Validate(); err != nil {
+		return nil, invalidPolicy(clip(err.Error()), hint)
+	}
+	files, err := parseCertificates(p.Certificates)
+	if err != nil {
+		return nil, err
+	}
+	stores := trustStores{}
+	proves := false
+	for i := range document.TrustPolicies {
+		statement := &document.TrustPolicies[i]
+		if statement.SignatureVerification.VerificationLevel == trustpolicy.LevelSkip.Name {
+			continue
+		}
+		proves = true
+		enforceAuthenticity(&statement.SignatureVerification)
+		for _, store := range statement.TrustStores {
+			if stores[store] = files.of(store); len(stores[store]) == 0 {
+				return nil, invalidPolicy(fmt.Sprintf("trust store %q of statement %q has no certificate", clip(store), clip(statement.Name)),
+					fmt.Sprintf("give one named %q", strings.Replace(store, ":", ".", 1)+".pem"))
+			}
+		}
+	}
+	if !proves {
+		return nil, invalidPolicy(`every statement of the trust policy has the level "skip", which verifies nothing`, `use "strict", or do without verification`)
+	}
+	return &notationRules{document: document, stores: stores}, nil
+}
+
+// enforceAuthenticity makes a signature by a stranger fail at every level. The
+// levels "audit" and the like only log it; and they would go on to ask the
+// revocation services that the stranger's certificate names.
+func enforceAuthenticity(verification *trustpolicy.SignatureVerification) {
+	override := maps.Clone(verification.Override)
+	if override == nil {
+		override = map[trustpolicy.ValidationType]trustpolicy.ValidationAction{}
+	}
+	override[trustpolicy.TypeAuthenticity] = trustpolicy.ActionEnforce
+	verification.Override = override
+}
+
+// certificateFiles are certificates by the name of their file, without the
+// extension.
+type certificateFiles map[string][]*x509.Certificate
+
+// parseCertificates reads the certificates of a policy. Errors name the file.
+func parseCertificates(files map[string][]byte) (certificateFiles, error) {
+	out := certificateFiles{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		certificates, err := cryptoutils.UnmarshalCertificatesFromPEMLimited(files[name], maxCertificates)
+		if err != nil || len(certificates) == 0 {
+			return nil, invalidPolicy(fmt.Sprintf("certificate %q is not a certificate as PEM", clip(name)),
+				`it must begin with "-----BEGIN CERTIFICATE-----"`)
+		}
+		if err := truststore.ValidateCertificates(certificates); err != nil {
+			return nil, invalidPolicy(fmt.Sprintf("certificate %q is neither an authority's nor self-signed", clip(name)),
+				"give the root certificate of who signs, not the signer's own")
+		}
+		base := name
+		if extension := filepath.Ext(name); slices.Contains([]string{".pem", ".crt", ".cer"}, extension) {
+			base = strings.TrimSuffix(name, extension)
+		}
+		out[base] = append(out[base], certificates...)
+	}
+	return out, nil
+}
+
+// of returns the certificates of a store, "type:name". Files named after a store
+// are for it alone.
+func (f certificateFiles) of(store string) []*x509.Certificate {
+	kind, name, _ := strings.Cut(store, ":")
+	out := f[kind+"."+name]
+	if kind == string(truststore.TypeTSA) {
+		// A public timestamp authority's root certifies signers of all kinds: to
+		// trust its times must not be to trust them.
+		return out
+	}
+	for _, file := range slices.Sorted(maps.Keys(f)) {
+		if !namesStore(file) {
+			out = append(slices.Clip(out), f[file]...)
+		}
+	}
+	return out
+}
+
+// namesStore tells files that are for one store.
+func namesStore(file string) bool {
+	kind, name, found := strings.Cut(file, ".")
+	return found && name != "" && slices.Contains(truststore.Types, truststore.Type(kind))
+}
+
+// trustStores holds certificates by store, "type:name".
+type trustStores map[string][]*x509.Certificate
+
+// GetCertificates implements truststore.X509TrustStore.
+func (s trustStores) GetCertificates(_ context.Context, storeType truststore.Type, namedStore string) ([]*x509.Certificate, error) {
+	certificates, ok := s[string(storeType)+":"+namedStore]
+	if !ok {
+		return nil, truststore.TrustStoreError{Msg: "the trust store does not exist"}
+	}
+	return certificates, nil
+}
