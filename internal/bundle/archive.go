@@ -58,6 +58,9 @@ type unpacker struct {
 	bytes  int64
 	// entries counts what is skipped too, so that it cannot be made endless.
 	entries int
+	// left is what may still be unzipped. It bounds headers, padding and skipped
+	// entries too, which no file accounts for.
+	left int64
 }
 
 // unpack returns the files of a chart, named from the chart's root, and their
@@ -66,7 +69,7 @@ func unpack(packed []byte, limits Limits) ([]*loader.BufferedFile, int64, error)
 	if int64(len(packed)) > limits.PackedBytes {
 		return nil, 0, fmt.Errorf("%w: packed it has %d bytes, limit %d", ErrTooLarge, len(packed), limits.PackedBytes)
 	}
-	u := &unpacker{limits: limits, names: map[string]bool{}}
+	u := &unpacker{limits: limits, names: map[string]bool{}, left: 2*limits.UnpackedBytes + 1<<20}
 	if err := u.archive(packed, "", 0); err != nil {
 		return nil, 0, err
 	}
@@ -82,15 +85,13 @@ func (u *unpacker) archive(packed []byte, prefix string, depth int) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s is not a gzip archive", ErrInvalidChart, where(prefix))
 	}
-	// The budget bounds headers and padding too, which no file accounts for.
-	budget := &io.LimitedReader{R: unzipped, N: 2*u.limits.UnpackedBytes + 1<<20}
-	entries := tar.NewReader(budget)
+	entries := tar.NewReader(budgetReader{from: unzipped, left: &u.left})
 	for {
 		header, err := entries.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if budget.N <= 0 {
+		if errors.Is(err, errBudget) {
 			return u.tooLarge()
 		}
 		if err != nil {
@@ -103,6 +104,28 @@ func (u *unpacker) archive(packed []byte, prefix string, depth int) error {
 			return err
 		}
 	}
+}
+
+// errBudget says that more was unzipped than all archives together may hold.
+var errBudget = errors.New("over budget")
+
+// budgetReader takes what it reads from a budget that it shares with others.
+type budgetReader struct {
+	from io.Reader
+	left *int64
+}
+
+// Read implements io.Reader.
+func (r budgetReader) Read(p []byte) (int, error) {
+	if *r.left <= 0 {
+		return 0, errBudget
+	}
+	if int64(len(p)) > *r.left {
+		p = p[:*r.left]
+	}
+	n, err := r.from.Read(p)
+	*r.left -= int64(n)
+	return n, err
 }
 
 // entry adds one entry of an archive.
@@ -120,7 +143,7 @@ func (u *unpacker) entry(header *tar.Header, from io.Reader, prefix string, dept
 		}
 		return nil // a linked README changes nothing
 	}
-	data, err := u.read(header, from)
+	data, err := u.read(header, from, name)
 	if err != nil {
 		return err
 	}
@@ -137,19 +160,22 @@ func (u *unpacker) entry(header *tar.Header, from io.Reader, prefix string, dept
 }
 
 // read returns the content of an entry within the limits.
-func (u *unpacker) read(header *tar.Header, from io.Reader) ([]byte, error) {
+func (u *unpacker) read(header *tar.Header, from io.Reader, name string) ([]byte, error) {
 	left := u.limits.UnpackedBytes - u.bytes
 	if header.Size > left {
 		return nil, u.tooLarge()
 	}
 	limit := u.limits.FileBytes
-	if strings.HasSuffix(header.Name, ".tgz") {
+	if isPackedSubchart(name) {
 		limit = u.limits.PackedBytes
 	}
 	if header.Size > limit {
 		return nil, fmt.Errorf("%w: %q has %d bytes, limit %d", ErrTooLarge, clip(header.Name), header.Size, limit)
 	}
 	data, err := io.ReadAll(io.LimitReader(from, header.Size))
+	if errors.Is(err, errBudget) {
+		return nil, u.tooLarge()
+	}
 	if err != nil || int64(len(data)) != header.Size {
 		return nil, fmt.Errorf("%w: %q is cut off", ErrInvalidChart, clip(header.Name))
 	}
@@ -176,7 +202,7 @@ func entryName(raw string) (string, error) {
 	slashed := strings.ReplaceAll(raw, `\`, "/") // packed on Windows
 	_, name, ok := strings.Cut(strings.TrimPrefix(slashed, "./"), "/")
 	if !ok || name == "" {
-		return refuse("is not in the chart's folder")
+		return refuse("is not in the chart's folder; package the chart with \"helm package\"")
 	}
 	if path.IsAbs(slashed) || path.IsAbs(name) || drivePath.MatchString(slashed) || drivePath.MatchString(name) {
 		return refuse("has an absolute path")

@@ -22,7 +22,8 @@ limitations under the License.
 // # Contract
 //
 //   - Detect tells from a manifest's media types alone what an artifact is, so
-//     that the wrong thing is refused before anything is pulled.
+//     that the wrong thing is refused before anything is pulled. A caller that
+//     knows better selects a layer by its type; that layer is a packed chart then.
 //   - Loader.Chart hands out a chart of the caller's own: Helm changes charts
 //     while it processes dependencies and values, and the next caller must not
 //     see that. Only the bytes of files are shared; they must not be changed.
@@ -30,8 +31,9 @@ limitations under the License.
 //     is limited in bytes, holds it. Later callers pay for a copy, which costs
 //     less than a tenth of parsing buffered files again (see the benchmark).
 //   - Nothing is written to disk. Compressed size, unpacked size, size of a file,
-//     number of files and depth of packed subcharts are limited for the archive
-//     as a whole, packed subcharts included.
+//     number of files, depth of packed subcharts, and what is unzipped in all, be
+//     it file or padding, are limited for the archive as a whole, packed subcharts
+//     included.
 //   - Errors are ErrNotAChart, ErrInvalidChart or ErrTooLarge, with text that
 //     names the entry at fault. What the read function returns is passed on.
 package bundle

@@ -98,8 +98,9 @@ func quoteSome(mediaTypes []string) string {
 }
 
 // clip bounds text of others that goes into a message.
-func clip(text string) string {
-	const limit = 120
+func clip(text string) string { return clipTo(120, text) }
+
+func clipTo(limit int, text string) string {
 	if runes := []rune(text); len(runes) > limit {
 		return string(runes[:limit]) + "…"
 	}

@@ -106,64 +106,6 @@ func TestChart(t *testing.T) {
 	}
 }
 
-func TestChartRefused(t *testing.T) {
-	t.Parallel()
-	small := Limits{PackedBytes: 4 << 10, UnpackedBytes: 64 << 10, FileBytes: 32 << 10, Files: 60}
-	deep := entry{name: "demo/charts/x.tgz", data: subchart(t, "x", "1.0.0")}
-	for range maxDepth + 1 {
-		deep.data = subchart(t, "x", "1.0.0", entry{name: "x/charts/x.tgz", data: deep.data})
-	}
-	many := make([]entry, 80)
-	for i := range many {
-		many[i] = entry{name: fmt.Sprintf("demo/templates/%d", i)}
-	}
-	bomb := func(n int) entry {
-		return entry{name: fmt.Sprintf("demo/charts/bomb%d.tgz", n), data: subchart(t, "bomb", "1.0.0", entry{name: "bomb/x", data: strings.Repeat("\x00", 30<<10)})}
-	}
-	for _, tc := range []struct {
-		name   string
-		data   []byte
-		want   error
-		detail string
-	}{
-		{"no archive", []byte("hello"), ErrInvalidChart, "gzip"},
-		{"cut off", demo(t)[:100], ErrInvalidChart, ""},
-		{"empty", pack(t), ErrInvalidChart, "Chart.yaml"},
-		{"parent path", demo(t, entry{name: "demo/../../etc/passwd", data: "x"}), ErrInvalidChart, "leads out"},
-		{"absolute path", demo(t, entry{name: "demo//etc/passwd", data: "x"}), ErrInvalidChart, "absolute"},
-		{"drive", demo(t, entry{name: `demo\C:\x`, data: "x"}), ErrInvalidChart, "absolute"},
-		{"outside of the folder", demo(t, entry{name: "Chart.yaml", data: "x"}), ErrInvalidChart, "folder"},
-		{"linked template", demo(t, entry{name: "demo/templates/x.yaml", typeflag: tar.TypeSymlink}), ErrInvalidChart, "templates/x.yaml"},
-		{"hard linked CRD", demo(t, entry{name: "demo/crds/x.yaml", typeflag: tar.TypeLink}), ErrInvalidChart, "crds/x.yaml"},
-		{"linked templates", demo(t, entry{name: "demo/templates", typeflag: tar.TypeSymlink}), ErrInvalidChart, "link"},
-		{"twice", demo(t, entry{name: "demo/values.yaml", data: "x"}), ErrInvalidChart, "twice"},
-		{"control characters", demo(t, entry{name: "demo/a\nb", data: "x"}), ErrInvalidChart, "printable"},
-		{"library", pack(t, entry{name: "l/Chart.yaml", data: chartYAML + "type: library\n"}), ErrInvalidChart, "library"},
-		{"unknown apiVersion", pack(t, entry{name: "l/Chart.yaml", data: "apiVersion: v9\nname: x\nversion: 1.0.0\n"}), ErrInvalidChart, "v9"},
-		{"bad version", pack(t, entry{name: "l/Chart.yaml", data: "apiVersion: v2\nname: x\nversion: one\n"}), ErrInvalidChart, "version"},
-		{"long version", pack(t, entry{name: "l/Chart.yaml", data: "apiVersion: v2\nname: x\nversion: 1.0.0-" + strings.Repeat("a", 200)}), ErrInvalidChart, "longer"},
-		{"bad values", pack(t, entry{name: "l/Chart.yaml", data: chartYAML}, entry{name: "l/values.yaml", data: "a: [\n"}), ErrInvalidChart, "values.yaml"},
-		{"null dependency", pack(t, entry{name: "l/Chart.yaml", data: chartYAML + "dependencies: [null]\n"}), ErrInvalidChart, "null"},
-		{"missing dependency", pack(t, entry{name: "l/Chart.yaml", data: chartYAML + "dependencies: [{name: gone, version: 1.0.0, repository: x}]\n"}), ErrInvalidChart, "gone"},
-		{"broken subchart", demo(t, entry{name: "demo/charts/x.tgz", data: "junk"}), ErrInvalidChart, `charts/x.tgz`},
-		{"packed too large", append(demo(t), make([]byte, 8<<10)...), ErrTooLarge, "packed"},
-		{"file too large", demo(t, entry{name: "demo/x", data: strings.Repeat("a", 40<<10)}), ErrTooLarge, "demo/x"},
-		{"unpacked too large", demo(t, entry{name: "demo/x", data: strings.Repeat("a", 31<<10)}, entry{name: "demo/y", data: strings.Repeat("a", 31<<10)},
-			entry{name: "demo/z", data: strings.Repeat("a", 31<<10)}), ErrTooLarge, "unpacked"},
-		{"subcharts too large together", demo(t, bomb(1), bomb(2), bomb(3)), ErrTooLarge, "unpacked"},
-		{"too many files", demo(t, many...), ErrTooLarge, "files"},
-		{"too deep", demo(t, deep), ErrTooLarge, "deep"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := newLoader(t, small).Chart(t.Context(), source("d", tc.data, nil))
-			if !errors.Is(err, tc.want) || !strings.Contains(fmt.Sprint(err), tc.detail) {
-				t.Errorf("error = %v, want %v with %q", err, tc.want, tc.detail)
-			}
-		})
-	}
-}
-
 func TestChartIsTheCallersOwn(t *testing.T) {
 	t.Parallel()
 	l := newLoader(t, Limits{})
@@ -269,6 +211,47 @@ func addresses(v reflect.Value, path string, visit func(uintptr, string)) {
 	}
 }
 
+// One artifact may hold several packed charts; which one is wanted is told by
+// the media type of its layer.
+func TestSelectedLayer(t *testing.T) {
+	t.Parallel()
+	l := newLoader(t, Limits{})
+	chartNamed := func(name string) []byte {
+		return pack(t, entry{name: name + "/Chart.yaml", data: "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n"})
+	}
+	layers := [][]byte{[]byte("no chart"), chartNamed("a"), chartNamed("b"), chartNamed("c")}
+	var reads atomic.Int64
+	src := Source{
+		Digest: "d", ConfigMediaType: "application/vnd.oci.empty.v1+json",
+		LayerMediaTypes: []string{"text/plain", "application/x-a", ChartLayerMediaType, "application/x-a"},
+		ReadLayer: func(_ context.Context, layer int) ([]byte, error) {
+			reads.Add(1)
+			return layers[layer], nil
+		},
+	}
+	for _, tc := range []struct {
+		selected, want string
+		reads          int64
+	}{
+		{"", "b", 1}, {"application/x-a", "a", 2}, {"", "b", 2}, {ChartLayerMediaType, "b", 2}, {"application/x-a", "a", 2},
+	} {
+		src.LayerMediaType = tc.selected
+		c, err := l.Chart(t.Context(), src)
+		if err != nil || c.Name() != tc.want {
+			t.Fatalf("layer %q: %v, %v; want chart %s", tc.selected, c, err, tc.want)
+		}
+		if got := reads.Load(); got != tc.reads {
+			t.Errorf("layer %q: %d reads, want %d", tc.selected, got, tc.reads)
+		}
+	}
+	for selected, want := range map[string]error{"application/x-b": ErrNotAChart, "text/plain": ErrInvalidChart} {
+		src.LayerMediaType = selected
+		if _, err := l.Chart(t.Context(), src); !errors.Is(err, want) {
+			t.Errorf("layer %q: error = %v, want %v", selected, err, want)
+		}
+	}
+}
+
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	data := demo(t, entry{name: "demo/x", data: strings.Repeat("a", 1000)})
@@ -317,37 +300,6 @@ func TestOneReadersErrorIsItsOwn(t *testing.T) {
 	if _, err := l.Chart(t.Context(), source("d", demo(t), nil)); err != nil {
 		t.Error(err)
 	}
-}
-
-// FuzzUnpack is given the tar inside the gzip, whose checksum would keep a
-// fuzzer out.
-func FuzzUnpack(f *testing.F) {
-	for _, packed := range [][]byte{
-		demo(f),
-		demo(f, entry{name: "demo/charts/x.tgz", data: subchart(f, "x", "1.0.0")}),
-		demo(f, entry{name: "demo/link", typeflag: tar.TypeSymlink}, entry{name: `demo\a/../b`, data: "x"}),
-	} {
-		f.Add(gunzip(f, packed))
-	}
-	limits := Limits{PackedBytes: 1 << 20, UnpackedBytes: 1 << 20, FileBytes: 1 << 18, Files: 100}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		files, size, err := unpack(gzipped(t, data), limits)
-		if err != nil {
-			if !errors.Is(err, ErrInvalidChart) && !errors.Is(err, ErrTooLarge) {
-				t.Errorf("error without a kind: %v", err)
-			}
-			return
-		}
-		if size > limits.UnpackedBytes {
-			t.Errorf("unpacked %d bytes", size)
-		}
-		for _, file := range files {
-			if strings.HasPrefix(file.Name, "/") || strings.HasPrefix(file.Name, "../") || strings.Contains(file.Name, "/../") {
-				t.Errorf("name %q leads out", file.Name)
-			}
-		}
-		_, _ = parse(files) // must not panic
-	})
 }
 
 // The three ways to give each caller a chart of its own, on one large chart.

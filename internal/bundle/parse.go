@@ -30,6 +30,9 @@ const (
 	// maxVersionLength keeps the version fit for status fields and labels.
 	maxVersionLength = 128
 	typeLibrary      = "library"
+	// maxReason is the length of what Helm's parser may say: the path of nested
+	// subcharts comes first, what is wrong comes last.
+	maxReason = 400
 )
 
 // parse makes a chart of files and checks that it can be installed.
@@ -43,7 +46,7 @@ func parse(files []*loader.BufferedFile) (c *chart.Chart, err error) {
 	}()
 	c, err = loader.LoadFiles(files)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", ErrInvalidChart, clip(strings.ReplaceAll(err.Error(), packedSuffix, ".tgz")))
+		return nil, fmt.Errorf("%w: %s", ErrInvalidChart, clipTo(maxReason, strings.ReplaceAll(err.Error(), packedSuffix, ".tgz")))
 	}
 	if err := installable(c); err != nil {
 		return nil, err
