@@ -24,9 +24,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry/remote"
 )
 
 const (
@@ -73,17 +75,16 @@ func (c *Client) manifest(ctx context.Context, e *endpoint, dgst digest.Digest) 
 // empty, the manifest must have that digest.
 func (c *Client) pullManifest(ctx context.Context, e *endpoint, subject, reference string, want digest.Digest) (*manifest, error) {
 	ctx, x := withExchange(ctx, e.ref.Registry)
-	desc, body, err := e.repository().Manifests().FetchReference(ctx, reference)
+	repository := e.repository()
+	repository.Client = manifestClient{Client: repository.Client, subject: subject}
+	desc, body, err := repository.Manifests().FetchReference(ctx, reference)
 	if err != nil {
 		return nil, classify(opManifest, subject, err, x)
 	}
-	data, err := io.ReadAll(io.LimitReader(body, maxMetadata+1))
-	_ = body.Close() // all that is needed has been read
+	defer func() { _ = body.Close() }() // all that is needed has been read
+	data, err := io.ReadAll(body)
 	if err != nil {
 		return nil, classify(opManifest, subject, err, x)
-	}
-	if len(data) > maxMetadata {
-		return nil, &Error{Op: opManifest, Subject: subject, Kind: ErrTooLarge, Detail: fmt.Sprintf("over %d bytes", maxMetadata)}
 	}
 	if want == "" {
 		want = desc.Digest
@@ -100,6 +101,39 @@ func (c *Client) pullManifest(ctx context.Context, e *endpoint, subject, referen
 		return nil, classify(opManifest, subject, err, x)
 	}
 	return m, nil
+}
+
+// manifestClient bounds manifests before the protocol library reads them, which
+// would take the digest of as much as it may read. It also gives a length to an
+// answer that has none because it was sent in chunks: the library would ask for
+// it by another request, which a registry may refuse.
+type manifestClient struct {
+	remote.Client
+	subject string
+}
+
+// Do implements remote.Client.
+func (c manifestClient) Do(req *http.Request) (*http.Response, error) {
+	resp, err := c.Client.Do(req)
+	if err != nil || req.Method != http.MethodGet || resp.StatusCode != http.StatusOK {
+		return resp, err
+	}
+	size := resp.ContentLength
+	if size < 0 {
+		var data []byte
+		data, err = io.ReadAll(io.LimitReader(resp.Body, maxMetadata+1))
+		_ = resp.Body.Close() // all that is needed has been read
+		if err != nil {
+			return nil, err
+		}
+		size = int64(len(data))
+		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), size
+	}
+	if size > maxMetadata {
+		_ = resp.Body.Close() // it is not read
+		return nil, &Error{Op: opManifest, Subject: c.subject, Kind: ErrTooLarge, Detail: fmt.Sprintf("over %d bytes", maxMetadata)}
+	}
+	return resp, nil
 }
 
 // parseManifest reads an image manifest. Anything else, an index or a schema 1

@@ -21,9 +21,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
 const (
@@ -122,8 +124,10 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, ref Reference, subjec
 }
 
 // manifestOfTag asks for the digest of a tag with HEAD, and with GET where the
-// registry refuses HEAD or leaves out what the answer must have. A 404 is asked
-// again too: only the body of a GET says what is missing.
+// registry refuses HEAD or leaves out what the answer must have. 404 and 403 are
+// asked again too: a HEAD has no body, only that of a GET says what is missing or
+// denied; some registries answer so to a HEAD that they do not support; and a
+// failure is not so frequent that a request would matter.
 func (c *Client) manifestOfTag(ctx context.Context, e *endpoint, tag string) (*manifest, error) {
 	subject := e.url + ":" + tag
 	head, x := withExchange(ctx, e.ref.Registry)
@@ -132,10 +136,15 @@ func (c *Client) manifestOfTag(ctx context.Context, e *endpoint, tag string) (*m
 		return c.manifest(ctx, e, desc.Digest)
 	}
 	failure := classify(opResolve, subject, err, x)
-	if !errors.Is(failure, ErrNotFound) && !errors.Is(failure, ErrUnexpected) {
+	if !errors.Is(failure, ErrNotFound) && !errors.Is(failure, ErrUnexpected) && !isForbidden(err) {
 		return nil, failure
 	}
 	return c.pullManifest(ctx, e, subject, tag, "")
+}
+
+func isForbidden(err error) bool {
+	var answer *errcode.ErrorResponse
+	return errors.As(err, &answer) && answer.StatusCode == http.StatusForbidden
 }
 
 // chooseTag lists the tags and returns the highest that the reference allows.

@@ -20,7 +20,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,29 +120,6 @@ func TestResolveSemverPages(t *testing.T) {
 	}
 }
 
-func TestResolveFallsBackToGet(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{http.StatusMethodNotAllowed, http.StatusBadRequest, http.StatusNotFound, http.StatusNotImplemented, http.StatusOK} {
-		t.Run(http.StatusText(status), func(t *testing.T) {
-			t.Parallel()
-			r := newRegistry(t)
-			dgst := r.push("1.0.0", "1.0.0", []byte("x"))
-			r.intercept = func(w http.ResponseWriter, req *http.Request) bool {
-				if req.Method != http.MethodHead {
-					return false
-				}
-				w.WriteHeader(status) // 200 without the digest header is refused too
-				return true
-			}
-			got, err := newClient(t).Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
-			if err != nil || got.Digest != dgst {
-				t.Errorf("artifact = %+v, %v", got, err)
-			}
-			r.wantRequests(map[string]int{"HEAD manifest": 1, "GET manifest": 1})
-		})
-	}
-}
-
 func TestResolveNotFoundSaysWhat(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
@@ -156,20 +132,6 @@ func TestResolveNotFoundSaysWhat(t *testing.T) {
 		_, err := c.Resolve(t.Context(), Source{URL: tc.url, Ref: Reference{Tag: "1.0.0"}, Access: r.access()})
 		if !errors.Is(err, ErrNotFound) || !strings.Contains(fmt.Sprint(err), tc.want) {
 			t.Errorf("%s: error = %v, want ErrNotFound with %q", tc.url, err, tc.want)
-		}
-	}
-}
-
-func TestResolveUnsupported(t *testing.T) {
-	t.Parallel()
-	r := newRegistry(t)
-	r.pushManifest("index", ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{}})
-	r.pushManifest("empty", map[string]any{})
-	r.pushManifest("list", []string{"x"})
-	c := newClient(t)
-	for _, tag := range []string{"index", "empty", "list"} {
-		if _, err := c.Resolve(t.Context(), r.source(Reference{Tag: tag})); !errors.Is(err, ErrUnsupported) {
-			t.Errorf("%s: error = %v, want ErrUnsupported", tag, err)
 		}
 	}
 }
