@@ -42,7 +42,9 @@ const maxDetail = 200
 
 const (
 	hintCredentials = "check that the Secret has an entry for this registry whose user may pull from the repository"
-	hintRealm       = "it must be at a public address or at the registry's own host name"
+	hintRealm       = "it must be at a public address, at the registry's own host name, or among the hosts whose token services the controller trusts"
+	hintBlocked     = "ask the operator of the controller"
+	hintClientCert  = "give a client certificate that the registry trusts, with its key"
 	hintReference   = "check the URL and the reference; some registries answer so when credentials are missing"
 	hintCA          = "give the registry's CA certificate, or fix the certificate"
 	hintReach       = "check the registry, the network and the proxy settings"
@@ -59,9 +61,25 @@ var urlText = regexp.MustCompile(`[a-z]+://[^\s"]+`)
 // classify turns an error of the protocol library into an *Error. It takes
 // only what is safe to show from it.
 func classify(op, subject string, err error, x *exchange) *Error {
+	out := explain(op, subject, err, x)
+	if route := x.route(); route != "" {
+		if out.Detail != "" {
+			route = "; " + route
+		}
+		out.Detail += route
+	}
+	return out
+}
+
+// explain is classify for a single host.
+func explain(op, subject string, err error, x *exchange) *Error {
 	var own *Error
 	if errors.As(err, &own) {
-		return own
+		out := *own
+		if out.Op == "" { // made below the protocol library, which knows neither
+			out.Op, out.Subject = op, subject
+		}
+		return &out
 	}
 	out := &Error{Op: op, Subject: subject, Kind: ErrUnexpected}
 	var answer *errcode.ErrorResponse
@@ -72,13 +90,16 @@ func classify(op, subject string, err error, x *exchange) *Error {
 		out.fromNotFound(x)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry asks for credentials and none are given", hintCredentials
+	case strings.Contains(err.Error(), "missing username or password"):
+		// Nor for this.
+		out.Kind, out.Detail = ErrInvalidAccess, "the registry asks for a user and a password, and the credential has not both"
 	case strings.Contains(err.Error(), "bearer realm"):
 		// The library has no error value for this. It refuses token services at
 		// internal addresses, which a registry could otherwise use to reach them.
 		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry's token service is refused: "+safeText(err), hintRealm
 	case errors.Is(err, context.Canceled):
 		out.Kind = context.Canceled
-	case out.fromTLS(err), out.fromContent(err), out.fromNetwork(err):
+	case out.fromProxy(err), out.fromTLS(err), out.fromContent(err), out.fromNetwork(err):
 	default:
 		out.Detail = safeText(err)
 	}
@@ -132,7 +153,7 @@ func (e *Error) fromTLS(err error) bool {
 		hostname     x509.HostnameError
 		invalid      x509.CertificateInvalidError
 		record       tls.RecordHeaderError
-		alert        tls.AlertError
+		network      *net.OpError
 	)
 	switch {
 	case errors.As(err, &unknown):
@@ -143,13 +164,26 @@ func (e *Error) fromTLS(err error) bool {
 		e.Detail, e.Hint = safeText(err), hintCA
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		e.Detail, e.Hint = "the registry does not speak TLS", "set insecure if plain HTTP is meant"
-	case errors.As(err, &alert), errors.Is(err, errDowngrade):
+	case errors.As(err, &network) && network.Op == "remote error": // crypto/tls keeps the type of alerts to itself
+		e.fromAlert(safeText(network.Err))
+	case errors.Is(err, errDowngrade):
 		e.Detail = safeText(err)
 	default:
 		return false
 	}
 	e.Kind = ErrTLS
 	return true
+}
+
+// fromAlert explains what the other side did not like about the handshake.
+func (e *Error) fromAlert(text string) {
+	e.Detail = "the registry ended the handshake: " + text
+	switch {
+	case strings.Contains(text, "certificate required"):
+		e.Detail, e.Hint = "the registry asks for a client certificate and none, or none it knows, is given", hintClientCert
+	case strings.Contains(text, "certificate"):
+		e.Hint = hintClientCert
+	}
 }
 
 // fromContent explains content that is not what was asked for.
@@ -200,11 +234,15 @@ func safeText(err error) string {
 	for errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	text := urlText.ReplaceAllString(strings.ToValidUTF8(err.Error(), "?"), "<url>")
-	if len(text) <= maxDetail {
+	return cut(urlText.ReplaceAllString(strings.ToValidUTF8(err.Error(), "?"), "<url>"), maxDetail)
+}
+
+// cut bounds a text to a number of bytes, at a rune.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	text = text[:maxDetail]
+	text = text[:limit]
 	for !utf8.ValidString(text) {
 		text = text[:len(text)-1]
 	}

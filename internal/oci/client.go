@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -75,6 +76,8 @@ type Options struct {
 	// Observer is told of requests and of looks into the store.
 	Observer Observer
 
+	// environmentProxy replaces the environment's proxy settings in tests.
+	environmentProxy proxyFunc
 	// retryBase is the first wait of a retry; tests shorten it.
 	retryBase time.Duration
 }
@@ -85,13 +88,18 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Timeout, defaultTimeout)
 	setDefault(&o.PullTimeout, defaultPullTimeout)
 	setDefault(&o.retryBase, defaultRetryBase)
+	setDefault(&o.RequestsPerSecond, defaultRequestsPerSecond)
+	setDefault(&o.MaxRequests, defaultMaxRequests)
+	if o.environmentProxy == nil {
+		o.environmentProxy = http.ProxyFromEnvironment
+	}
 	if o.UserAgent == "" {
 		o.UserAgent = "helmop"
 	}
 	return o
 }
 
-func setDefault[T ~int64](field *T, value T) {
+func setDefault[T ~int | ~int64 | ~float64](field *T, value T) {
 	if *field <= 0 {
 		*field = value
 	}
@@ -109,7 +117,8 @@ type Client struct {
 	blobs     singleflight.Group
 }
 
-// New opens the content store. It fails if Options.Dir cannot be written.
+// New opens the content store. It fails if Options.Dir cannot be written or a
+// file of the options cannot be used.
 func New(opts Options) (*Client, error) {
 	if opts.Dir == "" {
 		return nil, errors.New("the directory of the content store is not set")

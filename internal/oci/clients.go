@@ -19,11 +19,13 @@ package oci
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"net/http"
 	"sync"
-	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"oras.land/oras-go/v2/registry"
@@ -33,7 +35,8 @@ import (
 )
 
 const (
-	// maxTransports bounds pools of connections: one per CA in use.
+	// maxTransports bounds pools of connections: one per CA, client certificate and
+	// proxy in use.
 	maxTransports = 64
 	// maxClients bounds token caches: one per registry and credential in use.
 	maxClients = 512
@@ -46,99 +49,177 @@ const (
 	maxTags     = 100_000
 )
 
-// clients keeps connections and tokens over calls. What changes a credential
-// or a CA changes the key, so a rotated Secret takes effect with the next call.
+// clients keeps connections, tokens and limits over calls. What changes a
+// credential, a certificate or a way changes the key, so a rotated Secret takes
+// effect with the next call.
 type clients struct {
-	timeout   time.Duration
-	retryBase time.Duration
-	userAgent string
-	observer  Observer
+	opts   Options
+	limits *limits
+	clouds *cloudTokens // nil without Options.CloudLogin
+
+	dockerConfig *watchedFile[dockerConfig]
+	authorities  *watchedFile[[]byte]
+	registries   *watchedFile[*registriesConfig]
 
 	mu         sync.Mutex
-	transports *lru.LRU[string, *http.Transport]
+	transports *lru.LRU[string, *transports]
 	clients    *lru.LRU[string, *auth.Client]
 }
 
 func newClients(opts Options) (*clients, error) {
-	transports, err := lru.NewLRU(maxTransports, func(_ string, t *http.Transport) { t.CloseIdleConnections() })
-	if err != nil {
+	c := &clients{opts: opts}
+	var err error
+	if c.transports, err = lru.NewLRU(maxTransports, func(_ string, t *transports) { t.close() }); err != nil {
 		return nil, err
 	}
-	auths, err := lru.NewLRU[string, *auth.Client](maxClients, nil)
-	if err != nil {
+	if c.clients, err = lru.NewLRU[string, *auth.Client](maxClients, nil); err != nil {
 		return nil, err
 	}
-	return &clients{
-		timeout: opts.Timeout, retryBase: opts.retryBase, userAgent: opts.UserAgent, observer: opts.Observer,
-		transports: transports, clients: auths,
-	}, nil
+	if c.limits, err = newLimits(opts); err != nil {
+		return nil, err
+	}
+	if opts.CloudLogin != nil {
+		if c.clouds, err = newCloudTokens(opts.CloudLogin, opts.Timeout); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.watchFiles()
 }
 
-// endpoint is a repository with the client to reach it.
+// watchFiles reads the files of the options. Each must be well formed now; if it
+// breaks later, what it was holds on.
+func (c *clients) watchFiles() error {
+	report := func(path string) func(error) {
+		return func(err error) { c.opts.Observer.file(path, err) }
+	}
+	var err error
+	if c.dockerConfig, err = watchFile(c.opts.CredentialsFile, parseDockerConfig, report(c.opts.CredentialsFile)); err != nil {
+		return fmt.Errorf("read the default credentials: %w", err)
+	}
+	if c.authorities, err = watchFile(c.opts.CAFile, parseAuthorities, report(c.opts.CAFile)); err != nil {
+		return fmt.Errorf("read the certificate authorities: %w", err)
+	}
+	if c.registries, err = watchFile(c.opts.RegistriesFile, parseRegistries, report(c.opts.RegistriesFile)); err != nil {
+		return fmt.Errorf("read the registries and their mirrors: %w", err)
+	}
+	return nil
+}
+
+func parseAuthorities(data []byte) ([]byte, error) {
+	return data, addAuthorities(x509.NewCertPool(), data)
+}
+
+// endpoint is a repository with all ways to reach it.
 type endpoint struct {
 	url string
 	ref registry.Reference
 	// key tells apart endpoints that may answer differently: other repository,
-	// credentials, CA or protocol. It holds hashes only.
+	// credentials, certificates, ways or protocol. It holds hashes only.
 	key      string
 	insecure bool
-	client   *auth.Client
+	hops     []*hop
 }
 
-// endpoint returns the client for a repository. Errors are ErrInvalidReference
-// and ErrInvalidAccess.
+// endpoint returns the ways to a repository. It makes no request. Errors are
+// ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a registry that
+// the operator has blocked.
 func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 	ref, err := parseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	cred, err := credentialFor(firstConfig(access), ref, access.Insecure)
+	invalid := func(op string, err error) (*endpoint, error) {
+		return nil, &Error{Op: op, Subject: url, Kind: ErrInvalidAccess, Detail: safeText(err)}
+	}
+	routes, err := c.registries.get().routes(ref, access.Insecure)
+	if errors.Is(err, errBlocked) {
+		return nil, &Error{Op: "reach", Subject: url, Kind: ErrUnauthorized, Detail: safeText(err), Hint: hintBlocked}
+	} else if err != nil {
+		return invalid("find mirrors of", err)
+	}
+	credentials, err := newCredentials(access, c.dockerConfig.get(), c.clouds)
 	if err != nil {
-		return nil, &Error{Op: "read credentials for", Subject: url, Kind: ErrInvalidAccess, Detail: err.Error()}
+		return invalid("read credentials for", err)
 	}
-	transportKey := fingerprint(string(access.CA))
-	clientKey := fingerprint(ref.Host(), cred.Username, cred.Password, cred.RefreshToken, cred.AccessToken,
-		transportKey, protocol(access.Insecure))
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	client, ok := c.clients.Get(clientKey)
-	if !ok {
-		transport, ok := c.transports.Get(transportKey)
-		if !ok {
-			if transport, err = newTransport(access.CA); err != nil {
-				return nil, &Error{Op: "read CA for", Subject: url, Kind: ErrInvalidAccess, Detail: err.Error()}
-			}
-			c.transports.Add(transportKey, transport)
+	transports, transportKey, err := c.transportsFor(access)
+	if err != nil {
+		return invalid("read certificates and proxy for", err)
+	}
+	e := &endpoint{url: url, ref: ref, insecure: access.Insecure}
+	key := []string{transportKey, ref.Registry, ref.Repository}
+	for _, route := range routes {
+		source, err := credentials.source(route)
+		if err != nil {
+			return invalid("read credentials for", err)
 		}
-		client = c.newClient(ref.Host(), cred, transport)
-		c.clients.Add(clientKey, client)
+		h := &hop{route: route, clients: c, source: source, transports: transports,
+			transportKey: transportKey, way: fingerprint(access.Proxy.id()...)}
+		e.hops = append(e.hops, h)
+		key = append(append(key, route.ref.String(), protocol(route.insecure), route.pull), source.id()...)
 	}
-	key := fingerprint(clientKey, ref.Repository)
-	return &endpoint{url: url, ref: ref, key: key, insecure: access.Insecure, client: client}, nil
+	e.key = fingerprint(key...)
+	return e, nil
 }
 
-// newClient returns a client that gives the credential to one host only.
-func (c *clients) newClient(host string, cred auth.Credential, transport *http.Transport) *auth.Client {
-	policy := retryPolicy{base: c.retryBase}
+// transportsFor returns the connections for an Access and their key.
+func (c *clients) transportsFor(access Access) (*transports, string, error) {
+	authorities := c.authorities.get()
+	key := fingerprint(append([]string{string(authorities), string(access.CA), string(access.ClientCert), string(access.ClientKey)},
+		access.Proxy.id()...)...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if kept, ok := c.transports.Get(key); ok {
+		return kept, key, nil
+	}
+	made, err := newTransports(access, authorities, c.opts.environmentProxy)
+	if err != nil {
+		return nil, "", err
+	}
+	c.transports.Add(key, made)
+	return made, key, nil
+}
+
+// client returns the client for a hop that gives a credential to its host only.
+func (c *clients) client(h *hop, credential auth.Credential) *auth.Client {
+	user := fingerprint(credentialID(credential)...)
+	key := fingerprint(h.ref.Host(), protocol(h.insecure), user, h.transportKey)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	client, ok := c.clients.Get(key)
+	if !ok {
+		client = c.newClient(h, credential, user)
+		c.clients.Add(key, client)
+	}
+	return client
+}
+
+// newClient builds what a request passes, from the top: authentication with its
+// tokens, redirects, retries, token services, limits, the observer, connections.
+func (c *clients) newClient(h *hop, credential auth.Credential, user string) *auth.Client {
+	host, policy := h.ref.Host(), retryPolicy{base: c.opts.retryBase}
+	watched := &watchedTransport{
+		base:    &homeTransport{transports: h.transports, registry: host, trusted: c.opts.TokenHosts},
+		timeout: c.opts.Timeout, observer: c.opts.Observer, registry: h.ref.Registry,
+	}
+	polite := &politeTransport{base: watched, limits: c.limits, way: h.way, user: user}
 	client := &auth.Client{
 		Client: &http.Client{
 			Transport: &retry.Transport{
-				Base:   &watchedTransport{base: transport, timeout: c.timeout, observer: c.observer},
+				Base:   &tokenTransport{base: polite, trusted: c.opts.TokenHosts},
 				Policy: func() retry.Policy { return policy },
 			},
 			CheckRedirect: checkRedirect,
 		},
 		Credential: func(_ context.Context, asked string) (auth.Credential, error) {
 			if asked == host {
-				return cred, nil
+				return credential, nil
 			}
 			return auth.EmptyCredential, nil
 		},
 		Cache:    auth.NewCache(),
 		ClientID: "helmop",
 	}
-	client.SetUserAgent(c.userAgent)
+	client.SetUserAgent(c.opts.UserAgent)
 	return client
 }
 
@@ -150,11 +231,11 @@ func (c *clients) close() {
 	c.transports.Purge()
 }
 
-// repository returns a new protocol client; all state worth keeping is in
-// e.client.
+// repository returns a new protocol client for one operation; all state worth
+// keeping is behind e.hops.
 func (e *endpoint) repository() *remote.Repository {
 	return &remote.Repository{
-		Client:           e.client,
+		Client:           &router{ref: e.ref, hops: e.hops, lists: map[string]*hop{}},
 		Reference:        e.ref,
 		PlainHTTP:        e.insecure,
 		MaxMetadataBytes: maxMetadata,
@@ -181,11 +262,4 @@ func fingerprint(parts ...string) string {
 		hash.Write([]byte(part))
 	}
 	return hex.EncodeToString(hash.Sum(nil))
-}
-
-func firstConfig(access Access) []byte {
-	if len(access.DockerConfigs) == 0 {
-		return nil
-	}
-	return access.DockerConfigs[0]
 }

@@ -20,6 +20,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
+	"path"
+	"slices"
 	"strings"
 
 	"oras.land/oras-go/v2/registry"
@@ -33,7 +36,9 @@ const maxDockerConfig = 1 << 20
 const dockerHub = "docker.io"
 
 type dockerConfig struct {
-	Auths map[string]dockerAuth `json:"auths"`
+	Auths       map[string]dockerAuth `json:"auths"`
+	CredsStore  string                `json:"credsStore"`
+	CredHelpers map[string]string     `json:"credHelpers"`
 }
 
 type dockerAuth struct {
@@ -44,41 +49,58 @@ type dockerAuth struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// credentialFor returns the credential that a Docker config holds for a
-// repository, or the empty one. Of several entries that match, the one with the
-// longest path wins. Errors never repeat the config's content.
-func credentialFor(config []byte, ref registry.Reference, insecure bool) (auth.Credential, error) {
-	if len(config) == 0 {
-		return auth.EmptyCredential, nil
-	}
-	if len(config) > maxDockerConfig {
-		return auth.EmptyCredential, errors.New("the Docker config is over 1 MiB")
-	}
+// errHelper says that a config leads to a credential helper only. The config
+// comes from a Secret, and running a program it names is not an option.
+var errHelper = errors.New(`the Docker config refers to a credential helper ("credsStore" or "credHelpers"), which is not run: write the credential into "auths"`)
+
+// parseDockerConfig reads a Docker config file; nothing is an empty one. Errors
+// never repeat the config's content.
+func parseDockerConfig(data []byte) (dockerConfig, error) {
 	var parsed dockerConfig
-	if json.Unmarshal(config, &parsed) != nil {
-		return auth.EmptyCredential, errors.New(`the Docker config is not JSON of the form {"auths": {"host": {"auth": "…"}}}`)
+	switch {
+	case len(data) == 0:
+		return parsed, nil
+	case len(data) > maxDockerConfig:
+		return parsed, errors.New("the Docker config is over 1 MiB")
+	case json.Unmarshal(data, &parsed) != nil:
+		return dockerConfig{}, errors.New(`the Docker config is not JSON of the form {"auths": {"host": {"auth": "…"}}}`)
+	case len(parsed.Auths) == 0 && (parsed.CredsStore != "" || len(parsed.CredHelpers) > 0):
+		return dockerConfig{}, errHelper
+	case parsed.Auths == nil:
+		return dockerConfig{}, errors.New(`the Docker config has no "auths"`)
 	}
-	if parsed.Auths == nil {
-		return auth.EmptyCredential, errors.New(`the Docker config has no "auths"; credential helpers are not supported`)
-	}
+	return parsed, nil
+}
+
+// lookup returns the credential for a repository, and whether there is an entry
+// for it. Of several that match, a host without wildcards wins over one with
+// them, and then the longest path.
+func (c dockerConfig) lookup(ref registry.Reference, insecure bool) (cred auth.Credential, found bool, err error) {
 	host := canonicalHost(ref.Registry, insecure)
 	var best dockerAuth
-	bestLength, bestKey := -1, ""
-	for key, entry := range parsed.Auths {
-		keyHost, keyPath := splitAuthKey(key, insecure)
-		if keyHost != host || !isPathPrefix(keyPath, ref.Repository) {
+	var bestKey authKey
+	for name, entry := range c.Auths {
+		key := splitAuthKey(name, insecure)
+		if !key.matches(host, ref.Repository) {
 			continue
 		}
-		// Two spellings of one key are ordered by name, for the choice must not
-		// depend on the order of a map.
-		if len(keyPath) > bestLength || len(keyPath) == bestLength && key < bestKey {
-			best, bestLength, bestKey = entry, len(keyPath), key
+		if !found || key.before(bestKey) {
+			best, bestKey, found = entry, key, true
 		}
 	}
-	if bestLength < 0 {
-		return auth.EmptyCredential, nil
+	helper := slices.ContainsFunc(slices.Collect(maps.Keys(c.CredHelpers)), func(name string) bool {
+		return splitAuthKey(name, insecure).matches(host, ref.Repository)
+	})
+	switch {
+	case !found && helper,
+		// An empty entry is what "docker login" writes when a helper keeps the credential.
+		found && best == dockerAuth{} && (helper || c.CredsStore != ""):
+		return auth.EmptyCredential, false, errHelper
+	case !found:
+		return auth.EmptyCredential, false, nil
 	}
-	return best.credential()
+	cred, err = best.credential()
+	return cred, err == nil, err
 }
 
 // credential decodes an entry. Explicit username and password win over auth.
@@ -105,21 +127,69 @@ func (a dockerAuth) credential() (auth.Credential, error) {
 	return cred, nil
 }
 
+// authKey is a key of "auths".
+type authKey struct {
+	name, host, path string
+}
+
 // splitAuthKey splits a key of "auths", which may be "host", "host:port",
 // "host/path" or an URL such as "https://index.docker.io/v1/".
-func splitAuthKey(key string, insecure bool) (host, path string) {
+func splitAuthKey(name string, insecure bool) authKey {
+	rest := name
 	for _, prefix := range []string{"https://", "http://", scheme} {
-		if rest, ok := strings.CutPrefix(key, prefix); ok {
-			key = rest
+		if after, ok := strings.CutPrefix(name, prefix); ok {
+			rest = after
 			break
 		}
 	}
-	host, path, _ = strings.Cut(key, "/")
+	host, path, _ := strings.Cut(rest, "/")
 	path = strings.Trim(path, "/")
 	if path == "v1" || path == "v2" {
 		path = ""
 	}
-	return canonicalHost(host, insecure), path
+	return authKey{name: name, host: canonicalHost(host, insecure), path: path}
+}
+
+// matches says whether the key is for a repository. The host may be a pattern,
+// as the kubelet knows them: "*", "?" and "[…]" stand for parts of one label, so
+// that "*.example.com" is for "a.example.com" and not for "a.b.example.com".
+func (k authKey) matches(host, repository string) bool {
+	if !isPathPrefix(k.path, repository) {
+		return false
+	}
+	if k.host == host || !k.isPattern() {
+		return k.host == host
+	}
+	pattern, patternPort, _ := strings.Cut(k.host, ":")
+	name, port, _ := strings.Cut(host, ":")
+	globs, labels := strings.Split(pattern, "."), strings.Split(name, ".")
+	if patternPort != port || len(globs) != len(labels) {
+		return false
+	}
+	for i, glob := range globs {
+		if ok, err := path.Match(glob, labels[i]); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// isPattern leaves out IPv6 addresses, whose brackets are no set of characters.
+func (k authKey) isPattern() bool {
+	return strings.ContainsAny(k.host, "*?") || strings.Contains(k.host, "[") && !strings.HasPrefix(k.host, "[")
+}
+
+// before says whether k is the better of two matching keys. Two spellings of
+// one key are ordered by name, for the choice must not depend on the order of a
+// map.
+func (k authKey) before(other authKey) bool {
+	switch {
+	case k.isPattern() != other.isPattern():
+		return other.isPattern()
+	case len(k.path) != len(other.path):
+		return len(k.path) > len(other.path)
+	}
+	return k.name < other.name
 }
 
 // canonicalHost makes hosts comparable: lower case, no default port, one name

@@ -28,10 +28,12 @@ var (
 	// ErrInvalidReference says that a URL, tag, digest or range is malformed. No
 	// retry helps.
 	ErrInvalidReference = errors.New("invalid reference")
-	// ErrInvalidAccess says that the Docker config or the CA bundle cannot be read.
-	ErrInvalidAccess = errors.New("invalid credentials or CA")
-	// ErrUnauthorized says that the registry, or its token service, refused the
-	// credentials or asked for some when there were none.
+	// ErrInvalidAccess says that the Docker config, the certificates, the proxy or
+	// the cloud provider of an Access cannot be used as given. No retry helps.
+	ErrInvalidAccess = errors.New("invalid access settings")
+	// ErrUnauthorized says that the registry, its token service, the proxy or the
+	// cloud provider refused the credentials or asked for some when there were none,
+	// or that the operator has blocked the registry.
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrNotFound says that the repository, the manifest or a blob does not exist.
 	ErrNotFound = errors.New("not found")
@@ -41,9 +43,11 @@ var (
 	// other side does not speak TLS.
 	ErrTLS = errors.New("TLS failure")
 	// ErrUnreachable says that the registry did not answer in time, could not be
-	// connected to, or answered with a server error.
+	// connected to, or answered with a server error. It is returned without asking,
+	// with Error.RetryAfter, for a short time after several such failures in a row.
 	ErrUnreachable = errors.New("registry unreachable")
-	// ErrRateLimited says that the registry asked for fewer requests. See
+	// ErrRateLimited says that the registry asked for fewer requests, or that a
+	// request would have had to wait beyond its deadline for Options' own limit. See
 	// Error.RetryAfter.
 	ErrRateLimited = errors.New("rate limited")
 	// ErrTooLarge says that a manifest, a layer or a tag list is over its limit.

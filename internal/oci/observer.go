@@ -37,8 +37,9 @@ const (
 
 // RequestEvent describes one HTTP request, each attempt on its own.
 type RequestEvent struct {
-	// Registry is the host[:port] from the URL of the source, also for requests
-	// that a registry sent elsewhere, so that it can be a metric's label.
+	// Registry is the host[:port] that is asked: that of the source's URL, or of a
+	// mirror. It is so too for requests that a registry sent elsewhere, so that it
+	// can be a metric's label.
 	Registry string
 	// Kind is one of the Request constants.
 	Kind string
@@ -60,11 +61,20 @@ type CacheEvent struct {
 	Hit bool
 }
 
-// Observer is told what happens, for metrics. Its functions may be nil, are
+// FileEvent says that a file of Options was read again and is not usable; what it
+// was before holds on. Each failure is told once.
+type FileEvent struct {
+	Path string
+	// Err names the file and what is wrong with it, and holds no secrets.
+	Err error
+}
+
+// Observer is told what happens, for metrics and logs. Its functions may be nil, are
 // called from several goroutines and must not block.
 type Observer struct {
 	Request func(RequestEvent)
 	Cache   func(CacheEvent)
+	File    func(FileEvent)
 }
 
 func (o Observer) request(event RequestEvent) {
@@ -76,5 +86,11 @@ func (o Observer) request(event RequestEvent) {
 func (o Observer) cache(kind string, hit bool) {
 	if o.Cache != nil {
 		o.Cache(CacheEvent{Kind: kind, Hit: hit})
+	}
+}
+
+func (o Observer) file(path string, err error) {
+	if o.File != nil {
+		o.File(FileEvent{Path: path, Err: err})
 	}
 }

@@ -56,6 +56,9 @@ func (p retryPolicy) Retry(attempt int, resp *http.Response, err error) (time.Du
 		}
 		return -1, nil
 	}
+	if hasAlternative(resp.Request.Context()) {
+		return -1, nil // the next host is the retry
+	}
 	switch resp.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

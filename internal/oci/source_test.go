@@ -92,6 +92,15 @@ func TestValidate(t *testing.T) {
 	noSecrets(t, err)
 }
 
+// lookup reads a config and looks into it.
+func lookup(config []byte, ref registry.Reference, insecure bool) (auth.Credential, bool, error) {
+	parsed, err := parseDockerConfig(config)
+	if err != nil {
+		return auth.EmptyCredential, false, err
+	}
+	return parsed.lookup(ref, insecure)
+}
+
 func TestCredentialFor(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -128,8 +137,27 @@ func TestCredentialFor(t *testing.T) {
 		{name: "Docker Hub by its other name", config: `{"auths":{"docker.io":{"username":"u"}}}`, host: "registry-1.docker.io",
 			want: auth.Credential{Username: "u"}},
 		{name: "other host", config: `{"auths":{"evil.example":{"username":"u"}}}`, host: "r.example"},
-		{name: "helpers are not run", config: `{"auths":{},"credsStore":"x","credHelpers":{"r.example":"y"}}`, host: "r.example"},
-		{name: "helpers only", config: `{"credsStore":"planted-x"}`, host: "r.example", wantErr: "helpers"},
+		{name: "helpers are not run", config: `{"auths":{"r.example":{"username":"u"}},"credsStore":"x","credHelpers":{"r.example":"y"}}`, host: "r.example",
+			want: auth.Credential{Username: "u"}},
+		{name: "helper and no entries", config: `{"auths":{},"credsStore":"planted-x"}`, host: "r.example", wantErr: "helper"},
+		{name: "helper for the host", config: `{"auths":{"o.example":{"username":"u"}},"credHelpers":{"r.example":"planted-x"}}`, host: "r.example", wantErr: "helper"},
+		{name: "helper for another host", config: `{"auths":{"o.example":{"username":"u"}},"credHelpers":{"x.example":"y"}}`, host: "r.example"},
+		{name: "entry kept by a helper", config: `{"auths":{"r.example":{}},"credsStore":"planted-x"}`, host: "r.example", wantErr: "helper"},
+		{name: "empty entry", config: `{"auths":{"r.example":{}}}`, host: "r.example"},
+		{name: "wildcard", config: `{"auths":{"*.example":{"username":"u"}}}`, host: "r.example",
+			want: auth.Credential{Username: "u"}},
+		{name: "wildcard is one label", config: `{"auths":{"*.example":{"username":"u"}}}`, host: "a.r.example"},
+		{name: "wildcard in a label", config: `{"auths":{"*.dkr.ecr.eu-*.amazonaws.com":{"username":"u"}}}`, host: "1.dkr.ecr.eu-west-1.amazonaws.com",
+			want: auth.Credential{Username: "u"}},
+		{name: "wildcard with port and path", config: `{"auths":{"*.example:5000/charts":{"username":"u"}}}`, host: "r.example:5000",
+			want: auth.Credential{Username: "u"}},
+		{name: "wildcard with another port", config: `{"auths":{"*.example:5000":{"username":"u"}}}`, host: "r.example"},
+		{name: "a host wins over a wildcard", config: `{"auths":{"*.example/charts":{"username":"a"},"r.example":{"username":"b"}}}`, host: "r.example",
+			want: auth.Credential{Username: "b"}},
+		{name: "a broken pattern is none", config: `{"auths":{"r[.example":{"username":"a"}}}`, host: "r.example"},
+		{name: "IPv6", config: `{"auths":{"[::1]:5000":{"username":"u"}}}`, host: "[::1]:5000",
+			want: auth.Credential{Username: "u"}},
+		{name: "helpers only", config: `{"credsStore":"planted-x"}`, host: "r.example", wantErr: "helper"},
 		{name: "not JSON", config: `planted-x`, host: "r.example", wantErr: "JSON"},
 		{name: "wrong shape", config: `{"auths":["planted-x"]}`, host: "r.example", wantErr: "JSON"},
 		{name: "not base64", config: `{"auths":{"r.example":{"auth":"planted-%%"}}}`, host: "r.example", wantErr: "base64"},
@@ -143,7 +171,7 @@ func TestCredentialFor(t *testing.T) {
 			if repo == "" {
 				repo = "charts/demo"
 			}
-			got, err := credentialFor([]byte(tc.config), registry.Reference{Registry: tc.host, Repository: repo}, tc.insecure)
+			got, _, err := lookup([]byte(tc.config), registry.Reference{Registry: tc.host, Repository: repo}, tc.insecure)
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 					t.Fatalf("error = %v, want %q", err, tc.wantErr)
@@ -190,7 +218,7 @@ func FuzzCredentialFor(f *testing.F) {
 	f.Add([]byte(`{"auths":{"":{}}}`), "", "")
 	f.Add([]byte(`{"auths":null}`), "docker.io", "library/x")
 	f.Fuzz(func(t *testing.T, config []byte, host, repo string) {
-		cred, err := credentialFor(config, registry.Reference{Registry: host, Repository: repo}, false)
+		cred, _, err := lookup(config, registry.Reference{Registry: host, Repository: repo}, false)
 		if err != nil && cred != auth.EmptyCredential {
 			t.Errorf("a credential beside the error %v", err)
 		}

@@ -17,20 +17,22 @@ limitations under the License.
 package oci
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -40,9 +42,7 @@ const (
 	// interval.
 	idleConnTimeout = 90 * time.Second
 	maxHeaderBytes  = 64 << 10
-	// maxErrorBody is far above any error list a registry writes.
-	maxErrorBody = 16 << 10
-	maxRedirects = 5
+	maxRedirects    = 5
 )
 
 // errStalled says that the other side was silent for the timeout. It wraps
@@ -52,30 +52,138 @@ var errStalled = fmt.Errorf("no progress: %w", os.ErrDeadlineExceeded)
 // errDowngrade says that a registry redirected from HTTPS to HTTP.
 var errDowngrade = errors.New("redirected from https to http")
 
-// newTransport returns a transport that trusts ca beside the system's
-// authorities.
-func newTransport(ca []byte) (*http.Transport, error) {
+// transports are the connections to registries that are reached the same way.
+type transports struct {
+	// home goes to registries. away goes where they send us, to their storage for
+	// example: it shows no client certificate, and reaches no link-local address,
+	// where clouds answer with the secrets of the machine.
+	home, away *http.Transport
+}
+
+// errLinkLocal says that a registry sent us where no registry has its storage.
+var errLinkLocal = errors.New("redirected to a link-local address, which is not followed")
+
+// newTransports returns connections as an Access has them. authorities are
+// trusted beside the system's and those of the Access, environment says which
+// proxy to use if the Access names none.
+func newTransports(access Access, authorities []byte, environment proxyFunc) (*transports, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool() // an image without authorities is no mistake
 	}
-	if len(ca) > 0 && !pool.AppendCertsFromPEM(ca) {
-		return nil, errors.New("the CA bundle holds no PEM certificate")
+	if err := addAuthorities(pool, authorities, access.CA); err != nil {
+		return nil, err
+	}
+	certificates, err := clientCertificates(access)
+	if err != nil {
+		return nil, err
+	}
+	if access.Proxy != nil {
+		address, err := access.Proxy.url()
+		if err != nil {
+			return nil, err
+		}
+		environment = http.ProxyURL(address)
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
+	home := &http.Transport{
+		Proxy:                  environment,
+		OnProxyConnectResponse: checkConnect,
 		DialContext:            dialer.DialContext,
-		TLSClientConfig:        &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		TLSClientConfig:        &tls.Config{RootCAs: pool, Certificates: certificates, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    dialTimeout,
 		ForceAttemptHTTP2:      true,
-		MaxIdleConnsPerHost:    8,
+		MaxIdleConnsPerHost:    defaultMaxRequests,
 		IdleConnTimeout:        idleConnTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		// A body that was compressed on the way has no length, and the length is
 		// needed to bound manifests.
 		DisableCompression: true,
-	}, nil
+	}
+	away := home.Clone()
+	away.TLSClientConfig.Certificates = nil
+	away.Proxy, away.DialContext = guarded(environment, dialer)
+	return &transports{home: home, away: away}, nil
+}
+
+func addAuthorities(pool *x509.CertPool, bundles ...[]byte) error {
+	for _, bundle := range bundles {
+		if len(bundle) > 0 && !pool.AppendCertsFromPEM(bundle) {
+			return errors.New("the CA bundle holds no PEM certificate")
+		}
+	}
+	return nil
+}
+
+// clientCertificates returns what registries with mutual TLS are shown.
+func clientCertificates(access Access) ([]tls.Certificate, error) {
+	if len(access.ClientCert) == 0 && len(access.ClientKey) == 0 {
+		return nil, nil
+	}
+	if len(access.ClientCert) == 0 || len(access.ClientKey) == 0 {
+		return nil, errors.New("a client certificate and its key must be given together")
+	}
+	certificate, err := tls.X509KeyPair(access.ClientCert, access.ClientKey)
+	if err != nil {
+		return nil, fmt.Errorf("the client certificate and its key cannot be used: %w", err)
+	}
+	return []tls.Certificate{certificate}, nil
+}
+
+// guarded returns a proxy function and a dial function that refuses link-local
+// addresses, but for proxies: those the operator chose.
+func guarded(choose proxyFunc, dialer *net.Dialer) (proxyFunc, func(context.Context, string, string) (net.Conn, error)) {
+	var proxies sync.Map
+	guard := *dialer
+	guard.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().Unmap().IsLinkLocalUnicast() {
+			return errLinkLocal
+		}
+		return nil
+	}
+	proxy := func(req *http.Request) (*url.URL, error) {
+		chosen, err := choose(req)
+		if chosen != nil {
+			proxies.Store(chosen.Hostname(), true)
+		}
+		return chosen, err
+	}
+	return proxy, func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		if _, ok := proxies.Load(host); err == nil && ok {
+			return dialer.DialContext(ctx, network, address)
+		}
+		return guard.DialContext(ctx, network, address)
+	}
+}
+
+func (t *transports) close() {
+	t.home.CloseIdleConnections()
+	t.away.CloseIdleConnections()
+}
+
+// homeTransport sends requests to the registry, and to the hosts that are
+// trusted as much, from home, and others from away.
+type homeTransport struct {
+	*transports
+	registry string   // host[:port]
+	trusted  []string // host or host:port
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *homeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	registry := url.URL{Host: t.registry}
+	if strings.EqualFold(req.URL.Hostname(), registry.Hostname()) || isOneOf(req.URL, t.trusted) {
+		return t.home.RoundTrip(req)
+	}
+	return t.away.RoundTrip(req)
+}
+
+// isOneOf says whether an URL's host is in a list of host or host:port.
+func isOneOf(target *url.URL, hosts []string) bool {
+	return slices.ContainsFunc(hosts, func(host string) bool {
+		return strings.EqualFold(target.Host, host) || strings.EqualFold(target.Hostname(), host)
+	})
 }
 
 // checkRedirect bounds redirects and keeps them from leaving TLS.
@@ -89,85 +197,19 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// exchange collects, for one operation, what the protocol library does not
-// hand on. It travels in the context of the operation's requests.
-type exchange struct {
-	registry string
-
-	mu         sync.Mutex
-	notFound   string
-	retryAfter time.Duration
-}
-
-type exchangeKey struct{}
-
-// withExchange returns a context whose requests are recorded under a registry.
-func withExchange(ctx context.Context, registry string) (context.Context, *exchange) {
-	x := &exchange{registry: registry}
-	return context.WithValue(ctx, exchangeKey{}, x), x
-}
-
-func exchangeFrom(ctx context.Context) *exchange {
-	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
-		return x
-	}
-	return &exchange{}
-}
-
-// record notes the wait that a registry asked for and the code of a 404.
-func (x *exchange) record(resp *http.Response) {
-	wait := retryAfter(resp, time.Now())
-	var code string
-	if resp.StatusCode == http.StatusNotFound && resp.Request.Method == http.MethodGet {
-		code = peekErrorCode(resp)
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.retryAfter = wait
-	if code != "" {
-		x.notFound = code
-	}
-}
-
-func (x *exchange) outcome() (notFound string, retryAfter time.Duration) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.notFound, x.retryAfter
-}
-
-// peekErrorCode reads the first code of a registry's error list and leaves the
-// body readable.
-func peekErrorCode(resp *http.Response) string {
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	resp.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(data), resp.Body), Closer: resp.Body}
-	var list struct {
-		Errors []struct {
-			Code string `json:"code"`
-		} `json:"errors"`
-	}
-	if err != nil || json.Unmarshal(data, &list) != nil || len(list.Errors) == 0 {
-		return ""
-	}
-	return list.Errors[0].Code
-}
-
-type peekedBody struct {
-	io.Reader
-	io.Closer
-}
-
 // watchedTransport reports each request to the observer, and cancels those
 // that make no progress for the timeout, in their headers or in their body.
 type watchedTransport struct {
 	base     http.RoundTripper
 	timeout  time.Duration
 	observer Observer
+	// registry is the host that is asked, under which its requests are reported.
+	registry string
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *watchedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	x := exchangeFrom(req.Context())
-	event := RequestEvent{Registry: x.registry, Kind: requestKind(req), Method: req.Method}
+	event := RequestEvent{Registry: t.registry, Kind: requestKind(req), Method: req.Method}
 	start := time.Now()
 
 	ctx, cancel := context.WithCancel(req.Context())
@@ -186,7 +228,11 @@ func (t *watchedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		event.Bytes, event.Duration = n, time.Since(start)
 		t.observer.request(event)
 	}}
-	x.record(resp)
+	if resp.StatusCode == http.StatusProxyAuthRequired {
+		_ = resp.Body.Close() // of a proxy: no registry may answer so
+		return nil, proxyAnswer(resp.StatusCode)
+	}
+	exchangeFrom(req.Context()).record(resp)
 	return resp, nil
 }
 

@@ -1,0 +1,136 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/sync/singleflight"
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote/auth"
+)
+
+const (
+	opCloud = "log in to"
+	// maxCloudTokens bounds the credentials that are kept: one per provider and
+	// registry host.
+	maxCloudTokens = 512
+	// cloudTokenLife is how long a credential is kept that does not say when it
+	// ends.
+	cloudTokenLife = 10 * time.Minute
+	hintCloud      = "check the controller's identity at the cloud provider, and its right to pull"
+)
+
+// cloudTokens keeps what cloud providers gave until shortly before it expires.
+type cloudTokens struct {
+	login   CloudLogin
+	timeout time.Duration
+	group   singleflight.Group
+
+	mu     sync.Mutex
+	tokens *lru.LRU[string, cloudToken]
+}
+
+type cloudToken struct {
+	credential auth.Credential
+	obtained   time.Time
+	renew      time.Time
+}
+
+func newCloudTokens(login CloudLogin, timeout time.Duration) (*cloudTokens, error) {
+	tokens, err := lru.NewLRU[string, cloudToken](maxCloudTokens, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &cloudTokens{login: login, timeout: timeout, tokens: tokens}, nil
+}
+
+// get returns the credential of a provider for a registry host, and asks for
+// one, once for all callers, if there is none that is good for a while.
+func (c *cloudTokens) get(ctx context.Context, provider string, ref registry.Reference) (auth.Credential, error) {
+	key := fingerprint(provider, ref.Host())
+	if token, ok := c.kept(key); ok && time.Now().Before(token.renew) {
+		return token.credential, nil
+	}
+	credential, err := share(ctx, &c.group, key, c.timeout, func(ctx context.Context) (auth.Credential, error) {
+		// The login before this one may have ended after the look above.
+		if token, ok := c.kept(key); ok && time.Now().Before(token.renew) {
+			return token.credential, nil
+		}
+		given, err := c.login.Login(ctx, provider, ref.Registry+"/"+ref.Repository)
+		if err != nil {
+			return auth.EmptyCredential, cloudError(provider, err)
+		}
+		token := newCloudToken(given, time.Now())
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.tokens.Add(key, token)
+		return token.credential, nil
+	})
+	return credential, asError(opCloud, provider, err)
+}
+
+// newCloudToken has a credential renewed when a tenth of its life is left.
+func newCloudToken(given CloudCredential, now time.Time) cloudToken {
+	life := cloudTokenLife
+	if !given.Expires.IsZero() {
+		life = given.Expires.Sub(now) / 10 * 9
+	}
+	return cloudToken{
+		credential: auth.Credential{Username: given.Username, Password: given.Password},
+		obtained:   now,
+		renew:      now.Add(life),
+	}
+}
+
+// dropOlder forgets a credential that a registry refused, unless it was obtained
+// after a time, and returns whether another one is worth a try.
+func (c *cloudTokens) dropOlder(provider string, ref registry.Reference, than time.Time) bool {
+	key := fingerprint(provider, ref.Host())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	token, ok := c.tokens.Get(key)
+	if ok && token.obtained.After(than) {
+		return false
+	}
+	c.tokens.Remove(key)
+	return true
+}
+
+func (c *cloudTokens) kept(key string) (cloudToken, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tokens.Get(key)
+}
+
+// cloudError keeps the kind of errors that have one.
+func cloudError(provider string, err error) error {
+	var own *Error
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return contextError(opCloud, provider, err)
+	}
+	return &Error{Op: opCloud, Subject: provider, Kind: ErrUnauthorized,
+		Detail: fmt.Sprintf("the cloud provider gave no credential: %s", safeText(err)), Hint: hintCloud}
+}

@@ -1,0 +1,115 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+)
+
+// credentials say where the credentials of an Access come from, in their order.
+type credentials struct {
+	configs  []dockerConfig // of the Access
+	provider string
+	fallback dockerConfig // of Options.CredentialsFile
+	clouds   *cloudTokens // nil without Options.CloudLogin
+}
+
+// newCredentials reads the Docker configs of an Access.
+func newCredentials(access Access, fallback dockerConfig, clouds *cloudTokens) (*credentials, error) {
+	out := &credentials{provider: access.CloudProvider, fallback: fallback, clouds: clouds}
+	if out.provider != "" && clouds == nil {
+		return nil, errors.New("this controller is not set up to log in to cloud providers")
+	}
+	for _, data := range access.DockerConfigs {
+		config, err := parseDockerConfig(data)
+		if err != nil {
+			return nil, err
+		}
+		out.configs = append(out.configs, config)
+	}
+	return out, nil
+}
+
+// source is where the credential for one registry comes from.
+type source struct {
+	static auth.Credential
+	// provider is asked if it is set; static is then what mirrors use to which the
+	// provider does not belong.
+	provider string
+	clouds   *cloudTokens
+	ref      registry.Reference
+	mirror   bool
+}
+
+// source returns where the credential for a repository comes from: the first
+// Docker config with an entry, the cloud provider, the controller's own Docker
+// config, nowhere.
+func (c *credentials) source(r route) (*source, error) {
+	out := &source{clouds: c.clouds, ref: r.ref, mirror: r.mirror}
+	for _, config := range c.configs {
+		credential, found, err := config.lookup(r.ref, r.insecure)
+		if err != nil || found {
+			out.static = credential
+			return out, err
+		}
+	}
+	var err error
+	out.provider = c.provider
+	out.static, _, err = c.fallback.lookup(r.ref, r.insecure)
+	return out, err
+}
+
+// id identifies the source. It holds secrets and is to be hashed.
+func (s *source) id() []string {
+	return append(credentialID(s.static), s.provider)
+}
+
+func credentialID(c auth.Credential) []string {
+	return []string{c.Username, c.Password, c.RefreshToken, c.AccessToken}
+}
+
+// credential returns the credential to use now.
+func (s *source) credential(ctx context.Context) (auth.Credential, error) {
+	if s.provider == "" {
+		return s.static, nil
+	}
+	credential, err := s.clouds.get(ctx, s.provider, s.ref)
+	if s.mirror && errors.Is(err, ErrInvalidAccess) {
+		// The provider is meant for the registry; its mirror is somewhere else.
+		return s.static, nil
+	}
+	return credential, err
+}
+
+// renewable says, of an answer to a request that began at a time, whether it
+// should be asked again because a kept credential was refused.
+func (s *source) renewable(resp *http.Response, err error, began time.Time) bool {
+	if s.provider == "" {
+		return false
+	}
+	var answer *errcode.ErrorResponse // of a token service
+	refused := resp != nil && resp.StatusCode == http.StatusUnauthorized ||
+		errors.As(err, &answer) && answer.StatusCode == http.StatusUnauthorized
+	return refused && s.clouds.dropOlder(s.provider, s.ref, began)
+}

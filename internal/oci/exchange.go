@@ -1,0 +1,141 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxErrorBody is far above any error list a registry writes, in bytes.
+const maxErrorBody = 16 << 10
+
+// exchange collects, for one operation, what the protocol library does not
+// hand on. It travels in the context of the operation's requests.
+type exchange struct {
+	// registry is the one in the URL of the source.
+	registry string
+
+	mu         sync.Mutex
+	notFound   string
+	retryAfter time.Duration
+	// host is who gave the outcome, vain are those that were asked in vain, each with
+	// the reason.
+	host string
+	vain []asked
+}
+
+// asked is a host and why it was left for the next one.
+type asked struct{ host, reason string }
+
+type exchangeKey struct{}
+
+// withExchange returns a context whose requests are recorded under a registry.
+func withExchange(ctx context.Context, registry string) (context.Context, *exchange) {
+	x := &exchange{registry: registry}
+	return context.WithValue(ctx, exchangeKey{}, x), x
+}
+
+func exchangeFrom(ctx context.Context) *exchange {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		return x
+	}
+	return &exchange{}
+}
+
+// ask notes whose answer is the outcome from now on. What was noted of another
+// one's does not hold any longer.
+func (x *exchange) ask(host string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.host != host {
+		x.host, x.notFound, x.retryAfter = host, "", 0
+	}
+}
+
+// gaveUp notes why a host was left for the next one.
+func (x *exchange) gaveUp(host, reason string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.vain = append(x.vain, asked{host, reason})
+}
+
+// route says who was asked, if it was not the registry alone.
+func (x *exchange) route() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var parts []string
+	if x.host != "" && x.host != x.registry {
+		parts = append(parts, "asked at "+x.host)
+	}
+	for _, other := range x.vain {
+		text := "in vain at " + other.host + " (" + other.reason + ")"
+		if other.host != x.host && !slices.Contains(parts, text) {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// record notes the wait that a registry asked for and the code of a 404.
+func (x *exchange) record(resp *http.Response) {
+	wait := retryAfter(resp, time.Now())
+	var code string
+	if resp.StatusCode == http.StatusNotFound && resp.Request.Method == http.MethodGet {
+		code = peekErrorCode(resp)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.retryAfter = wait
+	if code != "" {
+		x.notFound = code
+	}
+}
+
+func (x *exchange) outcome() (notFound string, retryAfter time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.notFound, x.retryAfter
+}
+
+// peekErrorCode reads the first code of a registry's error list and leaves the
+// body readable.
+func peekErrorCode(resp *http.Response) string {
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	resp.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(data), resp.Body), Closer: resp.Body}
+	var list struct {
+		Errors []struct {
+			Code string `json:"code"`
+		} `json:"errors"`
+	}
+	if err != nil || json.Unmarshal(data, &list) != nil || len(list.Errors) == 0 {
+		return ""
+	}
+	return list.Errors[0].Code
+}
+
+type peekedBody struct {
+	io.Reader
+	io.Closer
+}

@@ -1,0 +1,112 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// maxFile bounds each of the files in Options, in bytes.
+	maxFile = 1 << 20
+	// settledAfter is how old a file must be for its time stamp to tell it from
+	// what may be written next: file systems count time in ticks.
+	settledAfter = 2 * time.Second
+)
+
+// watchedFile is a file that is read again when it changes, as mounted
+// ConfigMaps and Secrets do. Looking costs a stat at each use, and no watcher.
+type watchedFile[T any] struct {
+	path   string
+	parse  func([]byte) (T, error)
+	report func(error)
+
+	mu    sync.Mutex
+	seen  os.FileInfo
+	value T
+	// broken is the text of the failure that was reported last.
+	broken string
+}
+
+// watchFile reads a file for the first time, when it must be readable and well
+// formed. With no path, the value is parse's answer to nothing. Later failures
+// go to report, once each, and leave the last good value in place.
+func watchFile[T any](path string, parse func([]byte) (T, error), report func(error)) (*watchedFile[T], error) {
+	f := &watchedFile[T]{path: path, parse: parse, report: report}
+	var err error
+	if path == "" {
+		f.value, err = parse(nil)
+	} else {
+		f.seen, f.value, err = f.read()
+	}
+	return f, err
+}
+
+// get returns the value of the file as it is now.
+func (f *watchedFile[T]) get() T {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.path == "" || f.unchanged() {
+		return f.value
+	}
+	seen, value, err := f.read()
+	f.seen = seen
+	if err != nil {
+		if text := err.Error(); text != f.broken {
+			f.broken = text
+			f.report(err)
+		}
+		return f.value
+	}
+	f.value, f.broken = value, ""
+	return f.value
+}
+
+// unchanged says whether the file surely is the one that was read last.
+func (f *watchedFile[T]) unchanged() bool {
+	now, err := os.Stat(f.path)
+	return err == nil && f.seen != nil && os.SameFile(f.seen, now) && f.seen.Size() == now.Size() &&
+		f.seen.ModTime().Equal(now.ModTime()) && time.Since(now.ModTime()) > settledAfter
+}
+
+// read returns what the file was when it was opened, and its value. Errors name
+// the file and hold nothing of its content.
+func (f *watchedFile[T]) read() (info os.FileInfo, value T, err error) {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return nil, value, err
+	}
+	defer file.Close()
+	if info, err = file.Stat(); err != nil {
+		return nil, value, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, value, err
+	}
+	if len(data) > maxFile {
+		return info, value, fmt.Errorf("%s: over %d bytes", f.path, maxFile)
+	}
+	if value, err = f.parse(data); err != nil {
+		return info, value, fmt.Errorf("%s: %w", f.path, err)
+	}
+	return info, value, nil
+}

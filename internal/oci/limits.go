@@ -1,0 +1,331 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
+)
+
+const (
+	defaultRequestsPerSecond = 50
+	defaultMaxRequests       = 8
+	// maxHosts bounds what is remembered about hosts; redirects can name any.
+	maxHosts = 1024
+	// maxGates bounds the credentials of one host that were told to wait.
+	maxGates = 256
+)
+
+// limits keeps, for each host and way to it, what all callers share. The way is
+// the protocol and the proxy: a HelmOp with a dead proxy must not keep the others
+// from a host that they reach.
+type limits struct {
+	perSecond float64
+	running   int64
+	timeout   time.Duration
+
+	mu    sync.Mutex
+	hosts *lru.LRU[string, *hostLimits]
+}
+
+func newLimits(opts Options) (*limits, error) {
+	hosts, err := lru.NewLRU[string, *hostLimits](maxHosts, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &limits{perSecond: opts.RequestsPerSecond, running: int64(opts.MaxRequests), timeout: opts.Timeout, hosts: hosts}, nil
+}
+
+// of returns the limits of the host of an URL.
+func (l *limits) of(target *url.URL, way string) *hostLimits {
+	key := fingerprint(target.Scheme, target.Host, way)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	host, ok := l.hosts.Get(key)
+	if !ok {
+		host = &hostLimits{
+			running: l.running,
+			slots:   semaphore.NewWeighted(l.running),
+			rate:    rate.NewLimiter(rate.Limit(l.perSecond), int(math.Ceil(2*l.perSecond))),
+			gates:   map[string]time.Time{},
+		}
+		l.hosts.Add(key, host)
+	}
+	return host
+}
+
+// hostLimits are the limits of one host.
+type hostLimits struct {
+	running int64
+	slots   *semaphore.Weighted
+	rate    *rate.Limiter
+
+	mu      sync.Mutex
+	breaker breaker
+	// gates are the times before which a credential, or with the empty key nobody,
+	// may ask again.
+	gates map[string]time.Time
+}
+
+// allUsers is the gate of a host that has to wait for all.
+const allUsers = ""
+
+// admit waits for a request's turn. After it, leave must be called.
+func (h *hostLimits) admit(ctx context.Context, user string) (probe bool, err error) {
+	for {
+		if err := h.pass(ctx, user); err != nil {
+			return false, err
+		}
+		if err := h.slots.Acquire(ctx, 1); err != nil {
+			return false, waitError(ctx, fmt.Sprintf("no turn within the deadline: %d requests to the host are under way", h.running))
+		}
+		if err := h.throttle(ctx); err != nil {
+			h.slots.Release(1)
+			return false, err
+		}
+		probe, ok, err := h.begin(time.Now(), user)
+		if ok {
+			return probe, nil
+		}
+		h.slots.Release(1)
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+// pass returns when neither breaker nor gate is in the way.
+func (h *hostLimits) pass(ctx context.Context, user string) error {
+	for {
+		h.mu.Lock()
+		wait, err := h.obstacle(time.Now(), user)
+		h.mu.Unlock()
+		if err != nil || wait <= 0 {
+			return err
+		}
+		if wait > min(patience(ctx), maxRetryWait) {
+			return &Error{Kind: ErrRateLimited, RetryAfter: wait,
+				Detail: fmt.Sprintf("the registry asked to wait, for %s from now", roundUp(wait))}
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// begin lets a request go, unless something got in the way while it waited.
+func (h *hostLimits) begin(now time.Time, user string) (probe, ok bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if wait, err := h.obstacle(now, user); err != nil || wait > 0 {
+		return false, false, err
+	}
+	return h.breaker.begin(), true, nil
+}
+
+// obstacle returns the error of a host that does not answer, or how long a host
+// asked to wait.
+func (h *hostLimits) obstacle(now time.Time, user string) (time.Duration, error) {
+	if wait, refused := h.breaker.refuses(now); refused {
+		return 0, &Error{Kind: ErrUnreachable, RetryAfter: wait, Hint: hintReach,
+			Detail: fmt.Sprintf("not asked, for %d requests in a row failed, the last with: %s", h.breaker.silent, h.breaker.last)}
+	}
+	return max(h.gates[allUsers].Sub(now), h.gates[user].Sub(now)), nil
+}
+
+// throttle waits for the rate limit.
+func (h *hostLimits) throttle(ctx context.Context) error {
+	turn := h.rate.Reserve()
+	wait := turn.Delay()
+	if wait == 0 {
+		return nil
+	}
+	if wait > untilDeadline(ctx) {
+		turn.Cancel()
+		return &Error{Kind: ErrRateLimited, RetryAfter: wait,
+			Detail: fmt.Sprintf("the controller's own limit of %g requests per second to the host", h.rate.Limit())}
+	}
+	if err := sleep(ctx, wait); err != nil {
+		turn.Cancel()
+		return err
+	}
+	return nil
+}
+
+// leave says what became of a request. The slot is not given back by it, for
+// the body of an answer is still to be read.
+func (h *hostLimits) leave(now time.Time, probe bool, result outcome, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if result == outcomeSilence {
+		failure := Error{}
+		failure.fromDial(err)
+		h.breaker.last = failure.Detail
+	}
+	h.breaker.report(now, probe, result, rand.Float64())
+}
+
+// obey closes the gate as long as an answer asks for. A 429 is about the user,
+// or about the address where there is none: one tenant that has used up its
+// share must not stop the others. A 503 is about the host.
+func (h *hostLimits) obey(now time.Time, user string, resp *http.Response) {
+	wait := retryAfter(resp, now)
+	if wait == 0 {
+		return
+	}
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		user = allUsers
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, until := range h.gates {
+		if !until.After(now) || len(h.gates) >= maxGates {
+			delete(h.gates, name)
+		}
+	}
+	if until := now.Add(wait); until.After(h.gates[user]) {
+		h.gates[user] = until
+	}
+}
+
+// politeTransport keeps the limits of the hosts it sends requests to.
+type politeTransport struct {
+	base   http.RoundTripper
+	limits *limits
+	// way tells apart the ways to one host, user the credentials; both are hashes.
+	way, user string
+}
+
+// RoundTrip implements http.RoundTripper. A request counts as running until its
+// body is closed or its context ends.
+func (t *politeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	host := t.limits.of(req.URL, t.way)
+	probe, err := host.admit(ctx, t.user)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	resp, err := t.base.RoundTrip(req)
+	now := time.Now()
+	host.leave(now, probe, outcomeOf(ctx, err, now.Sub(start) >= t.limits.timeout/4), err)
+	if err != nil {
+		host.slots.Release(1)
+		return nil, err
+	}
+	host.obey(now, t.user, resp)
+	release := sync.OnceFunc(func() { host.slots.Release(1) })
+	stop := context.AfterFunc(ctx, release)
+	resp.Body = &closingBody{ReadCloser: resp.Body, closed: func() {
+		stop()
+		release()
+	}}
+	return resp, nil
+}
+
+// closingBody calls a function when it is closed.
+type closingBody struct {
+	io.ReadCloser
+	closed func()
+}
+
+// Close implements io.Closer.
+func (b *closingBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.closed()
+	return err
+}
+
+// outcomeOf says what an error tells about the host. patient is whether the
+// request had time enough for its being late to mean something.
+func outcomeOf(ctx context.Context, err error, patient bool) outcome {
+	var dial *net.OpError
+	var network net.Error
+	late := errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(context.Cause(ctx), os.ErrDeadlineExceeded) || errors.As(err, &network) && network.Timeout()
+	switch {
+	case err == nil:
+		return outcomeAnswer
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return outcomeSilence
+	case late:
+		// The time to connect is not the caller's.
+		if patient || errors.As(err, &dial) && dial.Op == "dial" {
+			return outcomeSilence
+		}
+		return outcomeNone
+	case (&Error{}).fromTLS(err):
+		return outcomeAnswer
+	}
+	return outcomeNone
+}
+
+// patience is how long a request may wait for a host to be ready. One that may
+// be sent elsewhere does not wait.
+func patience(ctx context.Context) time.Duration {
+	if hasAlternative(ctx) {
+		return 0
+	}
+	return untilDeadline(ctx)
+}
+
+func untilDeadline(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return time.Until(deadline)
+	}
+	return math.MaxInt64
+}
+
+// sleep waits, or returns the error of a context that ends before.
+func sleep(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return waitError(ctx, "no turn within the deadline")
+	}
+}
+
+// waitError describes the end of a context during a wait.
+func waitError(ctx context.Context, detail string) error {
+	err := contextError("", "", context.Cause(ctx))
+	if err.timeout {
+		err.Detail = detail
+	}
+	return err
+}
+
+func roundUp(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
+}

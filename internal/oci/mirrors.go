@@ -1,0 +1,257 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"github.com/opencontainers/go-digest"
+	"oras.land/oras-go/v2/registry"
+)
+
+// registriesConfig is what is used of a registries.conf of version 2, see
+// containers-registries.conf(5).
+type registriesConfig struct {
+	Registries []registryConfig `toml:"registry"`
+
+	// These say how short names become long ones. HelmOp knows long names only.
+	UnqualifiedSearch     any `toml:"unqualified-search-registries"`
+	ShortNameMode         any `toml:"short-name-mode"`
+	Aliases               any `toml:"aliases"`
+	AdditionalLayerHelper any `toml:"additional-layer-store-auth-helper"`
+	// CredentialHelpers may be the default only, which is no program.
+	CredentialHelpers []string `toml:"credential-helpers"`
+	// VersionOne is the table of the old form.
+	VersionOne any `toml:"registries"`
+}
+
+// registryConfig is one [[registry]].
+type registryConfig struct {
+	Prefix             string         `toml:"prefix"`
+	Location           string         `toml:"location"`
+	Insecure           bool           `toml:"insecure"`
+	Blocked            bool           `toml:"blocked"`
+	MirrorByDigestOnly bool           `toml:"mirror-by-digest-only"`
+	Mirrors            []mirrorConfig `toml:"mirror"`
+}
+
+// mirrorConfig is one [[registry.mirror]].
+type mirrorConfig struct {
+	Location       string `toml:"location"`
+	Insecure       bool   `toml:"insecure"`
+	PullFromMirror string `toml:"pull-from-mirror"`
+}
+
+const (
+	pullAll        = "all"
+	pullDigestOnly = "digest-only"
+	pullTagOnly    = "tag-only"
+)
+
+// route is one way to a repository: a mirror, or the registry itself.
+type route struct {
+	// ref is the repository there.
+	ref registry.Reference
+	// insecure is plain HTTP.
+	insecure bool
+	// mirror tells mirrors from the registry, and pull, of a mirror, is what it may
+	// be asked for: one of the pull constants.
+	mirror bool
+	pull   string
+}
+
+// serves says whether the route may be asked for what a request names.
+func (r route) serves(byDigest bool) bool {
+	switch r.pull {
+	case pullDigestOnly:
+		return byDigest
+	case pullTagOnly:
+		return !byDigest
+	}
+	return true
+}
+
+var errBlocked = errors.New("the registry is blocked by the controller's registries file")
+
+// parseRegistries reads a registries.conf; nothing is one that changes nothing.
+// Its errors name the key or the prefix that is wrong.
+func parseRegistries(data []byte) (*registriesConfig, error) {
+	config := &registriesConfig{}
+	meta, err := toml.Decode(string(data), config)
+	if err != nil {
+		return nil, err
+	}
+	if config.VersionOne != nil {
+		return nil, errors.New("[registries] is version 1 of the format: write [[registry]] tables as in version 2")
+	}
+	if unknown := meta.Undecoded(); len(unknown) > 0 {
+		return nil, fmt.Errorf("key %q is not known", unknown[0].String())
+	}
+	for _, helper := range config.CredentialHelpers {
+		if helper != "containers-auth.json" {
+			return nil, fmt.Errorf("credential-helpers: %q is not supported, for helpers are programs: give a Docker config file instead", helper)
+		}
+	}
+	seen := map[string]bool{}
+	for i := range config.Registries {
+		r := &config.Registries[i]
+		if err := r.complete(); err != nil {
+			return nil, fmt.Errorf("[[registry]] %d (prefix %q, location %q): %w", i+1, r.Prefix, r.Location, err)
+		}
+		if seen[r.Prefix] {
+			return nil, fmt.Errorf("[[registry]] %d: prefix %q is there already", i+1, r.Prefix)
+		}
+		seen[r.Prefix] = true
+	}
+	return config, nil
+}
+
+// complete fills in defaults and refuses what is contradictory.
+func (r *registryConfig) complete() error {
+	r.Prefix, r.Location = canonicalName(r.Prefix), canonicalName(r.Location)
+	if r.Prefix == "" {
+		r.Prefix = r.Location
+	}
+	wildcard := strings.HasPrefix(r.Prefix, "*.")
+	switch {
+	case r.Prefix == "":
+		return errors.New("prefix or location must be set")
+	case wildcard && strings.Contains(r.Prefix, "/"):
+		return errors.New("a prefix with a wildcard must be a host name alone")
+	case checkName(strings.TrimPrefix(r.Prefix, "*.")) != nil:
+		return errors.New("prefix must be host[:port][/path] or *.host")
+	case r.Location != "" && checkName(r.Location) != nil:
+		return errors.New("location must be host[:port][/path]")
+	}
+	if r.Location == "" && !wildcard {
+		r.Location = r.Prefix
+	}
+	for i := range r.Mirrors {
+		if err := r.Mirrors[i].complete(r.MirrorByDigestOnly); err != nil {
+			return fmt.Errorf("mirror %d (location %q): %w", i+1, r.Mirrors[i].Location, err)
+		}
+	}
+	return nil
+}
+
+func (m *mirrorConfig) complete(byDigestOnly bool) error {
+	m.Location = canonicalName(m.Location)
+	if checkName(m.Location) != nil {
+		return errors.New("location must be host[:port][/path]")
+	}
+	switch m.PullFromMirror {
+	case "":
+		m.PullFromMirror = pullAll
+		if byDigestOnly {
+			m.PullFromMirror = pullDigestOnly
+		}
+	case pullAll, pullDigestOnly, pullTagOnly:
+		if byDigestOnly {
+			return errors.New("pull-from-mirror cannot be used with mirror-by-digest-only of the registry")
+		}
+	default:
+		return fmt.Errorf("pull-from-mirror must be %s, %s or %s, not %q", pullAll, pullDigestOnly, pullTagOnly, m.PullFromMirror)
+	}
+	return nil
+}
+
+// canonicalName has one name for all names of Docker Hub.
+func canonicalName(name string) string {
+	host, path, hasPath := strings.Cut(name, "/")
+	host = canonicalHost(host, false)
+	if !hasPath {
+		return host
+	}
+	return host + "/" + path
+}
+
+// checkName accepts host[:port][/path].
+func checkName(name string) error {
+	ref, err := registry.ParseReference(name + "/x")
+	if err == nil && (ref.Reference != "" || strings.HasSuffix(ref.Registry, ":")) {
+		err = errors.New("not a name")
+	}
+	return err
+}
+
+// routes returns the ways to a repository in the order in which they are tried;
+// the last is the registry itself, or what takes its place. A blocked registry
+// has none.
+func (c *registriesConfig) routes(ref registry.Reference, insecure bool) ([]route, error) {
+	name := canonicalHost(ref.Registry, insecure) + "/" + ref.Repository
+	own := route{ref: ref, insecure: insecure}
+	var best *registryConfig
+	var rest string
+	for i := range c.Registries {
+		after, ok := c.Registries[i].match(name)
+		if ok && (best == nil || c.Registries[i].before(best)) {
+			best, rest = &c.Registries[i], after
+		}
+	}
+	if best == nil {
+		return []route{own}, nil
+	}
+	if best.Blocked {
+		return nil, errBlocked
+	}
+	own.insecure = own.insecure || best.Insecure
+	if best.Location != "" && best.Location != best.Prefix {
+		moved, err := registry.ParseReference(best.Location + rest)
+		if err != nil {
+			return nil, fmt.Errorf("the registries file makes it %q, which is no repository", best.Location+rest)
+		}
+		own.ref, own.insecure = moved, best.Insecure || insecure && moved.Registry == ref.Registry
+	}
+	var out []route
+	for _, mirror := range best.Mirrors {
+		there, err := registry.ParseReference(mirror.Location + rest)
+		if err != nil {
+			return nil, fmt.Errorf("the registries file makes it %q, which is no repository", mirror.Location+rest)
+		}
+		out = append(out, route{ref: there, insecure: mirror.Insecure, mirror: true, pull: mirror.PullFromMirror})
+	}
+	return append(out, own), nil
+}
+
+// before says whether r is the better of two that match: the one with the longer
+// prefix, and the one without a wildcard if they are equally long.
+func (r *registryConfig) before(other *registryConfig) bool {
+	if len(r.Prefix) != len(other.Prefix) {
+		return len(r.Prefix) > len(other.Prefix)
+	}
+	return strings.HasPrefix(other.Prefix, "*")
+}
+
+// match returns what follows the prefix in a name, "/path".
+func (r *registryConfig) match(name string) (rest string, ok bool) {
+	if domain, wildcard := strings.CutPrefix(r.Prefix, "*"); wildcard {
+		host, path, _ := strings.Cut(name, "/")
+		return "/" + path, len(host) > len(domain) && strings.HasSuffix(host, domain)
+	}
+	rest, ok = strings.CutPrefix(name, r.Prefix)
+	return rest, ok && strings.HasPrefix(rest, "/")
+}
+
+// byDigest says whether a path of the distribution API names content by its
+// digest. Lists are by name, as tags are.
+func byDigest(path string) bool {
+	_, err := digest.Parse(path[strings.LastIndex(path, "/")+1:])
+	return err == nil
+}

@@ -1,0 +1,104 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// proxyFunc chooses the proxy of a request, as http.Transport asks for it.
+type proxyFunc func(*http.Request) (*url.URL, error)
+
+const hintProxy = "check the proxy's address and credentials, and that it lets the controller out to the registry"
+
+// url returns the proxy's address as net/http takes it. Errors do not repeat
+// the address, for people write passwords into it.
+func (p *Proxy) url() (*url.URL, error) {
+	address, err := url.Parse(p.Address)
+	switch {
+	case err != nil, address.Hostname() == "":
+		return nil, errors.New("the proxy's address is not of the form http://host:port")
+	case address.User != nil:
+		return nil, errors.New("the proxy's address holds a user: give username and password apart from it")
+	case address.Scheme != "http" && address.Scheme != "https" && address.Scheme != "socks5":
+		return nil, errors.New("the proxy's address must begin with http://, https:// or socks5://")
+	case strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.Fragment != "":
+		return nil, errors.New("the proxy's address must end after host:port")
+	case p.Username == "" && p.Password != "":
+		return nil, errors.New("the proxy's password has no username")
+	}
+	address.Path = ""
+	if p.Username != "" {
+		address.User = url.UserPassword(p.Username, p.Password)
+	}
+	return address, nil
+}
+
+// id identifies the proxy. It holds a password and is to be hashed.
+func (p *Proxy) id() []string {
+	if p == nil {
+		return nil
+	}
+	return []string{p.Address, p.Username, p.Password}
+}
+
+// proxyAnswer is an answer of a proxy in place of the registry's.
+type proxyAnswer int
+
+func (s proxyAnswer) Error() string {
+	return fmt.Sprintf("the proxy answered %d", int(s))
+}
+
+// checkConnect implements http.Transport.OnProxyConnectResponse: without it the
+// error is the text that the proxy wrote.
+func checkConnect(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
+	if resp.StatusCode != http.StatusOK {
+		return proxyAnswer(resp.StatusCode)
+	}
+	return nil
+}
+
+// fromProxy explains failures on the way to the registry.
+func (e *Error) fromProxy(err error) bool {
+	var answer proxyAnswer
+	var network *net.OpError
+	switch {
+	case errors.As(err, &answer) && answer == http.StatusProxyAuthRequired:
+		e.Kind, e.Detail, e.Hint = ErrUnauthorized, "the proxy asks for credentials, or refuses those it was given", hintProxy
+	case errors.As(err, &answer):
+		e.Kind, e.Detail, e.Hint = ErrUnreachable, answer.Error(), hintProxy
+	case errors.As(err, &network) && (network.Op == "proxyconnect" || strings.HasPrefix(network.Op, "socks ")):
+		e.fromDial(network.Err)
+		e.Kind, e.Detail, e.Hint = ErrUnreachable, "the proxy: "+e.Detail, hintProxy
+	default:
+		return false
+	}
+	return true
+}
+
+// fromDial explains why no connection came about.
+func (e *Error) fromDial(err error) {
+	if !e.fromTLS(err) && !e.fromNetwork(err) {
+		e.Detail = safeText(err)
+	}
+}
