@@ -17,12 +17,14 @@ limitations under the License.
 package verification
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
 	"fmt"
+	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -44,10 +46,38 @@ type cosignRules struct {
 }
 
 // namedKey is a public key with every way in which cosign signs with its kind.
+// It implements signature.Verifier.
 type namedKey struct {
 	name      string
 	public    crypto.PublicKey
 	verifiers []signature.Verifier
+}
+
+// signer is the key as results show it.
+func (k namedKey) signer() string { return "key " + k.name }
+
+// PublicKey implements signature.PublicKeyProvider.
+func (k namedKey) PublicKey(...signature.PublicKeyOption) (crypto.PublicKey, error) {
+	return k.public, nil
+}
+
+// VerifySignature returns nil if the signature is by the key in any of the ways
+// of its kind.
+func (k namedKey) VerifySignature(sig, message io.Reader, opts ...signature.VerifyOption) error {
+	sigBytes, err := io.ReadAll(sig)
+	if err != nil {
+		return err
+	}
+	messageBytes, err := io.ReadAll(message)
+	if err != nil {
+		return err
+	}
+	for _, verifier := range k.verifiers {
+		if err = verifier.VerifySignature(bytes.NewReader(sigBytes), bytes.NewReader(messageBytes), opts...); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 func (p Policy) compileCosign() (*cosignRules, error) {

@@ -94,7 +94,7 @@ func (p Policy) Validate() error {
 
 // Digest identifies the policy, keys and all: equal policies have equal digests.
 func (p Policy) Digest() string {
-	h := policyHash{sha256.New()}
+	h := policyHash{newHash()}
 	h.text("helmop verification policy 1", string(p.Provider))
 	h.files(p.Keys)
 	h.number(len(p.Identities))
@@ -103,8 +103,11 @@ func (p Policy) Digest() string {
 	}
 	h.text(string(p.TrustedRoot), string(p.TrustPolicy))
 	h.files(p.Certificates)
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+	return "sha256:" + h.sum()
 }
+
+// newHash returns what identifies policies and verifications.
+func newHash() hash.Hash { return sha256.New() }
 
 // policyHash hashes parts with their lengths, so that no two policies run
 // together.
@@ -122,6 +125,8 @@ func (h policyHash) text(parts ...string) {
 		h.Write([]byte(part))
 	}
 }
+
+func (h policyHash) sum() string { return hex.EncodeToString(h.Sum(nil)) }
 
 func (h policyHash) files(files map[string][]byte) {
 	h.number(len(files))

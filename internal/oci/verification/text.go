@@ -21,11 +21,17 @@ import (
 	"strings"
 )
 
-// maxText bounds what is shown of names and reasons that others wrote.
-const maxText = 200
+const (
+	// maxText bounds what is shown of names and reasons that others wrote.
+	maxText = 200
+	// maxSigner bounds the name of a signer: the URI of a workflow may be long.
+	maxSigner = 400
+)
 
 // clip makes text of others fit to be shown: one line, printable and bounded.
-func clip(text string) string {
+func clip(text string) string { return clipTo(text, maxText) }
+
+func clipTo(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\r' || r == '\t' {
 			return ' '
@@ -35,8 +41,8 @@ func clip(text string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, "?"))
-	if runes := []rune(text); len(runes) > maxText {
-		return string(runes[:maxText]) + "…"
+	if runes := []rune(text); len(runes) > limit {
+		return string(runes[:limit]) + "…"
 	}
 	return text
 }

@@ -18,9 +18,16 @@ package verification
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
@@ -28,6 +35,8 @@ import (
 const (
 	defaultTimeout    = 60 * time.Second
 	defaultRemembered = 10_000
+	// maxSigners bounds Result.Signers.
+	maxSigners = 10
 )
 
 // Options say how a Verifier works. Only Registry is required.
@@ -57,8 +66,16 @@ type Result struct {
 
 // Verifier verifies signatures. It is safe for use by several goroutines.
 type Verifier struct {
-	opts Options
+	opts       Options
+	publicRoot *publicRoot
+	flights    singleflight.Group
+
+	mu   sync.Mutex
+	good *lru.LRU[memory, Result]
 }
+
+// memory is what a Result is remembered by.
+type memory struct{ url, digest, policy string }
 
 // New returns a Verifier. It makes no request.
 func New(opts Options) (*Verifier, error) {
@@ -71,23 +88,118 @@ func New(opts Options) (*Verifier, error) {
 	if opts.Remembered <= 0 {
 		opts.Remembered = defaultRemembered
 	}
-	return &Verifier{opts: opts}, nil
+	if opts.HTTPClient == nil {
+		opts.HTTPClient = &http.Client{Transport: http.DefaultTransport}
+	}
+	good, err := lru.NewLRU[memory, Result](opts.Remembered, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Verifier{opts: opts, publicRoot: newPublicRoot(opts), good: good}, nil
 }
 
 // Verify returns who vouches for the artifact with a digest in a repository,
 // "oci://host/path", within Options.Timeout. What has been found good before is
 // answered without a request, whatever the access.
-func (v *Verifier) Verify(_ context.Context, url, digest string, _ oci.Access, policy Policy) (Result, error) {
-	if err := policy.Validate(); err != nil {
+func (v *Verifier) Verify(ctx context.Context, url, digest string, access oci.Access, policy Policy) (Result, error) {
+	key := memory{url: url, digest: digest, policy: policy.Digest()}
+	if result, ok := v.recall(key); ok {
+		return result, nil
+	}
+	if err := (oci.Source{URL: url, Ref: oci.Reference{Digest: digest}}).Validate(); err != nil {
 		return Result{}, err
 	}
-	return Result{}, &oci.Error{Op: opVerify, Subject: url + "@" + digest, Kind: ErrUntrusted, Detail: "signatures are not looked at yet"}
+	rules, err := policy.compile()
+	if err != nil {
+		return Result{}, err
+	}
+	target := &target{registry: v.opts.Registry, url: url, digest: digest, access: access}
+	// A caller with other credentials may be told something else by the registry.
+	flight := policyHash{newHash()}
+	accessText, err := json.Marshal(access)
+	if err != nil {
+		return Result{}, err
+	}
+	flight.text(url, digest, key.policy, string(accessText))
+	done := v.flights.DoChan(flight.sum(), func() (any, error) {
+		// One caller that leaves takes nothing from the others.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.opts.Timeout)
+		defer cancel()
+		return v.verify(ctx, target, rules, key)
+	})
+	select {
+	case <-ctx.Done():
+		return Result{}, target.gaveUp(ctx)
+	case outcome := <-done:
+		result, _ := outcome.Val.(Result)
+		return result.clone(), outcome.Err
+	}
+}
+
+// verify looks for a good signature and remembers that there is one.
+func (v *Verifier) verify(ctx context.Context, target *target, rules *rules, key memory) (Result, error) {
+	// The verification before this one may have ended after the caller's look.
+	if result, ok := v.recall(key); ok {
+		return result, nil
+	}
+	var signers []string
+	var found findings
+	var err error
+	switch {
+	case rules.cosign != nil:
+		check := &cosignCheck{target: target, rules: rules.cosign, root: v.publicRoot.get, found: &found, left: maxSignatures}
+		signers = check.run(ctx)
+		if len(signers) == 0 {
+			err = found.error(target.String(), Cosign)
+		}
+	default:
+		signers, err = v.verifyNotation(ctx, target, rules.notation, &found)
+		if err == nil && len(signers) == 0 {
+			err = found.error(target.String(), Notation)
+		}
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Signers: signers}.clone()
+	v.remember(key, result)
+	return result, nil
 }
 
 // Remember takes over what an earlier process found out and wrote down, so that
-// it is not asked for again.
-func (v *Verifier) Remember(_, _, _ string, _ Result) {}
+// it is not asked for again. A result without signers is none.
+func (v *Verifier) Remember(url, digest, policyDigest string, result Result) {
+	if len(result.Signers) > 0 {
+		v.remember(memory{url: url, digest: digest, policy: policyDigest}, result.clone())
+	}
+}
 
 // Remembered returns what is remembered of a digest in a repository under a
 // policy, by its Digest.
-func (v *Verifier) Remembered(_, _, _ string) (Result, bool) { return Result{}, false }
+func (v *Verifier) Remembered(url, digest, policyDigest string) (Result, bool) {
+	return v.recall(memory{url: url, digest: digest, policy: policyDigest})
+}
+
+func (v *Verifier) remember(key memory, result Result) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.good.Add(key, result)
+}
+
+func (v *Verifier) recall(key memory) (Result, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	result, ok := v.good.Get(key)
+	return result.clone(), ok
+}
+
+// clone returns the result sorted, bounded, without duplicates, and with a slice
+// of its own.
+func (r Result) clone() Result {
+	unique := map[string]bool{}
+	for _, signer := range r.Signers {
+		unique[clipTo(signer, maxSigner)] = true
+	}
+	signers := slices.Sorted(maps.Keys(unique))
+	return Result{Signers: signers[:min(len(signers), maxSigners)]}
+}

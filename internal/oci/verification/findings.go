@@ -1,0 +1,122 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package verification
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// closeness orders reasons for refusing a signature by how near it came: the
+// reason of the nearest is the one worth telling.
+type closeness int
+
+const (
+	unreadable closeness = iota
+	wrongSigner
+	wrongProof
+	wrongTarget
+	wrongIdentity
+)
+
+// refusal is why a signature does not count.
+type refusal struct {
+	close closeness
+	why   string
+}
+
+func refuse(how closeness, format string, args ...any) *refusal {
+	return &refusal{close: how, why: clip(fmt.Sprintf(format, args...))}
+}
+
+// findings are what was seen while no good signature was found.
+type findings struct {
+	signatures   int
+	attestations int
+	more         bool
+	best         *refusal
+	// unavailable is why something could not be looked at.
+	unavailable error
+}
+
+// refused notes a signature that does not count.
+func (f *findings) refused(r *refusal) {
+	if f.best == nil || r.close > f.best.close {
+		f.best = r
+	}
+}
+
+// missed notes that something could not be looked at; the first reason is told.
+func (f *findings) missed(err error) {
+	if f.unavailable == nil {
+		f.unavailable = err
+	}
+}
+
+// error says what was found. What could not be looked at might have been good,
+// so it comes first.
+func (f *findings) error(subject string, provider Provider) error {
+	if f.unavailable != nil {
+		return f.unavailable
+	}
+	out := &oci.Error{Op: opVerify, Subject: subject}
+	if f.signatures == 0 {
+		out.Kind = ErrUnsigned
+		out.Detail = fmt.Sprintf("the repository has no %s signature of it", provider)
+		out.Hint = fmt.Sprintf("sign it with %s; who copies an artifact to another repository must copy its signatures, too", provider)
+		if f.attestations > 0 {
+			out.Detail += fmt.Sprintf(", only other attestations (%d)", f.attestations)
+		}
+		return out
+	}
+	out.Kind = ErrUntrusted
+	number := "its signature does not satisfy the policy"
+	if f.signatures > 1 {
+		number = fmt.Sprintf("none of %d signatures satisfies the policy; the closest", f.signatures)
+	}
+	out.Detail = number
+	if f.best != nil {
+		out.Detail += ": " + f.best.why
+	}
+	out.Hint = "if that signer is to be trusted, add it to the policy"
+	if f.more {
+		out.Hint = fmt.Sprintf("there are more signatures, of which the first %d were looked at: remove those that are not needed", maxSignatures)
+	}
+	return out
+}
+
+// isBroken tells errors of package oci that say something about one signature,
+// which is broken, from those that say that the registry cannot be asked.
+func isBroken(err error) bool {
+	for _, kind := range []error{oci.ErrNotFound, oci.ErrTooLarge, oci.ErrIntegrity, oci.ErrUnsupported, oci.ErrInvalidReference} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// brokenBy says what is wrong with a signature that cannot be read.
+func brokenBy(err error) *refusal {
+	var failure *oci.Error
+	if errors.As(err, &failure) {
+		return refuse(unreadable, "it cannot be read: %s: %s", failure.Kind, failure.Detail)
+	}
+	return refuse(unreadable, "it cannot be read")
+}

@@ -1,0 +1,195 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package verification
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/notaryproject/notation-core-go/revocation"
+	"github.com/notaryproject/notation-core-go/revocation/crl"
+	"github.com/notaryproject/notation-core-go/revocation/purpose"
+	"github.com/notaryproject/notation-go"
+	"github.com/notaryproject/notation-go/registry"
+	"github.com/notaryproject/notation-go/verifier"
+	"github.com/notaryproject/notation-go/verifier/trustpolicy"
+	godigest "github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// notationCheck looks for one signature by notation that satisfies a policy. It
+// goes through the signatures itself, for the library's own loop ends at the
+// first that cannot be fetched.
+type notationCheck struct {
+	*target
+	verifier notation.Verifier
+	// artifact is what a signature must be of.
+	artifact ocispec.Descriptor
+	found    *findings
+}
+
+// verifyNotation returns the signers of the first good signature, or nothing.
+// The error is of the policy or of the registry; what signatures lack is found.
+func (v *Verifier) verifyNotation(ctx context.Context, target *target, rules *notationRules, found *findings) ([]string, error) {
+	if err := rules.appliesTo(target); err != nil {
+		return nil, err
+	}
+	check := &notationCheck{target: target, found: found}
+	var err error
+	if check.verifier, err = rules.verifier(v.opts.HTTPClient); err != nil {
+		return nil, err
+	}
+	mediaType, manifest, err := target.registry.RawManifest(ctx, target.url, target.digest, target.access)
+	if err != nil {
+		return nil, err
+	}
+	check.artifact = ocispec.Descriptor{MediaType: mediaType, Digest: godigest.Digest(target.digest), Size: int64(len(manifest))}
+	return check.run(ctx), nil
+}
+
+// appliesTo returns nil if a statement of the trust policy that proves something
+// covers the target.
+func (r *notationRules) appliesTo(target *target) error {
+	const hint = `its registryScopes must name the repository, or "*"`
+	statement, err := r.document.GetApplicableTrustPolicy(target.repository() + "@" + target.digest)
+	if err != nil {
+		return invalidPolicy(fmt.Sprintf("no statement of the trust policy applies to %s", target.repository()), hint)
+	}
+	if statement.SignatureVerification.VerificationLevel == trustpolicy.LevelSkip.Name {
+		return invalidPolicy(fmt.Sprintf("statement %q has the level \"skip\" for %s, which verifies nothing", clip(statement.Name), target.repository()),
+			`use "strict", or do without verification`)
+	}
+	return nil
+}
+
+// verifier returns the library's verifier. Revocation is asked by the client.
+func (r *notationRules) verifier(client *http.Client) (notation.Verifier, error) {
+	lists, err := crl.NewHTTPFetcher(client)
+	if err != nil {
+		return nil, err
+	}
+	validator := func(of purpose.Purpose) (revocation.Validator, error) {
+		return revocation.NewWithOptions(revocation.Options{OCSPHTTPClient: client, CRLFetcher: lists, CertChainPurpose: of})
+	}
+	signing, err := validator(purpose.CodeSigning)
+	if err != nil {
+		return nil, err
+	}
+	stamping, err := validator(purpose.Timestamping)
+	if err != nil {
+		return nil, err
+	}
+	made, err := verifier.NewWithOptions(r.document, r.stores, nil, verifier.VerifierOptions{
+		RevocationCodeSigningValidator: signing, RevocationTimestampingValidator: stamping,
+	})
+	if err != nil {
+		return nil, invalidPolicy(clip(err.Error()), "")
+	}
+	return made, nil
+}
+
+// run goes through the signatures until one is good.
+func (c *notationCheck) run(ctx context.Context) []string {
+	left := maxSignatures
+	for _, referrer := range c.referrers(ctx, c.found, notationInterest) {
+		if left == 0 {
+			c.found.more = true
+			return nil
+		}
+		left--
+		content, err := c.registry.Fetch(ctx, c.url, referrer.Digest, c.access)
+		if err == nil && content.ConfigMediaType != registry.ArtifactTypeNotation && content.ArtifactType != registry.ArtifactTypeNotation {
+			continue // something else, of which the list did not say what it is
+		}
+		c.found.signatures++
+		var signers []string
+		var refused *refusal
+		if err == nil {
+			signers, refused, err = c.look(ctx, content)
+		}
+		switch {
+		case err != nil && !isBroken(err):
+			c.found.missed(err)
+			return nil
+		case err != nil:
+			c.found.refused(brokenBy(err))
+		case refused != nil:
+			c.found.refused(refused)
+		default:
+			return signers
+		}
+	}
+	return nil
+}
+
+func notationInterest(r oci.Referrer) int {
+	switch {
+	case r.ArtifactType == registry.ArtifactTypeNotation:
+		return 2
+	case saysNothing(r):
+		return 1
+	default:
+		return 0
+	}
+}
+
+// look verifies one signature. The error says that it could not be read.
+func (c *notationCheck) look(ctx context.Context, content *oci.Content) (signers []string, refused *refusal, err error) {
+	if len(content.Layers) != 1 {
+		return nil, refuse(unreadable, "it has %d layers, and must have one", len(content.Layers)), nil
+	}
+	envelope, err := content.ReadSmallLayer(ctx, content.Layers[0], maxSignature)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		// What a stranger wrote must not end the process.
+		if recover() != nil {
+			signers, refused, err = nil, refuse(unreadable, "it is malformed"), nil
+		}
+	}()
+	outcome, failure := c.verifier.Verify(ctx, c.artifact, envelope, notation.VerifierVerifyOptions{
+		ArtifactReference:  c.repository() + "@" + c.digest,
+		SignatureMediaType: content.Layers[0].MediaType,
+	})
+	if failure != nil {
+		return nil, whyNot(outcome, failure), nil
+	}
+	chain := outcome.EnvelopeContent.SignerInfo.CertificateChain
+	return []string{chain[0].Subject.String()}, nil, nil
+}
+
+// whyNot tells how far a signature came.
+func whyNot(outcome *notation.VerificationOutcome, failure error) *refusal {
+	if outcome == nil || len(outcome.VerificationResults) == 0 {
+		return refuse(unreadable, "%v", failure)
+	}
+	last := outcome.VerificationResults[len(outcome.VerificationResults)-1]
+	switch {
+	case last.Error == nil:
+		return refuse(wrongTarget, "it signs another artifact: %v", failure)
+	case last.Type == trustpolicy.TypeIntegrity:
+		return refuse(unreadable, "it is broken, or was changed")
+	case last.Type == trustpolicy.TypeAuthenticity:
+		return refuse(wrongSigner, "%v", failure)
+	default:
+		return refuse(wrongProof, "%s: %v", last.Type, failure)
+	}
+}
