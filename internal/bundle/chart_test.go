@@ -64,8 +64,16 @@ func pack(tb testing.TB, entries ...entry) []byte {
 
 func gzipped(tb testing.TB, data []byte) []byte {
 	tb.Helper()
+	return gzippedAt(tb, gzip.DefaultCompression, data)
+}
+
+func gzippedAt(tb testing.TB, level int, data []byte) []byte {
+	tb.Helper()
 	var out bytes.Buffer
-	zipped := gzip.NewWriter(&out)
+	zipped, err := gzip.NewWriterLevel(&out, level)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	if _, err := zipped.Write(data); err != nil {
 		tb.Fatal(err)
 	}

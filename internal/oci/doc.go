@@ -44,8 +44,13 @@ limitations under the License.
 // # Store
 //
 // The store is an OCI image layout in Options.Dir, the only directory that is
-// written. It is shared by all repositories: content that is in it is handed
-// out to whoever knows its digest, without asking the registry again. A digest
-// is not a secret that protects content between tenants; who needs that must
-// run one store per tenant.
+// written. It belongs to one process at a time. A process that is killed leaves
+// nothing behind that a later one takes for content. On a disk that is full, or
+// smaller than Options.MaxBytes, what was used longest ago makes room; a directory
+// that is emptied while it is in use is filled again.
+//
+// The store is shared by all repositories: content that is in it is handed out
+// to whoever knows its digest, without asking the registry again. A digest is not
+// a secret that protects content between tenants; who needs that must run one
+// store per tenant.
 package oci

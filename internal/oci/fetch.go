@@ -28,7 +28,7 @@ import (
 
 const (
 	opBlob = "get blob"
-	// blobAttempts is how often a blob whose body broke off is asked for.
+	// blobAttempts is how often a blob is asked for that could not be stored whole.
 	blobAttempts = 2
 )
 
@@ -152,7 +152,8 @@ func (c *Client) pulledBlob(ctx context.Context, e *endpoint, desc ocispec.Descr
 }
 
 // pullBlob pulls a blob into the store and reads it from there. A body that
-// breaks off is asked for once more.
+// breaks off is asked for once more, and so is one that the store can take at a
+// second try.
 func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, limit int64, subject string) ([]byte, error) {
 	var failure *Error
 	for range blobAttempts {
@@ -168,7 +169,7 @@ func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descrip
 			continue // what was there in its place has been dropped
 		}
 		failure = classify(opBlob, subject, err, x)
-		if !errors.Is(err, io.ErrUnexpectedEOF) {
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errTryAgain) {
 			break
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
@@ -41,9 +42,6 @@ const (
 	ingestDir = "ingest"
 	// maxStored bounds the number of blobs, whatever their size.
 	maxStored = 100_000
-	// staleIngest is the age at which a half-written file of a killed process is
-	// removed; no pull lasts that long.
-	staleIngest = time.Hour
 	// touchEvery is how exactly the order of use outlives a restart.
 	touchEvery = 10 * time.Minute
 )
@@ -51,6 +49,10 @@ const (
 // errNotStored says that the store does not have the content, or had it in a
 // state that made it drop it.
 var errNotStored = errors.New("not in the store")
+
+// errTryAgain says that a write failed for a reason that the store has dealt
+// with: it has made room on a full disk, or its directory was emptied under it.
+var errTryAgain = errors.New("the store has mended itself")
 
 // store is an OCI image layout with a size limit: written by temporary file,
 // check and rename, checked again on read, and evicted by age of last use, but
@@ -60,6 +62,8 @@ var errNotStored = errors.New("not in the store")
 type store struct {
 	root     string
 	maxBytes int64
+	// create makes temporary files; tests let it fail.
+	create func(dir, pattern string) (tempFile, error)
 
 	mu    sync.Mutex
 	blobs *lru.LRU[digest.Digest, *stored]
@@ -72,48 +76,65 @@ type stored struct {
 	touched time.Time
 }
 
+// tempFile is what is needed of an *os.File to write content.
+type tempFile interface {
+	io.WriteCloser
+	Name() string
+}
+
+func createTemp(dir, pattern string) (tempFile, error) { return os.CreateTemp(dir, pattern) }
+
 // openStore opens or makes the layout in dir and takes in what is there.
 func openStore(dir string, maxBytes int64) (*store, error) {
 	blobs, err := lru.NewLRU[digest.Digest, *stored](maxStored+1, nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &store{root: dir, maxBytes: maxBytes, blobs: blobs}
-	if err := s.initLayout(); err != nil {
+	s := &store{root: dir, maxBytes: maxBytes, blobs: blobs, create: createTemp}
+	// First of all, room: what was left half-written may have filled the disk.
+	if err := s.makeDirs(); err != nil {
 		return nil, err
 	}
-	if err := s.scan(time.Now()); err != nil {
+	s.removeIngests()
+	if err := s.scan(); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.evict()
-	return s, nil
+	s.mu.Unlock()
+	return s, s.writeLayout()
 }
 
-// initLayout writes the two files that make a directory an OCI layout. The
-// index stays empty: content is found by digest only.
-func (s *store) initLayout() error {
+func (s *store) makeDirs() error {
 	for _, dir := range []string{ocispec.ImageBlobsDir, ingestDir} {
 		if err := os.MkdirAll(filepath.Join(s.root, dir), 0o755); err != nil {
-			return err
-		}
-	}
-	files := map[string]string{
-		ocispec.ImageLayoutFile: `{"imageLayoutVersion":"` + ocispec.ImageLayoutVersion + `"}`,
-		ocispec.ImageIndexFile:  `{"schemaVersion":2,"mediaType":"` + ocispec.MediaTypeImageIndex + `","manifests":[]}`,
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(s.root, name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// scan takes in the blobs of an earlier process, least recently used first, and
-// removes what it left half-written.
-func (s *store) scan(now time.Time) error {
+// writeLayout writes the two files that make a directory an OCI layout, unless
+// they are there. The index stays empty: content is found by digest only.
+func (s *store) writeLayout() error {
+	files := map[string]string{
+		ocispec.ImageLayoutFile: `{"imageLayoutVersion":"` + ocispec.ImageLayoutVersion + `"}`,
+		ocispec.ImageIndexFile:  `{"schemaVersion":2,"mediaType":"` + ocispec.MediaTypeImageIndex + `","manifests":[]}`,
+	}
+	for name, text := range files {
+		path := filepath.Join(s.root, name)
+		if data, err := os.ReadFile(path); err == nil && string(data) == text {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scan takes in the blobs of an earlier process, least recently used first.
+func (s *store) scan() error {
 	type found struct {
 		digest digest.Digest
 		size   int64
@@ -142,7 +163,6 @@ func (s *store) scan(now time.Time) error {
 		s.blobs.Add(blob.digest, &stored{size: blob.size, touched: blob.used})
 		s.bytes += blob.size
 	}
-	s.removeStaleIngests(now)
 	return nil
 }
 
@@ -153,16 +173,16 @@ func ignoreGone(err error) error {
 	return err
 }
 
-func (s *store) removeStaleIngests(now time.Time) {
+// removeIngests removes what an earlier process left half-written. There is no
+// other process that could be writing: the directory belongs to one Client.
+func (s *store) removeIngests() {
 	dir := filepath.Join(s.root, ingestDir)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return // costs space only
 	}
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && now.Sub(info.ModTime()) > staleIngest {
-			_ = os.Remove(filepath.Join(dir, entry.Name())) // costs space only
-		}
+		_ = os.Remove(filepath.Join(dir, entry.Name())) // costs space only
 	}
 }
 
@@ -184,7 +204,12 @@ func (s *store) read(dgst digest.Digest, limit int64) ([]byte, error) {
 		s.drop(dgst, blob)
 		return nil, errNotStored
 	}
-	data, err := content.ReadAll(file, desc)
+	checked := content.NewVerifyReader(file, desc)
+	data := make([]byte, blob.size)
+	_, err = io.ReadFull(checked, data)
+	if err == nil {
+		err = checked.Verify()
+	}
 	_ = file.Close() // it was only read
 	if err != nil {
 		s.drop(dgst, blob)
@@ -195,20 +220,19 @@ func (s *store) read(dgst digest.Digest, limit int64) ([]byte, error) {
 
 // write stores content after checking its size and digest, and pins it so that
 // it is not evicted before it is read. Errors of the reader and of the check are
-// returned as they are, others as ErrStore.
+// returned as they are, others as ErrStore, with errTryAgain if the same write
+// may pass now.
 func (s *store) write(desc ocispec.Descriptor, from io.Reader) (release func(), err error) {
 	source := &sourceReader{from: from}
 	if err := s.ingest(desc, source); err != nil {
 		if source.err != nil || isMismatch(err) {
 			return nil, err
 		}
-		detail := "cannot write"
-		var path *fs.PathError
-		if errors.As(err, &path) {
-			detail += ": " + path.Err.Error()
+		failure := storeError(desc.Digest, err)
+		if s.mend(desc.Size, err) {
+			return nil, fmt.Errorf("%w: %w", errTryAgain, failure)
 		}
-		return nil, &Error{Op: "store", Subject: desc.Digest.String(), Kind: ErrStore, Detail: detail,
-			Hint: "check the size and the rights of the cache directory"}
+		return nil, failure
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,9 +247,47 @@ func (s *store) write(desc ocispec.Descriptor, from io.Reader) (release func(), 
 	return func() { s.unpin(blob) }, nil
 }
 
+// storeError says why content could not be written, without the path.
+func storeError(dgst digest.Digest, err error) *Error {
+	out := &Error{Op: "store", Subject: dgst.String(), Kind: ErrStore, Detail: "cannot write",
+		Hint: "check the size and the rights of the cache directory"}
+	var (
+		path *fs.PathError
+		link *os.LinkError
+	)
+	switch {
+	case errors.As(err, &path):
+		out.Detail += ": " + path.Err.Error()
+	case errors.As(err, &link):
+		out.Detail += ": " + link.Err.Error()
+	}
+	return out
+}
+
+// mend does what can be done about a failed write of size bytes: on a full disk
+// it evicts as much, for the disk may be smaller than the limit or shared with
+// others; in a directory that was emptied it makes what must be there.
+func (s *store) mend(size int64, err error) bool {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		before := s.bytes
+		s.evictTo(max(0, before-size))
+		return s.bytes < before
+	case errors.Is(err, fs.ErrNotExist):
+		return s.makeDirs() == nil && s.writeLayout() == nil
+	default:
+		return false
+	}
+}
+
 // writeBytes stores a small content; unlike write it does not pin it.
 func (s *store) writeBytes(desc ocispec.Descriptor, data []byte) error {
 	release, err := s.write(desc, bytes.NewReader(data))
+	if errors.Is(err, errTryAgain) {
+		release, err = s.write(desc, bytes.NewReader(data))
+	}
 	if err != nil {
 		return err
 	}
@@ -240,7 +302,7 @@ func (s *store) ingest(desc ocispec.Descriptor, from io.Reader) (err error) {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Join(s.root, ingestDir), desc.Digest.Encoded()+"_*")
+	file, err := s.create(filepath.Join(s.root, ingestDir), desc.Digest.Encoded()+"_*")
 	if err != nil {
 		return err
 	}
@@ -301,10 +363,13 @@ func (s *store) drop(dgst digest.Digest, blob *stored) {
 	}
 }
 
-// evict removes what was used longest ago until the store is within its
-// limits, leaving out what is pinned. The caller holds mu.
-func (s *store) evict() {
-	if s.bytes <= s.maxBytes && s.blobs.Len() <= maxStored {
+// evict keeps the store within its limits. The caller holds mu.
+func (s *store) evict() { s.evictTo(s.maxBytes) }
+
+// evictTo removes what was used longest ago until the store has at most so many
+// bytes, leaving out what is pinned. The caller holds mu.
+func (s *store) evictTo(maxBytes int64) {
+	if s.bytes <= maxBytes && s.blobs.Len() <= maxStored {
 		return
 	}
 	for _, dgst := range s.blobs.Keys() {
@@ -313,7 +378,7 @@ func (s *store) evict() {
 			continue
 		}
 		s.remove(dgst, blob)
-		if s.bytes <= s.maxBytes && s.blobs.Len() <= maxStored {
+		if s.bytes <= maxBytes && s.blobs.Len() <= maxStored {
 			return
 		}
 	}
