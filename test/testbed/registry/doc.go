@@ -14,10 +14,13 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package registry runs the CNCF Distribution registry as a local process, with
-// TLS from an own certificate authority and basic authentication.
+// Package registry runs OCI registries as tests need them: the CNCF Distribution
+// registry as a local process, or a small one in this process that also knows the
+// referrers API; with TLS from an own certificate authority, client certificates,
+// passwords or a token service.
 //
 // Clients speak to a front on the registry's address: a reverse proxy that
-// counts each request by kind and can be told to fail. What Push* sends goes to
-// the registry itself, neither counted nor failing.
+// records each request and can be told to fail. What Push* sends goes to
+// the registry itself, neither recorded nor failing. Faults and counts can be
+// limited to a repository, so that one registry serves many tests at a time.
 package registry

@@ -17,169 +17,115 @@ limitations under the License.
 package registry
 
 import (
+	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 )
 
-// Mode is a way in which the registry fails.
-type Mode int
-
-// The ways in which the registry fails.
-const (
-	// None is no failure.
-	None Mode = iota
-	// Down refuses every connection.
-	Down
-	// Hang accepts requests and never answers them.
-	Hang
-	// Status answers with Fault.Code.
-	Status
-)
-
-// Fault tells the registry how to fail. The zero value ends all failures.
-type Fault struct {
-	Mode Mode
-	// Code is the HTTP status for Status.
-	Code int
-	// Header is added to the answer for Status, such as Retry-After.
-	Header http.Header
-	// Match selects the requests that fail. Default: all. Down ignores it.
-	Match func(Request) bool
-}
-
-// front is the TLS server before the registry.
+// front is the server before the registry.
 type front struct {
-	addr  string
+	recorder
+	endpoint
 	proxy http.Handler
-	cert  tls.Certificate
+	// elsewhere is where Redirect leads.
+	elsewhere string
 
-	mu       sync.Mutex
-	server   *http.Server
-	fault    Fault
-	requests []Request
-	// unhang is closed to let the requests go that a Hang holds.
-	unhang chan struct{}
+	faulty sync.Mutex
+	// general is the fault of SetFault, faults are those of Fail.
+	general *activeFault
+	faults  []*activeFault
 }
 
-func newFront(backend string, transport http.RoundTripper, cert tls.Certificate) (*front, error) {
-	f := &front{cert: cert, unhang: make(chan struct{})}
-	f.proxy = &httputil.ReverseProxy{
+func newFront(b *backend, elsewhere string, config *tls.Config) (*front, error) {
+	f := &front{elsewhere: elsewhere, proxy: newProxy(b.url, b.transport, damage)}
+	f.endpoint = endpoint{addr: "127.0.0.1:0", handler: f, tls: config}
+	return f, f.listen()
+}
+
+// newProxy passes requests on to a server, answers pass modify.
+func newProxy(to *url.URL, transport http.RoundTripper, modify func(*http.Response) error) http.Handler {
+	return &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "https", Host: backend})
+			r.SetURL(to)
 			// The registry builds the locations of uploads from these.
 			r.Out.Host = r.In.Host
 			r.SetXForwarded()
 		},
-		ErrorLog: log.New(io.Discard, "", 0),
+		ModifyResponse: modify,
+		// What drips is to be seen to drip.
+		FlushInterval: -1,
+		ErrorLog:      log.New(io.Discard, "", 0),
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f, f.listen("127.0.0.1:0")
-}
-
-// listen starts to serve; the caller holds mu.
-func (f *front) listen(addr string) error {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
-	f.addr = l.Addr().String()
-	f.server = &http.Server{
-		Handler:           f,
-		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{f.cert}, MinVersion: tls.VersionTLS12},
-		ReadHeaderTimeout: time.Minute,
-		ErrorLog:          log.New(io.Discard, "", 0),
-	}
-	server := f.server
-	go func() { _ = server.ServeTLS(l, "", "") }()
-	return nil
 }
 
 func (f *front) close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.release()
-	return f.stopListening()
-}
-
-// stopListening drops all connections; the caller holds mu.
-func (f *front) stopListening() error {
-	if f.server == nil {
-		return nil
+	f.faulty.Lock()
+	defer f.faulty.Unlock()
+	for _, fault := range append(f.faults, f.general) {
+		fault.end()
 	}
-	err := f.server.Close()
-	f.server = nil
-	return err
-}
-
-// release lets hung requests go; the caller holds mu.
-func (f *front) release() {
-	close(f.unhang)
-	f.unhang = make(chan struct{})
-}
-
-func (f *front) setFault(fault Fault) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.fault = fault
-	f.release()
-	switch {
-	case fault.Mode == Down:
-		return f.stopListening()
-	case f.server == nil:
-		return f.listen(f.addr)
-	}
-	return nil
+	return f.endpoint.close()
 }
 
 // ServeHTTP fails as told, or passes the request on, and records it.
 func (f *front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	request := classify(req.Method, req.URL.Path)
-	request.Time, request.UserAgent = time.Now(), req.UserAgent()
-	_, _, request.Authenticated = req.BasicAuth()
+	f.record(w, req, func(w http.ResponseWriter, request Request) {
+		fault := f.faultFor(request)
+		if fault == nil || !fault.answer(w, req, f.elsewhere) {
+			f.proxy.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), faultKey{}, fault)))
+		}
+	})
+}
 
-	f.mu.Lock()
-	fault, unhang := f.fault, f.unhang
-	f.mu.Unlock()
+// recorder remembers requests.
+type recorder struct {
+	mu       sync.Mutex
+	requests []Request
+}
 
+// record serves a request and remembers it with what it was answered.
+func (r *recorder) record(w http.ResponseWriter, req *http.Request, serve func(http.ResponseWriter, Request)) {
+	request := requestOf(req)
 	meter := &meteredWriter{ResponseWriter: w}
 	// The proxy panics when the client goes away; the request counts all the same.
 	defer func() {
 		request.Code, request.Bytes = meter.code, meter.bytes
-		f.record(request)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.requests = append(r.requests, request)
 	}()
-	if fault.Match == nil || fault.Match(request) {
-		switch fault.Mode {
-		case Hang:
-			select {
-			case <-unhang:
-			case <-req.Context().Done():
-			}
-			panic(http.ErrAbortHandler)
-		case Status:
-			for key, values := range fault.Header {
-				meter.Header()[key] = values
-			}
-			http.Error(meter, http.StatusText(fault.Code), fault.Code)
-			return
-		}
-	}
-	f.proxy.ServeHTTP(meter, req)
+	serve(meter, request)
 }
 
-func (f *front) record(r Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.requests = append(f.requests, r)
+func (r *recorder) all() []Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.requests)
+}
+
+func (r *recorder) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests = nil
+}
+
+// requestOf tells what a request is about and who makes it.
+func requestOf(req *http.Request) Request {
+	request := classify(req.Method, req.URL.Path)
+	request.Time, request.UserAgent, request.Host = time.Now(), req.UserAgent(), req.Host
+	request.Authorization, request.User = authorizationOf(req)
+	if req.TLS != nil && len(req.TLS.PeerCertificates) > 0 {
+		request.ClientCert = req.TLS.PeerCertificates[0].Subject.CommonName
+	}
+	return request
 }
 
 // meteredWriter notes what an answer was.
@@ -209,12 +155,3 @@ func (m *meteredWriter) Write(data []byte) (int, error) {
 
 // Unwrap lets the proxy flush.
 func (m *meteredWriter) Unwrap() http.ResponseWriter { return m.ResponseWriter }
-
-// SetFault makes the registry fail for clients until the next call. It returns
-// an error only when the address cannot be listened on again after Down.
-func (r *Registry) SetFault(fault Fault) error {
-	if fault.Mode == Status && (fault.Code < 400 || fault.Code > 599) {
-		return errors.New("a fault's code must be between 400 and 599")
-	}
-	return r.front.setFault(fault)
-}

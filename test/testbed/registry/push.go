@@ -32,16 +32,14 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/registry/remote"
-	"oras.land/oras-go/v2/registry/remote/auth"
 	"sigs.k8s.io/yaml"
 )
 
 // Media types of a chart in a registry, as Helm defines them.
 const (
 	chartConfigType = "application/vnd.cncf.helm.config.v1+json"
-	chartLayerType  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+	ChartLayerType  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
 // epoch is the time of all files in packaged charts, so that the same folder
@@ -112,47 +110,16 @@ func (r *Registry) PushChart(ctx context.Context, repository, tag string, chart 
 	if meta.Description != "" {
 		annotations[ocispec.AnnotationDescription] = meta.Description
 	}
-	return r.push(ctx, repository, tag, blob{chartConfigType, config}, blob{chartLayerType, archive}, annotations)
+	return r.PushRaw(ctx, repository, tag, Raw{
+		ConfigType: chartConfigType, Config: config,
+		Layers: []Layer{{MediaType: ChartLayerType, Data: archive}}, Annotations: annotations,
+	})
 }
 
 // PushArtifact stores data as an artifact that is no chart: one layer of the
 // given media type and an empty configuration.
 func (r *Registry) PushArtifact(ctx context.Context, repository, tag, mediaType string, data []byte) (ocispec.Descriptor, error) {
-	return r.push(ctx, repository, tag, blob{"application/vnd.helmop.test.config.v1+json", []byte("{}")}, blob{mediaType, data}, nil)
-}
-
-type blob struct {
-	mediaType string
-	data      []byte
-}
-
-func (r *Registry) push(ctx context.Context, repository, tag string, config, layer blob, annotations map[string]string) (ocispec.Descriptor, error) {
-	none := ocispec.Descriptor{}
-	repo, err := r.repository(repository)
-	if err != nil {
-		return none, err
-	}
-	configDesc, err := oras.PushBytes(ctx, repo, config.mediaType, config.data)
-	if err != nil {
-		return none, fmt.Errorf("push to %s: %w", repository, err)
-	}
-	layerDesc, err := oras.PushBytes(ctx, repo, layer.mediaType, layer.data)
-	if err != nil {
-		return none, fmt.Errorf("push to %s: %w", repository, err)
-	}
-	if annotations == nil {
-		annotations = map[string]string{ocispec.AnnotationCreated: epoch.Format(time.RFC3339)}
-	}
-	manifest, err := oras.PackManifest(ctx, repo, oras.PackManifestVersion1_1, "", oras.PackManifestOptions{
-		ConfigDescriptor: &configDesc, Layers: []ocispec.Descriptor{layerDesc}, ManifestAnnotations: annotations,
-	})
-	if err != nil {
-		return none, fmt.Errorf("push the manifest to %s: %w", repository, err)
-	}
-	if err := repo.Tag(ctx, manifest, tag); err != nil {
-		return none, fmt.Errorf("tag %s:%s: %w", repository, tag, err)
-	}
-	return manifest, nil
+	return r.PushRaw(ctx, repository, tag, Raw{Layers: []Layer{{MediaType: mediaType, Data: data}}})
 }
 
 // Delete removes the manifest that a tag or digest refers to, and with it all its tags.
@@ -170,14 +137,11 @@ func (r *Registry) Delete(ctx context.Context, repository, reference string) err
 
 // repository opens one behind the front.
 func (r *Registry) repository(name string) (*remote.Repository, error) {
-	repo, err := remote.NewRepository(r.backend + "/" + name)
+	repo, err := remote.NewRepository(r.backend.url.Host + "/" + name)
 	if err != nil {
 		return nil, err
 	}
-	repo.Client = &auth.Client{
-		Client:     r.client,
-		Credential: auth.StaticCredential(r.backend, auth.Credential{Username: username, Password: r.password}),
-	}
+	repo.Client, repo.PlainHTTP = r.client(), r.backend.url.Scheme == "http"
 	return repo, nil
 }
 
@@ -234,26 +198,21 @@ func archiveMetadata(archive []byte) (chartMetadata, []byte, error) {
 // packageFS makes a .tgz with all regular files below one folder, in a fixed
 // order and with fixed times.
 func packageFS(fsys fs.FS, name string) ([]byte, error) {
-	var buf bytes.Buffer
-	zipped := gzip.NewWriter(&buf)
-	archive := tar.NewWriter(zipped)
-	err := fs.WalkDir(fsys, ".", func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
+	return zipped(func(archive *tar.Writer) error {
+		return fs.WalkDir(fsys, ".", func(file string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			data, err := fs.ReadFile(fsys, file)
+			if err != nil {
+				return err
+			}
+			header := &tar.Header{Name: path.Join(name, file), Mode: 0o644, Size: int64(len(data)), ModTime: epoch}
+			if err := archive.WriteHeader(header); err != nil {
+				return err
+			}
+			_, err = archive.Write(data)
 			return err
-		}
-		data, err := fs.ReadFile(fsys, file)
-		if err != nil {
-			return err
-		}
-		header := &tar.Header{Name: path.Join(name, file), Mode: 0o644, Size: int64(len(data)), ModTime: epoch}
-		if err := archive.WriteHeader(header); err != nil {
-			return err
-		}
-		_, err = archive.Write(data)
-		return err
+		})
 	})
-	if err := errors.Join(err, archive.Close(), zipped.Close()); err != nil {
-		return nil, err
-	}
-	return buf.Bytes(), nil
 }

@@ -18,204 +18,190 @@ package registry
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
-
-	"golang.org/x/crypto/bcrypt"
-	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/pki"
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
+// username is that of the user whom every registry has.
+const username = "helmop"
+
+// Auth is how a registry wants its clients to authenticate.
+type Auth int
+
+// The ways to authenticate.
 const (
-	startTimeout  = time.Minute
-	probeTimeout  = 5 * time.Second
-	startAttempts = 3
-	username      = "helmop"
+	// AuthBasic is a user's password with every request.
+	AuthBasic Auth = iota
+	// AuthToken is a token that a service at another address gives for a
+	// user's password, as large registries do it.
+	AuthToken
+	// AuthNone lets everybody in.
+	AuthNone
 )
 
-// Options describe a Registry.
+// Implementation is the program that a registry is.
+type Implementation int
+
+// The implementations.
+const (
+	// Distribution is the CNCF's registry. It has no referrers API.
+	Distribution Implementation = iota
+	// InProcess is the registry of go-containerregistry, in this process. It has
+	// the referrers API. It does not know AuthToken.
+	InProcess
+)
+
+// Options describe a Registry. The zero value of all that is not required is a
+// Distribution with TLS and AuthBasic.
 type Options struct {
 	// Dir is the work folder: keys, logs, blobs. Required; the caller removes it after Stop.
 	Dir string
-	// Binaries are the programs to run. Required.
-	Binaries *binaries.Set
+	// Binaries are the programs to run. Required for Distribution.
+	Binaries       *binaries.Set
+	Implementation Implementation
+	Auth           Auth
+	// TokenHost is the host in the address of the token service for AuthToken: an address of
+	// this machine ("127.0.0.2") or a name of it ("localhost"). Default: the registry's own, 127.0.0.1.
+	TokenHost string
+	// Public is the beginning of the names of repositories from which AuthToken lets
+	// everybody pull, with a token that is given for no password. Default: none.
+	Public string
+	// PlainHTTP serves without TLS.
+	PlainHTTP bool
+	// RequireClientCert refuses clients without a certificate of the registry's authority.
+	RequireClientCert bool
+	// Names are further names that the certificate is good for, besides 127.0.0.1,
+	// 127.0.0.2 and localhost; a Proxy can lead to the registry under such a name.
+	Names []string
 }
 
 // Registry is a running registry. Its methods may be called concurrently.
 type Registry struct {
-	dir      string
+	opts     Options
 	ca       *pki.CA
-	password string
-	process  *process.Process
-	backend  string
-	client   *http.Client
-	front    *front
+	serving  tls.Certificate
+	roots    *x509.CertPool
+	accounts *accounts
+
+	backend   *backend
+	tokens    *TokenService
+	front     *front
+	elsewhere *Elsewhere
 }
 
 // Start starts a registry and returns when it answers. On an error nothing is
 // left running.
 func Start(ctx context.Context, opts Options) (*Registry, error) {
-	r := &Registry{dir: opts.Dir, password: rand.Text()}
-	if err := r.start(ctx, opts.Binaries); err != nil {
+	r := &Registry{opts: opts}
+	if err := r.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the registry: %w", err), r.Stop(context.WithoutCancel(ctx)))
 	}
 	return r, nil
 }
 
-func (r *Registry) start(ctx context.Context, set *binaries.Set) error {
-	serving, err := r.writeFiles()
-	if err != nil {
+func (r *Registry) start(ctx context.Context) error {
+	if r.opts.Implementation == InProcess && r.opts.Auth == AuthToken {
+		return errors.New("the registry in this process knows no tokens; use Distribution for AuthToken")
+	}
+	if err := r.prepare(); err != nil {
 		return err
 	}
-	for range startAttempts {
-		if err = r.startProcess(ctx, set); err == nil || ctx.Err() != nil {
-			break
+	if r.opts.Auth == AuthToken {
+		if err := r.startTokens(); err != nil {
+			return err
 		}
 	}
+	var err error
+	if r.opts.Implementation == InProcess {
+		r.backend, err = startInProcess(r.accounts, r.opts.Auth)
+	} else {
+		r.backend, err = r.startDistribution(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	r.front, err = newFront(r.backend, r.client.Transport, serving)
+	if r.elsewhere, err = r.startElsewhere(); err != nil {
+		return err
+	}
+	r.front, err = r.startFront()
 	return err
 }
 
-func (r *Registry) file(name string) string { return filepath.Join(r.dir, name) }
+func (r *Registry) file(name string) string { return filepath.Join(r.opts.Dir, name) }
 
-// writeFiles makes the work folder's keys and passwords and returns the
-// certificate that both the registry and its front serve.
-func (r *Registry) writeFiles() (tls.Certificate, error) {
-	none := tls.Certificate{}
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
-		return none, err
+// prepare makes the work folder, the keys and the first user.
+func (r *Registry) prepare() error {
+	if err := os.MkdirAll(r.opts.Dir, 0o700); err != nil {
+		return err
 	}
 	var err error
 	if r.ca, err = pki.NewCA("helmop-testbed-registry"); err != nil {
-		return none, err
+		return err
 	}
-	pair, err := r.ca.Server("registry", "127.0.0.1", "localhost")
+	pair, err := r.ca.Server("registry", append([]string{"127.0.0.1", "127.0.0.2", "localhost"}, r.opts.Names...)...)
 	if err != nil {
-		return none, err
+		return err
 	}
-	// The lowest cost: the registry checks the password on every request.
-	hash, err := bcrypt.GenerateFromPassword([]byte(r.password), bcrypt.MinCost)
-	if err != nil {
-		return none, err
-	}
-	files := map[string][]byte{
-		"tls.crt":  pair.Cert,
-		"tls.key":  pair.Key,
-		"htpasswd": fmt.Appendf(nil, "%s:%s\n", username, hash),
-	}
-	for name, data := range files {
+	for name, data := range map[string][]byte{"ca.crt": r.ca.PEM(), "tls.crt": pair.Cert, "tls.key": pair.Key} {
 		if err := os.WriteFile(r.file(name), data, 0o600); err != nil {
-			return none, err
+			return err
 		}
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(r.ca.PEM())
-	r.client = &http.Client{Transport: &http.Transport{
-		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		MaxIdleConnsPerHost: 64,
-	}}
-	return tls.X509KeyPair(pair.Cert, pair.Key)
-}
-
-func (r *Registry) startProcess(ctx context.Context, set *binaries.Set) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	port, err := process.FreePort()
-	if err != nil {
+	if r.serving, err = tls.X509KeyPair(pair.Cert, pair.Key); err != nil {
 		return err
 	}
-	r.backend = process.Loopback(port)
-	config, err := yaml.Marshal(r.config())
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(r.file("config.yaml"), config, 0o600); err != nil {
-		return err
-	}
-	p, err := process.Start(process.Spec{
-		Name:    "registry",
-		Path:    set.Path(binaries.Registry),
-		Args:    []string{"serve", r.file("config.yaml")},
-		Env:     []string{"OTEL_TRACES_EXPORTER=none"},
-		LogFile: r.file("registry.log"),
-	})
-	if err != nil {
-		return err
-	}
-	if err := p.WaitHealthy(ctx, r.ping); err != nil {
-		return errors.Join(err, p.Kill())
-	}
-	r.process = p
-	return nil
-}
-
-func (r *Registry) config() map[string]any {
-	return map[string]any{
-		"version": "0.1",
-		"log":     map[string]any{"level": "warn", "accesslog": map[string]any{"disabled": true}},
-		"storage": map[string]any{
-			"filesystem": map[string]any{"rootdirectory": r.file("data")},
-			"delete":     map[string]any{"enabled": true},
-		},
-		"http": map[string]any{
-			"addr": r.backend,
-			"tls":  map[string]any{"certificate": r.file("tls.crt"), "key": r.file("tls.key")},
-		},
-		"auth": map[string]any{
-			"htpasswd": map[string]any{"realm": "helmop-testbed", "path": r.file("htpasswd")},
-		},
-	}
-}
-
-// ping succeeds when the registry accepts the password.
-func (r *Registry) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.backend+"/v2/", nil)
-	if err != nil {
-		return err
-	}
-	req.SetBasicAuth(username, r.password)
-	resp, err := r.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20)); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET /v2/: %s", resp.Status)
-	}
-	return nil
-}
-
-// Stop ends the front and the registry; the work folder stays.
-func (r *Registry) Stop(context.Context) error {
-	var err error
-	if r.front != nil {
-		err = r.front.close()
-	}
-	if r.process != nil {
-		err = errors.Join(err, r.process.Unexpected(), r.process.Kill())
-	}
+	r.roots = x509.NewCertPool()
+	r.roots.AppendCertsFromPEM(r.ca.PEM())
+	r.accounts = newAccounts(r.file("htpasswd"))
+	_, err = r.accounts.add(username)
 	return err
+}
+
+// tlsConfig is that of the registry's servers, nil for those without TLS.
+func (r *Registry) tlsConfig() *tls.Config {
+	if r.opts.PlainHTTP {
+		return nil
+	}
+	return &tls.Config{Certificates: []tls.Certificate{r.serving}, MinVersion: tls.VersionTLS12}
+}
+
+func (r *Registry) startFront() (*front, error) {
+	config := r.tlsConfig()
+	if r.opts.RequireClientCert {
+		if config == nil {
+			return nil, errors.New("RequireClientCert needs TLS: leave PlainHTTP away")
+		}
+		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, r.roots
+	}
+	return newFront(r.backend, r.elsewhere.URL(), config)
+}
+
+// Stop ends the registry with all that belongs to it; the work folder stays.
+func (r *Registry) Stop(context.Context) error {
+	var errs []error
+	if r.front != nil {
+		errs = append(errs, r.front.close())
+	}
+	if r.elsewhere != nil {
+		errs = append(errs, r.elsewhere.close())
+	}
+	if r.tokens != nil {
+		errs = append(errs, r.tokens.close())
+	}
+	if r.backend != nil {
+		errs = append(errs, r.backend.stop())
+	}
+	return errors.Join(errs...)
 }
 
 // Host returns the address that clients use, "127.0.0.1:port".
@@ -224,27 +210,45 @@ func (r *Registry) Host() string { return r.front.addr }
 // CA returns the certificate of the authority that signed the registry's, in PEM.
 func (r *Registry) CA() []byte { return r.ca.PEM() }
 
-// Username returns the only user's name.
+// ClientCert makes a certificate that RequireClientCert accepts, for a client of this name.
+func (r *Registry) ClientCert(name string) (pki.Pair, error) { return r.ca.Client(name) }
+
+// Username returns the name of the user whom the registry has from the beginning.
 func (r *Registry) Username() string { return username }
 
-// Password returns the only user's password, random for each Registry.
-func (r *Registry) Password() string { return r.password }
+// Password returns that user's password, random for each Registry.
+func (r *Registry) Password() string { return r.accounts.password(username) }
+
+// AddUser adds a user who may do everything, or gives one a new random password, which takes
+// effect at once, and returns the password.
+func (r *Registry) AddUser(name string) (password string, err error) { return r.accounts.add(name) }
+
+// RemoveUser removes a user; the next request with the password is refused. Tokens stay valid.
+func (r *Registry) RemoveUser(name string) error { return r.accounts.remove(name) }
 
 // DockerConfigJSON returns the content of a kubernetes.io/dockerconfigjson
 // Secret with the registry's credentials.
 func (r *Registry) DockerConfigJSON() ([]byte, error) {
-	auth := base64.StdEncoding.EncodeToString([]byte(username + ":" + r.password))
+	return DockerConfig(r.Host(), username, r.Password())
+}
+
+// DockerConfig returns a Docker config with the password of a user for a host, or
+// for a repository ("host/path").
+func DockerConfig(host, user, password string) ([]byte, error) {
+	auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 	return json.Marshal(map[string]any{
-		"auths": map[string]any{
-			r.Host(): map[string]string{"username": username, "password": r.password, "auth": auth},
-		},
+		"auths": map[string]any{host: map[string]string{"username": user, "password": password, "auth": auth}},
 	})
 }
 
-// PIDs returns the registry's process id while it runs.
-func (r *Registry) PIDs() []int {
-	if r.process == nil || !r.process.Running() {
-		return nil
-	}
-	return []int{r.process.PID()}
-}
+// Tokens returns the token service of a registry with AuthToken, else nil.
+func (r *Registry) Tokens() *TokenService { return r.tokens }
+
+// Elsewhere returns the other host to which Redirect leads.
+func (r *Registry) Elsewhere() *Elsewhere { return r.elsewhere }
+
+// PIDs returns the id of the registry's process while it runs; InProcess has none.
+func (r *Registry) PIDs() []int { return r.backend.pids() }
+
+// client speaks to a server of the registry, with all rights.
+func (r *Registry) client() *http.Client { return &http.Client{Transport: r.backend.owner} }

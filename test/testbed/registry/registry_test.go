@@ -20,17 +20,17 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"net/http"
-	"syscall"
+	"slices"
+	"strings"
 	"testing"
-	"time"
 
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content/memory"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
@@ -40,16 +40,20 @@ var demoChart = ChartFiles(map[string]string{
 	"templates/data.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: demo}\n",
 })
 
-func startRegistry(t *testing.T) *Registry {
+// startRegistry starts a registry that ends with the test.
+func startRegistry(t *testing.T, opts Options) *Registry {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a process")
+	opts.Dir = t.TempDir()
+	if opts.Implementation == Distribution {
+		if testing.Short() {
+			t.Skip("starts a process")
+		}
+		var err error
+		if opts.Binaries, err = binaries.Ensure(t.Context(), binaries.Options{}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	set, err := binaries.Ensure(t.Context(), binaries.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := Start(t.Context(), Options{Dir: t.TempDir(), Binaries: set})
+	r, err := Start(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,103 +68,156 @@ func startRegistry(t *testing.T) *Registry {
 	return r
 }
 
+func trusting(t *testing.T, r *Registry) *http.Transport {
+	t.Helper()
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(r.CA()) {
+		t.Fatal("the CA is no PEM certificate")
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
 // clientRepository opens a repository as the product does: through the front,
 // without retries.
-func clientRepository(t *testing.T, r *Registry, name, password string) *remote.Repository {
+func clientRepository(t *testing.T, r *Registry, name string, credential auth.Credential) *remote.Repository {
 	t.Helper()
 	repo, err := remote.NewRepository(r.Host() + "/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(r.CA()) {
-		t.Fatal("the CA is no PEM certificate")
-	}
 	repo.Client = &auth.Client{
-		Client:     &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}},
-		Credential: auth.StaticCredential(r.Host(), auth.Credential{Username: r.Username(), Password: password}),
+		Client:     &http.Client{Transport: trusting(t, r)},
+		Credential: auth.StaticCredential(r.Host(), credential),
 	}
+	repo.PlainHTTP = r.opts.PlainHTTP
 	return repo
+}
+
+// owner is the credential of the user whom every registry has.
+func owner(r *Registry) auth.Credential {
+	return auth.Credential{Username: r.Username(), Password: r.Password()}
+}
+
+func push(t *testing.T, r *Registry, repository, tag string) ocispec.Descriptor {
+	t.Helper()
+	pushed, err := r.PushChart(t.Context(), repository, tag, demoChart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pushed
+}
+
+func pull(t *testing.T, repo *remote.Repository, reference string) error {
+	t.Helper()
+	_, err := oras.Copy(t.Context(), repo, reference, memory.New(), "", oras.DefaultCopyOptions)
+	return err
 }
 
 func TestPullsWhatWasPushedAndCounts(t *testing.T) {
 	t.Parallel()
-	r := startRegistry(t)
-	pushed, err := r.PushChart(t.Context(), "charts/demo", "1.2.3", demoChart)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := r.Counts().Total(); n != 0 {
-		t.Errorf("pushing counted as %d requests", n)
-	}
-	again, err := r.PushChart(t.Context(), "charts/demo", "1.2.3", demoChart)
-	if err != nil || again.Digest != pushed.Digest {
-		t.Errorf("the same chart got the digest %s, then %s (%v)", pushed.Digest, again.Digest, err)
-	}
-
-	repo := clientRepository(t, r, "charts/demo", r.Password())
-	got, err := oras.Copy(t.Context(), repo, "1.2.3", memory.New(), "", oras.DefaultCopyOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Digest != pushed.Digest {
-		t.Errorf("pulled %s, pushed %s", got.Digest, pushed.Digest)
-	}
-	if err := repo.Tags(t.Context(), "", func([]string) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	c := r.Counts()
-	if c.BlobGets != 2 || c.ManifestGets+c.ManifestHeads == 0 || c.TagLists != 1 || c.Bytes == 0 || c.Writes != 0 {
-		t.Errorf("unexpected counts %+v", c)
-	}
-	r.ResetCounts()
-	if n := r.Counts().Total(); n != 0 {
-		t.Errorf("%d requests after a reset", n)
+	for name, opts := range map[string]Options{
+		"distribution":            {},
+		"distribution, anonymous": {Auth: AuthNone},
+		"distribution, tokens":    {Auth: AuthToken},
+		"distribution, no TLS":    {PlainHTTP: true},
+		"in process":              {Implementation: InProcess},
+		"in process, anonymous":   {Implementation: InProcess, Auth: AuthNone},
+		"in process, no TLS":      {Implementation: InProcess, PlainHTTP: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := startRegistry(t, opts)
+			pushed := push(t, r, "charts/demo", "1.2.3")
+			if n := r.Counts().Total(); n != 0 {
+				t.Errorf("pushing counted as %d requests", n)
+			}
+			if again := push(t, r, "charts/demo", "1.2.3"); again.Digest != pushed.Digest {
+				t.Errorf("the same chart got the digest %s, then %s", pushed.Digest, again.Digest)
+			}
+			credential := owner(r)
+			if opts.Auth == AuthNone {
+				credential = auth.EmptyCredential
+			}
+			repo := clientRepository(t, r, "charts/demo", credential)
+			got, err := oras.Copy(t.Context(), repo, "1.2.3", memory.New(), "", oras.DefaultCopyOptions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Digest != pushed.Digest {
+				t.Errorf("pulled %s, pushed %s", got.Digest, pushed.Digest)
+			}
+			if err := repo.Tags(t.Context(), "", func([]string) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			c := r.Counts(In("charts/demo"))
+			if c.BlobGets != 2 || c.ManifestGets+c.ManifestHeads == 0 || c.TagLists != 1 || c.Bytes == 0 || c.Writes != 0 {
+				t.Errorf("unexpected counts %+v", c)
+			}
+			if refused := opts.Auth != AuthNone; (c.Refused > 0) != refused {
+				t.Errorf("%d requests were refused", c.Refused)
+			}
+			if n := r.Counts(In("charts/other")).Total(); n != 0 {
+				t.Errorf("%d requests for a repository that nobody asked for", n)
+			}
+			r.ResetCounts()
+			if n := r.Counts().Total(); n != 0 {
+				t.Errorf("%d requests after a reset", n)
+			}
+		})
 	}
 }
 
-func TestFaults(t *testing.T) {
+// TestPlainHTTPHasNoTLS asks in plain text, and a registry with TLS in the same way.
+func TestPlainHTTPHasNoTLS(t *testing.T) {
 	t.Parallel()
-	r := startRegistry(t)
-	if _, err := r.PushChart(t.Context(), "demo", "1", demoChart); err != nil {
-		t.Fatal(err)
-	}
-	resolve := func(password string) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		_, err := clientRepository(t, r, "demo", password).Resolve(ctx, "1")
-		return err
-	}
-	tests := []struct {
-		name  string
-		fault Fault
-		want  func(error) bool
-	}{
-		{"down", Fault{Mode: Down}, func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }},
-		{"hang", Fault{Mode: Hang}, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
-		{"status", Fault{Mode: Status, Code: 503}, hasStatus(503)},
-		{"another repository's fault", Fault{Mode: Status, Code: 503, Match: func(r Request) bool { return r.Repository == "x" }}, isNil},
-		{"none", Fault{}, isNil},
-	}
-	for _, tt := range tests {
-		if err := r.SetFault(tt.fault); err != nil {
+	for name, plain := range map[string]bool{"plain": true, "TLS": false} {
+		r := startRegistry(t, Options{Implementation: InProcess, PlainHTTP: plain, Auth: AuthNone})
+		resp, err := http.Get("http://" + r.Host() + "/v2/")
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := resolve(r.Password()); !tt.want(err) {
-			t.Errorf("%s: got %v", tt.name, err)
+		_ = resp.Body.Close()
+		if (resp.StatusCode == http.StatusOK) != plain {
+			t.Errorf("%s: answered %s", name, resp.Status)
 		}
-	}
-	if err := resolve("wrong"); !hasStatus(401)(err) {
-		t.Errorf("a wrong password: got %v", err)
 	}
 }
 
-func isNil(err error) bool { return err == nil }
+func TestReferrersAPI(t *testing.T) {
+	t.Parallel()
+	r := startRegistry(t, Options{Implementation: InProcess})
+	subject := push(t, r, "charts/demo", "1")
+	signature, err := r.PushRaw(t.Context(), "charts/demo", "", Raw{ArtifactType: "application/vnd.example", Subject: &subject})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []digest.Digest
+	err = clientRepository(t, r, "charts/demo", owner(r)).Referrers(t.Context(), subject, "", func(referrers []ocispec.Descriptor) error {
+		for _, referrer := range referrers {
+			got = append(got, referrer.Digest)
+		}
+		return nil
+	})
+	if err != nil || !slices.Equal(got, []digest.Digest{signature.Digest}) {
+		t.Errorf("got the referrers %v, %v", got, err)
+	}
+	if n := r.Counts().Referrers; n != 1 {
+		t.Errorf("%d requests for referrers", n)
+	}
+}
 
-func hasStatus(code int) func(error) bool {
-	return func(err error) bool {
-		var response *errcode.ErrorResponse
-		return errors.As(err, &response) && response.StatusCode == code
+func TestOptionsThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	for want, opts := range map[string]Options{
+		"use Distribution":     {Implementation: InProcess, Auth: AuthToken},
+		"leave PlainHTTP away": {Implementation: InProcess, PlainHTTP: true, RequireClientCert: true},
+	} {
+		opts.Dir = t.TempDir()
+		if _, err := Start(t.Context(), opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }
 
@@ -178,6 +235,7 @@ func TestClassify(t *testing.T) {
 		{"GET", "/v2/a/blobs/sha256:1", BlobGet, "a", "sha256:1"},
 		{"HEAD", "/v2/a/blobs/sha256:1", BlobHead, "a", "sha256:1"},
 		{"GET", "/v2/a/tags/list", TagList, "a", ""},
+		{"GET", "/v2/a/b/referrers/sha256:1", Referrers, "a/b", "sha256:1"},
 		{"PUT", "/v2/a/manifests/v1", Write, "a", "v1"},
 		{"POST", "/v2/a/b/blobs/uploads/", Write, "a/b", ""},
 		{"PATCH", "/v2/a/b/blobs/uploads/x", Write, "a/b", ""},

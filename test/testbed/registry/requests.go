@@ -33,7 +33,9 @@ const (
 	BlobGet      Kind = "BlobGet"
 	BlobHead     Kind = "BlobHead"
 	TagList      Kind = "TagList"
-	Write        Kind = "Write"
+	// Referrers is the listing of what refers to a manifest, such as its signatures.
+	Referrers Kind = "Referrers"
+	Write     Kind = "Write"
 	// Other is all else, mainly the check of /v2/ for the way to authenticate.
 	Other Kind = "Other"
 )
@@ -49,9 +51,15 @@ type Request struct {
 	// Reference is the tag or digest, empty for kinds that have none.
 	Reference string
 	UserAgent string
-	// Authenticated tells whether basic credentials came with it. Clients that
-	// wait to be asked for them make each first request twice.
-	Authenticated bool
+	// Host is the name by which the client knows the registry.
+	Host string
+	// Authorization is the scheme of that header, "Basic" or "Bearer", and empty without
+	// the header. Clients that wait to be asked for credentials make each first request twice.
+	Authorization string
+	// User is whose password came along, or for whom the token was issued.
+	User string
+	// ClientCert is the common name in the client's certificate.
+	ClientCert string
 	// Code is the HTTP status, 0 if the answer was never begun.
 	Code int
 	// Bytes is the size of the answer's body.
@@ -60,7 +68,7 @@ type Request struct {
 
 // Counts are the numbers of requests by kind, refused ones (401) left out.
 type Counts struct {
-	ManifestGets, ManifestHeads, BlobGets, BlobHeads, TagLists, Writes, Others int
+	ManifestGets, ManifestHeads, BlobGets, BlobHeads, TagLists, Referrers, Writes, Others int
 	// Refused are the requests answered with 401.
 	Refused int
 	// Bytes is the size of all answers' bodies.
@@ -69,26 +77,23 @@ type Counts struct {
 
 // Total is the number of all requests, refused ones too.
 func (c Counts) Total() int {
-	return c.ManifestGets + c.ManifestHeads + c.BlobGets + c.BlobHeads + c.TagLists + c.Writes + c.Others + c.Refused
+	return c.ManifestGets + c.ManifestHeads + c.BlobGets + c.BlobHeads + c.TagLists + c.Referrers +
+		c.Writes + c.Others + c.Refused
 }
 
-// Requests returns all requests since the start or the last ResetCounts, in
-// the order in which they ended.
-func (r *Registry) Requests() []Request {
-	r.front.mu.Lock()
-	defer r.front.mu.Unlock()
-	return slices.Clone(r.front.requests)
+// Requests returns the requests since the start or the last ResetCounts, in
+// the order in which they ended: those that all of match select.
+func (r *Registry) Requests(match ...func(Request) bool) []Request {
+	return slices.DeleteFunc(r.front.all(), func(request Request) bool {
+		return slices.ContainsFunc(match, func(selects func(Request) bool) bool { return !selects(request) })
+	})
 }
 
 // Counts sums up Requests.
-func (r *Registry) Counts() Counts { return count(r.Requests()) }
+func (r *Registry) Counts(match ...func(Request) bool) Counts { return count(r.Requests(match...)) }
 
 // ResetCounts forgets all requests so far.
-func (r *Registry) ResetCounts() {
-	r.front.mu.Lock()
-	defer r.front.mu.Unlock()
-	r.front.requests = nil
-}
+func (r *Registry) ResetCounts() { r.front.forget() }
 
 func count(requests []Request) Counts {
 	var c Counts
@@ -109,6 +114,8 @@ func count(requests []Request) Counts {
 			c.BlobHeads++
 		case TagList:
 			c.TagLists++
+		case Referrers:
+			c.Referrers++
 		case Write:
 			c.Writes++
 		default:
@@ -146,6 +153,8 @@ func classify(method, path string) Request {
 		r.Kind = pick(head, ManifestHead, ManifestGet)
 	case what == "blobs" && read:
 		r.Kind = pick(head, BlobHead, BlobGet)
+	case what == "referrers" && read:
+		r.Kind = Referrers
 	case what == "manifests" || what == "blobs":
 		r.Kind = Write
 	default:
@@ -153,6 +162,16 @@ func classify(method, path string) Request {
 	}
 	r.Reference = last
 	return r
+}
+
+// authorizationOf reads the scheme of the Authorization header and whose credential it holds, never the credential.
+func authorizationOf(req *http.Request) (scheme, user string) {
+	scheme, token, _ := strings.Cut(req.Header.Get("Authorization"), " ")
+	if scheme == "Bearer" {
+		return scheme, tokenUser(token)
+	}
+	user, _, _ = req.BasicAuth()
+	return scheme, user
 }
 
 func pick(condition bool, yes, no Kind) Kind {

@@ -1,0 +1,98 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package registry
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// accounts are the users of a registry and their passwords, which a file holds for programs.
+type accounts struct {
+	file string
+
+	mu        sync.Mutex
+	passwords map[string]string
+	hashes    map[string][]byte
+	written   time.Time
+}
+
+func newAccounts(file string) *accounts {
+	return &accounts{file: file, passwords: map[string]string{}, hashes: map[string][]byte{}, written: time.Now()}
+}
+
+// add gives a user a new password.
+func (a *accounts) add(name string) (string, error) {
+	password := rand.Text()
+	// The lowest cost: the registry checks the password on every request.
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		return "", err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.passwords[name], a.hashes[name] = password, hash
+	return password, a.write()
+}
+
+func (a *accounts) remove(name string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.passwords, name)
+	delete(a.hashes, name)
+	return a.write()
+}
+
+func (a *accounts) password(name string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.passwords[name]
+}
+
+func (a *accounts) valid(name, password string) bool {
+	want := a.password(name)
+	return want != "" && subtle.ConstantTimeCompare([]byte(want), []byte(password)) == 1
+}
+
+// write replaces the file; the caller holds mu.
+func (a *accounts) write() error {
+	var content bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(a.hashes)) {
+		fmt.Fprintf(&content, "%s:%s\n", name, a.hashes[name])
+	}
+	// A file that is never half written, for the registry may read it right now.
+	next := a.file + ".next"
+	if err := os.WriteFile(next, content.Bytes(), 0o600); err != nil {
+		return err
+	}
+	// The registry reads the file again when its time is another, and two changes may come in
+	// one tick of the file system's clock.
+	a.written = a.written.Add(time.Second)
+	if err := os.Chtimes(next, a.written, a.written); err != nil {
+		return err
+	}
+	return os.Rename(next, a.file)
+}

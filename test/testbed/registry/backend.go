@@ -1,0 +1,150 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package registry
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	ggcr "github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
+)
+
+// backend is the registry itself, behind the front.
+type backend struct {
+	url *url.URL
+	// transport reaches the registry with what a client sent, owner with all rights.
+	transport, owner http.RoundTripper
+	process          *process.Process
+	server           *endpoint
+}
+
+func (b *backend) stop() error {
+	if b.process != nil {
+		return errors.Join(b.process.Unexpected(), b.process.Kill())
+	}
+	return b.server.close()
+}
+
+func (b *backend) pids() []int {
+	if b.process == nil || !b.process.Running() {
+		return nil
+	}
+	return []int{b.process.PID()}
+}
+
+// roundTripper is a function that is an http.RoundTripper.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// withPassword sends the first user's password with all requests.
+func withPassword(base http.RoundTripper, users *accounts) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		req = req.Clone(req.Context())
+		req.SetBasicAuth(username, users.password(username))
+		return base.RoundTrip(req)
+	})
+}
+
+// startInProcess serves the registry of go-containerregistry, which knows no users by itself.
+func startInProcess(users *accounts, auth Auth) (*backend, error) {
+	handler := ggcr.New(ggcr.WithReferrersSupport(true), ggcr.Logger(log.New(io.Discard, "", 0)))
+	if auth == AuthBasic {
+		handler = guarded(handler, users)
+	}
+	server := &endpoint{addr: "127.0.0.1:0", handler: handler}
+	if err := server.listen(); err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: idleConnections}
+	return &backend{
+		url:       &url.URL{Scheme: "http", Host: server.addr},
+		transport: transport,
+		owner:     withPassword(transport, users),
+		server:    server,
+	}, nil
+}
+
+// guarded asks for a password before a handler.
+func guarded(next http.Handler, users *accounts) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if user, password, _ := req.BasicAuth(); !users.valid(user, password) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="helmop-testbed"`)
+			writeError(w, http.StatusUnauthorized, "UNAUTHORIZED", "authentication required")
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+// idleConnections is how many connections to a server of the registry are kept for later.
+const idleConnections = 64
+
+// endpoint is an HTTP server on a loopback address.
+type endpoint struct {
+	// addr is where to listen, and from then on where it listens.
+	addr    string
+	handler http.Handler
+	// tls is nil for plain HTTP.
+	tls    *tls.Config
+	server *http.Server
+}
+
+func (e *endpoint) scheme() string {
+	if e.tls == nil {
+		return "http"
+	}
+	return "https"
+}
+
+// listen starts to serve.
+func (e *endpoint) listen() error {
+	l, err := net.Listen("tcp", e.addr)
+	if err != nil {
+		return err
+	}
+	e.addr = l.Addr().String()
+	server := &http.Server{
+		Handler: e.handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	e.server = server
+	if e.tls == nil {
+		go func() { _ = server.Serve(l) }()
+		return nil
+	}
+	server.TLSConfig = e.tls.Clone()
+	go func() { _ = server.ServeTLS(l, "", "") }()
+	return nil
+}
+
+// close drops all connections and refuses new ones, until the next listen.
+func (e *endpoint) close() error {
+	if e.server == nil {
+		return nil
+	}
+	err := e.server.Close()
+	e.server = nil
+	return err
+}

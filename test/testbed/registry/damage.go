@@ -1,0 +1,95 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package registry
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+// faultKey is the key of the *activeFault in the context of a request to the registry.
+type faultKey struct{}
+
+// damage lets the body of the registry's answer suffer from the fault that the request met.
+func damage(resp *http.Response) error {
+	ctx := resp.Request.Context()
+	fault, _ := ctx.Value(faultKey{}).(*activeFault)
+	if fault == nil || resp.StatusCode != http.StatusOK || resp.Request.Method == http.MethodHead {
+		return nil
+	}
+	half := max(resp.ContentLength/2, 0)
+	switch fault.Mode {
+	case Drip:
+		resp.Body = &drip{ReadCloser: resp.Body, pause: fault.Pause, over: fault.over, gone: ctx.Done()}
+	case Truncate:
+		resp.Body = &truncated{ReadCloser: resp.Body, left: half}
+	case Corrupt:
+		resp.Body = &corrupted{ReadCloser: resp.Body, until: half}
+	}
+	return nil
+}
+
+// drip gives one byte at a time, until the fault is over.
+type drip struct {
+	io.ReadCloser
+	pause      time.Duration
+	over, gone <-chan struct{}
+}
+
+func (d *drip) Read(p []byte) (int, error) {
+	timer := time.NewTimer(d.pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return d.ReadCloser.Read(p[:min(len(p), 1)])
+	case <-d.over:
+		return d.ReadCloser.Read(p)
+	case <-d.gone:
+		return 0, io.ErrUnexpectedEOF
+	}
+}
+
+// truncated ends with an error, upon which the proxy breaks off the connection.
+type truncated struct {
+	io.ReadCloser
+	left int64
+}
+
+func (t *truncated) Read(p []byte) (int, error) {
+	if t.left == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := t.ReadCloser.Read(p[:min(int64(len(p)), t.left)])
+	t.left -= int64(n)
+	return n, err
+}
+
+// corrupted changes the byte after until.
+type corrupted struct {
+	io.ReadCloser
+	until int64
+}
+
+func (c *corrupted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	if c.until >= 0 && c.until < int64(n) {
+		p[c.until] ^= 0xff
+	}
+	c.until -= int64(n)
+	return n, err
+}
