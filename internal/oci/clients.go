@@ -56,6 +56,8 @@ type clients struct {
 	opts   Options
 	limits *limits
 	clouds *cloudTokens // nil without Options.CloudLogin
+	// distrust is of what mirrors sent wrong.
+	distrust *distrust
 
 	dockerConfig *watchedFile[dockerConfig]
 	authorities  *watchedFile[[]byte]
@@ -76,6 +78,9 @@ func newClients(opts Options) (*clients, error) {
 		return nil, err
 	}
 	if c.limits, err = newLimits(opts); err != nil {
+		return nil, err
+	}
+	if c.distrust, err = newDistrust(); err != nil {
 		return nil, err
 	}
 	if opts.CloudLogin != nil {

@@ -237,7 +237,7 @@ func (t *politeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	resp, err := t.base.RoundTrip(req)
 	now := time.Now()
-	host.leave(now, probe, outcomeOf(ctx, err, now.Sub(start) >= t.limits.timeout/4), err)
+	host.leave(now, probe, outcomeOf(ctx, err, now.Sub(start) >= t.limits.timeout/10), err)
 	if err != nil {
 		host.slots.Release(1)
 		return nil, err

@@ -61,7 +61,7 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 		return h.do(req.WithContext(h.scoped(req.Context()))) // the link to it was made by that host
 	}
 	x := exchangeFrom(req.Context())
-	hops := r.serving(byDigest(req.URL.Path))
+	hops := r.serving(req.URL.Path)
 	var refusal *http.Response
 	var refusedBy string
 	for i, h := range hops {
@@ -71,6 +71,7 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 		switch {
 		case isConclusive(req, resp, err):
 			r.setPage(list, h)
+			h.clients.distrust.watch(h, req, resp)
 			return resp, nil
 		case req.Context().Err() != nil, last && (refusal == nil || !isSilence(err)):
 			return resp, err
@@ -110,10 +111,11 @@ func detach(resp *http.Response) *http.Response {
 	return resp
 }
 
-func (r *router) serving(byDigest bool) []*hop {
+// serving returns who may be asked for a path; the registry itself always may.
+func (r *router) serving(path string) []*hop {
 	var out []*hop
 	for _, h := range r.hops {
-		if h.serves(byDigest) {
+		if h.serves(byDigest(path)) && !h.clients.distrust.holds(h, path) {
 			out = append(out, h)
 		}
 	}
