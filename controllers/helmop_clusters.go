@@ -129,7 +129,7 @@ func (r *helmOpReconciler) render(ctx context.Context, scope *helmOpScope) error
 	if scope.artifact == nil {
 		return nil
 	}
-	if scope.helmOp.Status.Revision, err = digestOf(program.digest, scope.artifact.Digest, scope.helmOp.Spec.ReleaseOptions); err != nil {
+	if scope.helmOp.Status.Revision, err = digestOf(program.digest, artifactIdentity(scope.artifact), scope.helmOp.Spec.ReleaseOptions); err != nil {
 		return err
 	}
 	for _, c := range scope.clusters {

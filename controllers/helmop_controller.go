@@ -48,6 +48,8 @@ type helmOpReconciler struct {
 	client     client.Client
 	live       client.Reader
 	registry   Resolver
+	verifier   Verifier
+	errands    *errands[resolution]
 	references *referenceReader
 	renderer   *renderer
 	resolution *resolutionSchedule
@@ -189,7 +191,8 @@ func isBeingMoved(obj client.Object) bool {
 
 func patchHelmOp(ctx context.Context, patcher *patch.Helper, helmOp *addonsv1.HelmOp) error {
 	return patcher.Patch(ctx, helmOp, patch.WithStatusObservedGeneration{}, patch.WithOwnedConditions{Conditions: []string{
-		addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.RolledOutCondition, addonsv1.PausedCondition,
+		addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RolledOutCondition,
+		addonsv1.PausedCondition,
 	}})
 }
 

@@ -18,128 +18,50 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 )
 
+// What the status has room for, in bytes.
 const (
-	// intervalJitter spreads the checks of many HelmOps: each waits up to this share longer than its interval.
-	intervalJitter = 0.1
-
-	// minResolveRetry and maxResolveRetry bound the wait after a failed resolution. It doubles with each failure, up to
-	// the interval. A registry that is down for hours is asked every 5 minutes at least and found again within them.
-	minResolveRetry = 5 * time.Second
-	maxResolveRetry = 5 * time.Minute
+	maxMediaType          = 255
+	maxProvenanceSource   = 512
+	maxProvenanceRevision = 256
+	maxProvenanceCreated  = 64
+	maxResolveRequest     = 64
 )
 
-// resolutionSchedule remembers when each HelmOp is to be resolved again. It is kept in memory, not in the status: an
-// unchanged fleet writes nothing. After a restart each HelmOp is checked once.
-type resolutionSchedule struct {
-	mu      sync.Mutex
-	entries map[types.NamespacedName]resolutionEntry
+// inquiry is all that it takes to find out what a source stands for.
+type inquiry struct {
+	question
+	access oci.Access
+
+	// policy is what signatures are demanded; nil if none.
+	policy *verification.Policy
+
+	// err is why access or policy cannot be told.
+	err error
 }
 
-type resolutionEntry struct {
-	// source and access tell what was asked, and with what; a change of either is asked at once.
-	source, access string
-	failures       int
-	next           time.Time
-	// fixed is true if the answer can never change.
-	fixed bool
-	// artifact is the last answer for this source; nil if there was none.
-	artifact *addonsv1.ArtifactStatus
-}
+// resolution is what an inquiry found out.
+type resolution struct {
+	artifact oci.Artifact
 
-func newResolutionSchedule() *resolutionSchedule {
-	return &resolutionSchedule{entries: map[types.NamespacedName]resolutionEntry{}}
-}
-
-// due tells how long a HelmOp needs not be resolved again; 0 or less is now. Known tells whether its status has what the
-// source stands for: a success that could not be written down is no success.
-func (s *resolutionSchedule) due(key types.NamespacedName, source, access string, known bool, now time.Time) (wait time.Duration, never bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	entry, ok := s.entries[key]
-	switch {
-	case !ok, entry.source != source, entry.access != access:
-		return 0, false
-	case entry.failures == 0 && !known:
-		return 0, false
-	default:
-		return entry.next.Sub(now), entry.fixed
-	}
-}
-
-// record notes an attempt and returns how long to wait before the next; 0 is for ever.
-func (s *resolutionSchedule) record(key types.NamespacedName, entry resolutionEntry, interval time.Duration, now time.Time, failed bool) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := s.entries[key]
-	if before.source == entry.source {
-		entry.artifact = before.artifact
-	}
-	var delay time.Duration
-	switch {
-	case failed:
-		entry.fixed = false
-		entry.failures = 1
-		if before.source == entry.source && before.access == entry.access {
-			entry.failures = before.failures + 1
-		}
-		// Nobody is to wait longer for a registry that is back than for one that was never away.
-		delay = min(resolveRetry(entry.failures), max(interval, minResolveRetry))
-	case !entry.fixed:
-		delay = wait.Jitter(interval, intervalJitter)
-	}
-	entry.next = now.Add(delay)
-	s.entries[key] = entry
-	return delay
-}
-
-// remember notes the answer to what was asked last.
-func (s *resolutionSchedule) remember(key types.NamespacedName, artifact *addonsv1.ArtifactStatus) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	entry := s.entries[key]
-	entry.artifact = artifact.DeepCopy()
-	s.entries[key] = entry
-}
-
-// answer returns the last answer for a source, nil if there is none, and whether asking has failed since.
-func (s *resolutionSchedule) answer(key types.NamespacedName, source string) (artifact *addonsv1.ArtifactStatus, failing bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	entry := s.entries[key]
-	if entry.source != source {
-		return nil, false
-	}
-	return entry.artifact.DeepCopy(), entry.failures > 0
-}
-
-func (s *resolutionSchedule) forget(key types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.entries, key)
-}
-
-// resolveRetry is the wait after a number of failures in a row: 5 s, 10 s, 20 s and so on, up to 5 min.
-func resolveRetry(failures int) time.Duration {
-	delay := minResolveRetry
-	for range min(failures, 10) - 1 {
-		delay *= 2
-	}
-	return min(delay, maxResolveRetry)
+	// signed is who signed the artifact, where that was asked.
+	signed *verification.Result
 }
 
 // resolve finds out what the source stands for, if it is time to. A registry that fails takes nothing away: what the
@@ -147,54 +69,96 @@ func resolveRetry(failures int) time.Duration {
 func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
 	key := client.ObjectKeyFromObject(helmOp)
-	source, err := sourceDigest(&helmOp.Spec.Source)
+	asked, err := r.inquire(ctx, helmOp)
 	if err != nil {
 		return err
 	}
-	r.recall(helmOp, key, source)
-	if known := helmOp.Status.Artifact; known != nil && known.SourceDigest == source {
+	r.recall(helmOp, key, asked.source)
+	rememberSigners(r.verifier, helmOp, asked.policy)
+	if known := helmOp.Status.Artifact; known != nil && known.SourceDigest == asked.source {
 		scope.artifact = &known.ResolvedArtifact
 	}
-	access, accessErr := r.references.access(ctx, helmOp)
-	// A changed interval counts from now, not from the end of the one before.
-	accessDigest, err := digestOf(access, accessErr != nil, helmOp.Spec.Source.Interval)
-	if err != nil {
-		return err
-	}
-	// Known and not yet due: nothing is asked, and the condition stands as it is.
-	delay, never := r.resolution.due(key, source, accessDigest, scope.artifact != nil, r.now())
+	// Known and not yet due: nothing is asked, and the conditions stand as they are.
+	delay, never := r.resolution.due(key, asked.question, scope.artifact != nil, r.now())
 	if never {
-		confirmCondition(helmOp, addonsv1.ResolvedCondition)
+		confirmResolution(helmOp)
 		return nil
 	}
 	if delay > 0 {
-		confirmCondition(helmOp, addonsv1.ResolvedCondition)
+		confirmResolution(helmOp)
 		scope.requeueAfter = delay
 		return nil
 	}
-
-	entry := resolutionEntry{source: source, access: accessDigest, fixed: helmOp.Spec.Source.Ref.Digest != ""}
-	var artifact oci.Artifact
-	resolveErr := accessErr
-	if resolveErr == nil {
-		artifact, resolveErr = r.registry.Resolve(ctx, ociSource(helmOp, access))
-	}
-	if resolveErr == nil {
-		// The manifest tells what the artifact is: what is no chart is refused before anything is pulled.
-		resolveErr = bundle.Supported(artifact.ConfigMediaType, artifact.ArtifactType, artifact.LayerMediaTypes, "")
-	}
+	found, err, done := r.ask(ctx, helmOp, asked)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	scope.requeueAfter = r.resolution.record(key, entry, helmOp.Spec.Source.Interval.Duration, r.now(), resolveErr != nil)
-	if resolveErr != nil {
-		r.reportUnresolved(helmOp, resolveErr)
+	if !done {
+		reportResolving(helmOp, scope.artifact != nil)
 		return nil
 	}
-	r.reportResolved(helmOp, artifact, source)
+	entry := resolutionEntry{question: asked.question, fixed: helmOp.Spec.Source.Ref.Digest != ""}
+	scope.requeueAfter = r.resolution.record(key, entry, helmOp.Spec.Source.Interval.Duration, r.now(), err != nil, retryAfter(err))
+	helmOp.Status.LastResolveRequest = asked.request
+	r.reportVerification(helmOp, found, err)
+	if err != nil {
+		r.reportUnresolved(helmOp, err)
+		return nil
+	}
+	r.reportResolved(helmOp, found, asked)
 	r.resolution.remember(key, helmOp.Status.Artifact)
 	scope.artifact = &helmOp.Status.Artifact.ResolvedArtifact
 	return nil
+}
+
+// inquire reads what is to be asked, and with what.
+func (r *helmOpReconciler) inquire(ctx context.Context, helmOp *addonsv1.HelmOp) (*inquiry, error) {
+	source := &helmOp.Spec.Source
+	access, accessErr := r.references.access(ctx, helmOp)
+	policy, policyErr := r.references.policy(ctx, helmOp)
+	asked := &inquiry{access: access, policy: policy, err: errors.Join(accessErr, policyErr)}
+	var err error
+	if asked.question.source, err = sourceDigest(source); err != nil {
+		return nil, err
+	}
+	// A changed interval counts from now, not from the end of the one before.
+	asked.question.access, err = digestOf(access, policyDigest(policy), asked.err != nil, source.Interval)
+	asked.request = resolveRequest(helmOp)
+	return asked, err
+}
+
+// ask resolves the reference and has the signatures of what it stands for checked. done is false while the registry is asked.
+func (r *helmOpReconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, asked *inquiry) (found resolution, err error, done bool) {
+	if asked.err != nil {
+		return found, asked.err, true
+	}
+	if asked.policy != nil {
+		if err := asked.policy.Validate(); err != nil {
+			return found, fmt.Errorf("spec.source.verify: %w", err), true
+		}
+	}
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)}
+	key := fmt.Sprintf("%s %s %s %s", request, asked.source, asked.question.access, asked.request)
+	source, layer := ociSource(helmOp, asked.access), layerMediaType(helmOp)
+	return r.errands.run(ctx, key, request, func(ctx context.Context) (found resolution, err error) {
+		if found.artifact, err = r.registry.Resolve(ctx, source); err != nil {
+			return found, err
+		}
+		// The manifest tells what the artifact is: what is no chart is refused before anything is pulled.
+		manifest := &found.artifact
+		if err = bundle.Supported(manifest.ConfigMediaType, manifest.ArtifactType, manifest.LayerMediaTypes, layer); err != nil {
+			return found, err
+		}
+		if asked.policy == nil {
+			return found, nil
+		}
+		signed, err := r.verifier.Verify(ctx, manifest.URL, manifest.Digest, asked.access, *asked.policy)
+		if err != nil {
+			return found, &unverifiedError{url: manifest.URL, digest: manifest.Digest, err: err}
+		}
+		found.signed = &signed
+		return found, nil
+	})
 }
 
 // recall writes an answer into the status that an earlier pass got. The status that says so may not have reached the cache
@@ -217,22 +181,41 @@ func (r *helmOpReconciler) recall(helmOp *addonsv1.HelmOp, key types.NamespacedN
 	setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason, describeArtifact(&answer.ResolvedArtifact))
 }
 
+// confirmResolution says that what was found out holds for the spec of now, too.
+func confirmResolution(helmOp *addonsv1.HelmOp) {
+	confirmCondition(helmOp, addonsv1.ResolvedCondition)
+	confirmCondition(helmOp, addonsv1.VerifiedCondition)
+}
+
+// reportResolving says that the registry is being asked. Where the answer is known from before, nothing changes meanwhile.
+func reportResolving(helmOp *addonsv1.HelmOp, known bool) {
+	if known {
+		confirmResolution(helmOp)
+		return
+	}
+	setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason,
+		"the registry is being asked for "+helmOp.Spec.Source.URL)
+}
+
 func (r *helmOpReconciler) reportUnresolved(helmOp *addonsv1.HelmOp, err error) {
-	reason := reasonFor(err, registryErrors, addonsv1.RegistryErrorReason)
+	reason := reasonFor(err, artifactErrors, addonsv1.RegistryErrorReason)
 	message := err.Error()
 	if setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, reason, message) {
 		r.warn(helmOp, reason, "Resolve", message)
 	}
 }
 
-func (r *helmOpReconciler) reportResolved(helmOp *addonsv1.HelmOp, artifact oci.Artifact, source string) {
-	resolved := addonsv1.ResolvedArtifact{URL: artifact.URL, Digest: artifact.Digest, Tag: artifact.Tag, Version: artifact.Version}
-	message := describeArtifact(&resolved)
+func (r *helmOpReconciler) reportResolved(helmOp *addonsv1.HelmOp, found resolution, asked *inquiry) {
+	status := artifactStatus(helmOp, found, asked)
+	status.ResolvedAt = metav1.NewTime(r.now())
+	message := describeArtifact(&status.ResolvedArtifact)
 	known := helmOp.Status.Artifact
-	if known == nil || known.ResolvedArtifact != resolved || known.SourceDigest != source {
-		helmOp.Status.Artifact = &addonsv1.ArtifactStatus{
-			ResolvedArtifact: resolved, ResolvedAt: metav1.NewTime(r.now()), SourceDigest: source,
-		}
+	isNews := known == nil || known.ResolvedArtifact != status.ResolvedArtifact || known.SourceDigest != status.SourceDigest
+	if !isNews {
+		status.ResolvedAt = known.ResolvedAt
+	}
+	helmOp.Status.Artifact = status
+	if isNews {
 		r.event(helmOp, corev1.EventTypeNormal, addonsv1.ArtifactResolvedEvent, "Resolve", message)
 	}
 	setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason, message)
@@ -240,7 +223,60 @@ func (r *helmOpReconciler) reportResolved(helmOp *addonsv1.HelmOp, artifact oci.
 
 // sourceDigest identifies what is asked of a registry. How often and with which credentials does not belong to it.
 func sourceDigest(source *addonsv1.ArtifactSource) (string, error) {
-	return digestOf(source.URL, source.Ref, source.Insecure)
+	return digestOf(source.URL, source.Ref, source.Insecure, source.LayerSelector)
+}
+
+// resolveRequest is the value of the annotation that asks to resolve now, in the form in which the status keeps it.
+func resolveRequest(helmOp *addonsv1.HelmOp) string {
+	value := helmOp.Annotations[addonsv1.ResolveRequestedAtAnnotation]
+	if len(value) > maxResolveRequest {
+		value = hexDigest(value)
+	}
+	return value
+}
+
+// retryAfter is how long a registry asks to be left alone.
+func retryAfter(err error) time.Duration {
+	var failure *oci.Error
+	if errors.As(err, &failure) {
+		return failure.RetryAfter
+	}
+	return 0
+}
+
+// artifactStatus is what the status says of a resolution.
+func artifactStatus(helmOp *addonsv1.HelmOp, found resolution, asked *inquiry) *addonsv1.ArtifactStatus {
+	artifact := found.artifact
+	status := &addonsv1.ArtifactStatus{
+		ResolvedArtifact: addonsv1.ResolvedArtifact{
+			URL: artifact.URL, Digest: artifact.Digest, Tag: artifact.Tag, Version: artifact.Version,
+			LayerMediaType: layerMediaType(helmOp),
+		},
+		MediaType:    truncate(artifact.MediaType, maxMediaType),
+		Provenance:   provenance(artifact.Annotations),
+		SourceDigest: asked.source,
+	}
+	if found.signed != nil {
+		status.Verification = &addonsv1.VerificationStatus{
+			Provider:     addonsv1.VerificationProvider(asked.policy.Provider),
+			Signers:      signers(found.signed),
+			PolicyDigest: asked.policy.Digest(),
+		}
+	}
+	return status
+}
+
+// provenance is what an artifact says about where it comes from; nil if it says nothing.
+func provenance(annotations map[string]string) *addonsv1.Provenance {
+	said := addonsv1.Provenance{
+		Source:   truncate(annotations[ocispec.AnnotationSource], maxProvenanceSource),
+		Revision: truncate(annotations[ocispec.AnnotationRevision], maxProvenanceRevision),
+		Created:  truncate(annotations[ocispec.AnnotationCreated], maxProvenanceCreated),
+	}
+	if said == (addonsv1.Provenance{}) {
+		return nil
+	}
+	return &said
 }
 
 func describeArtifact(artifact *addonsv1.ResolvedArtifact) string {

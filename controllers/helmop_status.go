@@ -47,6 +47,7 @@ var progressReasons = map[string]bool{
 	"":                                        true,
 	addonsv1.ProgressingReason:                true,
 	addonsv1.UpdatingReason:                   true,
+	addonsv1.FetchingArtifactReason:           true,
 	addonsv1.DeletingReason:                   true,
 	addonsv1.ClusterDeletingReason:            true,
 	addonsv1.ClusterNotFoundReason:            true,
@@ -181,6 +182,7 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	}
 	c := s.counts
+	verified := conditions.Get(scope.helmOp, addonsv1.VerifiedCondition)
 	switch resolved := conditions.Get(scope.helmOp, addonsv1.ResolvedCondition); {
 	case scope.selectorErr != nil:
 		return no(addonsv1.InvalidSelectorReason, scope.selectorErr.Error())
@@ -190,6 +192,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(resolved.Reason, resolved.Message)
 	case scope.artifact == nil:
 		return no(addonsv1.ProgressingReason, "the source is not resolved yet")
+	case verified != nil && verified.Status == metav1.ConditionFalse:
+		return no(verified.Reason, verified.Message)
 	case len(s.failures) > 0:
 		first := s.failures[0]
 		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %d Clusters failed, see status.failures; %s: %s: %s",

@@ -37,6 +37,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
 // releaseReconciler connects, observes, decides, acts and reports.
@@ -45,7 +46,9 @@ type releaseReconciler struct {
 	live       client.Reader
 	clusters   clustercache.ClusterCache
 	registry   Fetcher
+	verifier   Verifier
 	charts     ChartLoader
+	errands    *errands[*oci.Content]
 	engine     Engine
 	references *referenceReader
 	renderer   *renderer

@@ -34,7 +34,6 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
 const (
@@ -60,16 +59,6 @@ const (
 	// maxHistory bounds status.history.
 	maxHistory = 5
 )
-
-// Fetcher pulls artifacts.
-type Fetcher interface {
-	Fetch(ctx context.Context, url, digest string, access oci.Access) (*oci.Content, error)
-}
-
-// ChartLoader makes charts of pulled artifacts.
-type ChartLoader interface {
-	Chart(ctx context.Context, source bundle.Source) (*bundle.Chart, error)
-}
 
 // Engine brings releases in workload clusters to what is wanted.
 type Engine interface {
@@ -161,9 +150,13 @@ func (r *releaseReconciler) act(ctx context.Context, scope *releaseScope, target
 		reportNotReleased(release, addonsv1.UpdatingReason, "the HelmOp is about to update this release")
 		return ctrl.Result{RequeueAfter: outdatedRetry}, nil
 	}
-	chart, reason, err := r.pull(ctx, scope)
+	chart, err := r.chart(ctx, scope)
+	if errors.Is(err, errFetching) {
+		reportNotReleased(release, addonsv1.FetchingArtifactReason, err.Error())
+		return ctrl.Result{}, nil
+	}
 	if err != nil {
-		return r.failed(ctx, scope, reason, err)
+		return r.failed(ctx, scope, chartReason(err), err)
 	}
 	options.SecretValues = secretValues
 	done, ok := r.slots.acquire(target.Key, desired.Owner)
@@ -207,39 +200,6 @@ func (r *releaseReconciler) finishUninstall(ctx context.Context, scope *releaseS
 		return r.actionFailed(ctx, scope, decision, result, err)
 	}
 	return ctrl.Result{RequeueAfter: time.Millisecond}, nil
-}
-
-// pull gets the chart, from the store if any cluster needed it before. The reason is that of the error.
-func (r *releaseReconciler) pull(ctx context.Context, scope *releaseScope) (chart *bundle.Chart, reason string, err error) {
-	// Access that cannot be read matters only if the registry must be asked.
-	access, accessErr := r.references.access(ctx, scope.helmOp)
-	artifact := &scope.release.Spec.Artifact
-	content, err := r.registry.Fetch(ctx, artifact.URL, artifact.Digest, access)
-	if err == nil {
-		chart, err = r.charts.Chart(ctx, bundleSource(content))
-	}
-	switch {
-	case err == nil:
-		return chart, "", nil
-	case accessErr != nil:
-		err = accessErr
-	}
-	fallback := reasonFor(err, registryErrors, addonsv1.ArtifactFetchFailedReason)
-	return nil, reasonFor(err, chartErrors, fallback), err
-}
-
-// bundleSource shows a pulled artifact to the chart loader. Its layers are pulled only if the loader reads them.
-func bundleSource(content *oci.Content) bundle.Source {
-	source := bundle.Source{
-		Digest: content.Digest, ConfigMediaType: content.ConfigMediaType, ArtifactType: content.ArtifactType,
-		ReadLayer: func(ctx context.Context, layer int) ([]byte, error) {
-			return content.ReadLayer(ctx, content.Layers[layer])
-		},
-	}
-	for _, layer := range content.Layers {
-		source.LayerMediaTypes = append(source.LayerMediaTypes, layer.MediaType)
-	}
-	return source
 }
 
 // uninstall ends the release in the workload cluster and lets the object go.
@@ -342,7 +302,7 @@ func desiredRelease(release *addonsv1.HelmOpRelease) (helmclient.Desired, helmcl
 		Namespace:      release.Spec.Release.Namespace,
 		Owner:          release.Namespace + "." + ownerName,
 		UID:            string(release.UID),
-		ArtifactDigest: release.Spec.Artifact.Digest,
+		ArtifactDigest: artifactIdentity(&release.Spec.Artifact),
 		ValuesDigest:   release.Spec.ValuesDigest,
 		OptionsDigest:  helmclient.OptionsDigest(options),
 	}, options

@@ -47,8 +47,13 @@ func digestOf(values ...any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("computing a digest: %w", err)
 	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:]), nil
+	return hexDigest(raw), nil
+}
+
+// hexDigest is the hexadecimal SHA-256 of a text.
+func hexDigest[T []byte | string](text T) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // truncate shortens a message to at most limit bytes, at the border of a character.

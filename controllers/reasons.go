@@ -18,11 +18,13 @@ package controllers
 
 import (
 	"errors"
+	"slices"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 )
 
 // namedError pairs an error of a room with the reason that a condition gives for it.
@@ -47,6 +49,17 @@ var registryErrors = []namedError{
 	{bundle.ErrNotAChart, addonsv1.UnsupportedArtifactReason},
 	{oci.ErrUnreachable, addonsv1.RegistryUnreachableReason},
 }
+
+// verificationErrors name what can go wrong with a signature.
+var verificationErrors = []namedError{
+	{verification.ErrInvalidPolicy, addonsv1.InvalidVerificationPolicyReason},
+	{verification.ErrUnsigned, addonsv1.SignatureNotFoundReason},
+	{verification.ErrUntrusted, addonsv1.SignatureUntrustedReason},
+	{verification.ErrTrustRoot, addonsv1.TrustRootUnavailableReason},
+}
+
+// artifactErrors name what can go wrong until an artifact is known, or at hand, and verified.
+var artifactErrors = slices.Concat(verificationErrors, registryErrors)
 
 // chartErrors name what can go wrong with a pulled artifact.
 var chartErrors = []namedError{

@@ -20,6 +20,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,18 +31,19 @@ import (
 )
 
 const (
-	kindSecret    = "Secret"
-	kindConfigMap = "ConfigMap"
+	kindSecret         = "Secret"
+	kindConfigMap      = "ConfigMap"
+	kindServiceAccount = "ServiceAccount"
 
 	// maxRememberedReferences bounds the contents that are kept in memory. Each is at most 1 MiB by Kubernetes' own
 	// limit, most are below 1 KiB. With more references than this, some are read again on each use.
 	maxRememberedReferences = 1024
 )
 
-// errReferenceNotFound is returned for a Secret or ConfigMap, or a key of it, that does not exist.
+// errReferenceNotFound is returned for an object that a HelmOp names, or a key of it, that does not exist.
 var errReferenceNotFound = errors.New("not found")
 
-// referenceReader reads the Secrets and ConfigMaps that HelmOps name. Only their metadata is cached for the whole
+// referenceReader reads the Secrets, ConfigMaps and ServiceAccounts that HelmOps name. Only their metadata is cached for the whole
 // management cluster; the content of one is read when a HelmOp names it, and again when its resource version changes.
 type referenceReader struct {
 	// metadata is a cached reader for PartialObjectMetadata.
@@ -56,10 +59,12 @@ func newReferenceReader(metadata, live client.Reader) *referenceReader {
 	return &referenceReader{metadata: metadata, live: live, contents: lru.New(maxRememberedReferences)}
 }
 
-// reference is the content of a Secret or ConfigMap. Its data must not be changed.
+// reference is the content of a Secret, a ConfigMap or a ServiceAccount. It must not be changed.
 type reference struct {
-	secretType      corev1.SecretType
-	data            map[string][]byte
+	secretType corev1.SecretType
+	data       map[string][]byte
+	// pullSecrets are the names of the image pull secrets of a ServiceAccount.
+	pullSecrets     []string
 	resourceVersion string
 }
 
@@ -68,7 +73,7 @@ type referenceKey struct {
 	client.ObjectKey
 }
 
-// read returns the content of a Secret or ConfigMap, or an error that wraps errReferenceNotFound.
+// read returns the content of an object, or an error that wraps errReferenceNotFound.
 func (r *referenceReader) read(ctx context.Context, kind, namespace, name string) (*reference, error) {
 	key := referenceKey{kind: kind, ObjectKey: client.ObjectKey{Namespace: namespace, Name: name}}
 	partial := &metav1.PartialObjectMetadata{}
@@ -91,25 +96,42 @@ func (r *referenceReader) read(ctx context.Context, kind, namespace, name string
 }
 
 func (r *referenceReader) readLive(ctx context.Context, key referenceKey) (*reference, error) {
-	if key.kind == kindSecret {
+	switch key.kind {
+	case kindSecret:
 		secret := &corev1.Secret{}
 		if err := r.live.Get(ctx, key.ObjectKey, secret); err != nil {
 			return nil, err
 		}
 		return &reference{secretType: secret.Type, data: secret.Data, resourceVersion: secret.ResourceVersion}, nil
+	case kindServiceAccount:
+		account := &corev1.ServiceAccount{}
+		if err := r.live.Get(ctx, key.ObjectKey, account); err != nil {
+			return nil, err
+		}
+		ref := &reference{resourceVersion: account.ResourceVersion}
+		for _, secret := range account.ImagePullSecrets {
+			ref.pullSecrets = append(ref.pullSecrets, secret.Name)
+		}
+		return ref, nil
+	default:
+		configMap := &corev1.ConfigMap{}
+		if err := r.live.Get(ctx, key.ObjectKey, configMap); err != nil {
+			return nil, err
+		}
+		data := make(map[string][]byte, len(configMap.Data)+len(configMap.BinaryData))
+		maps.Copy(data, configMap.BinaryData)
+		for k, v := range configMap.Data {
+			data[k] = []byte(v)
+		}
+		return &reference{data: data, resourceVersion: configMap.ResourceVersion}, nil
 	}
-	configMap := &corev1.ConfigMap{}
-	if err := r.live.Get(ctx, key.ObjectKey, configMap); err != nil {
-		return nil, err
-	}
-	data := make(map[string][]byte, len(configMap.Data)+len(configMap.BinaryData))
-	for k, v := range configMap.BinaryData {
-		data[k] = v
-	}
-	for k, v := range configMap.Data {
-		data[k] = []byte(v)
-	}
-	return &reference{data: data, resourceVersion: configMap.ResourceVersion}, nil
+}
+
+// pullsWith tells whether a ServiceAccount names a Secret among its image pull secrets. It makes no request: for an account
+// that was not read yet, or not lately, it may.
+func (r *referenceReader) pullsWith(namespace, account, secret string) bool {
+	known, ok := r.contents.Get(referenceKey{kind: kindServiceAccount, ObjectKey: client.ObjectKey{Namespace: namespace, Name: account}})
+	return !ok || slices.Contains(known.(*reference).pullSecrets, secret)
 }
 
 // readKey returns one key of a Secret or ConfigMap.

@@ -17,6 +17,7 @@ limitations under the License.
 package controllers
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,52 +31,72 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func TestResolutionSchedule(t *testing.T) {
 	key := types.NamespacedName{Namespace: "default", Name: "calico"}
-	tag := resolutionEntry{source: "s", access: "a"}
-	digest := resolutionEntry{source: "s", access: "a", fixed: true}
-	ask := func(s *resolutionSchedule, source, access string, known bool, after time.Duration) (bool, bool) {
-		wait, never := s.due(key, source, access, known, noon.Add(after))
+	usual := question{source: "s", access: "a"}
+	tag := resolutionEntry{question: usual}
+	digest := resolutionEntry{question: usual, fixed: true}
+	requested := resolutionEntry{question: question{source: "s", access: "a", request: "1"}}
+	ask := func(s *resolutionSchedule, asked question, known bool, after time.Duration) (bool, bool) {
+		wait, never := s.due(key, asked, known, noon.Add(after))
 		return wait <= 0 && !never, never
 	}
 
 	tests := map[string]struct {
-		before         func(*resolutionSchedule)
-		source, access string
-		known          bool
-		after          time.Duration
-		wantNow        bool
-		wantNever      bool
+		before    func(*resolutionSchedule)
+		asked     question
+		known     bool
+		after     time.Duration
+		wantNow   bool
+		wantNever bool
 	}{
-		"never asked": {source: "s", access: "a", wantNow: true},
+		"never asked": {asked: usual, wantNow: true},
 		"asked within the interval": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false) },
-			source: "s", access: "a", known: true, after: 59 * time.Second},
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false, 0) },
+			asked:  usual, known: true, after: 59 * time.Second},
 		"the interval is over": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false) },
-			source: "s", access: "a", known: true, after: 67 * time.Second, wantNow: true},
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false, 0) },
+			asked:  usual, known: true, after: 67 * time.Second, wantNow: true},
 		"another source": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false) },
-			source: "other", access: "a", known: true, wantNow: true},
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false, 0) },
+			asked:  question{source: "other", access: "a"}, known: true, wantNow: true},
 		"other credentials": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, true) },
-			source: "s", access: "other", wantNow: true},
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, true, 0) },
+			asked:  question{source: "s", access: "other"}, wantNow: true},
 		"a success that was not written down": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false) },
-			source: "s", access: "a", wantNow: true},
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false, 0) },
+			asked:  usual, wantNow: true},
 		"just failed": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, noon, true) },
-			source: "s", access: "a", after: 4 * time.Second},
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, noon, true, 0) },
+			asked:  usual, after: 4 * time.Second},
+		"the registry asked to be left alone": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, noon, true, time.Minute) },
+			asked:  usual, after: 59 * time.Second},
+		"the registry was left alone": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, noon, true, time.Minute) },
+			asked:  usual, after: time.Minute, wantNow: true},
+		"asked to resolve now": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, noon, false, 0) },
+			asked:  question{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
+		"asked to resolve now, and done": {
+			before: func(s *resolutionSchedule) { s.record(key, requested, time.Hour, noon, false, 0) },
+			asked:  question{source: "s", access: "a", request: "1"}, known: true, after: time.Second},
+		"not asked to resolve now any more": {
+			before: func(s *resolutionSchedule) { s.record(key, requested, time.Hour, noon, false, 0) },
+			asked:  usual, known: true, after: time.Second},
+		"a digest, asked to resolve now": {
+			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, noon, false, 0) },
+			asked:  question{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
 		"failed, and waited": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, noon, true) },
-			source: "s", access: "a", after: 5 * time.Second, wantNow: true},
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, noon, true, 0) },
+			asked:  usual, after: 6 * time.Second, wantNow: true},
 		"a digest never again": {
-			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, noon, false) },
-			source: "s", access: "a", known: true, after: 24 * time.Hour, wantNever: true},
+			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, noon, false, 0) },
+			asked:  usual, known: true, after: 24 * time.Hour, wantNever: true},
 		"a digest that failed": {
-			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, noon, true) },
-			source: "s", access: "a", after: time.Minute, wantNow: true},
+			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, noon, true, 0) },
+			asked:  usual, after: time.Minute, wantNow: true},
 		"forgotten": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false); s.forget(key) },
-			source: "s", access: "a", known: true, wantNow: true},
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false, 0); s.forget(key) },
+			asked:  usual, known: true, wantNow: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +104,7 @@ func TestResolutionSchedule(t *testing.T) {
 			if tc.before != nil {
 				tc.before(s)
 			}
-			now, never := ask(s, tc.source, tc.access, tc.known, tc.after)
+			now, never := ask(s, tc.asked, tc.known, tc.after)
 			if now != tc.wantNow || never != tc.wantNever {
 				t.Errorf("now, never = %v, %v, want %v, %v", now, never, tc.wantNow, tc.wantNever)
 			}
@@ -96,7 +117,7 @@ func TestResolutionSchedule(t *testing.T) {
 func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
 	s := newResolutionSchedule()
 	key := types.NamespacedName{Name: "calico"}
-	entry := resolutionEntry{source: "s"}
+	entry := resolutionEntry{question: question{source: "s"}}
 	expect := func(source, wantDigest string, wantFailing bool) {
 		t.Helper()
 		answer, failing := s.answer(key, source)
@@ -108,15 +129,15 @@ func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
 			t.Errorf("answer(%s) = %q, %v, want %q, %v", source, digest, failing, wantDigest, wantFailing)
 		}
 	}
-	s.record(key, entry, time.Hour, noon, false)
+	s.record(key, entry, time.Hour, noon, false, 0)
 	answer := &addonsv1.ArtifactStatus{ResolvedArtifact: addonsv1.ResolvedArtifact{Digest: "sha256:1"}}
 	s.remember(key, answer)
 	answer.Digest = "changed by the caller"
 	expect("s", "sha256:1", false)
 	expect("other", "", false)
-	s.record(key, entry, time.Hour, noon, true)
+	s.record(key, entry, time.Hour, noon, true, 0)
 	expect("s", "sha256:1", true)
-	s.record(key, resolutionEntry{source: "other"}, time.Hour, noon, true)
+	s.record(key, resolutionEntry{question: question{source: "other"}}, time.Hour, noon, true, 0)
 	expect("s", "", false)
 	expect("other", "", true)
 	s.forget(key)
@@ -126,22 +147,23 @@ func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
 func TestResolutionScheduleBacksOff(t *testing.T) {
 	s := newResolutionSchedule()
 	key := types.NamespacedName{Name: "calico"}
-	entry := resolutionEntry{source: "s"}
-	want := []time.Duration{5, 10, 20, 40, 80, 160, 300, 300}
-	for i, seconds := range want {
-		if got := s.record(key, entry, time.Hour, noon, true); got != seconds*time.Second {
-			t.Errorf("failure %d: wait %s, want %s", i+1, got, seconds*time.Second)
+	entry := resolutionEntry{question: question{source: "s"}}
+	expect := func(what string, got, want time.Duration) {
+		t.Helper()
+		if most := want + time.Duration(float64(want)*intervalJitter); got < want || got > most {
+			t.Errorf("%s: wait %s, want %s to %s", what, got, want, most)
 		}
 	}
-	if got := s.record(key, entry, 30*time.Second, noon, true); got != 30*time.Second {
-		t.Errorf("a short interval bounds the wait: got %s", got)
+	for i, seconds := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
+		got := s.record(key, entry, time.Hour, noon, true, 0)
+		expect(fmt.Sprintf("failure %d", i+1), got, seconds*time.Second)
 	}
-	if got := s.record(key, entry, time.Second, noon, true); got != minResolveRetry {
-		t.Errorf("a very short interval: wait %s, want %s", got, minResolveRetry)
-	}
-	s.record(key, entry, time.Hour, noon, false)
-	if got := s.record(key, entry, time.Hour, noon, true); got != minResolveRetry {
-		t.Errorf("the first failure after a success waits %s, want %s", got, minResolveRetry)
+	expect("a short interval bounds the wait", s.record(key, entry, 30*time.Second, noon, true, 0), 30*time.Second)
+	expect("a very short interval", s.record(key, entry, time.Second, noon, true, 0), minResolveRetry)
+	s.record(key, entry, time.Hour, noon, false, 0)
+	expect("the first failure after a success", s.record(key, entry, time.Hour, noon, true, 0), minResolveRetry)
+	if got := s.record(key, entry, time.Hour, noon, true, time.Minute); got != time.Minute {
+		t.Errorf("the registry asked for a minute, the wait is %s", got)
 	}
 }
 

@@ -35,6 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops,verbs=get;list;watch;update;patch
@@ -46,7 +47,7 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusterclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io;controlplane.cluster.x-k8s.io,resources=*,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets;configmaps;serviceaccounts,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
@@ -62,6 +63,9 @@ const (
 type Options struct {
 	// Registry resolves and pulls artifacts.
 	Registry Registry
+
+	// Verifier checks signatures.
+	Verifier Verifier
 
 	// Charts makes charts of pulled artifacts.
 	Charts ChartLoader
@@ -111,6 +115,8 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		client:     mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
 		registry:   options.Registry,
+		verifier:   options.Verifier,
+		errands:    newErrands[resolution](),
 		references: references,
 		renderer:   renderer,
 		resolution: newResolutionSchedule(),
@@ -122,13 +128,16 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return requestsForCluster(ctx, reconciler.client, obj)
 	}
+	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, references))
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop").
 		For(&addonsv1.HelmOp{}, builder.WithPredicates(watchFilter(mgr, log, options), specChanged())).
 		Watches(&addonsv1.HelmOpRelease{}, delayed(requestForOwner), builder.WithPredicates(watchFilter(mgr, log, options))).
 		Watches(newCluster(), delayed(toHelmOps)).
-		WatchesMetadata(partialOf(kindSecret), delayed(requestsForReference(kindSecret, reconciler.client))).
+		WatchesMetadata(partialOf(kindSecret), delayed(ofSecret)).
 		WatchesMetadata(partialOf(kindConfigMap), delayed(requestsForReference(kindConfigMap, reconciler.client))).
+		WatchesMetadata(partialOf(kindServiceAccount), delayed(requestsForReference(kindServiceAccount, reconciler.client))).
+		WatchesRawSource(reconciler.errands.source()).
 		WithOptions(controllerOptions(options.HelmOpConcurrency, 5)).
 		Build(reconciler)
 	if err != nil {
@@ -145,7 +154,9 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		live:       mgr.GetAPIReader(),
 		clusters:   options.ClusterCache,
 		registry:   options.Registry,
+		verifier:   options.Verifier,
 		charts:     options.Charts,
+		errands:    newErrands[*oci.Content](),
 		engine:     options.Engine,
 		references: references,
 		renderer:   renderer,
@@ -157,13 +168,17 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 	concurrency := controllerOptions(options.ReleaseConcurrency, 20)
 	reconciler.slots = newActionSlots(concurrency.MaxConcurrentReconciles)
 	ofCluster := childRequestsForCluster(reconciler.client)
+	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, references))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("helmoprelease").
 		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(watchFilter(mgr, log, options), specChanged())).
 		Watches(newCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(servabilityChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(childRequestsForHelmOp(reconciler.client)),
 			builder.WithPredicates(pauseOrPolicyChanged())).
-		WatchesMetadata(partialOf(kindSecret), delayed(unreadyRequestsForReference(kindSecret, reconciler.client))).
+		WatchesMetadata(partialOf(kindSecret), delayed(unreadyRequests(reconciler.client, ofSecret))).
+		WatchesMetadata(partialOf(kindServiceAccount), delayed(unreadyRequests(reconciler.client,
+			requestsForReference(kindServiceAccount, reconciler.client)))).
+		WatchesRawSource(reconciler.errands.source()).
 		WatchesRawSource(options.ClusterCache.GetClusterSource("helmoprelease", ofCluster)).
 		WithOptions(concurrency).
 		Complete(reconciler)

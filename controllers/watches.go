@@ -19,6 +19,7 @@ package controllers
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,9 @@ const (
 	// referencesIndex finds the HelmOps that name a Secret or ConfigMap, by "<kind>/<name>".
 	referencesIndex = "spec.references"
 
+	// serviceAccountIndex finds the HelmOps that name a ServiceAccount at all; its only value is "true".
+	serviceAccountIndex = "spec.source.hasServiceAccountName"
+
 	// clusterIndex finds the HelmOpReleases of a Cluster, by its name.
 	clusterIndex = "spec.clusterRef.name"
 
@@ -58,6 +62,15 @@ func setupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err != nil {
 		return err
 	}
+	err = indexer.IndexField(ctx, &addonsv1.HelmOp{}, serviceAccountIndex, func(obj client.Object) []string {
+		if obj.(*addonsv1.HelmOp).Spec.Source.ServiceAccountName == "" {
+			return nil
+		}
+		return []string{"true"}
+	})
+	if err != nil {
+		return err
+	}
 	return indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, clusterIndex, func(obj client.Object) []string {
 		return []string{obj.(*addonsv1.HelmOpRelease).Spec.ClusterRef.Name}
 	})
@@ -65,10 +78,18 @@ func setupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 
 func referencesOf(helmOp *addonsv1.HelmOp) []string {
 	var references []string
-	for _, ref := range []*addonsv1.SecretReference{helmOp.Spec.Source.SecretRef, helmOp.Spec.Source.CertSecretRef} {
+	source := &helmOp.Spec.Source
+	secrets := []*addonsv1.SecretReference{source.SecretRef, source.CertSecretRef, source.ProxySecretRef}
+	if source.Verify != nil {
+		secrets = append(secrets, source.Verify.SecretRef, source.Verify.TrustedRootSecretRef)
+	}
+	for _, ref := range secrets {
 		if ref != nil {
 			references = append(references, kindSecret+"/"+ref.Name)
 		}
+	}
+	if source.ServiceAccountName != "" {
+		references = append(references, kindServiceAccount+"/"+source.ServiceAccountName)
 	}
 	for _, ref := range helmOp.Spec.ValuesFrom {
 		references = append(references, ref.Kind+"/"+ref.Name)
@@ -182,7 +203,14 @@ func requestsForClass(ctx context.Context, reader client.Reader, class client.Ob
 	return requests
 }
 
-// requestsForReference are the HelmOps that name a Secret or ConfigMap.
+// both are the requests of two maps.
+func both(a, b handler.MapFunc) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		return append(a(ctx, obj), b(ctx, obj)...)
+	}
+}
+
+// requestsForReference are the HelmOps that name a Secret, a ConfigMap or a ServiceAccount.
 func requestsForReference(kind string, reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		helmOps := &addonsv1.HelmOpList{}
@@ -191,6 +219,23 @@ func requestsForReference(kind string, reader client.Reader) handler.MapFunc {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that name an object", "kind", kind, "name", obj.GetName())
 			return nil
 		}
+		return requestsForHelmOps(helmOps)
+	}
+}
+
+// requestsForPullSecret are the HelmOps whose ServiceAccount names a Secret among its image pull secrets. There are few
+// HelmOps with one, and an index cannot look into an object that they refer to.
+func requestsForPullSecret(reader client.Reader, references *referenceReader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		helmOps := &addonsv1.HelmOpList{}
+		err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()), client.MatchingFields{serviceAccountIndex: "true"})
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps with a service account", "Secret", client.ObjectKeyFromObject(obj))
+			return nil
+		}
+		helmOps.Items = slices.DeleteFunc(helmOps.Items, func(helmOp addonsv1.HelmOp) bool {
+			return !references.pullsWith(helmOp.Namespace, helmOp.Spec.Source.ServiceAccountName, obj.GetName())
+		})
 		return requestsForHelmOps(helmOps)
 	}
 }
@@ -246,10 +291,9 @@ func childRequestsForHelmOp(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// unreadyRequestsForReference are the HelmOpReleases that are not as they are wanted and whose HelmOp names a Secret:
-// corrected credentials need not wait for the next try.
-func unreadyRequestsForReference(kind string, reader client.Reader) handler.MapFunc {
-	toHelmOps := requestsForReference(kind, reader)
+// unreadyRequests are the HelmOpReleases, of the HelmOps that an object maps to, that are not as they are wanted: corrected
+// credentials need not wait for the next try.
+func unreadyRequests(reader client.Reader, toHelmOps handler.MapFunc) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		var unready []addonsv1.HelmOpRelease
 		for _, request := range toHelmOps(ctx, obj) {

@@ -21,6 +21,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,6 +46,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
@@ -147,15 +149,9 @@ func setupHealth(mgr ctrl.Manager) error {
 }
 
 func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) error {
-	registry, err := oci.New(oci.Options{
-		Dir:       options.artifactDir,
-		MaxBytes:  options.artifactMaxBytes,
-		Timeout:   options.registryTimeout,
-		UserAgent: "helmop/" + version.Version,
-		Observer:  controllers.RegistryObserver(),
-	})
+	registry, verifier, err := setupRegistries(options)
 	if err != nil {
-		return fmt.Errorf("opening the artifact store (--artifact-dir): %w", err)
+		return err
 	}
 	charts, err := bundle.NewLoader(bundle.Limits{})
 	if err != nil {
@@ -167,6 +163,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 	}
 	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		Registry:           registry,
+		Verifier:           verifier,
 		Charts:             charts,
 		Engine:             helmclient.New(),
 		ClusterCache:       clusters,
@@ -174,6 +171,35 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 		HelmOpConcurrency:  options.helmOpConcurrency,
 		ReleaseConcurrency: options.releaseConcurrency,
 	})
+}
+
+// setupRegistries opens the store of artifacts and makes the ways to registries and signatures.
+func setupRegistries(options *Options) (*oci.Client, *verification.Verifier, error) {
+	flags := &options.registry
+	registry, err := oci.New(oci.Options{
+		Dir:               filepath.Join(options.artifactDir, "artifacts"),
+		MaxBytes:          options.artifactMaxBytes,
+		Timeout:           flags.timeout,
+		UserAgent:         "helmop/" + version.Version,
+		Observer:          controllers.RegistryObserver(),
+		CredentialsFile:   flags.credentialsFile,
+		CAFile:            flags.caFile,
+		RegistriesFile:    flags.registriesFile,
+		TokenHosts:        flags.tokenHosts,
+		RequestsPerSecond: flags.requestsPerSecond,
+		MaxRequests:       flags.maxRequests,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("setting up the way to registries and the artifact store : %w", err)
+	}
+	verifier, err := verification.New(verification.Options{
+		Registry: registry,
+		Dir:      filepath.Join(options.artifactDir, "sigstore"),
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("setting up the verification of signatures: %w", err)
+	}
+	return registry, verifier, nil
 }
 
 // setupClusterCache connects to the workload clusters. The Secrets that belong to Clusters, among them the kubeconfigs, are

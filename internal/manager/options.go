@@ -48,7 +48,18 @@ type Options struct {
 
 	artifactDir      string
 	artifactMaxBytes int64
-	registryTimeout  time.Duration
+	registry         registryOptions
+}
+
+// registryOptions are the flags that say how registries are reached.
+type registryOptions struct {
+	timeout           time.Duration
+	credentialsFile   string
+	caFile            string
+	registriesFile    string
+	tokenHosts        []string
+	requestsPerSecond float64
+	maxRequests       int
 }
 
 // AddFlags adds the flags to a flag set and sets their defaults.
@@ -85,9 +96,25 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Directory of the store of pulled artifacts. It must be writable; what is in it may be lost.")
 	fs.Int64Var(&o.artifactMaxBytes, "artifact-max-bytes", 1<<30,
 		"Size of the store of pulled artifacts, in bytes. What was used least recently is dropped first.")
-	fs.DurationVar(&o.registryTimeout, "registry-timeout", 30*time.Second,
-		"How long a registry may take to answer a request.")
+	o.registry.addFlags(fs)
 	flags.AddManagerOptions(fs, &o.diagnostics)
+}
+
+func (o *registryOptions) addFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&o.timeout, "registry-timeout", 30*time.Second,
+		"How long a registry may take to answer a request. No worker waits for it that long.")
+	fs.StringVar(&o.credentialsFile, "registry-credentials-file", "/etc/helmop/registry-credentials/.dockerconfigjson",
+		"Docker configuration (config.json) with credentials for HelmOps that have none for their repository. Read again when it changes; it need not exist.")
+	fs.StringVar(&o.caFile, "registry-ca-file", "/etc/helmop/registries/ca.crt",
+		"PEM certificates of authorities that are trusted for every registry, beside those of the system. Read again when it changes; it need not exist.")
+	fs.StringVar(&o.registriesFile, "registries-file", "/etc/helmop/registries/registries.conf",
+		"Mirrors, in the form of containers-registries.conf(5), version 2. Read again when it changes; it need not exist.")
+	fs.StringSliceVar(&o.tokenHosts, "registry-token-hosts", nil,
+		"Hosts (host[:port]) whose token services may be used by registries of another name though their addresses are private ones.")
+	fs.Float64Var(&o.requestsPerSecond, "registry-requests-per-second", 50,
+		"Requests per second to one registry; twice as many may be sent at once.")
+	fs.IntVar(&o.maxRequests, "registry-max-requests", 8,
+		"Requests to one registry that may be under way at the same time.")
 }
 
 // Validate tells what is wrong with the flags.
@@ -99,8 +126,12 @@ func (o *Options) Validate() error {
 		return errors.New("--sync-period must be at least 1s")
 	case o.artifactMaxBytes < 1<<20:
 		return errors.New("--artifact-max-bytes must be at least 1048576 (1 MiB)")
-	case o.registryTimeout <= 0:
+	case o.registry.timeout <= 0:
 		return errors.New("--registry-timeout must be more than 0s")
+	case o.registry.requestsPerSecond <= 0:
+		return errors.New("--registry-requests-per-second must be more than 0")
+	case o.registry.maxRequests < 1:
+		return errors.New("--registry-max-requests must be at least 1")
 	default:
 		return nil
 	}

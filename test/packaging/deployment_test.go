@@ -17,6 +17,7 @@ limitations under the License.
 package packaging
 
 import (
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -143,8 +144,40 @@ func TestContainerIsProbedAndConfined(t *testing.T) {
 		}
 	}
 	for _, volume := range d.Spec.Template.Spec.Volumes {
+		if isOptional(volume) {
+			continue
+		}
 		if volume.EmptyDir == nil || volume.EmptyDir.SizeLimit == nil {
-			t.Errorf("volume %s is no emptyDir with a size limit", volume.Name)
+			t.Errorf("volume %s is neither an emptyDir with a size limit nor optional", volume.Name)
+		}
+	}
+}
+
+// isOptional tells whether a pod starts without what its volume shows: users add these after clusterctl init, or never.
+func isOptional(volume corev1.Volume) bool {
+	secret, configMap := volume.Secret, volume.ConfigMap
+	return secret != nil && secret.Optional != nil && *secret.Optional ||
+		configMap != nil && configMap.Optional != nil && *configMap.Optional
+}
+
+// What users add after clusterctl init must be where the manager looks for it.
+func TestOptionalFilesAreMounted(t *testing.T) {
+	t.Parallel()
+	d, container := deployment(t)
+	fs := managerFlags(t, container.Args)
+	volumes := map[string]corev1.Volume{}
+	for _, volume := range d.Spec.Template.Spec.Volumes {
+		volumes[volume.Name] = volume
+	}
+	for _, flag := range []string{"registry-credentials-file", "registry-ca-file", "registries-file"} {
+		mounted := false
+		for _, mount := range container.VolumeMounts {
+			if path.Dir(fs.Lookup(flag).Value.String()) == mount.MountPath {
+				mounted = mount.ReadOnly && isOptional(volumes[mount.Name])
+			}
+		}
+		if !mounted {
+			t.Errorf("--%s=%s is in no optional volume", flag, fs.Lookup(flag).Value)
 		}
 	}
 }

@@ -1,0 +1,136 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"errors"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+)
+
+// errFetching says that the chart is on its way. The release is looked at again when it has come.
+var errFetching = errors.New("the chart is on its way from the registry")
+
+// Fetcher pulls artifacts.
+type Fetcher interface {
+	// Fetch returns an artifact, from the store or from the registry. Its layers are pulled when they are read.
+	Fetch(ctx context.Context, url, digest string, access oci.Access) (*oci.Content, error)
+
+	// Stored returns an artifact that is in the store, without a request.
+	Stored(url, digest string) (*oci.Content, bool)
+}
+
+// ChartLoader makes charts of pulled artifacts.
+type ChartLoader interface {
+	Chart(ctx context.Context, source bundle.Source) (*bundle.Chart, error)
+}
+
+// chart gets the chart of a release, from the store if any cluster needed it before. What is not at hand, or not known to be
+// signed as demanded, is fetched and verified once for all releases that want it, while the worker goes on: errFetching.
+func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bundle.Chart, error) {
+	artifact := &scope.release.Spec.Artifact
+	policy, err := r.references.policy(ctx, scope.helmOp)
+	if err != nil {
+		return nil, err
+	}
+	rememberSigners(r.verifier, scope.helmOp, policy)
+	content, stored := r.registry.Stored(artifact.URL, artifact.Digest)
+	if stored && isVerified(r.verifier, artifact, policy) {
+		chart, err := r.charts.Chart(ctx, bundleSource(content, artifact, content.ReadStored))
+		if !errors.Is(err, oci.ErrNotStored) {
+			return chart, err
+		}
+	}
+	// Access that cannot be read matters only if the registry must be asked.
+	access, err := r.references.access(ctx, scope.helmOp)
+	if err != nil {
+		return nil, err
+	}
+	key, err := digestOf(artifact, access, policyDigest(policy))
+	if err != nil {
+		return nil, err
+	}
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)}
+	wanted := *artifact
+	content, err, ok := r.errands.run(ctx, key, request, func(ctx context.Context) (*oci.Content, error) {
+		return r.fetch(ctx, &wanted, access, policy)
+	})
+	switch {
+	case !ok:
+		return nil, errFetching
+	case err != nil:
+		return nil, err
+	default:
+		return r.charts.Chart(ctx, bundleSource(content, artifact, content.ReadLayer))
+	}
+}
+
+// fetch verifies an artifact and brings it into the store.
+func (r *releaseReconciler) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact, access oci.Access, policy *verification.Policy,
+) (*oci.Content, error) {
+	if policy != nil {
+		if _, err := r.verifier.Verify(ctx, artifact.URL, artifact.Digest, access, *policy); err != nil {
+			return nil, &unverifiedError{url: artifact.URL, digest: artifact.Digest, err: err}
+		}
+	}
+	content, err := r.registry.Fetch(ctx, artifact.URL, artifact.Digest, access)
+	if err != nil {
+		return nil, err
+	}
+	_, err = r.charts.Chart(ctx, bundleSource(content, artifact, content.ReadLayer))
+	return content, err
+}
+
+// isVerified tells whether an artifact is known to be signed as demanded.
+func isVerified(verifier Verifier, artifact *addonsv1.ResolvedArtifact, policy *verification.Policy) bool {
+	if policy == nil {
+		return true
+	}
+	_, known := verifier.Remembered(artifact.URL, artifact.Digest, policy.Digest())
+	return known
+}
+
+// bundleSource shows an artifact to the chart loader, which reads the layer that it needs, if it needs any.
+func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, read func(context.Context, oci.Layer) ([]byte, error)) bundle.Source {
+	return bundle.Source{
+		Digest: content.Digest, ConfigMediaType: content.ConfigMediaType, ArtifactType: content.ArtifactType,
+		LayerMediaTypes: content.LayerMediaTypes(), LayerMediaType: artifact.LayerMediaType,
+		ReadLayer: func(ctx context.Context, layer int) ([]byte, error) {
+			return read(ctx, content.Layers[layer])
+		},
+	}
+}
+
+// artifactIdentity identifies what is installed of an artifact.
+func artifactIdentity(artifact *addonsv1.ResolvedArtifact) string {
+	if artifact.LayerMediaType == "" {
+		return artifact.Digest
+	}
+	return hexDigest(artifact.Digest + " " + artifact.LayerMediaType)
+}
+
+// chartReason names an error of getting a chart.
+func chartReason(err error) string {
+	return reasonFor(err, chartErrors, reasonFor(err, artifactErrors, addonsv1.ArtifactFetchFailedReason))
+}

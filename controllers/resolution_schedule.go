@@ -1,0 +1,152 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+const (
+	// intervalJitter spreads the checks of many HelmOps: each waits up to this share longer than its interval.
+	intervalJitter = 0.1
+
+	// minResolveRetry and maxResolveRetry bound the wait after a failed resolution. It doubles with each failure, up to
+	// the interval. A registry that is down for hours is asked every 5 minutes at least and found again within them.
+	minResolveRetry = 5 * time.Second
+	maxResolveRetry = 5 * time.Minute
+)
+
+// resolutionSchedule remembers when each HelmOp is to be resolved again. It is kept in memory, not in the status: an
+// unchanged fleet writes nothing. After a restart each HelmOp is checked once.
+type resolutionSchedule struct {
+	mu      sync.Mutex
+	entries map[types.NamespacedName]resolutionEntry
+}
+
+// question is what a registry is asked, and with what. A change of any of it is asked at once.
+type question struct {
+	// source and access are digests.
+	source, access string
+	// request is the value of the annotation that asks to resolve now.
+	request string
+}
+
+type resolutionEntry struct {
+	question
+	failures int
+	next     time.Time
+	// fixed is true if the answer can never change.
+	fixed bool
+	// artifact is the last answer for this source; nil if there was none.
+	artifact *addonsv1.ArtifactStatus
+}
+
+// answers tells whether a question was asked already. One who does not ask to resolve now any more is content with what was found.
+func (q question) answers(asked question) bool {
+	return q.source == asked.source && q.access == asked.access && (asked.request == "" || q.request == asked.request)
+}
+
+func newResolutionSchedule() *resolutionSchedule {
+	return &resolutionSchedule{entries: map[types.NamespacedName]resolutionEntry{}}
+}
+
+// due tells how long a HelmOp needs not be resolved again; 0 or less is now. Known tells whether its status has what the
+// source stands for: a success that could not be written down is no success.
+func (s *resolutionSchedule) due(key types.NamespacedName, asked question, known bool, now time.Time) (wait time.Duration, never bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry, ok := s.entries[key]
+	switch {
+	case !ok, !entry.answers(asked):
+		return 0, false
+	case entry.failures == 0 && !known:
+		return 0, false
+	default:
+		return entry.next.Sub(now), entry.fixed
+	}
+}
+
+// record notes an attempt and returns how long to wait before the next; 0 is for ever. A registry that asks for a longer wait
+// after a failure gets it.
+func (s *resolutionSchedule) record(key types.NamespacedName, entry resolutionEntry, interval time.Duration, now time.Time, failed bool,
+	retryAfter time.Duration,
+) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.entries[key]
+	if before.source == entry.source {
+		entry.artifact = before.artifact
+	}
+	var delay time.Duration
+	switch {
+	case failed:
+		entry.fixed = false
+		entry.failures = 1
+		if before.source == entry.source && before.access == entry.access {
+			entry.failures = before.failures + 1
+		}
+		// Nobody is to wait longer for a registry that is back than for one that was never away.
+		delay = min(resolveRetry(entry.failures), max(interval, minResolveRetry))
+		delay = max(wait.Jitter(delay, intervalJitter), retryAfter)
+	case !entry.fixed:
+		delay = wait.Jitter(interval, intervalJitter)
+	}
+	entry.next = now.Add(delay)
+	s.entries[key] = entry
+	return delay
+}
+
+// remember notes the answer to what was asked last.
+func (s *resolutionSchedule) remember(key types.NamespacedName, artifact *addonsv1.ArtifactStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry := s.entries[key]
+	entry.artifact = artifact.DeepCopy()
+	s.entries[key] = entry
+}
+
+// answer returns the last answer for a source, nil if there is none, and whether asking has failed since.
+func (s *resolutionSchedule) answer(key types.NamespacedName, source string) (artifact *addonsv1.ArtifactStatus, failing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry := s.entries[key]
+	if entry.source != source {
+		return nil, false
+	}
+	return entry.artifact.DeepCopy(), entry.failures > 0
+}
+
+func (s *resolutionSchedule) forget(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.entries, key)
+}
+
+// resolveRetry is the wait after a number of failures in a row: 5 s, 10 s, 20 s and so on, up to 5 min.
+func resolveRetry(failures int) time.Duration {
+	delay := minResolveRetry
+	for range min(failures, 10) - 1 {
+		delay *= 2
+	}
+	return min(delay, maxResolveRetry)
+}

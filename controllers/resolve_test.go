@@ -1,0 +1,302 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+)
+
+const publicKey = "-----BEGIN PUBLIC KEY-----\n" +
+	"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE8nXRh950IZbRj8Ra/N9sbqOPZrfM\n" +
+	"5/KAQN0/KjHcorm/J5yctVd7iEcnessRQjU917hmKO6JWVGHpDguIyakZA==\n" +
+	"-----END PUBLIC KEY-----\n"
+
+// registryDouble answers at once or not at all, and counts.
+type registryDouble struct {
+	artifact oci.Artifact
+	err      error
+	hangs    bool
+	asked    int
+}
+
+func (r *registryDouble) Resolve(ctx context.Context, _ oci.Source) (oci.Artifact, error) {
+	r.asked++
+	if r.hangs {
+		<-ctx.Done()
+		return oci.Artifact{}, ctx.Err()
+	}
+	return r.artifact, r.err
+}
+
+// verifierDouble trusts what it is told to.
+type verifierDouble struct {
+	trusted map[string]bool
+	err     error
+	asked   int
+	seeded  map[string]verification.Result
+}
+
+func (v *verifierDouble) Verify(_ context.Context, _, digest string, _ oci.Access, _ verification.Policy) (verification.Result, error) {
+	v.asked++
+	if v.trusted[digest] {
+		return verification.Result{Signers: []string{"key cosign.pub"}}, nil
+	}
+	return verification.Result{}, v.err
+}
+
+func (v *verifierDouble) Remember(_, digest, policyDigest string, result verification.Result) {
+	v.seeded[digest+policyDigest] = result
+}
+
+func (v *verifierDouble) Remembered(_, digest, policyDigest string) (verification.Result, bool) {
+	result, ok := v.seeded[digest+policyDigest]
+	return result, ok
+}
+
+// resolver is a HelmOp controller that does nothing but resolve.
+type resolver struct {
+	*helmOpReconciler
+	registry *registryDouble
+	verifier *verifierDouble
+	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
+	clock    time.Time
+}
+
+func newResolver(t *testing.T, objects ...client.Object) *resolver {
+	t.Helper()
+	references, _ := readerOf(objects...)
+	r := &resolver{
+		registry: &registryDouble{artifact: chartArtifact("sha256:1")},
+		verifier: &verifierDouble{err: verification.ErrUntrusted, trusted: map[string]bool{}, seeded: map[string]verification.Result{}},
+		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
+		clock:    noon,
+	}
+	r.helmOpReconciler = &helmOpReconciler{
+		registry: r.registry, verifier: r.verifier, errands: newErrands[resolution](), references: references,
+		resolution: newResolutionSchedule(), recorder: events.NewFakeRecorder(100), now: func() time.Time { return r.clock },
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := r.errands.source().Start(ctx, r.queue); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); r.queue.ShutDown() })
+	return r
+}
+
+func chartArtifact(digest string) oci.Artifact {
+	return oci.Artifact{
+		URL: "oci://registry.example/charts/hello", Tag: "1.0.0", Version: "1.0.0", Digest: digest,
+		MediaType: bundle.ChartConfigMediaType, LayerMediaTypes: []string{bundle.ChartLayerMediaType},
+		Annotations: map[string]string{"org.opencontainers.image.source": "https://git.example", "other": "x"},
+	}
+}
+
+func (r *resolver) pass(t *testing.T, helmOp *addonsv1.HelmOp) *helmOpScope {
+	t.Helper()
+	scope := &helmOpScope{helmOp: helmOp}
+	if err := r.resolve(t.Context(), scope); err != nil {
+		t.Fatal(err)
+	}
+	return scope
+}
+
+func expectCondition(t *testing.T, helmOp *addonsv1.HelmOp, conditionType string, status metav1.ConditionStatus, reason string) {
+	t.Helper()
+	got := conditions.Get(helmOp, conditionType)
+	if got == nil || got.Status != status || got.Reason != reason {
+		t.Errorf("%s is %+v, want %s, %s", conditionType, got, status, reason)
+	}
+}
+
+func digestKnown(scope *helmOpScope) string {
+	if scope.artifact == nil {
+		return ""
+	}
+	return scope.artifact.Digest
+}
+
+func TestResolveTellsProvenance(t *testing.T) {
+	t.Parallel()
+	r := newResolver(t)
+	helmOp := helmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Hour}})
+	r.pass(t, helmOp)
+	artifact := helmOp.Status.Artifact
+	if artifact.MediaType != bundle.ChartConfigMediaType || *artifact.Provenance != (addonsv1.Provenance{Source: "https://git.example"}) {
+		t.Errorf("got %+v", artifact)
+	}
+	if conditions.Has(helmOp, addonsv1.VerifiedCondition) {
+		t.Error("a HelmOp that demands no signature says that it is verified")
+	}
+	r.clock = noon.Add(2 * time.Hour)
+	r.pass(t, helmOp)
+	if !helmOp.Status.Artifact.ResolvedAt.Time.Equal(noon) || r.registry.asked != 2 {
+		t.Errorf("the same answer, of %d, was written down with another time: %v", r.registry.asked, helmOp.Status.Artifact.ResolvedAt)
+	}
+}
+
+func TestResolveNow(t *testing.T) {
+	t.Parallel()
+	r := newResolver(t)
+	helmOp := helmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Hour}})
+	r.pass(t, helmOp)
+	for i, value := range []string{"2026-11-21T10:00:00Z", strings.Repeat("long", 100)} {
+		helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: value}
+		r.pass(t, helmOp)
+		r.pass(t, helmOp)
+		if r.registry.asked != i+2 {
+			t.Errorf("asked %d times, want %d", r.registry.asked, i+2)
+		}
+		if said := helmOp.Status.LastResolveRequest; said == "" || len(said) > maxResolveRequest {
+			t.Errorf("the status says %q", said)
+		}
+	}
+	helmOp.Annotations = nil
+	r.pass(t, helmOp)
+	if r.registry.asked != 3 {
+		t.Error("an annotation that was taken away made a request")
+	}
+}
+
+// A registry that hangs holds no worker, takes away nothing that is known, and its end brings the HelmOp back.
+func TestResolveWithRegistryThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResolver(t)
+		helmOp := helmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
+		r.registry.hangs = true
+		begun := time.Now()
+		if scope := r.pass(t, helmOp); scope.artifact != nil {
+			t.Error("something is known that was never asked")
+		}
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason)
+		if held := time.Since(begun); held > errandGrace {
+			t.Errorf("held the worker for %s", held)
+		}
+		r.registry.hangs = false
+		other := helmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
+		other.Name = "other"
+		if scope := r.pass(t, other); digestKnown(scope) != "sha256:1" {
+			t.Error("another HelmOp waits, too")
+		}
+		r.registry.hangs = true
+		r.clock = noon.Add(time.Hour)
+		if scope := r.pass(t, other); digestKnown(scope) != "sha256:1" {
+			t.Error("what was known is forgotten while the registry hangs")
+		}
+		expectCondition(t, other, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
+	})
+}
+
+func TestResolveVerifies(t *testing.T) {
+	t.Parallel()
+	keys := opaque("keys", map[string]string{"cosign.pub": publicKey})
+	source := addonsv1.ArtifactSource{
+		Interval: metav1.Duration{Duration: time.Minute}, Verify: &addonsv1.Verification{SecretRef: secretRef("keys")},
+	}
+	t.Run("signed, then moved to something that is not", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.trusted["sha256:1"] = true
+		helmOp := helmOpWith(source)
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
+		if signed := helmOp.Status.Artifact.Verification; signed.Signers[0] != "key cosign.pub" || signed.PolicyDigest == "" {
+			t.Errorf("the status says %+v", signed)
+		}
+		r.registry.artifact = chartArtifact("sha256:2")
+		r.clock = noon.Add(time.Hour)
+		if scope := r.pass(t, helmOp); digestKnown(scope) != "sha256:1" {
+			t.Errorf("%q is what the releases get", digestKnown(scope))
+		}
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+	})
+	t.Run("never signed", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.err = verification.ErrUnsigned
+		helmOp := helmOpWith(source)
+		if scope := r.pass(t, helmOp); scope.artifact != nil || helmOp.Status.Artifact != nil {
+			t.Error("what is not signed is handed on")
+		}
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureNotFoundReason)
+	})
+	t.Run("the signatures cannot be had", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.err = &oci.Error{Op: "list", Kind: oci.ErrUnreachable}
+		helmOp := helmOpWith(source)
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionUnknown, addonsv1.VerificationErrorReason)
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
+	})
+	t.Run("a key that is none", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, opaque("keys", map[string]string{"cosign.pub": "none"}))
+		helmOp := helmOpWith(source)
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.InvalidVerificationPolicyReason)
+		if r.registry.asked != 0 {
+			t.Error("the registry was asked though nothing can come of it")
+		}
+	})
+	t.Run("a restart remembers who signed", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.trusted["sha256:1"] = true
+		helmOp := helmOpWith(source)
+		r.pass(t, helmOp)
+		after := newResolver(t, keys)
+		after.registry.err = errors.New("down")
+		after.pass(t, helmOp)
+		known := helmOp.Status.Artifact
+		if _, ok := after.verifier.Remembered(known.URL, known.Digest, known.Verification.PolicyDigest); !ok {
+			t.Error("what was verified must be verified again before it can be loaded")
+		}
+		other := newResolver(t, opaque("keys", map[string]string{"other.pub": publicKey}))
+		other.pass(t, helmOp)
+		if len(other.verifier.seeded) != 0 {
+			t.Error("what was verified under one policy counts under another")
+		}
+	})
+	t.Run("no signature is demanded any more", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		helmOp := helmOpWith(source)
+		r.pass(t, helmOp)
+		helmOp.Spec.Source.Verify = nil
+		if scope := r.pass(t, helmOp); digestKnown(scope) != "sha256:1" || conditions.Has(helmOp, addonsv1.VerifiedCondition) {
+			t.Errorf("got %q, conditions %v", digestKnown(scope), helmOp.Status.Conditions)
+		}
+	})
+}

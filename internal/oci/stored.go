@@ -1,0 +1,50 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// ErrNotStored says that the store does not have the content, or had it in a
+// state that made it drop it.
+var ErrNotStored = errNotStored
+
+// Stored returns the manifest with a digest if it is in the store. It makes no
+// request; the layers are for ReadStored.
+func (c *Client) Stored(url, dgst string) (*Content, bool) {
+	want := digest.Digest(dgst)
+	if want.Validate() != nil {
+		return nil, false
+	}
+	m, err := c.storedManifest(url+"@"+dgst, want)
+	if err != nil {
+		return nil, false
+	}
+	return m.content(c, url, Access{}), true
+}
+
+// ReadStored returns the bytes of a layer from the store, checked against its
+// digest, without a request; ErrNotStored if they are not there. The bytes may be
+// shared with other callers and must not be changed.
+func (c *Content) ReadStored(_ context.Context, layer Layer) ([]byte, error) {
+	desc := ocispec.Descriptor{Digest: digest.Digest(layer.Digest), Size: layer.Size}
+	return c.client.storedBlob(desc, c.client.opts.MaxBlobBytes)
+}
