@@ -24,7 +24,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"slices"
 	"sync"
 	"time"
 )
@@ -85,30 +84,38 @@ func (f *front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// recorder remembers requests.
+// recorder remembers requests from when they come. What it knows of an answer it knows before the client does, so
+// a client that has its answer finds the request complete.
 type recorder struct {
 	mu       sync.Mutex
-	requests []Request
+	requests []*Request
 }
 
-// record serves a request and remembers it with what it was answered.
+// record serves a request and remembers it with what it is answered.
 func (r *recorder) record(w http.ResponseWriter, req *http.Request, serve func(http.ResponseWriter, Request)) {
 	request := requestOf(req)
-	meter := &meteredWriter{ResponseWriter: w}
-	// The proxy panics when the client goes away; the request counts all the same.
-	defer func() {
-		request.Code, request.Bytes = meter.code, meter.bytes
+	remembered := request
+	r.mu.Lock()
+	r.requests = append(r.requests, &remembered)
+	r.mu.Unlock()
+	serve(&meteredWriter{ResponseWriter: w, note: func(code, bytes int) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.requests = append(r.requests, request)
-	}()
-	serve(meter, request)
+		if remembered.Code == 0 {
+			remembered.Code = code
+		}
+		remembered.Bytes += int64(bytes)
+	}}, request)
 }
 
 func (r *recorder) all() []Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.requests)
+	requests := make([]Request, 0, len(r.requests))
+	for _, request := range r.requests {
+		requests = append(requests, *request)
+	}
+	return requests
 }
 
 func (r *recorder) forget() {
@@ -128,29 +135,24 @@ func requestOf(req *http.Request) Request {
 	return request
 }
 
-// meteredWriter notes what an answer was.
+// meteredWriter notes what an answer is: its status, and how many bytes of its body are about to go.
 type meteredWriter struct {
 	http.ResponseWriter
-	code  int
-	bytes int64
+	note func(code, bytes int)
 }
 
 // WriteHeader notes the final status, which an informational one is not.
 func (m *meteredWriter) WriteHeader(code int) {
-	if m.code == 0 && code >= http.StatusOK {
-		m.code = code
+	if code >= http.StatusOK {
+		m.note(code, 0)
 	}
 	m.ResponseWriter.WriteHeader(code)
 }
 
 // Write counts the bytes of the body.
 func (m *meteredWriter) Write(data []byte) (int, error) {
-	if m.code == 0 {
-		m.code = http.StatusOK
-	}
-	n, err := m.ResponseWriter.Write(data)
-	m.bytes += int64(n)
-	return n, err
+	m.note(http.StatusOK, len(data))
+	return m.ResponseWriter.Write(data)
 }
 
 // Unwrap lets the proxy flush.

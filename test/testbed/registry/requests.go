@@ -60,7 +60,7 @@ type Request struct {
 	User string
 	// ClientCert is the common name in the client's certificate.
 	ClientCert string
-	// Code is the HTTP status, 0 if the answer was never begun.
+	// Code is the HTTP status, 0 as long as the answer has not begun.
 	Code int
 	// Bytes is the size of the answer's body.
 	Bytes int64
@@ -82,7 +82,7 @@ func (c Counts) Total() int {
 }
 
 // Requests returns the requests since the start or the last ResetCounts, in
-// the order in which they ended: those that all of match select.
+// the order in which they came: those that all of match select.
 func (r *Registry) Requests(match ...func(Request) bool) []Request {
 	return slices.DeleteFunc(r.front.all(), func(request Request) bool {
 		return slices.ContainsFunc(match, func(selects func(Request) bool) bool { return !selects(request) })

@@ -138,34 +138,32 @@ func (t *TokenService) Requests() []TokenRequest {
 func (t *TokenService) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	request := TokenRequest{
 		Time: time.Now(), Method: req.Method, Service: req.FormValue("service"),
-		Scopes: strings.Fields(strings.Join(req.Form["scope"], " ")),
+		Scopes: strings.Fields(strings.Join(req.Form["scope"], " ")), Code: http.StatusOK,
 	}
 	request.Authorization, _, _ = strings.Cut(req.Header.Get("Authorization"), " ")
-	meter := &meteredWriter{ResponseWriter: w}
-	defer func() {
-		request.Code = meter.code
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.requests = append(t.requests, request)
-	}()
-	if req.URL.Path != tokenPath {
-		http.NotFound(meter, req)
-		return
-	}
 	var known bool
-	if request.User, known = t.authenticate(req); !known {
-		writeError(meter, http.StatusUnauthorized, "UNAUTHORIZED", "the token service does not know this user")
+	var token string
+	switch request.User, known = t.authenticate(req); {
+	case req.URL.Path != tokenPath:
+		request.Code = http.StatusNotFound
+	case !known:
+		request.Code = http.StatusUnauthorized
+	default:
+		var err error
+		if token, err = t.issue(request.User, t.grant(request.User, request.Scopes)); err != nil {
+			request.Code = http.StatusInternalServerError
+		}
+	}
+	t.mu.Lock()
+	t.requests = append(t.requests, request)
+	t.mu.Unlock()
+	if request.Code != http.StatusOK {
+		writeError(w, request.Code, "DENIED", "the token service gives no token")
 		return
 	}
-	token, err := t.issue(request.User, t.grant(request.User, request.Scopes))
-	if err != nil {
-		http.Error(meter, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	answer := map[string]any{"token": token, "access_token": token, "expires_in": int(tokenLifetime.Seconds())}
-	meter.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", "application/json")
 	// A client that is gone needs no answer.
-	_ = json.NewEncoder(meter).Encode(answer)
+	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "access_token": token, "expires_in": int(tokenLifetime.Seconds())})
 }
 
 // authenticate returns who asks, nobody in particular being somebody, too.
