@@ -45,6 +45,7 @@ const (
 	hintRealm       = "it must be at a public address, at the registry's own host name, or among the hosts whose token services the controller trusts"
 	hintBlocked     = "ask the operator of the controller"
 	hintClientCert  = "give a client certificate that the registry trusts, with its key"
+	hintHandshake   = "give a client certificate if the registry asks for one; else see which versions of TLS it speaks"
 	hintReference   = "check the URL and the reference; some registries answer so when credentials are missing"
 	hintCA          = "give the registry's CA certificate, or fix the certificate"
 	hintReach       = "check the registry, the network and the proxy settings"
@@ -183,6 +184,8 @@ func (e *Error) fromAlert(text string) {
 		e.Detail, e.Hint = "the registry asks for a client certificate and none, or none it knows, is given", hintClientCert
 	case strings.Contains(text, "certificate"):
 		e.Hint = hintClientCert
+	case strings.Contains(text, "handshake failure"): // of TLS 1.2, which has no alert for a missing certificate
+		e.Hint = hintHandshake
 	}
 }
 

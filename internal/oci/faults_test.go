@@ -105,17 +105,22 @@ func TestResolveOfHangingRegistryEndsAtTimeout(t *testing.T) {
 	}
 }
 
-func TestRefusedConnection(t *testing.T) {
-	t.Parallel()
+// closedAddress returns an address at which connections are refused.
+func closedAddress(t *testing.T) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = newClient(t).Resolve(t.Context(), Source{URL: scheme + address + "/x", Ref: Reference{Tag: "1"}})
+	return listener.Addr().String()
+}
+
+func TestRefusedConnection(t *testing.T) {
+	t.Parallel()
+	_, err := newClient(t).Resolve(t.Context(), Source{URL: scheme + closedAddress(t) + "/x", Ref: Reference{Tag: "1"}})
 	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("error = %v, want ErrUnreachable that says refused", err)
 	}

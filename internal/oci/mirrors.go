@@ -32,9 +32,10 @@ type registriesConfig struct {
 	Registries []registryConfig `toml:"registry"`
 
 	// These say how short names become long ones. HelmOp knows long names only.
-	UnqualifiedSearch     any `toml:"unqualified-search-registries"`
-	ShortNameMode         any `toml:"short-name-mode"`
-	Aliases               any `toml:"aliases"`
+	UnqualifiedSearch any            `toml:"unqualified-search-registries"`
+	ShortNameMode     any            `toml:"short-name-mode"`
+	Aliases           map[string]any `toml:"aliases"`
+	// AdditionalLayerHelper is about the storage of images.
 	AdditionalLayerHelper any `toml:"additional-layer-store-auth-helper"`
 	// CredentialHelpers may be the default only, which is no program.
 	CredentialHelpers []string `toml:"credential-helpers"`
@@ -185,7 +186,7 @@ func canonicalName(name string) string {
 // checkName accepts host[:port][/path].
 func checkName(name string) error {
 	ref, err := registry.ParseReference(name + "/x")
-	if err == nil && (ref.Reference != "" || strings.HasSuffix(ref.Registry, ":")) {
+	if err == nil && (ref.Reference != "" || strings.HasSuffix(ref.Registry, ":") || strings.Contains(ref.Registry, "*")) {
 		err = errors.New("not a name")
 	}
 	return err

@@ -1,0 +1,165 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// parseUpper accepts text that does not begin with "bad".
+func parseUpper(data []byte) (string, error) {
+	if strings.HasPrefix(string(data), "bad") {
+		return "", errors.New("cannot be read")
+	}
+	return strings.ToUpper(string(data)), nil
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWatchedFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	writeFile(t, path, "one")
+	var reports []string
+	file, err := watchFile(path, parseUpper, func(err error) { reports = append(reports, err.Error()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(value string, reported int) {
+		t.Helper()
+		for range 3 { // looking often tells nothing new
+			if got := file.get(); got != value || len(reports) != reported {
+				t.Errorf("value = %q, reports = %q; want %q and %d", got, reports, value, reported)
+			}
+		}
+	}
+	want("ONE", 0)
+	writeFile(t, path, "two") // as long as the one before, and at nearly the same time
+	want("TWO", 0)
+	writeFile(t, path, "bad planted-x")
+	want("TWO", 1)
+	if strings.Contains(reports[0], "planted") || !strings.Contains(reports[0], path) {
+		t.Errorf("the report %q must name the file and not its content", reports[0])
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	want("TWO", 2)
+	writeFile(t, path, strings.Repeat("x", maxFile+1))
+	want("TWO", 3)
+	// What is mounted from a ConfigMap is a link that is moved to a new file.
+	next := filepath.Join(filepath.Dir(path), "next")
+	writeFile(t, next, "three")
+	if err := errors.Join(os.Remove(path), os.Symlink(next, path)); err != nil {
+		t.Fatal(err)
+	}
+	want("THREE", 3)
+	writeFile(t, next, "bad again")
+	want("THREE", 4)
+}
+
+func TestWatchedFileIsReadOnlyWhenItChanged(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	writeFile(t, path, "one")
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	reads := 0
+	file, err := watchFile(path, func([]byte) (int, error) { reads++; return reads, nil }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		file.get()
+	}
+	if reads != 1 {
+		t.Errorf("read %d times", reads)
+	}
+}
+
+func TestFilesMustBeGoodAtTheStart(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	writeFile(t, path, "planted-x =")
+	for name, set := range map[string]func(*Options, string){
+		"credentials": func(o *Options, path string) { o.CredentialsFile = path },
+		"authorities": func(o *Options, path string) { o.CAFile = path },
+		"registries":  func(o *Options, path string) { o.RegistriesFile = path },
+	} {
+		for _, file := range []string{path, path + "-missing"} {
+			opts := Options{Dir: t.TempDir()}
+			set(&opts, file)
+			if _, err := New(opts); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), file) {
+				t.Errorf("%s: error = %v, want one that names the file %s", name, err, file)
+			}
+		}
+	}
+}
+
+func TestDefaultCredentialsAndAuthoritiesAreReadAgain(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.basic = true
+	r.push("1.0.0", "1.0.0", []byte("x"))
+	dir := t.TempDir()
+	config, authorities := filepath.Join(dir, "config.json"), filepath.Join(dir, "ca.crt")
+	writeFile(t, config, string(dockerConfigFor(r.host(), testUser, "planted-old")))
+	writeFile(t, authorities, string(newAuthority(t).PEM()))
+	var mu sync.Mutex
+	var broken []FileEvent
+	c := newClient(t, func(o *Options) {
+		o.CredentialsFile, o.CAFile = config, authorities
+		o.Observer.File = func(e FileEvent) { mu.Lock(); broken = append(broken, e); mu.Unlock() }
+	})
+	src := Source{URL: r.url(), Ref: Reference{Tag: "1.0.0"}}
+	resolve := func(want error) {
+		t.Helper()
+		if _, err := c.Resolve(t.Context(), src); !errors.Is(err, want) {
+			t.Errorf("error = %v, want %v", err, want)
+		} else if err != nil {
+			noSecrets(t, err)
+		}
+	}
+	resolve(ErrTLS)
+	writeFile(t, authorities, string(r.ca()))
+	resolve(ErrUnauthorized)
+	writeFile(t, config, string(dockerConfigFor(r.host(), testUser, testPassword)))
+	resolve(nil)
+	writeFile(t, config, "planted-password")
+	resolve(nil)
+	mu.Lock()
+	if len(broken) != 1 || broken[0].Path != config {
+		t.Errorf("reported %v, want the config once", broken)
+	}
+	mu.Unlock()
+	// A HelmOp's own credential goes before the controller's.
+	src.Access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), testUser, "planted-wrong")}
+	resolve(ErrUnauthorized)
+}
