@@ -64,7 +64,11 @@ func helmOpWith(source addonsv1.ArtifactSource) *addonsv1.HelmOp {
 func secretRef(name string) *addonsv1.SecretReference { return &addonsv1.SecretReference{Name: name} }
 
 func readerOf(objects ...client.Object) (*referenceReader, client.Client) {
-	c := fake.NewClientBuilder().WithObjects(objects...).Build()
+	builder := fake.NewClientBuilder()
+	for _, object := range objects {
+		builder.WithObjects(object.DeepCopyObject().(client.Object)) // it is written to
+	}
+	c := builder.Build()
 	return newReferenceReader(c, c), c
 }
 

@@ -17,9 +17,11 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -33,6 +35,9 @@ const (
 	// errandKept is how long the result of an errand waits for the objects that wait for it.
 	errandKept = 10 * time.Minute
 )
+
+// errPanic stands for a panic, whose text may hold anything.
+var errPanic = errors.New("the program failed at this; its log says where. Please report it")
 
 // errands run what may wait for a registry outside of the workers: a registry that hangs must not hold one. An object whose
 // errand is not done within errandGrace is looked at again when it is.
@@ -124,7 +129,7 @@ func (e *errands[T]) perform(ctx, base context.Context, key string, job *errand[
 		stop := context.AfterFunc(base, cancel)
 		defer stop()
 	}
-	value, err := work(ctx)
+	value, err := guarded(ctx, work)
 
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -136,6 +141,19 @@ func (e *errands[T]) perform(ctx, base context.Context, key string, job *errand[
 			e.queue.Add(object)
 		}
 	}
+}
+
+// guarded makes an error of a panic, as the controller does for its workers: what one artifact holds must not end the manager.
+func guarded[T any](ctx context.Context, work func(context.Context) (T, error)) (value T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			for _, handle := range utilruntime.PanicHandlers {
+				handle(ctx, r)
+			}
+			err = errPanic
+		}
+	}()
+	return work(ctx)
 }
 
 // release forgets an errand that is done and that nobody waits for. The caller holds mu.

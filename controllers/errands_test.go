@@ -19,6 +19,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -149,6 +150,16 @@ func TestErrandsEndWithTheManager(t *testing.T) {
 		object, _ := queue.Get()
 		queue.Done(object)
 		if _, err, ok := e.run(t.Context(), "k", object, work); !ok || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, %v", err, ok)
+		}
+	})
+}
+
+func TestErrandThatPanicsIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := startedErrands(t)
+		_, err, ok := e.run(t.Context(), "k", requestFor("a"), func(context.Context) (int, error) { panic("secret") })
+		if !ok || !errors.Is(err, errPanic) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, %v", err, ok)
 		}
 	})

@@ -58,7 +58,10 @@ type inquiry struct {
 
 // resolution is what an inquiry found out.
 type resolution struct {
+	// artifact is without its annotations, which may be large.
 	artifact oci.Artifact
+
+	provenance *addonsv1.Provenance
 
 	// signed is who signed the artifact, where that was asked.
 	signed *verification.Result
@@ -89,6 +92,11 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 		scope.requeueAfter = delay
 		return nil
 	}
+	interval := helmOp.Spec.Source.Interval.Duration
+	if answer, ok := r.resolution.shared(key, asked.question, interval, r.now()); ok && scope.artifact != nil {
+		r.conclude(scope, asked, answer.resolution, nil, answer.at)
+		return nil
+	}
 	found, err, done := r.ask(ctx, helmOp, asked)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -97,18 +105,31 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 		reportResolving(helmOp, scope.artifact != nil)
 		return nil
 	}
+	if err == nil {
+		r.resolution.share(asked.question, found, r.now())
+	}
+	r.conclude(scope, asked, found, err, r.now())
+	return nil
+}
+
+// conclude writes down what was found out at a time, and when to ask again.
+func (r *helmOpReconciler) conclude(scope *helmOpScope, asked *inquiry, found resolution, err error, at time.Time) {
+	helmOp := scope.helmOp
+	key := client.ObjectKeyFromObject(helmOp)
 	entry := resolutionEntry{question: asked.question, fixed: helmOp.Spec.Source.Ref.Digest != ""}
-	scope.requeueAfter = r.resolution.record(key, entry, helmOp.Spec.Source.Interval.Duration, r.now(), err != nil, retryAfter(err))
+	next := at.Add(r.resolution.record(key, entry, helmOp.Spec.Source.Interval.Duration, at, err != nil, retryAfter(err)))
+	if next.After(at) {
+		scope.requeueAfter = max(next.Sub(r.now()), time.Millisecond)
+	}
 	helmOp.Status.LastResolveRequest = asked.request
 	r.reportVerification(helmOp, found, err)
 	if err != nil {
 		r.reportUnresolved(helmOp, err)
-		return nil
+		return
 	}
 	r.reportResolved(helmOp, found, asked)
 	r.resolution.remember(key, helmOp.Status.Artifact)
 	scope.artifact = &helmOp.Status.Artifact.ResolvedArtifact
-	return nil
 }
 
 // inquire reads what is to be asked, and with what.
@@ -144,6 +165,7 @@ func (r *helmOpReconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, ask
 		if found.artifact, err = r.registry.Resolve(ctx, source); err != nil {
 			return found, err
 		}
+		found.provenance, found.artifact.Annotations = provenance(found.artifact.Annotations), nil
 		// The manifest tells what the artifact is: what is no chart is refused before anything is pulled.
 		manifest := &found.artifact
 		if err = bundle.Supported(manifest.ConfigMediaType, manifest.ArtifactType, manifest.LayerMediaTypes, layer); err != nil {
@@ -253,7 +275,7 @@ func artifactStatus(helmOp *addonsv1.HelmOp, found resolution, asked *inquiry) *
 			LayerMediaType: layerMediaType(helmOp),
 		},
 		MediaType:    truncate(artifact.MediaType, maxMediaType),
-		Provenance:   provenance(artifact.Annotations),
+		Provenance:   found.provenance.DeepCopy(),
 		SourceDigest: asked.source,
 	}
 	if found.signed != nil {

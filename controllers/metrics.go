@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,29 +60,56 @@ var (
 	releasesDesc = prometheus.NewDesc("helmop_releases",
 		"Number of releases by HelmOp and the reason of their Ready condition; ready is True, False or Unknown.",
 		[]string{"namespace", "helmop", "ready", "reason"}, nil)
+
+	conditionsDesc = prometheus.NewDesc("helmop_condition",
+		"1 for each condition of a HelmOp, with its status and its reason.",
+		[]string{"namespace", "helmop", "type", "status", "reason"}, nil)
 )
 
 func init() {
 	metrics.Registry.MustRegister(actionDuration, timeToDeployed, registryRequests, registryBytes)
 }
 
-// releaseCollector counts the releases when it is asked, so that nothing has to be kept up to date and nothing is left
-// of a HelmOp that is gone.
-type releaseCollector struct {
+// stateCollector tells the state of HelmOps and counts the releases when it is asked, so that nothing has to be kept up to
+// date and nothing is left of a HelmOp that is gone.
+type stateCollector struct {
 	reader client.Reader
 }
 
-func newReleaseCollector(reader client.Reader) prometheus.Collector {
-	return &releaseCollector{reader: reader}
+func newStateCollector(reader client.Reader) prometheus.Collector {
+	return &stateCollector{reader: reader}
 }
 
 // Describe implements prometheus.Collector.
-func (c *releaseCollector) Describe(descs chan<- *prometheus.Desc) { descs <- releasesDesc }
+func (c *stateCollector) Describe(descs chan<- *prometheus.Desc) {
+	descs <- releasesDesc
+	descs <- conditionsDesc
+}
 
 // Collect implements prometheus.Collector.
-func (c *releaseCollector) Collect(out chan<- prometheus.Metric) {
+func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
+	c.collectReleases(ctx, out)
+	c.collectConditions(ctx, out)
+}
+
+func (c *stateCollector) collectConditions(ctx context.Context, out chan<- prometheus.Metric) {
+	list := &addonsv1.HelmOpList{}
+	if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		out <- prometheus.NewInvalidMetric(conditionsDesc, err)
+		return
+	}
+	for i := range list.Items {
+		helmOp := &list.Items[i]
+		for _, condition := range helmOp.Status.Conditions {
+			out <- prometheus.MustNewConstMetric(conditionsDesc, prometheus.GaugeValue, 1,
+				helmOp.Namespace, helmOp.Name, condition.Type, string(condition.Status), condition.Reason)
+		}
+	}
+}
+
+func (c *stateCollector) collectReleases(ctx context.Context, out chan<- prometheus.Metric) {
 	list := &addonsv1.HelmOpReleaseList{}
 	if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		out <- prometheus.NewInvalidMetric(releasesDesc, err)
@@ -110,10 +138,15 @@ func observeAction(action string, started, ended time.Time, err error) {
 	actionDuration.WithLabelValues(action, result).Observe(ended.Sub(started).Seconds())
 }
 
-// RegistryObserver counts the requests to registries.
-func RegistryObserver() oci.Observer {
-	return oci.Observer{Request: func(e oci.RequestEvent) {
-		registryRequests.WithLabelValues(e.Registry, e.Kind, strconv.Itoa(e.Status)).Inc()
-		registryBytes.WithLabelValues(e.Registry, e.Kind).Add(float64(e.Bytes))
-	}}
+// RegistryObserver counts the requests to registries, and logs what is wrong with the manager's own files about them.
+func RegistryObserver(log logr.Logger) oci.Observer {
+	return oci.Observer{
+		Request: func(e oci.RequestEvent) {
+			registryRequests.WithLabelValues(e.Registry, e.Kind, strconv.Itoa(e.Status)).Inc()
+			registryBytes.WithLabelValues(e.Registry, e.Kind).Add(float64(e.Bytes))
+		},
+		File: func(e oci.FileEvent) {
+			log.Error(e.Err, "A file about registries cannot be used; what it was before holds on", "file", e.Path)
+		},
+	}
 }

@@ -30,6 +30,9 @@ const (
 	// intervalJitter spreads the checks of many HelmOps: each waits up to this share longer than its interval.
 	intervalJitter = 0.1
 
+	// maxSharedAge bounds the age of an answer that another HelmOp was given.
+	maxSharedAge = 10 * time.Minute
+
 	// minResolveRetry and maxResolveRetry bound the wait after a failed resolution. It doubles with each failure, up to
 	// the interval. A registry that is down for hours is asked every 5 minutes at least and found again within them.
 	minResolveRetry = 5 * time.Second
@@ -41,6 +44,14 @@ const (
 type resolutionSchedule struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]resolutionEntry
+	// answers are the last answers to questions that several HelmOps may have.
+	answers map[question]sharedAnswer
+}
+
+// sharedAnswer is an answer and when it was given.
+type sharedAnswer struct {
+	resolution
+	at time.Time
 }
 
 // question is what a registry is asked, and with what. A change of any of it is asked at once.
@@ -54,7 +65,8 @@ type question struct {
 type resolutionEntry struct {
 	question
 	failures int
-	next     time.Time
+	// asked is when the last answer was given, next when it is to be asked again.
+	asked, next time.Time
 	// fixed is true if the answer can never change.
 	fixed bool
 	// artifact is the last answer for this source; nil if there was none.
@@ -67,7 +79,7 @@ func (q question) answers(asked question) bool {
 }
 
 func newResolutionSchedule() *resolutionSchedule {
-	return &resolutionSchedule{entries: map[types.NamespacedName]resolutionEntry{}}
+	return &resolutionSchedule{entries: map[types.NamespacedName]resolutionEntry{}, answers: map[question]sharedAnswer{}}
 }
 
 // due tells how long a HelmOp needs not be resolved again; 0 or less is now. Known tells whether its status has what the
@@ -111,9 +123,38 @@ func (s *resolutionSchedule) record(key types.NamespacedName, entry resolutionEn
 	case !entry.fixed:
 		delay = wait.Jitter(interval, intervalJitter)
 	}
-	entry.next = now.Add(delay)
+	entry.asked, entry.next = now, now.Add(delay)
 	s.entries[key] = entry
 	return delay
+}
+
+// share notes an answer for other HelmOps with the same question.
+func (s *resolutionSchedule) share(asked question, found resolution, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for known, answer := range s.answers {
+		if now.Sub(answer.at) > maxSharedAge {
+			delete(s.answers, known)
+		}
+	}
+	asked.request = ""
+	s.answers[asked] = sharedAnswer{resolution: found, at: now}
+}
+
+// shared returns what another HelmOp was answered lately to the question that a HelmOp asks again and again, and when. HelmOps
+// whose answers have come together stay together: fifty of them cost the registry what one does. One that asks for the
+// first time, after a failure or because it was told to, asks itself.
+func (s *resolutionSchedule) shared(key types.NamespacedName, asked question, interval time.Duration, now time.Time) (sharedAnswer, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry, ok := s.entries[key]
+	if !ok || entry.failures > 0 || !entry.answers(asked) {
+		return sharedAnswer{}, false
+	}
+	asked.request = ""
+	answer, ok := s.answers[asked]
+	age := now.Sub(answer.at)
+	return answer, ok && answer.at.After(entry.asked) && age < min(maxSharedAge, time.Duration(float64(interval)*intervalJitter))
 }
 
 // remember notes the answer to what was asked last.

@@ -19,7 +19,9 @@ package controllers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,13 +48,13 @@ const publicKey = "-----BEGIN PUBLIC KEY-----\n" +
 type registryDouble struct {
 	artifact oci.Artifact
 	err      error
-	hangs    bool
-	asked    int
+	hangs    atomic.Bool
+	asked    atomic.Int32
 }
 
 func (r *registryDouble) Resolve(ctx context.Context, _ oci.Source) (oci.Artifact, error) {
-	r.asked++
-	if r.hangs {
+	r.asked.Add(1)
+	if r.hangs.Load() {
 		<-ctx.Done()
 		return oci.Artifact{}, ctx.Err()
 	}
@@ -160,8 +162,8 @@ func TestResolveTellsProvenance(t *testing.T) {
 	}
 	r.clock = noon.Add(2 * time.Hour)
 	r.pass(t, helmOp)
-	if !helmOp.Status.Artifact.ResolvedAt.Time.Equal(noon) || r.registry.asked != 2 {
-		t.Errorf("the same answer, of %d, was written down with another time: %v", r.registry.asked, helmOp.Status.Artifact.ResolvedAt)
+	if !helmOp.Status.Artifact.ResolvedAt.Time.Equal(noon) || r.registry.asked.Load() != 2 {
+		t.Errorf("the same answer, of %d, was written down with another time: %v", r.registry.asked.Load(), helmOp.Status.Artifact.ResolvedAt)
 	}
 }
 
@@ -174,8 +176,8 @@ func TestResolveNow(t *testing.T) {
 		helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: value}
 		r.pass(t, helmOp)
 		r.pass(t, helmOp)
-		if r.registry.asked != i+2 {
-			t.Errorf("asked %d times, want %d", r.registry.asked, i+2)
+		if int(r.registry.asked.Load()) != i+2 {
+			t.Errorf("asked %d times, want %d", r.registry.asked.Load(), i+2)
 		}
 		if said := helmOp.Status.LastResolveRequest; said == "" || len(said) > maxResolveRequest {
 			t.Errorf("the status says %q", said)
@@ -183,8 +185,51 @@ func TestResolveNow(t *testing.T) {
 	}
 	helmOp.Annotations = nil
 	r.pass(t, helmOp)
-	if r.registry.asked != 3 {
+	if r.registry.asked.Load() != 3 {
 		t.Error("an annotation that was taken away made a request")
+	}
+}
+
+// Fifty HelmOps with one reference cost the registry what one does, but for the first time and when asked to ask.
+func TestResolveSharesAnswers(t *testing.T) {
+	t.Parallel()
+	r := newResolver(t)
+	interval := 10 * time.Minute
+	var helmOps []*addonsv1.HelmOp
+	for i := range 50 {
+		helmOp := helmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: interval}})
+		helmOp.Name = fmt.Sprintf("h%d", i)
+		helmOps = append(helmOps, helmOp)
+		r.pass(t, helmOp)
+	}
+	if r.registry.asked.Load() != 50 {
+		t.Fatalf("asked %d times at first, want each to ask for itself", r.registry.asked.Load())
+	}
+	next := map[int]time.Time{}
+	for i := range helmOps {
+		next[i] = noon
+	}
+	r.registry.asked.Store(0)
+	for elapsed := time.Duration(0); elapsed < 10*interval; elapsed += time.Second {
+		r.clock = noon.Add(elapsed)
+		for i, helmOp := range helmOps {
+			if r.clock.Before(next[i]) {
+				continue
+			}
+			next[i] = r.clock.Add(r.pass(t, helmOp).requeueAfter)
+		}
+	}
+	if r.registry.asked.Load() < 9 || r.registry.asked.Load() > 11 {
+		t.Errorf("asked %d times in ten intervals, want about ten", r.registry.asked.Load())
+	}
+	r.registry.asked.Store(0)
+	helmOps[7].Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "now"}
+	r.pass(t, helmOps[7])
+	fresh := helmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: interval}})
+	fresh.Name = "fresh"
+	r.pass(t, fresh)
+	if r.registry.asked.Load() != 2 {
+		t.Errorf("asked %d times, want one that was told to and one that is new to ask for themselves", r.registry.asked.Load())
 	}
 }
 
@@ -193,7 +238,7 @@ func TestResolveWithRegistryThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newResolver(t)
 		helmOp := helmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
-		r.registry.hangs = true
+		r.registry.hangs.Store(true)
 		begun := time.Now()
 		if scope := r.pass(t, helmOp); scope.artifact != nil {
 			t.Error("something is known that was never asked")
@@ -202,13 +247,13 @@ func TestResolveWithRegistryThatHangs(t *testing.T) {
 		if held := time.Since(begun); held > errandGrace {
 			t.Errorf("held the worker for %s", held)
 		}
-		r.registry.hangs = false
+		r.registry.hangs.Store(false)
 		other := helmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
 		other.Name = "other"
 		if scope := r.pass(t, other); digestKnown(scope) != "sha256:1" {
 			t.Error("another HelmOp waits, too")
 		}
-		r.registry.hangs = true
+		r.registry.hangs.Store(true)
 		r.clock = noon.Add(time.Hour)
 		if scope := r.pass(t, other); digestKnown(scope) != "sha256:1" {
 			t.Error("what was known is forgotten while the registry hangs")
@@ -266,7 +311,7 @@ func TestResolveVerifies(t *testing.T) {
 		helmOp := helmOpWith(source)
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.InvalidVerificationPolicyReason)
-		if r.registry.asked != 0 {
+		if r.registry.asked.Load() != 0 {
 			t.Error("the registry was asked though nothing can come of it")
 		}
 	})

@@ -106,7 +106,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := setupReleases(mgr, options, references, renderer); err != nil {
 		return fmt.Errorf("setting up the HelmOpRelease controller: %w", err)
 	}
-	return metrics.Registry.Register(newReleaseCollector(mgr.GetClient()))
+	return metrics.Registry.Register(newStateCollector(mgr.GetClient()))
 }
 
 func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer) error {

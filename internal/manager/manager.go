@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -149,7 +150,7 @@ func setupHealth(mgr ctrl.Manager) error {
 }
 
 func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) error {
-	registry, verifier, err := setupRegistries(options)
+	registry, verifier, err := setupRegistries(options, mgr.GetLogger())
 	if err != nil {
 		return err
 	}
@@ -174,14 +175,14 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 }
 
 // setupRegistries opens the store of artifacts and makes the ways to registries and signatures.
-func setupRegistries(options *Options) (*oci.Client, *verification.Verifier, error) {
+func setupRegistries(options *Options, log logr.Logger) (*oci.Client, *verification.Verifier, error) {
 	flags := &options.registry
 	registry, err := oci.New(oci.Options{
 		Dir:               filepath.Join(options.artifactDir, "artifacts"),
 		MaxBytes:          options.artifactMaxBytes,
 		Timeout:           flags.timeout,
 		UserAgent:         "helmop/" + version.Version,
-		Observer:          controllers.RegistryObserver(),
+		Observer:          controllers.RegistryObserver(log.WithName("registries")),
 		CredentialsFile:   flags.credentialsFile,
 		CAFile:            flags.caFile,
 		RegistriesFile:    flags.registriesFile,
