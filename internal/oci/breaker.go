@@ -44,7 +44,7 @@ const (
 type breaker struct {
 	// silent counts the requests in a row that got no answer.
 	silent int
-	// until is the end of the pause.
+	// until is the end of the pause, if there is one.
 	until time.Time
 	// probing is set while the one request after a pause is under way.
 	probing bool
@@ -55,9 +55,11 @@ type breaker struct {
 // closed says whether requests pass freely.
 func (b *breaker) closed() bool { return b.silent < breakerLimit }
 
-// refuses returns whether a request would be refused now, and for how long.
-func (b *breaker) refuses(now time.Time) (wait time.Duration, refused bool) {
-	if b.closed() {
+// refuses returns whether a request would be refused now, and for how long. One
+// that may as well be sent elsewhere is refused after a single failure: it would
+// wait in vain while others could answer.
+func (b *breaker) refuses(now time.Time, alternative bool) (wait time.Duration, refused bool) {
+	if b.closed() && !alternative {
 		return 0, false
 	}
 	wait = max(0, b.until.Sub(now))
@@ -80,14 +82,12 @@ func (b *breaker) report(now time.Time, probe bool, result outcome, spread float
 	}
 	switch result {
 	case outcomeAnswer:
-		b.silent, b.probing = 0, false
+		b.silent, b.probing, b.until = 0, false, time.Time{}
 	case outcomeSilence:
 		if !b.closed() && !probe {
 			return // it began before the pause and tells nothing new
 		}
 		b.silent++
-		if !b.closed() {
-			b.until = now.Add(time.Duration(float64(breakerPause) * (0.8 + 0.4*spread)))
-		}
+		b.until = now.Add(time.Duration(float64(breakerPause) * (0.8 + 0.4*spread)))
 	}
 }

@@ -61,6 +61,9 @@ func TestBreaker(t *testing.T) {
 			step{10 * time.Second, "go", "probe"})...)},
 		{"those under way do not end the probe", append([]step{{0, "go", "slow"}}, append(silences(3), step{11 * time.Second, "go", "probe"},
 			step{12 * time.Second, "silence", "slow"}, step{12 * time.Second, "no", ""})...)},
+		{"one failure is enough where there is an alternative", append(silences(1), step{0, "no", "other"}, step{0, "go", "a"},
+			step{10 * time.Second, "go", "other"})},
+		{"an answer ends that too", append(silences(1), step{0, "go", "a"}, step{1 * time.Second, "answer", "a"}, step{1 * time.Second, "go", "other"})},
 		{"an answer to one under way frees all", append([]step{{0, "go", "slow"}}, append(silences(3), step{1 * time.Second, "answer", "slow"},
 			step{1 * time.Second, "go", "a"})...)},
 	} {
@@ -71,7 +74,7 @@ func TestBreaker(t *testing.T) {
 			results := map[string]outcome{"none": outcomeNone, "answer": outcomeAnswer, "silence": outcomeSilence}
 			for i, s := range tc.steps {
 				now := start.Add(s.at)
-				_, refused := b.refuses(now)
+				_, refused := b.refuses(now, s.name == "other")
 				switch s.do {
 				case "go":
 					if refused {
@@ -96,7 +99,7 @@ func TestBreakerPauseIsSpread(t *testing.T) {
 	for spread, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 10 * time.Second, 1: 12 * time.Second} {
 		b := breaker{silent: breakerLimit - 1}
 		b.report(now, b.begin(), outcomeSilence, spread)
-		if wait, refused := b.refuses(now); wait != want || !refused {
+		if wait, refused := b.refuses(now, false); wait != want || !refused {
 			t.Errorf("spread %g: refused %t for %s, want %s", spread, refused, wait, want)
 		}
 	}

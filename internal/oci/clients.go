@@ -236,6 +236,12 @@ func (c *clients) close() {
 	c.transports.Purge()
 }
 
+// mayHelp says whether to ask again after a failure because another host will be
+// asked then: a mirror is left out for content that it sent wrong.
+func (e *endpoint) mayHelp(failure *Error) bool {
+	return len(e.hops) > 1 && errors.Is(failure, ErrIntegrity)
+}
+
 // repository returns a new protocol client for one operation; all state worth
 // keeping is behind e.hops.
 func (e *endpoint) repository() *remote.Repository {

@@ -125,12 +125,17 @@ func (c *cloudTokens) kept(key string) (cloudToken, bool) {
 // cloudError keeps the kind of errors that have one.
 func cloudError(provider string, err error) error {
 	var own *Error
+	out := &Error{Op: opCloud, Subject: provider}
 	switch {
 	case errors.As(err, &own):
 		return own
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled):
 		return contextError(opCloud, provider, err)
+	case out.fromNetwork(err):
+		out.Detail = "the cloud provider: " + out.Detail
+	default:
+		out.Kind, out.Hint = ErrUnauthorized, hintCloud
+		out.Detail = fmt.Sprintf("the cloud provider gave no credential: %s", safeText(err))
 	}
-	return &Error{Op: opCloud, Subject: provider, Kind: ErrUnauthorized,
-		Detail: fmt.Sprintf("the cloud provider gave no credential: %s", safeText(err)), Hint: hintCloud}
+	return out
 }

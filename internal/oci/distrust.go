@@ -27,6 +27,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/opencontainers/go-digest"
+	"oras.land/oras-go/v2/content"
 )
 
 const (
@@ -36,10 +37,8 @@ const (
 	maxDistrusted = 4096
 )
 
-// errMirrorContent says that a mirror sent something else than was asked for. It
-// wraps io.ErrUnexpectedEOF because it means the same to the caller: asking again
-// may help, for another host is asked then.
-var errMirrorContent = fmt.Errorf("the mirror sent other content: %w", io.ErrUnexpectedEOF)
+// errMirrorContent says that a mirror sent something else than was asked for.
+var errMirrorContent = fmt.Errorf("the mirror sent other content: %w", content.ErrMismatchedDigest)
 
 // distrust remembers what mirrors sent wrong, so that a mirror with a damaged
 // file does not stand before the registry that has the right one.
@@ -96,6 +95,7 @@ func (d *distrust) watch(h *hop, req *http.Request, resp *http.Response) {
 	resp.Body = &checkedBody{
 		ReadCloser: resp.Body,
 		verifier:   dgst.Verifier(),
+		rest:       resp.ContentLength,
 		bad:        func() { d.add(h, dgst) },
 		left:       func() bool { return req.Context().Err() != nil },
 	}
@@ -105,17 +105,25 @@ func (d *distrust) watch(h *hop, req *http.Request, resp *http.Response) {
 type checkedBody struct {
 	io.ReadCloser
 	verifier digest.Verifier
-	bad      func()
-	left     func() bool // whether the caller's time is over
-	ended    bool
+	// rest is how many bytes are still to come, negative if that is not known.
+	rest int64
+	bad  func()
+	// left says whether the caller's time is over.
+	left  func() bool
+	ended bool
 }
 
-// Read implements io.Reader. What is wrong is told at the end.
+// Read implements io.Reader. What is wrong is told with the last byte, for a
+// reader that knows the size may ask for no more.
 func (b *checkedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	_, _ = b.verifier.Write(p[:n]) // hashes do not fail
+	b.rest -= int64(n)
+	if err == nil && n > 0 && b.rest == 0 {
+		err = io.EOF
+	}
 	switch {
-	case err == nil, b.left():
+	case err == nil, b.ended, b.left():
 		return n, err
 	case errors.Is(err, io.EOF) && b.verifier.Verified():
 		b.ended = true

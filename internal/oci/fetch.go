@@ -156,7 +156,7 @@ func (c *Client) pulledBlob(ctx context.Context, e *endpoint, desc ocispec.Descr
 // second try.
 func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, limit int64, subject string) ([]byte, error) {
 	var failure *Error
-	for range blobAttempts {
+	for range max(blobAttempts, len(e.hops)) {
 		requests, x := withExchange(ctx, e.ref.Registry)
 		release, err := c.pullToStore(requests, e, desc)
 		if err == nil {
@@ -169,7 +169,7 @@ func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descrip
 			continue // what was there in its place has been dropped
 		}
 		failure = classify(opBlob, subject, err, x)
-		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errTryAgain) {
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errTryAgain) && !e.mayHelp(failure) {
 			break
 		}
 	}

@@ -112,7 +112,7 @@ func (h *hostLimits) admit(ctx context.Context, user string) (probe bool, err er
 			h.slots.Release(1)
 			return false, err
 		}
-		probe, ok, err := h.begin(time.Now(), user)
+		probe, ok, err := h.begin(ctx, time.Now(), user)
 		if ok {
 			return probe, nil
 		}
@@ -127,7 +127,7 @@ func (h *hostLimits) admit(ctx context.Context, user string) (probe bool, err er
 func (h *hostLimits) pass(ctx context.Context, user string) error {
 	for {
 		h.mu.Lock()
-		wait, err := h.obstacle(time.Now(), user)
+		wait, err := h.obstacle(ctx, time.Now(), user)
 		h.mu.Unlock()
 		if err != nil || wait <= 0 {
 			return err
@@ -143,10 +143,10 @@ func (h *hostLimits) pass(ctx context.Context, user string) error {
 }
 
 // begin lets a request go, unless something got in the way while it waited.
-func (h *hostLimits) begin(now time.Time, user string) (probe, ok bool, err error) {
+func (h *hostLimits) begin(ctx context.Context, now time.Time, user string) (probe, ok bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if wait, err := h.obstacle(now, user); err != nil || wait > 0 {
+	if wait, err := h.obstacle(ctx, now, user); err != nil || wait > 0 {
 		return false, false, err
 	}
 	return h.breaker.begin(), true, nil
@@ -154,10 +154,10 @@ func (h *hostLimits) begin(now time.Time, user string) (probe, ok bool, err erro
 
 // obstacle returns the error of a host that does not answer, or how long a host
 // asked to wait.
-func (h *hostLimits) obstacle(now time.Time, user string) (time.Duration, error) {
-	if wait, refused := h.breaker.refuses(now); refused {
+func (h *hostLimits) obstacle(ctx context.Context, now time.Time, user string) (time.Duration, error) {
+	if wait, refused := h.breaker.refuses(now, hasAlternative(ctx)); refused {
 		return 0, &Error{Kind: ErrUnreachable, RetryAfter: wait, Hint: hintReach,
-			Detail: fmt.Sprintf("not asked, for %d requests in a row failed, the last with: %s", h.breaker.silent, h.breaker.last)}
+			Detail: "not asked now, for it did not answer before: " + h.breaker.last}
 	}
 	return max(h.gates[allUsers].Sub(now), h.gates[user].Sub(now)), nil
 }

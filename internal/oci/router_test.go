@@ -1,0 +1,470 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// logicalHost is a registry that is reached by its mirrors only.
+const logicalHost = "registry.invalid"
+
+// withRegistries writes a registries file and has the client use it.
+func withRegistries(t *testing.T, config string) (set func(*Options), path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "registries.conf")
+	writeFile(t, path, config)
+	return func(o *Options) { o.RegistriesFile = path }, path
+}
+
+// mirrored is a registries file with mirrors, each a location that may be
+// followed by more lines.
+func mirrored(prefix string, mirrors ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[[registry]]\nprefix = %q\n", prefix)
+	for _, mirror := range mirrors {
+		location, more, _ := strings.Cut(mirror, "\n")
+		fmt.Fprintf(&b, "[[registry.mirror]]\nlocation = %q\n%s\n", location, more)
+	}
+	return b.String()
+}
+
+// mirrorPair returns a registry and a mirror with the same content.
+func mirrorPair(t *testing.T) (r, mirror *fakeRegistry, dgst string) {
+	t.Helper()
+	r, mirror = newRegistry(t), newRegistry(t)
+	r.push("1.0.0", "1.0.0", []byte("layer"))
+	return r, mirror, mirror.push("1.0.0", "1.0.0", []byte("layer"))
+}
+
+// pullAllOf resolves by range and reads the layer.
+func pullAllOf(t *testing.T, c *Client, src Source) error {
+	t.Helper()
+	artifact, err := c.Resolve(t.Context(), src)
+	if err != nil {
+		return err
+	}
+	content, err := c.Fetch(t.Context(), src.URL, artifact.Digest, src.Access)
+	if err != nil {
+		return err
+	}
+	data, err := content.ReadLayer(t.Context(), content.Layers[0])
+	if err == nil && string(data) != "layer" {
+		t.Errorf("layer = %q", data)
+	}
+	return err
+}
+
+func TestMirrorServesEverything(t *testing.T) {
+	t.Parallel()
+	r, mirror, _ := mirrorPair(t)
+	set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
+	var mu sync.Mutex
+	var asked []string
+	c := newClient(t, set, func(o *Options) {
+		o.Observer.Request = func(e RequestEvent) { mu.Lock(); asked = append(asked, e.Registry); mu.Unlock() }
+	})
+	if err := pullAllOf(t, c, r.source(Reference{Semver: "*"})); err != nil {
+		t.Fatal(err)
+	}
+	r.wantRequests(map[string]int{})
+	mirror.wantRequests(map[string]int{"GET tags": 1, "HEAD manifest": 1, "GET manifest": 1, "GET blob": 1})
+	mu.Lock()
+	defer mu.Unlock()
+	if len(asked) != 4 || slices.ContainsFunc(asked, func(host string) bool { return host != mirror.host() }) {
+		t.Errorf("observed requests to %q, want 4 to the mirror", asked)
+	}
+}
+
+func TestMirrorUnderAnotherPath(t *testing.T) {
+	t.Parallel()
+	_, mirror, _ := mirrorPair(t)
+	mirror.bearer, mirror.pageSize = true, 1
+	mirror.push("2.0.0", "2.0.0", []byte("layer"))
+	set, _ := withRegistries(t, mirrored(logicalHost+"/apps", mirror.host()+"/charts"))
+	src := mirror.source(Reference{Semver: "*"})
+	src.URL = scheme + logicalHost + "/apps/demo"
+	src.Access.DockerConfigs = append(src.Access.DockerConfigs, dockerConfigFor(logicalHost, "planted-other", "planted-other"))
+	var scopes sync.Map
+	mirror.setIntercept(func(_ http.ResponseWriter, req *http.Request) bool {
+		if user, _, ok := req.BasicAuth(); ok && user != testUser {
+			t.Errorf("the mirror was shown the user %q", user)
+		}
+		for _, scope := range req.URL.Query()["scope"] {
+			scopes.Store(scope, true)
+		}
+		return false
+	})
+	if err := pullAllOf(t, newClient(t, set), src); err != nil {
+		t.Fatal(err)
+	}
+	// One challenge, one token for all pages of the list and all that follows.
+	mirror.wantRequests(map[string]int{"GET tags": 3, "GET token": 1, "HEAD manifest": 1, "GET manifest": 1, "GET blob": 1})
+	scopes.Range(func(scope, _ any) bool {
+		if scope != "repository:"+testRepo+":pull" {
+			t.Errorf("asked for scope %q", scope)
+		}
+		return true
+	})
+}
+
+func TestRegistryStepsInForItsMirror(t *testing.T) {
+	t.Parallel()
+	answer := func(status int) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Retry-After", "5")
+			w.WriteHeader(status)
+			return true
+		}
+	}
+	for name, fail := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"400": answer(400), "401": answer(401), "403": answer(403), "404": answer(404), "429": answer(429), "500": answer(500), "503": answer(503),
+		"hangs": func(_ http.ResponseWriter, req *http.Request) bool { hang(req); return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, mirror, _ := mirrorPair(t)
+			mirror.setIntercept(fail)
+			set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
+			c := newClient(t, set, func(o *Options) {
+				if name == "hangs" {
+					o.Timeout, o.PullTimeout = time.Second, time.Second
+				}
+			})
+			start := time.Now()
+			if err := pullAllOf(t, c, r.source(Reference{Tag: "1.0.0"})); err != nil {
+				t.Fatal(err)
+			}
+			r.wantRequests(map[string]int{"HEAD manifest": 1, "GET manifest": 1, "GET blob": 1})
+			if took := time.Since(start); took > 4*time.Second {
+				t.Errorf("took %s, which is no stepping in but waiting", took)
+			}
+			want := 3
+			if name == "429" || name == "503" {
+				want = 1 // it asked to wait
+			}
+			if name == "hangs" {
+				want = 1 // once is enough while others answer
+			}
+			if got := mirror.count("HEAD manifest") + mirror.count("GET manifest") + mirror.count("GET blob"); got != want {
+				t.Errorf("the mirror was asked %d times, want %d", got, want)
+			}
+		})
+	}
+}
+
+func TestOutcomeWhenNobodyHasIt(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		// statuses that mirrors and registry answer; 0 refuses connections.
+		mirrors  []int
+		registry int
+		want     error
+	}{
+		{"the registry's word counts", []int{500}, 404, ErrNotFound},
+		{"and over refused credentials", []int{401}, 404, ErrNotFound},
+		{"and over what is missing", []int{404}, 403, ErrUnauthorized},
+		{"the mirror's counts behind an air gap", []int{404}, 0, ErrNotFound},
+		{"and its refusal", []int{401}, 0, ErrUnauthorized},
+		{"the last mirror's of several", []int{500, 403}, 0, ErrUnauthorized},
+		{"nobody answers", []int{0}, 0, ErrUnreachable},
+		{"a mirror answers, another does not", []int{404, 0}, 0, ErrNotFound},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			host := func(status int) string {
+				if status == 0 {
+					return closedAddress(t)
+				}
+				r := newRegistry(t)
+				r.intercept = func(w http.ResponseWriter, _ *http.Request) bool {
+					w.WriteHeader(status)
+					_, _ = w.Write([]byte(`{"errors":[{"code":"planted-x","message":"planted-x"}]}`))
+					return true
+				}
+				return r.host()
+			}
+			var mirrors []string
+			for _, status := range tc.mirrors {
+				mirrors = append(mirrors, host(status))
+			}
+			registry := host(tc.registry)
+			set, _ := withRegistries(t, mirrored(registry, mirrors...))
+			src := newRegistry(t).source(Reference{Tag: "1.0.0"})
+			src.URL = scheme + registry + "/" + testRepo
+			_, err := newClient(t, set).Resolve(t.Context(), src)
+			if !errors.Is(err, tc.want) {
+				t.Fatalf("error = %v, want %v", err, tc.want)
+			}
+			noSecrets(t, err)
+			for _, host := range append(mirrors, registry) {
+				if !strings.Contains(err.Error(), host) {
+					t.Errorf("the error %v does not name %s", err, host)
+				}
+			}
+		})
+	}
+}
+
+// A list is read to its end where it was begun: the pages of two hosts do not
+// fit together.
+func TestPagesComeFromOneHost(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"mirror", "registry"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			r, mirror, _ := mirrorPair(t)
+			r.pageSize, mirror.pageSize = 1, 1
+			for _, tag := range []string{"1.1.0", "1.2.0"} {
+				r.push(tag, tag, []byte("layer"))
+				mirror.push(tag, tag, []byte("layer"))
+			}
+			if at == "registry" {
+				var first sync.Once
+				mirror.setIntercept(func(w http.ResponseWriter, _ *http.Request) (refused bool) {
+					first.Do(func() { w.WriteHeader(http.StatusNotFound); refused = true })
+					return refused
+				})
+			}
+			set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
+			artifact, err := newClient(t, set).Resolve(t.Context(), r.source(Reference{Semver: "*"}))
+			if err != nil || artifact.Tag != "1.2.0" {
+				t.Fatalf("artifact = %+v, %v", artifact, err)
+			}
+			wantMirror, wantRegistry := 3, 0
+			if at == "registry" {
+				wantMirror, wantRegistry = 1, 3
+			}
+			if m, r := mirror.count("GET tags"), r.count("GET tags"); m != wantMirror || r != wantRegistry {
+				t.Errorf("pages: %d of the mirror, %d of the registry; want %d and %d", m, r, wantMirror, wantRegistry)
+			}
+		})
+	}
+}
+
+func TestMirrorsByWhatIsPulled(t *testing.T) {
+	t.Parallel()
+	for pull, want := range map[string]map[string]int{
+		pullDigestOnly: {"GET manifest": 1, "GET blob": 1},
+		pullTagOnly:    {"GET tags": 1, "HEAD manifest": 1},
+	} {
+		r, mirror, _ := mirrorPair(t)
+		set, _ := withRegistries(t, mirrored(r.host(), mirror.host()+"\npull-from-mirror = '"+pull+"'"))
+		if err := pullAllOf(t, newClient(t, set), r.source(Reference{Semver: "*"})); err != nil {
+			t.Fatal(err)
+		}
+		mirror.wantRequests(want)
+	}
+}
+
+func TestMirrorWithWrongContentIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string][]byte{"wrong": []byte("LAYER"), "short": []byte("lay")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, mirror, dgst := mirrorPair(t)
+			mirror.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+				if requestKind(req) != RequestBlob {
+					return false
+				}
+				w.Header().Set("Content-Length", "5")
+				_, _ = w.Write(body)
+				return true
+			})
+			set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
+			for round := range 2 { // the second with another store
+				c := newClient(t, set)
+				if err := pullAllOf(t, c, r.source(Reference{Digest: dgst})); err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+				if err := c.clients.distrustedAgain(t, r, dgst); err != nil {
+					t.Error(err)
+				}
+			}
+			// The config, read for its version, and the layer; for each client.
+			r.wantRequests(map[string]int{"GET blob": 4})
+			if n := mirror.count("GET blob"); n != 4 {
+				t.Errorf("the mirror was asked for %d blobs, want each once", n)
+			}
+		})
+	}
+}
+
+// distrustedAgain checks that a mirror which is distrusted for one content is
+// asked for others.
+func (c *clients) distrustedAgain(t *testing.T, r *fakeRegistry, other string) error {
+	e, err := c.endpoint(r.url(), r.access())
+	if err != nil {
+		return err
+	}
+	route := &router{ref: e.ref, hops: e.hops}
+	if n := len(route.serving("/v2/" + testRepo + "/manifests/" + other)); n != 2 {
+		return fmt.Errorf("%d hosts are asked for other content, want both", n)
+	}
+	return nil
+}
+
+func TestBlockedRegistry(t *testing.T) {
+	t.Parallel()
+	r, mirror, _ := mirrorPair(t)
+	set, _ := withRegistries(t, strings.Replace(mirrored(r.host(), mirror.host()), "[[registry.mirror]]", "blocked = true\n[[registry.mirror]]", 1))
+	_, err := newClient(t, set).Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
+	if !errors.Is(err, ErrUnauthorized) || !strings.Contains(err.Error(), "blocked") {
+		t.Errorf("error = %v, want ErrUnauthorized that says blocked", err)
+	}
+	r.wantRequests(map[string]int{})
+	mirror.wantRequests(map[string]int{})
+}
+
+func TestLocationTakesThePlaceOfTheRegistry(t *testing.T) {
+	t.Parallel()
+	internal := newRegistry(t)
+	internal.push("1.0.0", "1.0.0", []byte("layer"))
+	internal.allowMissing = true
+	set, _ := withRegistries(t, fmt.Sprintf("[[registry]]\nprefix = %q\nlocation = %q\n", logicalHost, internal.host()+"/charts"))
+	src := internal.source(Reference{Tag: "1.0.0"})
+	src.URL = scheme + logicalHost + "/demo"
+	if err := pullAllOf(t, newClient(t, set), src); err != nil {
+		t.Fatal(err)
+	}
+	src.Ref.Tag = "2.0.0"
+	_, err := newClient(t, set).Resolve(t.Context(), src)
+	if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "asked at "+internal.host()) {
+		t.Errorf("error = %v, want ErrNotFound that says who was asked", err)
+	}
+}
+
+func TestRegistriesFileIsReadAgain(t *testing.T) {
+	t.Parallel()
+	r, mirror, _ := mirrorPair(t)
+	set, path := withRegistries(t, mirrored(r.host(), mirror.host()))
+	var broken []error
+	c := newClient(t, set, func(o *Options) { o.Observer.File = func(e FileEvent) { broken = append(broken, e.Err) } })
+	src := r.source(Reference{Tag: "1.0.0"})
+	resolve := func(wantMirror, wantRegistry, wantBroken int) {
+		t.Helper()
+		if _, err := c.Resolve(t.Context(), src); err != nil {
+			t.Fatal(err)
+		}
+		if m, r := mirror.count("HEAD manifest"), r.count("HEAD manifest"); m != wantMirror || r != wantRegistry || len(broken) != wantBroken {
+			t.Errorf("%d of the mirror, %d of the registry, reports %v; want %d, %d and %d", m, r, broken, wantMirror, wantRegistry, wantBroken)
+		}
+	}
+	resolve(1, 0, 0)
+	writeFile(t, path, "[[registry]]\nwrong = 1")
+	resolve(2, 0, 1)
+	resolve(3, 0, 1)
+	writeFile(t, path, "")
+	resolve(3, 1, 1)
+}
+
+// A mirror of a cloud's registry is not of that cloud.
+func TestMirrorOfACloudRegistry(t *testing.T) {
+	t.Parallel()
+	r, mirror, _ := mirrorPair(t)
+	r.basic, mirror.basic = true, true
+	mirror.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+		if requestKind(req) != RequestBlob {
+			return false
+		}
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	})
+	set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
+	defaults := filepath.Join(t.TempDir(), "config.json")
+	writeFile(t, defaults, string(dockerConfigFor(mirror.host(), testUser, testPassword)))
+	cloud := &fakeCloud{give: func(_ int, _, repository string) (CloudCredential, error) {
+		if !strings.HasPrefix(repository, r.host()+"/") {
+			return CloudCredential{}, &Error{Op: opCloud, Subject: "aws", Kind: ErrInvalidAccess, Detail: "not a registry of it"}
+		}
+		return CloudCredential{Username: testUser, Password: testPassword}, nil
+	}}
+	src := r.source(Reference{Tag: "1.0.0"})
+	src.Access.DockerConfigs, src.Access.CloudProvider = nil, "aws"
+	c := newClient(t, set, withCloud(cloud), func(o *Options) { o.CredentialsFile = defaults })
+	if err := pullAllOf(t, c, src); err != nil {
+		t.Fatal(err)
+	}
+	if m, r := mirror.count("GET manifest"), r.count("GET blob"); m == 0 || r == 0 {
+		t.Errorf("%d manifests of the mirror, %d blobs of the registry; want some of each", m, r)
+	}
+}
+
+func TestCallerLeavesWhileAMirrorHangs(t *testing.T) {
+	t.Parallel()
+	r, mirror, _ := mirrorPair(t)
+	arrived := make(chan struct{}, 8)
+	mirror.setIntercept(func(_ http.ResponseWriter, req *http.Request) bool { arrived <- struct{}{}; hang(req); return true })
+	set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
+	c := newClient(t, set)
+	e, err := c.clients.endpoint(r.url(), r.access())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	go func() { <-arrived; cancel() }()
+	ctx, x := withExchange(ctx, r.host())
+	_, err = e.repository().Resolve(ctx, "1.0.0")
+	if failure := classify("", "", err, x); !errors.Is(failure, context.Canceled) {
+		t.Errorf("error = %v, want context.Canceled", failure)
+	}
+	r.wantRequests(map[string]int{})
+}
+
+func TestLongBodyOfAMirrorHasAllTheTime(t *testing.T) {
+	t.Parallel()
+	const size = 12
+	r, mirror := newRegistry(t), newRegistry(t)
+	layer := bytes.Repeat([]byte("l"), size)
+	dgst := mirror.push("1.0.0", "1.0.0", layer)
+	const limit = 2 * time.Second
+	mirror.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+		if requestKind(req) != RequestBlob {
+			return false
+		}
+		// Longer than the mirror's half of the time, in small steps.
+		w.Header().Set("Content-Length", fmt.Sprint(size))
+		tick := time.NewTicker(limit * 2 / 3 / size)
+		defer tick.Stop()
+		for range size {
+			<-tick.C
+			_, _ = w.Write([]byte("l"))
+			_ = http.NewResponseController(w).Flush()
+		}
+		return true
+	})
+	set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
+	c := newClient(t, set, func(o *Options) { o.PullTimeout = limit })
+	content, err := c.Fetch(t.Context(), r.url(), dgst, r.access())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := content.ReadLayer(t.Context(), content.Layers[0]); err != nil || !bytes.Equal(data, layer) {
+		t.Errorf("layer = %q, %v", data, err)
+	}
+}
