@@ -117,6 +117,20 @@ func (r *Registry) pushManifest(ctx context.Context, repository, tag, mediaType 
 	return desc, nil
 }
 
+// Manifest reads the manifest that a tag or digest refers to.
+func (r *Registry) Manifest(ctx context.Context, repository, reference string) (ocispec.Manifest, error) {
+	var manifest ocispec.Manifest
+	repo, err := r.repository(repository)
+	if err != nil {
+		return manifest, err
+	}
+	_, data, err := oras.FetchBytes(ctx, repo, reference, oras.DefaultFetchBytesOptions)
+	if err != nil {
+		return manifest, fmt.Errorf("read the manifest of %s %s: %w", repository, reference, err)
+	}
+	return manifest, json.Unmarshal(data, &manifest)
+}
+
 // Entry is a file, or anything else, in an archive. Of the header, Size follows from Data.
 type Entry struct {
 	tar.Header

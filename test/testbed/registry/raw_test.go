@@ -62,6 +62,11 @@ func TestPushRaw(t *testing.T) {
 		len(got.Layers) != 2 || got.Layers[1].MediaType != "application/vnd.two" || string(fetch(got.Layers[1])) != "two" {
 		t.Errorf("got %+v", got)
 	}
+	r.ResetCounts()
+	read, err := r.Manifest(t.Context(), "odd", "v1")
+	if err != nil || len(read.Layers) != 2 || read.Layers[0].Digest != got.Layers[0].Digest || r.Counts().Total() != 0 {
+		t.Errorf("read %+v, %v, with %+v", read, err, r.Counts())
+	}
 	index, err := r.PushIndex(t.Context(), "odd", "index", pushed)
 	if err != nil {
 		t.Fatal(err)
