@@ -159,7 +159,7 @@ func (h *hostLimits) obstacle(ctx context.Context, now time.Time, user string) (
 		return 0, &Error{Kind: ErrUnreachable, RetryAfter: wait, Hint: hintReach,
 			Detail: "not asked now, for it did not answer before: " + h.breaker.last}
 	}
-	return max(h.gates[allUsers].Sub(now), h.gates[user].Sub(now)), nil
+	return max(0, h.gates[allUsers].Sub(now), h.gates[user].Sub(now)), nil
 }
 
 // throttle waits for the rate limit.

@@ -49,8 +49,8 @@ const (
 // os.ErrDeadlineExceeded, so it counts as a timeout everywhere.
 var errStalled = fmt.Errorf("no progress: %w", os.ErrDeadlineExceeded)
 
-// errDowngrade says that a registry redirected from HTTPS to HTTP.
-var errDowngrade = errors.New("redirected from https to http")
+// errDowngrade says that a registry redirected from HTTPS to something else.
+var errDowngrade = errors.New("redirected from https to a protocol without TLS")
 
 // transports are the connections to registries that are reached the same way.
 type transports struct {

@@ -1,0 +1,362 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// limitsOf returns the limits of a registry as a client without proxy sees them.
+func limitsOf(c *Client, r *fakeRegistry) *hostLimits {
+	return c.clients.limits.of(&url.URL{Scheme: "https", Host: r.host()}, fingerprint())
+}
+
+func TestRequestsAtTheSameTimeAreBounded(t *testing.T) {
+	t.Parallel()
+	const limit, callers = 3, 12
+	r := newRegistry(t)
+	for i := range callers {
+		r.push(fmt.Sprintf("1.0.%d", i), "1.0.0", []byte("x"))
+	}
+	var running, most, waiting atomic.Int32
+	full := make(chan struct{})
+	r.setIntercept(func(http.ResponseWriter, *http.Request) bool {
+		n := running.Add(1)
+		defer running.Add(-1)
+		for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+		}
+		if waiting.Add(1) == limit {
+			close(full)
+		}
+		<-full // the first ones stay until there are as many as there may be
+		return false
+	})
+	// Resolutions take several requests, also of tokens and after a challenge.
+	r.bearer = true
+	c := newClient(t, func(o *Options) { o.MaxRequests = limit })
+	var done sync.WaitGroup
+	for i := range callers {
+		done.Go(func() {
+			if _, err := c.Resolve(t.Context(), r.source(Reference{Tag: fmt.Sprintf("1.0.%d", i)})); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	done.Wait()
+	if got := most.Load(); got != limit {
+		t.Errorf("%d requests at the same time, want %d", got, limit)
+	}
+}
+
+// A body counts until it is closed, and one request at a time is enough for
+// challenges, tokens, pages and redirects.
+func TestOneRequestAtATimeIsEnough(t *testing.T) {
+	t.Parallel()
+	r, storage := newRegistry(t), newRegistry(t)
+	r.bearer, r.pageSize = true, 1
+	r.push("1.0.0", "1.0.0", []byte("layer"))
+	r.push("1.1.0", "1.1.0", []byte("layer"))
+	storage.push("1.1.0", "1.1.0", []byte("layer"))
+	r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+		if requestKind(req) != RequestBlob || req.Header.Get("Authorization") == "" {
+			return false
+		}
+		http.Redirect(w, req, storage.srv.URL+req.URL.Path, http.StatusTemporaryRedirect)
+		return true
+	})
+	c := newClient(t, func(o *Options) { o.MaxRequests = 1 })
+	if err := pullAllOf(t, c, r.source(Reference{Semver: "*"})); err != nil {
+		t.Fatal(err)
+	}
+
+	host := limitsOf(c, r)
+	if !host.slots.TryAcquire(1) {
+		t.Fatal("the only slot was not given back")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := c.Resolve(ctx, r.source(Reference{Tag: "1.0.0"}))
+	if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error = %v, want ErrUnreachable by deadline", err)
+	}
+	if _, err := host.admit(ctx, "u"); err == nil || !strings.Contains(err.Error(), "1 requests to the host are under way") {
+		t.Errorf("error = %v, want one that says what was waited for", err)
+	}
+}
+
+func TestSlotIsGivenBackWithTheContext(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") }))
+	t.Cleanup(srv.Close)
+	l, err := newLimits(Options{RequestsPerSecond: 10, MaxRequests: 1, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &politeTransport{base: http.DefaultTransport, limits: l}
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel() // and the body is closed too late
+		t.Cleanup(func() { _ = resp.Body.Close() })
+	}
+}
+
+func TestRateOfRequests(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.push("1.0.0", "1.0.0", []byte("x"))
+	c := newClient(t, func(o *Options) { o.RequestsPerSecond, o.Timeout = 0.5, 200*time.Millisecond })
+	// A burst of one: the first resolution's HEAD.
+	_, err := c.Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
+	var failure *Error
+	if !errors.As(err, &failure) || !errors.Is(err, ErrRateLimited) || failure.RetryAfter < time.Second || failure.RetryAfter > 2*time.Second {
+		t.Errorf("error = %v, want ErrRateLimited for up to 2s", err)
+	}
+	r.wantRequests(map[string]int{"HEAD manifest": 1})
+
+	quick := newClient(t, func(o *Options) { o.RequestsPerSecond = 20 })
+	host := limitsOf(quick, r)
+	start := time.Now()
+	for range 42 { // two more than the burst
+		if err := host.throttle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(start); took < 50*time.Millisecond {
+		t.Errorf("42 requests in %s at 20 per second and a burst of 40", took)
+	}
+}
+
+func TestNobodyAsksBeforeRetryAfter(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		status int
+		others int // requests that another user makes
+	}{
+		{http.StatusTooManyRequests, 1}, {http.StatusServiceUnavailable, 0},
+	} {
+		t.Run(fmt.Sprint(tc.status), func(t *testing.T) {
+			t.Parallel()
+			r := newRegistry(t)
+			r.setIntercept(func(w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("Retry-After", "86400")
+				w.WriteHeader(tc.status)
+				return true
+			})
+			c := newClient(t)
+			src := r.source(Reference{Tag: "1.0.0"})
+			resolve := func(kind error, requests int) {
+				t.Helper()
+				_, err := c.Resolve(t.Context(), src)
+				var failure *Error
+				if !errors.As(err, &failure) || !errors.Is(err, kind) || failure.RetryAfter < maxRetryAfter-time.Minute || failure.RetryAfter > maxRetryAfter {
+					t.Errorf("error = %v with %v, want %v for an hour", err, failure, kind)
+				}
+				if got := r.count("HEAD manifest"); got != requests {
+					t.Errorf("%d requests, want %d", got, requests)
+				}
+			}
+			first := ErrRateLimited
+			if tc.status == http.StatusServiceUnavailable {
+				first = ErrUnreachable
+			}
+			resolve(first, 1)
+			resolve(ErrRateLimited, 1)
+			src.Access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), testUser, testPassword)}
+			if tc.others > 0 {
+				resolve(first, 2)
+			} else {
+				resolve(ErrRateLimited, 1)
+			}
+		})
+	}
+}
+
+func TestGate(t *testing.T) {
+	t.Parallel()
+	answer := func(status int, after string) *http.Response {
+		return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {after}}}
+	}
+	l, err := newLimits(Options{RequestsPerSecond: 1000, MaxRequests: 8, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := l.of(&url.URL{Scheme: "https", Host: "r.example"}, "")
+	now := time.Now()
+	host.obey(now, "a", answer(429, "5"))
+	host.obey(now, "a", answer(429, "3")) // does not shorten the wait
+	for user, want := range map[string]time.Duration{"a": 5 * time.Second, "b": 0} {
+		if wait, err := host.obstacle(t.Context(), now, user); wait != want || err != nil {
+			t.Errorf("%s waits %s, %v; want %s", user, wait, err, want)
+		}
+	}
+	host.obey(now, "b", answer(503, "7"))
+	if wait, _ := host.obstacle(t.Context(), now, "c"); wait != 7*time.Second {
+		t.Errorf("all wait %s after a 503", wait)
+	}
+	if wait, _ := host.obstacle(t.Context(), now.Add(7*time.Second), "a"); wait != 0 {
+		t.Errorf("still %s to wait at the end", wait)
+	}
+	for i := range 3 * maxGates {
+		host.obey(now, fmt.Sprint(i), answer(429, "9"))
+	}
+	if len(host.gates) > maxGates+1 {
+		t.Errorf("%d gates are kept", len(host.gates))
+	}
+
+	// A short wait is waited for, until the caller leaves.
+	other := l.of(&url.URL{Scheme: "https", Host: "other.example"}, "")
+	other.obey(time.Now(), "a", answer(429, "5"))
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := other.admit(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("error = %v, want context.Canceled", err)
+	}
+	// Longer than the deadline, and where somebody else can be asked, it is not.
+	short, cancelShort := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancelShort()
+	for name, ctx := range map[string]context.Context{
+		"deadline": short, "alternative": context.WithValue(t.Context(), alternativeKey{}, true),
+	} {
+		if _, err := other.admit(ctx, "a"); !errors.Is(err, ErrRateLimited) {
+			t.Errorf("%s: error = %v, want ErrRateLimited at once", name, err)
+		}
+	}
+}
+
+func TestSilentHostIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.push("1.0.0", "1.0.0", []byte("x"))
+	var silent atomic.Bool
+	silent.Store(true)
+	r.setIntercept(func(_ http.ResponseWriter, req *http.Request) bool {
+		if silent.Load() {
+			hang(req)
+		}
+		return silent.Load()
+	})
+	c := newClient(t, func(o *Options) { o.Timeout = 100 * time.Millisecond })
+	src := r.source(Reference{Tag: "1.0.0"})
+	for range breakerLimit {
+		if _, err := c.Resolve(t.Context(), src); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("error = %v, want one by deadline", err)
+		}
+	}
+	_, err := c.Resolve(t.Context(), src)
+	var failure *Error
+	if !errors.As(err, &failure) || !errors.Is(err, ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || failure.RetryAfter <= 0 ||
+		!strings.Contains(err.Error(), "did not answer before: no answer within the deadline") {
+		t.Errorf("error = %v, want ErrUnreachable at once, with the time to wait", err)
+	}
+	r.wantRequests(map[string]int{"HEAD manifest": breakerLimit})
+
+	// Another way to the host is not affected: here, a proxy.
+	silent.Store(false)
+	other := src
+	other.Access.Proxy = &Proxy{Address: newConnectProxy(t, nil, nil).URL}
+	if _, err := c.Resolve(t.Context(), other); err != nil {
+		t.Errorf("by a proxy: %v", err)
+	}
+	// After the pause, one request finds out that the host is back.
+	host := limitsOf(c, r)
+	host.mu.Lock()
+	host.breaker.until = time.Now()
+	host.mu.Unlock()
+	for range 2 {
+		if _, err := c.Resolve(t.Context(), src); err != nil {
+			t.Errorf("after the pause: %v", err)
+		}
+	}
+}
+
+// A tenant's dead proxy must not keep the others from a registry.
+func TestDeadProxyDoesNotHurtOthers(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.push("1.0.0", "1.0.0", []byte("x"))
+	c := newClient(t)
+	src := r.source(Reference{Tag: "1.0.0"})
+	dead := src
+	dead.Access.Proxy = &Proxy{Address: "http://" + closedAddress(t)}
+	for range breakerLimit + 1 {
+		if _, err := c.Resolve(t.Context(), dead); !errors.Is(err, ErrUnreachable) {
+			t.Errorf("error = %v, want ErrUnreachable", err)
+		}
+	}
+	if _, err := c.Resolve(t.Context(), src); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOutcomeOf(t *testing.T) {
+	t.Parallel()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	share, endShare := context.WithCancelCause(t.Context())
+	endShare(errStalled)
+	dial := func(err error) error { return &url.Error{Err: &net.OpError{Op: "dial", Err: err}} }
+	for name, tc := range map[string]struct {
+		ctx     context.Context
+		err     error
+		patient bool
+		want    outcome
+	}{
+		"answer":                   {want: outcomeAnswer},
+		"refused":                  {err: dial(syscall.ECONNREFUSED), want: outcomeSilence},
+		"refused by the proxy":     {err: &net.OpError{Op: "proxyconnect", Err: dial(syscall.ECONNREFUSED)}, want: outcomeSilence},
+		"no route":                 {err: dial(syscall.EHOSTUNREACH), want: outcomeSilence},
+		"dial timeout":             {err: dial(os.ErrDeadlineExceeded), want: outcomeSilence},
+		"stalled":                  {err: errStalled, patient: true, want: outcomeSilence},
+		"stalled soon":             {err: errStalled, want: outcomeNone},
+		"deadline":                 {err: context.DeadlineExceeded, patient: true, want: outcomeSilence},
+		"caller left":              {ctx: canceled, err: context.Canceled, patient: true, want: outcomeNone},
+		"share is over":            {ctx: share, err: context.Canceled, patient: true, want: outcomeSilence},
+		"TLS":                      {err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, want: outcomeAnswer},
+		"broken connection":        {err: io.ErrUnexpectedEOF, want: outcomeNone},
+		"name that does not exist": {err: dial(&net.DNSError{IsNotFound: true}), want: outcomeNone},
+	} {
+		ctx := tc.ctx
+		if ctx == nil {
+			ctx = t.Context()
+		}
+		if got := outcomeOf(ctx, tc.err, tc.patient); got != tc.want {
+			t.Errorf("%s: outcome = %d, want %d", name, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// pullByRedirect reads a layer of a registry that redirects its blobs.
+func pullByRedirect(t *testing.T, r *fakeRegistry, target string, change ...func(*Access)) error {
+	t.Helper()
+	dgst := r.push("1.0.0", "1.0.0", []byte("layer"))
+	r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+		if requestKind(req) != RequestBlob || req.Header.Get("Authorization") == "" {
+			return false
+		}
+		http.Redirect(w, req, target, http.StatusTemporaryRedirect)
+		return true
+	})
+	access := r.access()
+	for _, f := range change {
+		f(&access)
+	}
+	content, err := newClient(t).Fetch(t.Context(), r.url(), dgst, access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = content.ReadLayer(t.Context(), content.Layers[0])
+	return err
+}
+
+func TestCredentialsDoNotFollowRedirects(t *testing.T) {
+	t.Parallel()
+	for _, bearer := range []bool{false, true} {
+		for name, ask := range map[string]bool{"storage serves": false, "storage asks for credentials": true} {
+			t.Run(fmt.Sprintf("%s, bearer=%t", name, bearer), func(t *testing.T) {
+				t.Parallel()
+				var shown atomic.Int32
+				storage := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+					if req.Header.Get("Authorization") != "" {
+						shown.Add(1)
+					}
+					if ask {
+						w.Header().Set("WWW-Authenticate", `Basic realm="planted-x"`)
+						w.WriteHeader(http.StatusUnauthorized)
+						return
+					}
+					_, _ = w.Write([]byte("layer"))
+				}))
+				t.Cleanup(storage.Close)
+				r := newRegistry(t)
+				r.basic, r.bearer = !bearer, bearer
+				err := pullByRedirect(t, r, storage.URL+"/planted-x")
+				if ask != errors.Is(err, ErrUnauthorized) || !ask && err != nil {
+					t.Errorf("error = %v", err)
+				}
+				if err != nil {
+					noSecrets(t, err)
+				}
+				if n := shown.Load(); n > 0 {
+					t.Errorf("the storage was shown credentials %d times", n)
+				}
+			})
+		}
+	}
+}
+
+func TestRedirectsAreBounded(t *testing.T) {
+	t.Parallel()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	var hops atomic.Int32
+	loop := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		hops.Add(1)
+		http.Redirect(w, req, "/planted-x", http.StatusFound)
+	}))
+	t.Cleanup(loop.Close)
+	for name, tc := range map[string]struct {
+		target, text string
+		kind         error
+	}{
+		"out of TLS":          {plain.URL + "/planted-x", "without TLS", ErrTLS},
+		"in circles":          {loop.URL, "redirects", ErrUnexpected},
+		"to the cloud's own":  {"https://169.254.169.254/planted-x", "link-local", ErrUnreachable},
+		"in IPv6 too":         {"https://[fe80::1%25lo]:443/planted-x", "link-local", ErrUnreachable},
+		"in IPv6 for IPv4":    {"https://[::ffff:169.254.169.254]/planted-x", "link-local", ErrUnreachable},
+		"to another protocol": {"ftp://127.0.0.1/planted-x", "without TLS", ErrTLS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRegistry(t)
+			r.basic = true
+			err := pullByRedirect(t, r, tc.target)
+			if !errors.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.text) {
+				t.Fatalf("error = %v, want %v with %q", err, tc.kind, tc.text)
+			}
+			noSecrets(t, err)
+		})
+	}
+	if n := hops.Load(); n > maxRedirects {
+		t.Errorf("%d redirects were followed", n)
+	}
+}
+
+// A proxy may be anywhere: the operator, or the owner of the source, chose it.
+func TestRedirectByProxyIsTheProxysMatter(t *testing.T) {
+	t.Parallel()
+	storage := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("layer")) }))
+	t.Cleanup(storage.Close)
+	proxy := newConnectProxy(t, nil, map[string]string{"example.com:443": storage.Listener.Addr().String()})
+	r := newRegistry(t)
+	r.basic = true
+	err := pullByRedirect(t, r, "https://example.com/x", func(a *Access) { a.Proxy = &Proxy{Address: proxy.URL} })
+	if err != nil {
+		t.Error(err)
+	}
+}
