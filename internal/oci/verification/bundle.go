@@ -108,10 +108,13 @@ func (c *cosignCheck) keyed(entity *protobundle.Bundle, artifact verify.Artifact
 			return nil, refuse(wrongProof, "%v", err)
 		}
 		_, err = verifier.Verify(signed, verify.NewPolicy(artifact, verify.WithKey()))
-		if err == nil {
+		switch {
+		case err == nil:
 			signers = append(signers, key.signer())
-		} else if isOtherArtifact(err) {
+		case isOtherArtifact(err):
 			refused = refuse(wrongTarget, "it signs another artifact")
+		case errors.Is(err, verify.ErrDSSEInvalidSignatureCount):
+			refused = refuse(unreadable, "its envelope must have exactly one signature")
 		}
 	}
 	if len(signers) == 0 {

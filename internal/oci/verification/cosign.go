@@ -47,7 +47,7 @@ type cosignCheck struct {
 	// root returns the public Sigstore's trusted root.
 	root  func(context.Context) (*root.TrustedRoot, error)
 	found *findings
-	// left is how many more signatures are looked at.
+	// left is how many more signatures of a layout are looked at.
 	left int
 }
 
@@ -55,9 +55,10 @@ type cosignCheck struct {
 // nothing. What refers to the artifact comes before the legacy tag, for it is
 // the newer way.
 func (c *cosignCheck) run(ctx context.Context) []string {
-	for _, referrer := range c.referrers(ctx, c.found, c.interest) {
-		if c.left == 0 {
-			return nil
+	for i, referrer := range c.referrers(ctx, c.found, c.interest) {
+		if i == maxSignatures || c.left == 0 {
+			c.found.more = true
+			break
 		}
 		content, err := c.registry.Fetch(ctx, c.url, referrer.Digest, c.access)
 		if err != nil && !isBroken(err) {
@@ -67,15 +68,14 @@ func (c *cosignCheck) run(ctx context.Context) []string {
 			break
 		}
 		if err != nil {
-			c.left--
-			c.found.signatures++
-			c.found.refused(brokenBy(err))
+			c.count(brokenBy(err))
 			continue
 		}
 		if signers := c.manifest(ctx, content); len(signers) > 0 {
 			return signers
 		}
 	}
+	c.left = maxSignatures
 	return c.legacyTag(ctx)
 }
 
@@ -108,8 +108,7 @@ func (c *cosignCheck) legacyTag(ctx context.Context) []string {
 	case errors.Is(err, oci.ErrNotFound):
 		return nil
 	case err != nil && isBroken(err):
-		c.found.signatures++
-		c.found.refused(brokenBy(err))
+		c.count(brokenBy(err))
 		return nil
 	case err != nil:
 		c.found.missed(err)

@@ -96,7 +96,7 @@ func (f *findings) error(subject string, provider Provider) error {
 	}
 	out.Hint = "if that signer is to be trusted, add it to the policy"
 	if f.more {
-		out.Hint = fmt.Sprintf("there are more signatures, of which the first %d were looked at: remove those that are not needed", maxSignatures)
+		out.Hint = "there are more signatures than are looked at: remove those that are not needed"
 	}
 	return out
 }

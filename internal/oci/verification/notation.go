@@ -107,13 +107,11 @@ func (r *notationRules) verifier(client *http.Client) (notation.Verifier, error)
 
 // run goes through the signatures until one is good.
 func (c *notationCheck) run(ctx context.Context) []string {
-	left := maxSignatures
-	for _, referrer := range c.referrers(ctx, c.found, notationInterest) {
-		if left == 0 {
+	for i, referrer := range c.referrers(ctx, c.found, notationInterest) {
+		if i == maxSignatures {
 			c.found.more = true
 			return nil
 		}
-		left--
 		content, err := c.registry.Fetch(ctx, c.url, referrer.Digest, c.access)
 		if err == nil && content.ConfigMediaType != registry.ArtifactTypeNotation && content.ArtifactType != registry.ArtifactTypeNotation {
 			continue // something else, of which the list did not say what it is

@@ -119,7 +119,7 @@ func orUnavailable(current *root.TrustedRoot) (*root.TrustedRoot, error) {
 	if current == nil {
 		return nil, &oci.Error{Op: opVerify, Kind: ErrTrustRoot,
 			Detail: "the public Sigstore's could not be fetched from " + tuf.DefaultMirror,
-			Hint: "check the network and the proxy settings; without a way there, give a trusted_root.json in the policy"}
+			Hint:   "check the network and the proxy settings; without a way there, give a trusted_root.json in the policy"}
 	}
 	return current, nil
 }

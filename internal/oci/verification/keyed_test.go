@@ -1,0 +1,372 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package verification
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+	protorekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+	"github.com/sigstore/sigstore/pkg/signature"
+	"github.com/sigstore/sigstore/pkg/signature/options"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
+)
+
+// keyKinds are the kinds of keys with the ways in which versions of cosign sign.
+func keyKinds(t *testing.T) map[string]signature.SignerVerifier {
+	t.Helper()
+	out := map[string]signature.SignerVerifier{}
+	add := func(name string, key crypto.PrivateKey, opts ...signature.LoadOption) {
+		out[name] = must(signature.LoadSignerVerifierWithOpts(key, opts...))(t)
+	}
+	for name, curve := range map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()} {
+		add(name+" SHA-256", must(ecdsa.GenerateKey(curve, rand.Reader))(t), options.WithHash(crypto.SHA256))
+	}
+	add("P-384 SHA-384", must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))(t), options.WithHash(crypto.SHA384))
+	add("P-521 SHA-512", must(ecdsa.GenerateKey(elliptic.P521(), rand.Reader))(t), options.WithHash(crypto.SHA512))
+	add("RSA", must(rsa.GenerateKey(rand.Reader, 2048))(t), options.WithHash(crypto.SHA256))
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	check(t, err)
+	add("Ed25519", edwards, options.WithHash(crypto.Hash(0)))
+	add("Ed25519ph", edwards, options.WithED25519ph())
+	return out
+}
+
+// layouts are the ways in which cosign stores the signature of a key.
+var layouts = map[string]func(ctx context.Context, a signing.Artifact, signer signature.Signer) error{
+	"tag": func(ctx context.Context, a signing.Artifact, signer signature.Signer) error {
+		layer, err := legacyOf(a, signer)
+		if err != nil {
+			return err
+		}
+		return a.PushTag(ctx, layer)
+	},
+	"legacy referrer": func(ctx context.Context, a signing.Artifact, signer signature.Signer) error {
+		layer, err := legacyOf(a, signer)
+		if err != nil {
+			return err
+		}
+		return a.PushReferrer(ctx, signing.Referrer{ConfigType: signing.TypeLegacy, Layers: []signing.Layer{layer}})
+	},
+	"bundle": func(ctx context.Context, a signing.Artifact, signer signature.Signer) error {
+		bundle, err := bundleOf(a, signer)
+		if err != nil {
+			return err
+		}
+		return a.PushBundle(ctx, bundle)
+	},
+	"bundle of a manifest": func(ctx context.Context, a signing.Artifact, signer signature.Signer) error {
+		bundle, err := manifestBundle(ctx, a, signer)
+		if err != nil {
+			return err
+		}
+		return a.PushBundle(ctx, bundle)
+	},
+}
+
+func legacyOf(a signing.Artifact, signer signature.Signer) (signing.Layer, error) {
+	claim, err := a.Claim()
+	if err != nil {
+		return signing.Layer{}, err
+	}
+	return signing.Legacy(claim, signer)
+}
+
+func bundleOf(a signing.Artifact, signer signature.Signer) (*protobundle.Bundle, error) {
+	statement, err := signing.Statement(signing.PredicateSign, a.Digest())
+	if err != nil {
+		return nil, err
+	}
+	return signing.Bundle(statement, signer)
+}
+
+// manifestBundle signs the manifest itself, as "cosign sign-blob" would.
+func manifestBundle(ctx context.Context, a signing.Artifact, signer signature.Signer) (*protobundle.Bundle, error) {
+	manifest, err := a.Manifest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	signed, err := signer.SignMessage(bytes.NewReader(manifest))
+	if err != nil {
+		return nil, err
+	}
+	bundle, err := bundleOf(a, signer)
+	if err != nil {
+		return nil, err
+	}
+	bundle.Content = &protobundle.Bundle_MessageSignature{MessageSignature: &protocommon.MessageSignature{
+		MessageDigest: hashed(manifest, "sha256"), Signature: signed,
+	}}
+	return bundle, nil
+}
+
+func TestKeysOfAllKindsInAllLayouts(t *testing.T) {
+	t.Parallel()
+	kinds := keyKinds(t)
+	for layout, push := range layouts {
+		for _, api := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, referrers API %v", layout, api), func(t *testing.T) {
+				t.Parallel()
+				b := newBed(t, api)
+				for kind, signer := range kinds {
+					artifact := b.push(kind)
+					check(t, push(t.Context(), artifact, signer))
+					public := must(signer.PublicKey())(t)
+					policy := Policy{Provider: Cosign, Keys: map[string][]byte{
+						"cosign.pub": must(cryptoutils.MarshalPublicKeyToPEM(public))(t), "other.pub": must(signing.PublicKey(newTestKey(t)))(t),
+					}}
+					result, err := b.verify(artifact, policy)
+					t.Log(kind)
+					wantSigners(t, result, err, "key cosign.pub")
+				}
+			})
+		}
+	}
+}
+
+func TestWhatIsNoSignatureOfAKey(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		// sign puts something beside the artifact; key is the trusted one.
+		sign func(t *testing.T, b *bed, a signing.Artifact, key *ecdsa.PrivateKey) error
+		kind error
+		says string
+	}{
+		{name: "nothing", kind: ErrUnsigned, says: "no cosign signature",
+			sign: func(*testing.T, *bed, signing.Artifact, *ecdsa.PrivateKey) error { return nil }},
+		{name: "other key, tag", kind: ErrUntrusted, says: "by none of the policy's keys",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact, _ *ecdsa.PrivateKey) error {
+				return a.SignKeyed(t.Context(), newTestKey(t))
+			}},
+		{name: "other key, bundle", kind: ErrUntrusted, says: "by none of the policy's keys",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact, _ *ecdsa.PrivateKey) error {
+				return a.SignKeyedBundle(t.Context(), newTestKey(t))
+			}},
+		{name: "copied from another artifact, tag", kind: ErrUntrusted, says: "signs another artifact, sha256:",
+			sign: func(t *testing.T, b *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
+				return a.PushTag(t.Context(), must(legacyOf(b.push("another"), must(signing.Signer(key))(t)))(t))
+			}},
+		{name: "copied from another artifact, bundle", kind: ErrUntrusted, says: "signs another artifact",
+			sign: func(t *testing.T, b *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
+				return a.PushBundle(t.Context(), must(bundleOf(b.push("another"), must(signing.Signer(key))(t)))(t))
+			}},
+		{name: "copied from another artifact, bundle of a manifest", kind: ErrUntrusted, says: "by none of the policy's keys",
+			sign: func(t *testing.T, b *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
+				return a.PushBundle(t.Context(), must(manifestBundle(t.Context(), b.push("another"), must(signing.Signer(key))(t)))(t))
+			}},
+		{name: "claim changed", kind: ErrUntrusted, says: "by none of the policy's keys",
+			sign: func(t *testing.T, b *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
+				layer := must(legacyOf(b.push("another"), must(signing.Signer(key))(t)))(t)
+				layer.Data = must(a.Claim())(t)
+				return a.PushTag(t.Context(), layer)
+			}},
+		{name: "statement changed", kind: ErrUntrusted, says: "by none of the policy's keys",
+			sign: func(t *testing.T, b *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
+				bundle := must(bundleOf(b.push("another"), must(signing.Signer(key))(t)))(t)
+				bundle.GetDsseEnvelope().Payload = must(signing.Statement(signing.PredicateSign, a.Digest()))(t)
+				return a.PushBundle(t.Context(), bundle)
+			}},
+		{name: "two signatures in an envelope", kind: ErrUntrusted, says: "exactly one signature",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
+				bundle := must(bundleOf(a, must(signing.Signer(key))(t)))(t)
+				envelope := bundle.GetDsseEnvelope()
+				envelope.Signatures = append(envelope.Signatures, envelope.Signatures[0])
+				return a.PushBundle(t.Context(), bundle)
+			}},
+		{name: "claim of another type", kind: ErrUntrusted, says: `of the type "atomic container signature"`,
+			sign: func(t *testing.T, _ *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
+				claim := bytes.Replace(must(a.Claim())(t), []byte("cosign container image signature"), []byte("atomic container signature"), 1)
+				return a.PushTag(t.Context(), must(signing.Legacy(claim, must(signing.Signer(key))(t)))(t))
+			}},
+		{name: "claim is not JSON", kind: ErrUntrusted, says: "not JSON",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
+				return a.PushTag(t.Context(), must(signing.Legacy([]byte("planted"), must(signing.Signer(key))(t)))(t))
+			}},
+		{name: "no signature in the layer", kind: ErrUntrusted, says: "no signature as base64",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact, _ *ecdsa.PrivateKey) error {
+				return a.PushTag(t.Context(), signing.Layer{MediaType: signing.TypeSimpleSigning, Data: must(a.Claim())(t)})
+			}},
+		{name: "bundle is not JSON", kind: ErrUntrusted, says: "not a Sigstore bundle",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact, _ *ecdsa.PrivateKey) error {
+				return a.PushReferrer(t.Context(), signing.Referrer{ArtifactType: signing.TypeBundle,
+					Layers: []signing.Layer{{MediaType: signing.TypeBundle, Data: []byte("planted")}}})
+			}},
+		{name: "bundle of 2 MiB", kind: ErrUntrusted, says: "too large",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact, _ *ecdsa.PrivateKey) error {
+				return a.PushReferrer(t.Context(), signing.Referrer{ArtifactType: signing.TypeBundle,
+					Layers: []signing.Layer{{MediaType: signing.TypeBundle, Data: make([]byte, 2<<20)}}})
+			}},
+		{name: "manifest of 5 MB", kind: ErrUntrusted, says: "too large",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
+				layer := must(legacyOf(a, must(signing.Signer(key))(t)))(t)
+				layer.Annotations["planted"] = strings.Repeat("x", 5<<20)
+				return a.PushTag(t.Context(), layer)
+			}},
+		{name: "other attestations only", kind: ErrUnsigned, says: "only other attestations (2)",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
+				return pushAttestations(t, a, key)
+			}},
+		{name: "unrelated referrers", kind: ErrUnsigned, says: "no cosign signature",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact, _ *ecdsa.PrivateKey) error {
+				return a.PushReferrer(t.Context(), signing.Referrer{ArtifactType: "application/spdx+json",
+					Layers: []signing.Layer{{MediaType: "application/spdx+json", Data: []byte("{}")}}})
+			}},
+	} {
+		for _, api := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, referrers API %v", tc.name, api), func(t *testing.T) {
+				t.Parallel()
+				b := newBed(t, api)
+				key := newTestKey(t)
+				artifact := b.push("artifact")
+				check(t, tc.sign(t, b, artifact, key))
+				_, err := b.verify(artifact, keyPolicy(t, key))
+				wantError(t, err, tc.kind, tc.says)
+			})
+		}
+	}
+}
+
+// pushAttestations pushes two good statements that are not cosign's signatures,
+// one of which says so only in what it states.
+func pushAttestations(t *testing.T, a signing.Artifact, key *ecdsa.PrivateKey) error {
+	for i, predicate := range []string{"https://slsa.dev/provenance/v1", "https://cosign.sigstore.dev/attestation/vuln/v1"} {
+		statement := must(signing.Statement(predicate, a.Digest()))(t)
+		referrer := must(signing.BundleReferrer(must(signing.Bundle(statement, must(signing.Signer(key))(t)))(t)))(t)
+		if i == 1 {
+			referrer.Annotations = nil
+		}
+		if err := a.PushReferrer(t.Context(), referrer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What a log or an authority says of a key's signature is not what is trusted.
+func TestKeyCountsWhateverTheLogSays(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	key := newTestKey(t)
+	artifact := b.push("artifact")
+	bundle := must(bundleOf(artifact, must(signing.Signer(key))(t)))(t)
+	bundle.VerificationMaterial.TlogEntries = []*protorekor.TransparencyLogEntry{{LogIndex: 1}}
+	bundle.VerificationMaterial.TimestampVerificationData = &protobundle.TimestampVerificationData{
+		Rfc3161Timestamps: []*protocommon.RFC3161SignedTimestamp{{SignedTimestamp: []byte("nonsense")}},
+	}
+	check(t, artifact.PushBundle(t.Context(), bundle))
+	result, err := b.verify(artifact, keyPolicy(t, key))
+	wantSigners(t, result, err, "key a.pub")
+}
+
+func TestOneGoodSignatureIsEnough(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	first, second := newTestKey(t), newTestKey(t)
+	signers := []signature.Signer{must(signing.Signer(first))(t), must(signing.Signer(second))(t), must(signing.Signer(newTestKey(t)))(t)}
+
+	tagged := b.push("tagged")
+	broken := signing.Layer{MediaType: signing.TypeSimpleSigning, Data: []byte("planted")}
+	layers := []signing.Layer{broken}
+	for _, signer := range signers {
+		layers = append(layers, must(legacyOf(tagged, signer))(t))
+	}
+	check(t, tagged.PushTag(t.Context(), append(layers, broken)...))
+	result, err := b.verify(tagged, keyPolicy(t, first, second))
+	wantSigners(t, result, err, "key a.pub", "key b.pub")
+
+	referred := b.push("referred")
+	check(t, pushAttestations(t, referred, first))
+	missing := signing.Layer{MediaType: signing.TypeBundle, Data: []byte("missing")}
+	check(t, referred.PushReferrer(t.Context(), signing.Referrer{ArtifactType: signing.TypeBundle, Layers: []signing.Layer{missing}}))
+	b.setIntercept(func(w http.ResponseWriter, r *http.Request) bool {
+		gone := r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/blobs/"+missing.Digest())
+		if gone {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		return gone
+	})
+	check(t, referred.PushBundle(t.Context(), must(bundleOf(referred, signers[2]))(t)))
+	check(t, referred.PushBundle(t.Context(), must(bundleOf(referred, signers[1]))(t)))
+	result, err = b.verify(referred, keyPolicy(t, first, second))
+	wantSigners(t, result, err, "key b.pub")
+}
+
+func TestManySignatures(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	key := newTestKey(t)
+	artifact := b.push("artifact")
+	good := must(legacyOf(artifact, must(signing.Signer(key))(t)))(t)
+	stranger := must(legacyOf(artifact, must(signing.Signer(newTestKey(t)))(t)))(t)
+	var layers []signing.Layer
+	for range 500 {
+		layers = append(layers, stranger)
+	}
+	check(t, artifact.PushTag(t.Context(), append([]signing.Layer{good}, layers...)...))
+	_, err := b.verify(artifact, keyPolicy(t, key))
+	wantError(t, err, ErrUntrusted, "none of 100 signatures")
+	wantError(t, err, ErrUntrusted, "there are more signatures")
+
+	// The newest are looked at first.
+	check(t, artifact.PushTag(t.Context(), append(layers, good)...))
+	result, err := b.verify(artifact, keyPolicy(t, key))
+	wantSigners(t, result, err, "key a.pub")
+}
+
+func TestManyReferrers(t *testing.T) {
+	t.Parallel()
+	for name, referrer := range map[string]signing.Referrer{
+		"unknown":   {},
+		"malformed": {ArtifactType: signing.TypeLegacy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, true)
+			key := newTestKey(t)
+			artifact := b.push("artifact")
+			for i := range 150 {
+				referrer.Layers = []signing.Layer{{MediaType: signing.TypeSimpleSigning, Data: fmt.Appendf(nil, "%d", i)}}
+				check(t, artifact.PushReferrer(t.Context(), referrer))
+			}
+			b.asked()
+			_, err := b.verify(artifact, keyPolicy(t, key))
+			wantError(t, err, ErrUntrusted, "there are more signatures")
+			if requests := len(b.asked()); requests > 2*maxSignatures+10 {
+				t.Errorf("%d requests", requests)
+			}
+			// The most promising come first, wherever they stand in the list.
+			check(t, artifact.SignKeyedBundle(t.Context(), key))
+			result, err := b.verify(artifact, keyPolicy(t, key))
+			wantSigners(t, result, err, "key a.pub")
+		})
+	}
+}

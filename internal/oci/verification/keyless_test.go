@@ -1,0 +1,326 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package verification
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
+)
+
+var (
+	workflow = signing.Identity{Issuer: "https://token.actions.test", Subject: "https://github.test/org/repo/.github/workflows/release.yaml@refs/tags/v1"}
+	person   = signing.Identity{Issuer: "https://accounts.test", Subject: "jane@example.com"}
+)
+
+const (
+	workflowText = "https://github.test/org/repo/.github/workflows/release.yaml@refs/tags/v1 (issuer https://token.actions.test)"
+	personText   = "jane@example.com (issuer https://accounts.test)"
+)
+
+func exactly(id signing.Identity) Identity { return Identity{Issuer: id.Issuer, Subject: id.Subject} }
+
+// keylessSignature is everything about a keyless signature that a test may vary.
+type keylessSignature struct {
+	sigstore *signing.Sigstore
+	identity signing.Identity
+	// issued and logged are the beginning of the certificate and the time in the log.
+	issued, logged time.Time
+	// unlogged leaves the certificate log out, unproven the transparency log.
+	unlogged, unproven bool
+	// stamped adds a timestamp of the authority; version2 logs as Rekor 2 does.
+	stamped, version2 bool
+	// change is called before it is pushed.
+	change func(t *testing.T, bundle *protobundle.Bundle)
+}
+
+func (k keylessSignature) push(t *testing.T, a signing.Artifact) {
+	t.Helper()
+	by := must(k.sigstore.Certify(k.identity, k.issued, k.unlogged))(t)
+	bundle := must(by.Bundle(must(signing.Statement(signing.PredicateSign, a.Digest()))(t)))(t)
+	switch {
+	case k.unproven:
+	case k.version2:
+		check(t, k.sigstore.LogV2(bundle))
+	default:
+		check(t, k.sigstore.Log(bundle, k.logged))
+	}
+	if k.stamped {
+		check(t, k.sigstore.Stamp(bundle, k.logged))
+	}
+	if k.change != nil {
+		k.change(t, bundle)
+	}
+	check(t, a.PushBundle(t.Context(), bundle))
+}
+
+func (k keylessSignature) pushLegacy(t *testing.T, a signing.Artifact) {
+	t.Helper()
+	by := must(k.sigstore.Certify(k.identity, k.issued, k.unlogged))(t)
+	layer := must(k.sigstore.Legacy(must(a.Claim())(t), by, k.logged))(t)
+	if k.unproven {
+		delete(layer.Annotations, signing.AnnotationLog)
+	}
+	if !k.stamped {
+		delete(layer.Annotations, signing.AnnotationTimestamp)
+	}
+	check(t, a.PushTag(t.Context(), layer))
+}
+
+var allTrusts = signing.Trusts{Log: true, CertificateLog: true, Timestamps: true}
+
+func TestKeyless(t *testing.T) {
+	t.Parallel()
+	sigstore, other := must(signing.NewSigstore())(t), must(signing.NewSigstore())(t)
+	now := time.Now()
+	good := keylessSignature{sigstore: sigstore, identity: workflow, issued: now.Add(-20 * time.Minute), logged: now.Add(-15 * time.Minute)}
+	with := func(change func(*keylessSignature)) keylessSignature {
+		k := good
+		change(&k)
+		return k
+	}
+	for _, tc := range []struct {
+		name   string
+		sig    keylessSignature
+		trusts *signing.Trusts // nil is all
+		policy Policy          // without identities: the workflow, exactly
+		signer string
+		says   string // of ErrUntrusted
+		// bundleOnly and legacyOnly are about one of the layouts.
+		bundleOnly, legacyOnly bool
+	}{
+		{name: "logged, certificate long expired", sig: good, signer: workflowText},
+		{name: "an e-mail address", sig: with(func(k *keylessSignature) { k.identity = person }), signer: personText,
+			policy: Policy{Identities: []Identity{exactly(workflow), exactly(person)}}},
+		{name: "patterns", sig: good, signer: workflowText,
+			policy: Policy{Identities: []Identity{{IssuerRegExp: `https://token\.actions\.test`, SubjectRegExp: `https://github\.test/org/.+@refs/tags/v[0-9]+`}}}},
+		{name: "logged and stamped", sig: with(func(k *keylessSignature) { k.stamped = true }), signer: workflowText},
+		{name: "logged by version 2, stamped", sig: with(func(k *keylessSignature) { k.version2, k.stamped = true, true }), signer: workflowText, bundleOnly: true},
+		{name: "logged by version 2, not stamped", sig: with(func(k *keylessSignature) { k.version2 = true }), says: "timestamps", bundleOnly: true},
+		{name: "a root without logs, stamped", sig: with(func(k *keylessSignature) { k.unproven, k.stamped = true, true }),
+			trusts: &signing.Trusts{CertificateLog: true, Timestamps: true}, signer: workflowText},
+		{name: "a root without logs, not stamped", sig: with(func(k *keylessSignature) { k.unproven = true }),
+			trusts: &signing.Trusts{CertificateLog: true, Timestamps: true}, says: "timestamps"},
+		{name: "a root without a certificate log", sig: with(func(k *keylessSignature) { k.unlogged = true }),
+			trusts: &signing.Trusts{Log: true}, signer: workflowText},
+		{name: "not in the certificate log", sig: with(func(k *keylessSignature) { k.unlogged = true }), says: "signed certificate timestamp"},
+		{name: "not in the transparency log", sig: with(func(k *keylessSignature) { k.unproven, k.stamped = true, true }), says: "log"},
+		{name: "logged after the certificate expired", sig: with(func(k *keylessSignature) { k.logged = k.issued.Add(11 * time.Minute) }), says: "validity"},
+		{name: "logged before the certificate was issued", sig: with(func(k *keylessSignature) { k.logged = k.issued.Add(-time.Minute) }), says: "validity"},
+		{name: "another Sigstore", sig: with(func(k *keylessSignature) { k.sigstore = other }), says: "log"},
+		{name: "another Sigstore, by timestamp", sig: with(func(k *keylessSignature) { k.sigstore, k.unproven, k.stamped = other, true, true }),
+			trusts: &signing.Trusts{CertificateLog: true, Timestamps: true}, says: "timestamps"},
+		{name: "another subject", sig: with(func(k *keylessSignature) { k.identity.Subject = "https://github.test/evil" }), says: "by https://github.test/evil (issuer"},
+		{name: "another issuer", sig: with(func(k *keylessSignature) { k.identity.Issuer = "https://evil.test" }), says: "(issuer https://evil.test), which is no identity"},
+		{name: "one identity's issuer, another's subject", sig: with(func(k *keylessSignature) { k.identity.Subject = person.Subject }),
+			policy: Policy{Identities: []Identity{exactly(workflow), exactly(person)}}, says: "which is no identity"},
+		{name: "a pattern is for the whole subject", sig: good, says: "which is no identity",
+			policy: Policy{Identities: []Identity{{Issuer: workflow.Issuer, SubjectRegExp: "https://github.test/org/repo"}}}},
+		{name: "a pattern is for the whole issuer", sig: good, says: "which is no identity",
+			policy: Policy{Identities: []Identity{{IssuerRegExp: "token.actions.test", Subject: workflow.Subject}}}},
+		{name: "an alternative does not escape the anchors", sig: good, says: "which is no identity",
+			policy: Policy{Identities: []Identity{{Issuer: workflow.Issuer, SubjectRegExp: "https://github.test/org|x"}}}},
+		{name: "statement changed", sig: with(func(k *keylessSignature) {
+			k.change = func(t *testing.T, bundle *protobundle.Bundle) {
+				envelope := bundle.GetDsseEnvelope()
+				envelope.Payload = append(envelope.Payload[:len(envelope.Payload):len(envelope.Payload)], ' ')
+			}
+		}), says: "does not match", bundleOnly: true},
+		{name: "log entry of another signature", sig: with(func(k *keylessSignature) {
+			k.change = func(t *testing.T, bundle *protobundle.Bundle) {
+				by := must(sigstore.Certify(workflow, k.issued, false))(t)
+				another := must(by.Bundle(bundle.GetDsseEnvelope().GetPayload()))(t)
+				check(t, sigstore.Log(another, k.logged))
+				bundle.VerificationMaterial.TlogEntries = another.VerificationMaterial.TlogEntries
+			}
+		}), says: "does not match", bundleOnly: true},
+		{name: "time in the log changed", sig: with(func(k *keylessSignature) {
+			k.change = func(_ *testing.T, bundle *protobundle.Bundle) {
+				bundle.VerificationMaterial.TlogEntries[0].IntegratedTime++
+			}
+		}), says: "log", bundleOnly: true},
+		{name: "by a key", sig: with(func(k *keylessSignature) {
+			k.change = func(t *testing.T, bundle *protobundle.Bundle) {
+				bundle.VerificationMaterial = must(signing.Bundle(nil, must(signing.Signer(newTestKey(t)))(t)))(t).VerificationMaterial
+			}
+		}), says: "by a key, and the policy has identities only", bundleOnly: true},
+	} {
+		trusts := allTrusts
+		if tc.trusts != nil {
+			trusts = *tc.trusts
+		}
+		policy := tc.policy
+		policy.Provider, policy.TrustedRoot = Cosign, must(sigstore.TrustedRootOf(trusts))(t)
+		if len(policy.Identities) == 0 {
+			policy.Identities = []Identity{exactly(workflow)}
+		}
+		run := func(t *testing.T, push func(*testing.T, signing.Artifact)) {
+			t.Parallel()
+			b := newBed(t, true)
+			artifact := b.push("artifact")
+			push(t, artifact)
+			result, err := b.verify(artifact, policy)
+			if tc.signer != "" {
+				wantSigners(t, result, err, tc.signer)
+			} else {
+				wantError(t, err, ErrUntrusted, tc.says)
+			}
+		}
+		t.Run(tc.name+", bundle", func(t *testing.T) { run(t, tc.sig.push) })
+		if !tc.bundleOnly {
+			t.Run(tc.name+", tag", func(t *testing.T) { run(t, tc.sig.pushLegacy) })
+		}
+	}
+}
+
+// Whoever can push can copy: what counts is what the signed text names.
+func TestKeylessSignatureOfAnotherArtifact(t *testing.T) {
+	t.Parallel()
+	sigstore := must(signing.NewSigstore())(t)
+	policy := Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}, TrustedRoot: must(sigstore.TrustedRoot())(t)}
+	b := newBed(t, true)
+	artifact, another := b.push("artifact"), b.push("another")
+	now := time.Now()
+	by := must(sigstore.Certify(workflow, now.Add(-time.Minute), false))(t)
+	check(t, artifact.PushTag(t.Context(), must(sigstore.Legacy(must(another.Claim())(t), by, now))(t)))
+	_, err := b.verify(artifact, policy)
+	wantError(t, err, ErrUntrusted, "signs another artifact, "+another.Digest())
+
+	bundle := must(by.Bundle(must(signing.Statement(signing.PredicateSign, another.Digest()))(t)))(t)
+	check(t, sigstore.Log(bundle, now))
+	check(t, another.PushBundle(t.Context(), bundle))
+	result, err := b.verify(another, policy)
+	wantSigners(t, result, err, workflowText)
+	third := b.push("third")
+	check(t, third.PushBundle(t.Context(), bundle))
+	_, err = b.verify(third, policy)
+	wantError(t, err, ErrUntrusted, "signs another artifact")
+}
+
+// A policy may have keys and identities while one takes the other's place.
+func TestKeysAndIdentities(t *testing.T) {
+	t.Parallel()
+	sigstore := must(signing.NewSigstore())(t)
+	key := newTestKey(t)
+	policy := keyPolicy(t, key)
+	policy.Identities, policy.TrustedRoot = []Identity{exactly(workflow)}, must(sigstore.TrustedRoot())(t)
+	for name, sign := range map[string]func(t *testing.T, a signing.Artifact) (string, error){
+		"key, tag": func(t *testing.T, a signing.Artifact) (string, error) {
+			return "key a.pub", a.SignKeyed(t.Context(), key)
+		},
+		"key, bundle": func(t *testing.T, a signing.Artifact) (string, error) {
+			return "key a.pub", a.SignKeyedBundle(t.Context(), key)
+		},
+		"keyless, tag": func(t *testing.T, a signing.Artifact) (string, error) {
+			return workflowText, sigstore.SignKeyless(t.Context(), a, workflow)
+		},
+		"keyless, bundle": func(t *testing.T, a signing.Artifact) (string, error) {
+			return workflowText, sigstore.SignKeylessBundle(t.Context(), a, workflow)
+		},
+		"stranger's key": func(t *testing.T, a signing.Artifact) (string, error) {
+			return "", a.SignKeyedBundle(t.Context(), newTestKey(t))
+		},
+		"stranger": func(t *testing.T, a signing.Artifact) (string, error) {
+			return "", sigstore.SignKeyless(t.Context(), a, person)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, false)
+			artifact := b.push("artifact")
+			signer, err := sign(t, artifact)
+			check(t, err)
+			result, err := b.verify(artifact, policy)
+			if signer == "" {
+				wantError(t, err, ErrUntrusted, "")
+				return
+			}
+			wantSigners(t, result, err, signer)
+		})
+	}
+	t.Run("keyless, policy of keys only", func(t *testing.T) {
+		t.Parallel()
+		b := newBed(t, true)
+		artifact := b.push("artifact")
+		check(t, sigstore.SignKeylessBundle(t.Context(), artifact, workflow))
+		_, err := b.verify(artifact, keyPolicy(t, key))
+		wantError(t, err, ErrUntrusted, "keyless, and the policy has keys only")
+	})
+}
+
+// A legacy signature's annotations are anybody's text.
+func TestMalformedAnnotations(t *testing.T) {
+	t.Parallel()
+	sigstore := must(signing.NewSigstore())(t)
+	policy := Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}, TrustedRoot: must(sigstore.TrustedRoot())(t)}
+	now := time.Now()
+	b := newBed(t, true)
+	for i, tc := range []struct{ annotation, value, says string }{
+		{signing.AnnotationSignature, "planted!", "no signature as base64"},
+		{signing.AnnotationCertificate, "planted", "certificate is not PEM"},
+		{signing.AnnotationCertificate, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", ""},
+		{signing.AnnotationLog, "planted", "log entry is not of the right form"},
+		{signing.AnnotationLog, "{}", "log entry is not of the right form"},
+		{signing.AnnotationLog, `{"Payload":{"body":"e30=","logID":"00"}}`, "log entry is not of the right form"},
+		{signing.AnnotationTimestamp, "planted", "timestamp is not JSON"},
+		{signing.AnnotationTimestamp, `{"SignedRFC3161Timestamp":"AAAA"}`, ""},
+	} {
+		artifact := b.push(fmt.Sprint(i))
+		by := must(sigstore.Certify(workflow, now.Add(-time.Minute), false))(t)
+		layer := must(sigstore.Legacy(must(artifact.Claim())(t), by, now))(t)
+		layer.Annotations[tc.annotation] = tc.value
+		check(t, artifact.PushTag(t.Context(), layer))
+		_, err := b.verify(artifact, policy)
+		if tc.annotation == signing.AnnotationTimestamp && tc.says == "" {
+			// The log tells the time, so a broken timestamp proves nothing and
+			// takes nothing away.
+			check(t, err)
+			continue
+		}
+		wantError(t, err, ErrUntrusted, tc.says)
+	}
+}
+
+// The promise of the log must be the log's own, for the time is taken from it.
+func TestPromiseOfTheLogIsChecked(t *testing.T) {
+	t.Parallel()
+	sigstore := must(signing.NewSigstore())(t)
+	policy := Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}, TrustedRoot: must(sigstore.TrustedRoot())(t)}
+	now := time.Now()
+	b := newBed(t, true)
+	artifact := b.push("artifact")
+	// Logged an hour after the certificate expired; the time is then set back.
+	by := must(sigstore.Certify(workflow, now.Add(-50*time.Minute), false))(t)
+	layer := must(sigstore.Legacy(must(artifact.Claim())(t), by, now))(t)
+	delete(layer.Annotations, signing.AnnotationTimestamp)
+	set := regexp.MustCompile(`"integratedTime":[0-9]+`)
+	layer.Annotations[signing.AnnotationLog] = set.ReplaceAllString(layer.Annotations[signing.AnnotationLog],
+		fmt.Sprintf(`"integratedTime":%d`, now.Add(-45*time.Minute).Unix()))
+	if !json.Valid([]byte(layer.Annotations[signing.AnnotationLog])) || !strings.Contains(layer.Annotations[signing.AnnotationLog], "integratedTime") {
+		t.Fatal("the annotation was not changed as meant")
+	}
+	check(t, artifact.PushTag(t.Context(), layer))
+	_, err := b.verify(artifact, policy)
+	wantError(t, err, ErrUntrusted, "log")
+}

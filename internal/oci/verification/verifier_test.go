@@ -1,0 +1,361 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package verification
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
+)
+
+func TestVerifiedOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	key := newTestKey(t)
+	artifact := b.push("artifact")
+	check(t, artifact.SignKeyedBundle(t.Context(), key))
+	v, policy := b.verifier(), keyPolicy(t, key)
+	if _, ok := v.Remembered(b.url(), artifact.Digest(), policy.Digest()); ok {
+		t.Error("remembered before it was verified")
+	}
+	b.asked()
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			result, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
+			wantSigners(t, result, err, "key a.pub")
+			result.Signers[0] = "changed by its reader"
+		})
+	}
+	group.Wait()
+	// The list, the manifest, the bundle.
+	if requests := b.asked(); len(requests) != 3 {
+		t.Errorf("20 verifications made the requests %q", requests)
+	}
+	result, ok := v.Remembered(b.url(), artifact.Digest(), policy.Digest())
+	if !ok || len(result.Signers) != 1 || result.Signers[0] != "key a.pub" {
+		t.Errorf("remembered = %v, %v", result, ok)
+	}
+	// Whatever the access, for it is about the content.
+	result, err := v.Verify(t.Context(), b.url(), artifact.Digest(), oci.Access{CA: []byte("nonsense")}, policy)
+	wantSigners(t, result, err, "key a.pub")
+
+	// Another policy asks again, and so does another repository: it has no signature.
+	if _, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), keyPolicy(t, newTestKey(t))); !errors.Is(err, ErrUntrusted) {
+		t.Errorf("another policy: %v", err)
+	}
+	copied := b.pushTo("charts/copy", "artifact")
+	if copied.Digest() != artifact.Digest() {
+		t.Fatal("the copy has another digest")
+	}
+	_, err = v.Verify(t.Context(), "oci://"+b.Host+"/charts/copy", artifact.Digest(), b.access(), policy)
+	wantError(t, err, ErrUnsigned, "who copies an artifact to another repository must copy its signatures")
+}
+
+func TestFailuresAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, false)
+	key := newTestKey(t)
+	artifact := b.push("artifact")
+	v, policy := b.verifier(), keyPolicy(t, key)
+	_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
+	wantError(t, err, ErrUnsigned, "")
+	check(t, artifact.SignKeyed(t.Context(), key))
+	result, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
+	wantSigners(t, result, err, "key a.pub")
+}
+
+func TestRemember(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	v := b.verifier(func(o *Options) { o.Remembered = 2 })
+	artifact, policy := b.push("artifact"), keyPolicy(t, newTestKey(t))
+	v.Remember(b.url(), artifact.Digest(), policy.Digest(), Result{})
+	if _, ok := v.Remembered(b.url(), artifact.Digest(), policy.Digest()); ok {
+		t.Error("a result without signers is remembered")
+	}
+	v.Remember(b.url(), artifact.Digest(), policy.Digest(), Result{Signers: []string{"b", "a", "b"}})
+	b.asked()
+	result, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
+	wantSigners(t, result, err, "a", "b")
+	if requests := b.asked(); len(requests) > 0 {
+		t.Errorf("requests = %q", requests)
+	}
+	many := Result{}
+	for i := range 30 {
+		many.Signers = append(many.Signers, strings.Repeat(string(rune('a'+i%26)), 1000+i))
+	}
+	v.Remember(b.url(), artifact.Digest(), "2", many)
+	v.Remember(b.url(), artifact.Digest(), "3", Result{Signers: []string{"c"}})
+	if _, ok := v.Remembered(b.url(), artifact.Digest(), policy.Digest()); ok {
+		t.Error("more is remembered than Options.Remembered says")
+	}
+	bounded, _ := v.Remembered(b.url(), artifact.Digest(), "2")
+	if len(bounded.Signers) != maxSigners || len(bounded.Signers[0]) > maxSigner+len("…") {
+		t.Errorf("%d signers, the first of %d bytes", len(bounded.Signers), len(bounded.Signers[0]))
+	}
+}
+
+// The registry's failures are told as they are: they do not say that something
+// is not signed.
+func TestRegistryFails(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		answer func(w http.ResponseWriter, r *http.Request) bool
+		kind   error
+	}{
+		{name: "forbidden", kind: oci.ErrUnauthorized, answer: refuseAll(http.StatusForbidden)},
+		{name: "trouble", kind: oci.ErrUnreachable, answer: refuseAll(http.StatusInternalServerError)},
+		{name: "list refused", kind: oci.ErrUnauthorized, answer: refusePath("/referrers/", http.StatusForbidden)},
+		{name: "tag refused", kind: oci.ErrUnauthorized, answer: refusePath(".sig", http.StatusForbidden)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, true)
+			artifact := b.push("artifact")
+			b.setIntercept(tc.answer)
+			_, err := b.verify(artifact, keyPolicy(t, newTestKey(t)))
+			wantError(t, err, tc.kind, "")
+			if errors.Is(err, ErrUnsigned) || errors.Is(err, ErrUntrusted) {
+				t.Errorf("error = %v", err)
+			}
+		})
+	}
+	t.Run("list refused, tag signed", func(t *testing.T) {
+		t.Parallel()
+		b := newBed(t, true)
+		key := newTestKey(t)
+		artifact := b.push("artifact")
+		check(t, artifact.SignKeyed(t.Context(), key))
+		b.setIntercept(refusePath("/referrers/", http.StatusForbidden))
+		result, err := b.verify(artifact, keyPolicy(t, key))
+		wantSigners(t, result, err, "key a.pub")
+	})
+	t.Run("a blob cannot be read", func(t *testing.T) {
+		t.Parallel()
+		b := newBed(t, true)
+		artifact := b.push("artifact")
+		check(t, artifact.SignKeyedBundle(t.Context(), newTestKey(t)))
+		b.setIntercept(refusePath("/blobs/", http.StatusForbidden))
+		_, err := b.verify(artifact, keyPolicy(t, newTestKey(t)))
+		wantError(t, err, oci.ErrUnauthorized, "")
+	})
+}
+
+func refuseAll(status int) func(http.ResponseWriter, *http.Request) bool {
+	return refusePath("", status)
+}
+
+func refusePath(part string, status int) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, part) {
+			return false
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(`{"errors":[{"code":"DENIED","message":"planted"}]}`))
+		return true
+	}
+}
+
+func TestTimeIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	artifact := b.push("artifact")
+	b.setIntercept(func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true })
+	v := b.verifier(func(o *Options) { o.Timeout = 200 * time.Millisecond })
+	_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), keyPolicy(t, newTestKey(t)))
+	wantError(t, err, oci.ErrUnreachable, "deadline")
+
+	// Who leaves early is told so; the verification is the others'.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(t, newTestKey(t)))
+	wantError(t, err, context.Canceled, "")
+	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err = v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(t, newTestKey(t)))
+	wantError(t, err, oci.ErrUnreachable, "no outcome within the deadline")
+}
+
+// Credentials of one caller that are refused are no answer to another's.
+func TestCallersWithOtherAccessDoNotShare(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	key := newTestKey(t)
+	artifact := b.push("artifact")
+	check(t, artifact.SignKeyedBundle(t.Context(), key))
+	v, policy := b.verifier(), keyPolicy(t, key)
+	held := make(chan struct{})
+	arrived := make(chan struct{}, 100)
+	b.setIntercept(func(http.ResponseWriter, *http.Request) bool {
+		arrived <- struct{}{}
+		<-held
+		return false
+	})
+	good := make(chan error, 1)
+	go func() {
+		_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
+		good <- err
+	}()
+	<-arrived
+	_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), oci.Access{CA: []byte("nonsense")}, policy)
+	wantError(t, err, oci.ErrInvalidAccess, "")
+	close(held)
+	check(t, <-good)
+}
+
+func TestInvalidTargets(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	v, policy := b.verifier(), keyPolicy(t, newTestKey(t))
+	for _, tc := range []struct{ url, digest string }{
+		{"https://example.com/x", "sha256:" + strings.Repeat("0", 64)},
+		{b.url() + ":tag", "sha256:" + strings.Repeat("0", 64)},
+		{b.url(), "sha256:0"}, {b.url(), ""}, {b.url(), "latest"},
+	} {
+		_, err := v.Verify(t.Context(), tc.url, tc.digest, b.access(), policy)
+		wantError(t, err, oci.ErrInvalidReference, "")
+	}
+	_, err := v.Verify(t.Context(), b.url(), "sha256:"+strings.Repeat("0", 64), b.access(), Policy{Provider: Cosign})
+	wantError(t, err, ErrInvalidPolicy, "names no signer")
+	if _, err := New(Options{}); err == nil {
+		t.Error("a verifier without registry is made")
+	}
+}
+
+func TestPolicyOfCosign(t *testing.T) {
+	t.Parallel()
+	sigstore := must(signing.NewSigstore())(t)
+	trusted := must(sigstore.TrustedRoot())(t)
+	public := must(signing.PublicKey(newTestKey(t)))(t)
+	publicOf := func(key any) []byte { return must(cryptoutils.MarshalPublicKeyToPEM(key))(t) }
+	identity := exactly(workflow)
+	private := must(cryptoutils.MarshalPrivateKeyToPEM(newTestKey(t)))(t)
+	subject := func(pattern string) Policy {
+		return Policy{Provider: Cosign, Identities: []Identity{{Issuer: "https://i.test", SubjectRegExp: pattern}}}
+	}
+	issuer := func(pattern string) Policy {
+		return Policy{Provider: Cosign, Identities: []Identity{{IssuerRegExp: pattern, Subject: "x"}}}
+	}
+	for _, tc := range []struct {
+		name   string
+		policy Policy
+		says   string // "" is valid
+	}{
+		{name: "key", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": public}}},
+		{name: "identity", policy: Policy{Provider: Cosign, Identities: []Identity{identity}}},
+		{name: "identity with a root", policy: Policy{Provider: Cosign, Identities: []Identity{identity}, TrustedRoot: trusted}},
+		{name: "provider", policy: Policy{}, says: `use "cosign" or "notation"`},
+		{name: "nobody", policy: Policy{Provider: Cosign}, says: "names no signer"},
+		{name: "root alone", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": public}, TrustedRoot: trusted}, says: "for keyless"},
+		{name: "notation's", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": public}, TrustPolicy: []byte("{}")}, says: "for notation"},
+		{name: "private key", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"cosign.key": private}}, says: `key "cosign.key" is not a public key`},
+		{name: "no PEM", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": []byte("planted")}}, says: "not a public key"},
+		{name: "empty key", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": nil}}, says: "not a public key"},
+		{name: "short RSA", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": publicOf(must(rsa.GenerateKey(rand.Reader, 1024))(t).Public())}}, says: "has 1024 bits"},
+		{name: "small curve", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": publicOf(must(ecdsa.GenerateKey(elliptic.P224(), rand.Reader))(t).Public())}}, says: "curve"},
+		{name: "too large", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": make([]byte, 3<<20)}}, says: "bytes"},
+		{name: "empty identity", policy: Policy{Provider: Cosign, Identities: []Identity{{}}}, says: "issuer of identity 1 is not given"},
+		{name: "no subject", policy: Policy{Provider: Cosign, Identities: []Identity{identity, {Issuer: "x"}}}, says: "subject of identity 2"},
+		{name: "twice", policy: Policy{Provider: Cosign, Identities: []Identity{{Issuer: "x", IssuerRegExp: "x", Subject: "x"}}}, says: "given twice"},
+		{name: "root not JSON", policy: Policy{Provider: Cosign, Identities: []Identity{identity}, TrustedRoot: []byte("planted")}, says: "not a trusted_root.json"},
+		{name: "root proves no time", policy: Policy{Provider: Cosign, Identities: []Identity{identity}, TrustedRoot: must(sigstore.TrustedRootOf(signing.Trusts{CertificateLog: true}))(t)}, says: "nothing tells when"},
+		{name: "empty root", policy: Policy{Provider: Cosign, Identities: []Identity{identity}, TrustedRoot: []byte(`{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`)}, says: "no certificate authority"},
+
+		{name: "subject of an organization", policy: subject(`https://github\.com/org/.+`)},
+		{name: "subject of a domain", policy: subject(`.+@example\.com`)},
+		{name: "issuers", policy: issuer(`https://(gitlab|accounts)\.example\.com(/.*)?`)},
+		{name: "any", policy: subject(`.*`), says: "matches anybody's"},
+		{name: "any, not empty", policy: subject(`.+`), says: "matches anybody's"},
+		{name: "any, anchored", policy: subject(`^.*$`), says: "matches anybody's"},
+		{name: "any, grouped", policy: subject(`((.*))`), says: "matches anybody's"},
+		{name: "any, other words", policy: subject(`[\s\S]*`), says: "matches anybody's"},
+		{name: "any, as alternative", policy: subject(`jane@example\.com|.*`), says: "matches anybody's"},
+		{name: "any address", policy: subject(`.+@.+`), says: "matches anybody's"},
+		{name: "any URI", policy: subject(`https://.*`), says: "matches anybody's"},
+		{name: "any workflow", policy: subject(`https://.*/\.github/workflows/.*`), says: "matches anybody's"},
+		{name: "any issuer", policy: issuer(`.*`), says: "matches anybody's"},
+		{name: "any issuer by HTTPS", policy: issuer(`https://.+`), says: "matches anybody's"},
+		{name: "not a pattern", policy: subject(`(`), says: "is no pattern"},
+		{name: "escapes the anchors", policy: subject(`a)|(?:b`), says: "is no pattern"},
+		{name: "lookahead", policy: subject(`(?!x)`), says: "is no pattern"},
+		{name: "long", policy: subject(strings.Repeat("a", maxPattern+1)), says: "too long"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			err := tc.policy.Validate()
+			if tc.says == "" {
+				check(t, err)
+				return
+			}
+			wantError(t, err, ErrInvalidPolicy, tc.says)
+			if strings.Contains(err.Error(), "PRIVATE") {
+				t.Errorf("error shows a key: %v", err)
+			}
+		})
+	}
+}
+
+func TestPolicyDigest(t *testing.T) {
+	t.Parallel()
+	full := func() Policy {
+		return Policy{Provider: Cosign, Keys: map[string][]byte{"a": []byte("1"), "b": []byte("2")}, Identities: []Identity{{"1", "2", "3", "4"}, {"5", "6", "7", "8"}},
+			TrustedRoot: []byte("root"), TrustPolicy: []byte("policy"), Certificates: map[string][]byte{"c": []byte("3")}}
+	}
+	changes := map[string]func(*Policy){
+		"nothing":       func(*Policy) {},
+		"provider":      func(p *Policy) { p.Provider = Notation },
+		"key":           func(p *Policy) { p.Keys["a"] = []byte("3") },
+		"key's name":    func(p *Policy) { p.Keys = map[string][]byte{"a": []byte("1"), "c": []byte("2")} },
+		"keys swapped":  func(p *Policy) { p.Keys = map[string][]byte{"b": []byte("1"), "a": []byte("2")} },
+		"no keys":       func(p *Policy) { p.Keys = nil },
+		"issuer":        func(p *Policy) { p.Identities[0].Issuer = "x" },
+		"issuer moved":  func(p *Policy) { p.Identities[0] = Identity{"", "12", "3", "4"} },
+		"subject":       func(p *Policy) { p.Identities[1].SubjectRegExp = "x" },
+		"identity gone": func(p *Policy) { p.Identities = p.Identities[:1] },
+		"root":          func(p *Policy) { p.TrustedRoot = nil },
+		"root moved":    func(p *Policy) { p.TrustedRoot, p.TrustPolicy = []byte("rootpolicy"), nil },
+		"certificate":   func(p *Policy) { p.Certificates["c"] = []byte("4") },
+	}
+	seen := map[string]string{}
+	for name, change := range changes {
+		policy, again := full(), full()
+		change(&policy)
+		change(&again)
+		if policy.Digest() != again.Digest() {
+			t.Errorf("%s: equal policies have the digests %s and %s", name, policy.Digest(), again.Digest())
+		}
+		if other, ok := seen[policy.Digest()]; ok {
+			t.Errorf("%q and %q have the same digest", name, other)
+		}
+		seen[policy.Digest()] = name
+	}
+}
