@@ -63,7 +63,7 @@ var urlText = regexp.MustCompile(`[a-z]+://[^\s"]+`)
 // only what is safe to show from it.
 func classify(op, subject string, err error, x *exchange) *Error {
 	out := explain(op, subject, err, x)
-	if route := x.route(); route != "" {
+	if route := x.route(); !strings.HasSuffix(out.Detail, route) {
 		if out.Detail != "" {
 			route = "; " + route
 		}
@@ -98,6 +98,8 @@ func explain(op, subject string, err error, x *exchange) *Error {
 		// The library has no error value for this. It refuses token services at
 		// internal addresses, which a registry could otherwise use to reach them.
 		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry's token service is refused: "+safeText(err), hintRealm
+	case errors.Is(err, errLinkLocal):
+		out.Detail = errLinkLocal.Error()
 	case errors.Is(err, context.Canceled):
 		out.Kind = context.Canceled
 	case out.fromProxy(err), out.fromTLS(err), out.fromContent(err), out.fromNetwork(err):

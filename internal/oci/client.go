@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -99,6 +100,25 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// maxRate is far above what any registry serves to one client.
+const maxRate = 1e6
+
+// validate refuses what no default can stand in for.
+func (o Options) validate() error {
+	if o.Dir == "" {
+		return errors.New("the directory of the content store is not set")
+	}
+	if !(o.RequestsPerSecond <= maxRate) { // NaN is neither more nor less
+		return fmt.Errorf("requests per second must be a number up to %g", maxRate)
+	}
+	for _, host := range o.TokenHosts {
+		if host == "" || strings.ContainsAny(host, "/@ ") {
+			return fmt.Errorf("%q is not a host, or host:port, of a token service", host)
+		}
+	}
+	return nil
+}
+
 func setDefault[T ~int | ~int64 | ~float64](field *T, value T) {
 	if *field <= 0 {
 		*field = value
@@ -117,11 +137,11 @@ type Client struct {
 	blobs     singleflight.Group
 }
 
-// New opens the content store. It fails if Options.Dir cannot be written or a
-// file of the options cannot be used.
+// New opens the content store. It fails if Options.Dir cannot be written, or if
+// another option or a file that it names cannot be used.
 func New(opts Options) (*Client, error) {
-	if opts.Dir == "" {
-		return nil, errors.New("the directory of the content store is not set")
+	if err := opts.validate(); err != nil {
+		return nil, err
 	}
 	opts = opts.withDefaults()
 	store, err := openStore(opts.Dir, opts.MaxBytes)

@@ -60,7 +60,7 @@ type clients struct {
 	distrust *distrust
 
 	dockerConfig *watchedFile[dockerConfig]
-	authorities  *watchedFile[[]byte]
+	authorities  *watchedFile[authorities]
 	registries   *watchedFile[*registriesConfig]
 
 	mu         sync.Mutex
@@ -110,8 +110,14 @@ func (c *clients) watchFiles() error {
 	return nil
 }
 
-func parseAuthorities(data []byte) ([]byte, error) {
-	return data, addAuthorities(x509.NewCertPool(), data)
+// authorities are PEM certificates, and what identifies them.
+type authorities struct {
+	pem []byte
+	id  string
+}
+
+func parseAuthorities(data []byte) (authorities, error) {
+	return authorities{pem: data, id: fingerprint(string(data))}, addAuthorities(x509.NewCertPool(), data)
 }
 
 // endpoint is a repository with all ways to reach it.
@@ -168,15 +174,15 @@ func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 
 // transportsFor returns the connections for an Access and their key.
 func (c *clients) transportsFor(access Access) (*transports, string, error) {
-	authorities := c.authorities.get()
-	key := fingerprint(append([]string{string(authorities), string(access.CA), string(access.ClientCert), string(access.ClientKey)},
+	common := c.authorities.get()
+	key := fingerprint(append([]string{common.id, string(access.CA), string(access.ClientCert), string(access.ClientKey)},
 		access.Proxy.id()...)...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if kept, ok := c.transports.Get(key); ok {
 		return kept, key, nil
 	}
-	made, err := newTransports(access, authorities, c.opts.environmentProxy)
+	made, err := newTransports(access, common.pem, c.opts.environmentProxy)
 	if err != nil {
 		return nil, "", err
 	}

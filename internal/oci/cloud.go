@@ -103,13 +103,13 @@ func newCloudToken(given CloudCredential, now time.Time) cloudToken {
 }
 
 // dropOlder forgets a credential that a registry refused, unless it was obtained
-// after a time, and returns whether another one is worth a try.
+// at a time or later, and returns whether another one is worth a try.
 func (c *cloudTokens) dropOlder(provider string, ref registry.Reference, than time.Time) bool {
 	key := fingerprint(provider, ref.Host())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	token, ok := c.tokens.Get(key)
-	if ok && token.obtained.After(than) {
+	if ok && !token.obtained.Before(than) {
 		return false
 	}
 	c.tokens.Remove(key)

@@ -18,6 +18,7 @@ package oci
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,6 +120,23 @@ func TestFilesMustBeGoodAtTheStart(t *testing.T) {
 			if _, err := New(opts); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), file) {
 				t.Errorf("%s: error = %v, want one that names the file %s", name, err, file)
 			}
+		}
+	}
+}
+
+func TestOptionsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	for want, set := range map[string]func(*Options){
+		"directory":   func(o *Options) { o.Dir = "" },
+		"per second":  func(o *Options) { o.RequestsPerSecond = math.NaN() },
+		"number":      func(o *Options) { o.RequestsPerSecond = math.Inf(1) },
+		"https://t.x": func(o *Options) { o.TokenHosts = []string{"https://t.x"} },
+		"token":       func(o *Options) { o.TokenHosts = []string{""} },
+	} {
+		opts := Options{Dir: t.TempDir()}
+		set(&opts)
+		if _, err := New(opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want one with %q", err, want)
 		}
 	}
 }

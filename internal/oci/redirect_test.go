@@ -17,13 +17,18 @@ limitations under the License.
 package oci
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // pullByRedirect reads a layer of a registry that redirects its blobs.
@@ -101,9 +106,9 @@ func TestRedirectsAreBounded(t *testing.T) {
 	}{
 		"out of TLS":          {plain.URL + "/planted-x", "without TLS", ErrTLS},
 		"in circles":          {loop.URL, "redirects", ErrUnexpected},
-		"to the cloud's own":  {"https://169.254.169.254/planted-x", "link-local", ErrUnreachable},
-		"in IPv6 too":         {"https://[fe80::1%25lo]:443/planted-x", "link-local", ErrUnreachable},
-		"in IPv6 for IPv4":    {"https://[::ffff:169.254.169.254]/planted-x", "link-local", ErrUnreachable},
+		"to the cloud's own":  {"https://169.254.169.254/planted-x", "link-local", ErrUnexpected},
+		"in IPv6 too":         {"https://[fe80::1%25lo]:443/planted-x", "link-local", ErrUnexpected},
+		"in IPv6 for IPv4":    {"https://[::ffff:169.254.169.254]/planted-x", "link-local", ErrUnexpected},
 		"to another protocol": {"ftp://127.0.0.1/planted-x", "without TLS", ErrTLS},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,6 +124,29 @@ func TestRedirectsAreBounded(t *testing.T) {
 	}
 	if n := hops.Load(); n > maxRedirects {
 		t.Errorf("%d redirects were followed", n)
+	}
+}
+
+// A name can lead anywhere, and elsewhere at the next look.
+func TestLinkLocalAddressIsNotDialled(t *testing.T) {
+	t.Parallel()
+	dialer := &net.Dialer{Timeout: time.Second}
+	_, dial := guarded(http.ProxyURL(&url.URL{Scheme: "http", Host: "169.254.1.1:3128"}), dialer)
+	if _, err := dial(t.Context(), "tcp", "169.254.169.254:443"); !errors.Is(err, errLinkLocal) {
+		t.Errorf("error = %v, want errLinkLocal", err)
+	}
+	if _, err := dial(t.Context(), "tcp", closedAddress(t)); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("error = %v, want a refused connection", err)
+	}
+	// But for a proxy, which was chosen by us.
+	proxy, dial := guarded(http.ProxyURL(&url.URL{Scheme: "http", Host: "169.254.1.1:3128"}), dialer)
+	if _, err := proxy(httptest.NewRequest(http.MethodGet, "https://r.example", nil)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := dial(ctx, "tcp", "169.254.1.1:3128"); err == nil || errors.Is(err, errLinkLocal) {
+		t.Errorf("error = %v, want another one", err)
 	}
 }
 

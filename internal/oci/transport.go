@@ -136,7 +136,7 @@ func guarded(choose proxyFunc, dialer *net.Dialer) (proxyFunc, func(context.Cont
 	var proxies sync.Map
 	guard := *dialer
 	guard.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
-		if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().Unmap().IsLinkLocalUnicast() {
+		if at, err := netip.ParseAddrPort(address); err == nil && isLinkLocal(at.Addr()) {
 			return errLinkLocal
 		}
 		return nil
@@ -186,7 +186,8 @@ func isOneOf(target *url.URL, hosts []string) bool {
 	})
 }
 
-// checkRedirect bounds redirects and keeps them from leaving TLS.
+// checkRedirect bounds redirects and keeps them from leaving TLS. Names that lead
+// to link-local addresses are found when they are dialled.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return fmt.Errorf("more than %d redirects", maxRedirects)
@@ -194,7 +195,14 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
 		return errDowngrade
 	}
+	if address, err := netip.ParseAddr(req.URL.Hostname()); err == nil && isLinkLocal(address) {
+		return errLinkLocal
+	}
 	return nil
+}
+
+func isLinkLocal(address netip.Addr) bool {
+	return address.Unmap().IsLinkLocalUnicast()
 }
 
 // watchedTransport reports each request to the observer, and cancels those
