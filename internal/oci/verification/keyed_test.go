@@ -350,7 +350,7 @@ func TestManyReferrers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBed(t, true)
+			b := newBed(t, false)
 			key := newTestKey(t)
 			artifact := b.push("artifact")
 			for i := range 150 {

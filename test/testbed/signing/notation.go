@@ -17,18 +17,20 @@ limitations under the License.
 package signing
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
+	"fmt"
 	"math/big"
 	"time"
 
+	"github.com/notaryproject/notation-core-go/signature"
+	"github.com/notaryproject/notation-core-go/signature/cose"
 	"github.com/notaryproject/notation-core-go/signature/jws"
-	"github.com/notaryproject/notation-go"
 	"github.com/notaryproject/notation-go/registry"
-	"github.com/notaryproject/notation-go/signer"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
@@ -40,8 +42,14 @@ type Notary struct {
 }
 
 // NewNotary returns a Notary whose signing certificate has a common name, and is
-// good from an hour ago until a time.
+// good from two hours ago until a time.
 func NewNotary(name string, until time.Time) (*Notary, error) {
+	return NewNotaryWithRevocation(name, until)
+}
+
+// NewNotaryWithRevocation returns a Notary whose signing certificate names
+// servers that tell whether it was revoked (OCSP).
+func NewNotaryWithRevocation(name string, until time.Time, servers ...string) (*Notary, error) {
 	rootKey, err := newKey()
 	if err != nil {
 		return nil, err
@@ -56,8 +64,8 @@ func NewNotary(name string, until time.Time) (*Notary, error) {
 		return nil, err
 	}
 	leaf, err := certify(&x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: notarySubject(name), NotBefore: time.Now().Add(-time.Hour), NotAfter: until,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(2), Subject: notarySubject(name), NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}, BasicConstraintsValid: true, OCSPServer: servers,
 	}, root, key.Public(), rootKey)
 	if err != nil {
 		return nil, err
@@ -76,6 +84,9 @@ func (n *Notary) Subject() string { return n.chain[0].Subject.String() }
 
 // Certificate returns the authority's certificate as PEM.
 func (n *Notary) Certificate() []byte { return certificatePEM(n.root.Raw) }
+
+// SigningCertificate returns the certificate that signs, as PEM.
+func (n *Notary) SigningCertificate() []byte { return certificatePEM(n.chain[0].Raw) }
 
 // TrustStatement is a statement of a trust policy, as in trustpolicy.json.
 type TrustStatement struct {
@@ -100,17 +111,50 @@ func TrustAnyone(level string) TrustStatement {
 	}
 }
 
-// Envelope returns a signature of a manifest; expiry 0 is none.
-func (n *Notary) Envelope(ctx context.Context, desc ocispec.Descriptor, expiry time.Duration) (Layer, error) {
-	made, err := signer.NewGenericSigner(n.key, n.chain)
+// The forms of notation's signatures.
+const (
+	TypeJWS  = jws.MediaTypeEnvelope
+	TypeCOSE = cose.MediaTypeEnvelope
+
+	typeNotationPayload = "application/vnd.cncf.notary.payload.v1+json"
+)
+
+// Envelope is how a signature by notation is made.
+type Envelope struct {
+	// Type is TypeJWS or TypeCOSE; empty is TypeJWS.
+	Type string
+	// At is when it is made; the zero time is now. Expires is when it ends to be
+	// good; the zero time is never.
+	At, Expires time.Time
+}
+
+// Envelope returns a signature of a manifest.
+func (n *Notary) Envelope(desc ocispec.Descriptor, form Envelope) (Layer, error) {
+	form.Type = cmp.Or(form.Type, TypeJWS)
+	if form.At.IsZero() {
+		form.At = time.Now()
+	}
+	signer, err := signature.NewLocalSigner(n.chain, n.key)
 	if err != nil {
 		return Layer{}, err
 	}
-	envelope, _, err := made.Sign(ctx, desc, notation.SignerSignOptions{SignatureMediaType: jws.MediaTypeEnvelope, ExpiryDuration: expiry})
+	target := ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size}
+	payload, err := json.Marshal(map[string]any{"targetArtifact": target})
 	if err != nil {
 		return Layer{}, err
 	}
-	return Layer{MediaType: jws.MediaTypeEnvelope, Data: envelope}, nil
+	envelope, err := signature.NewEnvelope(form.Type)
+	if err != nil {
+		return Layer{}, err
+	}
+	data, err := envelope.Sign(&signature.SignRequest{
+		Payload: signature.Payload{ContentType: typeNotationPayload, Content: payload}, Signer: signer,
+		SigningTime: form.At, Expiry: form.Expires, SigningScheme: signature.SigningSchemeX509, SigningAgent: "helmop-test",
+	})
+	if err != nil {
+		return Layer{}, fmt.Errorf("sign with notation: %w", err)
+	}
+	return Layer{MediaType: form.Type, Data: data}, nil
 }
 
 // Sign pushes a signature of the artifact, as "notation sign" does.
@@ -119,7 +163,7 @@ func (n *Notary) Sign(ctx context.Context, a Artifact) error {
 	if err != nil {
 		return err
 	}
-	layer, err := n.Envelope(ctx, desc, 0)
+	layer, err := n.Envelope(desc, Envelope{})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,96 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package verification
+
+import (
+	"encoding/base64"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
+)
+
+// fuzzTarget is what fuzzed signatures are of. There is no registry to ask.
+const fuzzTarget = "sha256:" + ocispecDigest
+
+// fuzzCheck trusts a key and an identity, none of whose signatures is of the
+// target: whatever comes, nobody may vouch.
+func fuzzCheck(f *testing.F) (*cosignCheck, *signing.Sigstore) {
+	f.Helper()
+	sigstore := must(signing.NewSigstore())(f)
+	policy := keyPolicy(f, newTestKey(f))
+	policy.Identities, policy.TrustedRoot = []Identity{exactly(workflow)}, must(sigstore.TrustedRoot())(f)
+	rules := must(policy.compile())(f)
+	client := must(oci.New(oci.Options{Dir: f.TempDir(), Timeout: time.Millisecond}))(f)
+	f.Cleanup(client.Close)
+	target := &target{registry: client, url: "oci://127.0.0.1:1/x", digest: fuzzTarget}
+	return &cosignCheck{target: target, rules: rules.cosign, found: &findings{}, left: maxSignatures}, sigstore
+}
+
+func FuzzBundle(f *testing.F) {
+	check, sigstore := fuzzCheck(f)
+	now := time.Now()
+	by := must(sigstore.Certify(workflow, now.Add(-time.Minute), false))(f)
+	for _, digest := range []string{fuzzTarget, "sha256:" + "0" + ocispecDigest[1:]} {
+		statement := must(signing.Statement(signing.PredicateSign, digest))(f)
+		f.Add(must(protojson.Marshal(must(signing.Bundle(statement, must(signing.Signer(newTestKey(f)))(f)))(f)))(f))
+		keyless := must(by.Bundle(statement))(f)
+		f.Add(must(protojson.Marshal(keyless))(f))
+		if digest != fuzzTarget {
+			if err := sigstore.Log(keyless, now); err != nil {
+				f.Fatal(err)
+			}
+			f.Add(must(protojson.Marshal(keyless))(f))
+			if err := sigstore.LogV2(keyless); err != nil {
+				f.Fatal(err)
+			}
+			if err := sigstore.Stamp(keyless, now); err != nil {
+				f.Fatal(err)
+			}
+			f.Add(must(protojson.Marshal(keyless))(f))
+		}
+	}
+	f.Add([]byte(`{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{"publicKey":{}},"messageSignature":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if signers, refused := check.bundle(t.Context(), data); len(signers) > 0 || refused == nil {
+			t.Errorf("signers = %q, refused = %v", signers, refused)
+		}
+	})
+}
+
+func FuzzSimpleSigning(f *testing.F) {
+	check, sigstore := fuzzCheck(f)
+	now := time.Now()
+	by := must(sigstore.Certify(workflow, now.Add(-time.Minute), false))(f)
+	claim := must(signing.Claim("example.com/x", "sha256:0"+ocispecDigest[1:]))(f)
+	layer := must(sigstore.Legacy(claim, by, now))(f)
+	add := func(annotations map[string]string, text []byte) {
+		f.Add(text, annotations[annotationSignature], annotations[annotationCertificate], annotations[annotationLog], annotations[annotationTimestamp])
+	}
+	add(layer.Annotations, claim)
+	add(map[string]string{annotationSignature: base64.StdEncoding.EncodeToString([]byte("x")), annotationCertificate: layer.Annotations[annotationCertificate]}, claim)
+	add(nil, []byte("{}"))
+	f.Fuzz(func(t *testing.T, text []byte, sig, certificate, logged, stamp string) {
+		annotations := map[string]string{annotationSignature: sig, annotationCertificate: certificate, annotationLog: logged, annotationTimestamp: stamp}
+		if signers, refused := check.simpleSigning(t.Context(), text, annotations); len(signers) > 0 || refused == nil {
+			t.Errorf("signers = %q, refused = %v", signers, refused)
+		}
+	})
+}

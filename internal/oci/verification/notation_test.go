@@ -1,0 +1,258 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package verification
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
+)
+
+func newNotary(t *testing.T, name string) *signing.Notary {
+	t.Helper()
+	return must(signing.NewNotary(name, time.Now().Add(24*time.Hour)))(t)
+}
+
+// notationPolicy trusts what a certificate leads to, by statements.
+func notationPolicy(t *testing.T, notary *signing.Notary, statements ...signing.TrustStatement) Policy {
+	t.Helper()
+	return Policy{Provider: Notation, TrustPolicy: must(signing.TrustPolicy(statements...))(t),
+		Certificates: map[string][]byte{"notary.crt": notary.Certificate()}}
+}
+
+func TestNotation(t *testing.T) {
+	t.Parallel()
+	notary, stranger := newNotary(t, "jane"), newNotary(t, "jane")
+	earlier := signing.Envelope{At: time.Now().Add(-time.Hour)}
+	short := signing.Envelope{At: time.Now().Add(-time.Hour), Expires: time.Now().Add(-time.Minute)}
+	expired := must(signing.NewNotary("jane", time.Now().Add(-time.Minute)))(t)
+	byIdentity := func(identities ...string) signing.TrustStatement {
+		statement := signing.TrustAnyone("strict")
+		statement.TrustedIdentities = identities
+		return statement
+	}
+	envelope := func(by *signing.Notary, change func(desc *ocispec.Descriptor), form signing.Envelope) func(*testing.T, *bed, signing.Artifact) error {
+		return func(t *testing.T, _ *bed, a signing.Artifact) error {
+			desc := must(a.Descriptor(t.Context()))(t)
+			if change != nil {
+				change(&desc)
+			}
+			return a.PushNotation(t.Context(), must(by.Envelope(desc, form))(t))
+		}
+	}
+	overridden := signing.TrustAnyone("strict")
+	overridden.SignatureVerification["override"] = map[string]any{"authenticity": "log"}
+	signed := envelope(notary, nil, signing.Envelope{})
+	for _, tc := range []struct {
+		name   string
+		sign   func(*testing.T, *bed, signing.Artifact) error
+		policy Policy
+		kind   error // nil is verified
+		says   string
+	}{
+		{name: "strict", sign: signed, policy: notationPolicy(t, notary, signing.TrustAnyone("strict"))},
+		{name: "permissive", sign: signed, policy: notationPolicy(t, notary, signing.TrustAnyone("permissive"))},
+		{name: "audit", sign: signed, policy: notationPolicy(t, notary, signing.TrustAnyone("audit"))},
+		{name: "identity", sign: signed, policy: notationPolicy(t, notary, byIdentity("x509.subject: C=CH, ST=BE, O=helmop, CN=jane"))},
+		{name: "other identity", sign: signed, policy: notationPolicy(t, notary, byIdentity("x509.subject: C=CH, ST=BE, O=helmop, CN=joe")), kind: ErrUntrusted, says: "does not match the X.509 trusted identities"},
+		{name: "nothing", sign: func(*testing.T, *bed, signing.Artifact) error { return nil }, policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUnsigned, says: "no notation signature"},
+		{name: "stranger", sign: envelope(stranger, nil, signing.Envelope{}), policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "does not contain any trusted certificate"},
+		{name: "stranger, permissive", sign: envelope(stranger, nil, signing.Envelope{}), policy: notationPolicy(t, notary, signing.TrustAnyone("permissive")), kind: ErrUntrusted, says: "does not contain any trusted certificate"},
+		{name: "stranger, audit", sign: envelope(stranger, nil, signing.Envelope{}), policy: notationPolicy(t, notary, signing.TrustAnyone("audit")), kind: ErrUntrusted, says: "does not contain any trusted certificate"},
+		{name: "stranger, authenticity overridden", sign: envelope(stranger, nil, signing.Envelope{}), policy: notationPolicy(t, notary, overridden), kind: ErrUntrusted, says: "does not contain any trusted certificate"},
+		{name: "another artifact's", sign: envelope(notary, func(desc *ocispec.Descriptor) { desc.Digest = "sha256:" + ocispecDigest }, signing.Envelope{}),
+			policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "signs another artifact"},
+		{name: "another artifact's, audit", sign: envelope(notary, func(desc *ocispec.Descriptor) { desc.Size++ }, signing.Envelope{}),
+			policy: notationPolicy(t, notary, signing.TrustAnyone("audit")), kind: ErrUntrusted, says: "signs another artifact"},
+		{name: "certificate expired", sign: envelope(expired, nil, earlier), policy: notationPolicy(t, expired, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "authenticTimestamp"},
+		{name: "certificate expired, permissive", sign: envelope(expired, nil, earlier), policy: notationPolicy(t, expired, signing.TrustAnyone("permissive"))},
+		{name: "changed", policy: notationPolicy(t, notary, signing.TrustAnyone("audit")), kind: ErrUntrusted, says: "broken, or was changed",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact) error {
+				layer := must(notary.Envelope(must(a.Descriptor(t.Context()))(t), signing.Envelope{}))(t)
+				layer.Data = []byte(strings.Replace(string(layer.Data), `"payload":"ey`, `"payload":"eyA`, 1))
+				return a.PushNotation(t.Context(), layer)
+			}},
+		{name: "not an envelope", policy: notationPolicy(t, notary, signing.TrustAnyone("audit")), kind: ErrUntrusted, says: "broken, or was changed",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact) error {
+				return a.PushNotation(t.Context(), signing.Layer{MediaType: "application/jose+json", Data: []byte("planted")})
+			}},
+		{name: "envelope of another kind", policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "broken, or was changed",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact) error {
+				return a.PushNotation(t.Context(), signing.Layer{MediaType: "application/planted", Data: []byte("{}")})
+			}},
+		{name: "envelope of 2 MiB", policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "too large",
+			sign: func(t *testing.T, _ *bed, a signing.Artifact) error {
+				return a.PushNotation(t.Context(), signing.Layer{MediaType: "application/jose+json", Data: make([]byte, 2<<20)})
+			}},
+		{name: "one good, others broken", policy: notationPolicy(t, notary, signing.TrustAnyone("strict")),
+			sign: func(t *testing.T, b *bed, a signing.Artifact) error {
+				for _, text := range []string{"1", "2"} {
+					check(t, a.PushNotation(t.Context(), signing.Layer{MediaType: "application/jose+json", Data: []byte(text)}))
+				}
+				return signed(t, b, a)
+			}},
+		{name: "signature will expire", sign: envelope(notary, nil, signing.Envelope{Expires: time.Now().Add(time.Hour)}), policy: notationPolicy(t, notary, signing.TrustAnyone("strict"))},
+		{name: "signature expired", sign: envelope(notary, nil, short), policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "expiry"},
+		{name: "signature expired, permissive", sign: envelope(notary, nil, short), policy: notationPolicy(t, notary, signing.TrustAnyone("permissive"))},
+		{name: "COSE", sign: envelope(notary, nil, signing.Envelope{Type: signing.TypeCOSE}), policy: notationPolicy(t, notary, signing.TrustAnyone("strict"))},
+	} {
+		for _, api := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, referrers API %v", tc.name, api), func(t *testing.T) {
+				t.Parallel()
+				b := newBed(t, api)
+				artifact := b.push("artifact")
+				check(t, tc.sign(t, b, artifact))
+				result, err := b.verify(artifact, tc.policy)
+				if tc.kind == nil {
+					wantSigners(t, result, err, notary.Subject())
+					return
+				}
+				wantError(t, err, tc.kind, tc.says)
+			})
+		}
+	}
+}
+
+const ocispecDigest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// A stranger's certificate names who tells whether it was revoked. Nobody is
+// asked before the certificate is trusted, at any level.
+func TestStrangersDoNotChooseWhomWeAsk(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	counting := &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+		asked.Add(1)
+		return nil, http.ErrServerClosed
+	})}
+	notary := newNotary(t, "jane")
+	stranger := must(signing.NewNotaryWithRevocation("jane", time.Now().Add(time.Hour), "http://ocsp.test"))(t)
+	verify := func(by *signing.Notary, trusted *signing.Notary) error {
+		b := newBed(t, true)
+		artifact := b.push("artifact")
+		check(t, by.Sign(t.Context(), artifact))
+		v := b.verifier(func(o *Options) { o.HTTPClient = counting })
+		_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), notationPolicy(t, trusted, signing.TrustAnyone("audit")))
+		return err
+	}
+	wantError(t, verify(stranger, notary), ErrUntrusted, "does not contain any trusted certificate")
+	if n := asked.Load(); n > 0 {
+		t.Errorf("a stranger's services were asked %d times", n)
+	}
+	// One that is trusted is asked, by the client of the options; "audit" only logs
+	// that nobody answered.
+	check(t, verify(stranger, stranger))
+	if asked.Load() == 0 {
+		t.Error("nobody was asked whether a trusted certificate is revoked")
+	}
+}
+
+func TestStrictAsksForRevocation(t *testing.T) {
+	t.Parallel()
+	notary := must(signing.NewNotaryWithRevocation("jane", time.Now().Add(time.Hour), "http://ocsp.test"))(t)
+	b := newBed(t, true)
+	artifact := b.push("artifact")
+	check(t, notary.Sign(t.Context(), artifact))
+	_, err := b.verify(artifact, notationPolicy(t, notary, signing.TrustAnyone("strict")))
+	wantError(t, err, ErrUntrusted, "revocation")
+}
+
+func TestScopesOfNotation(t *testing.T) {
+	t.Parallel()
+	notary := newNotary(t, "jane")
+	b := newBed(t, true)
+	artifact := b.push("artifact")
+	check(t, notary.Sign(t.Context(), artifact))
+	scoped := func(level string, scopes ...string) signing.TrustStatement {
+		statement := signing.TrustAnyone(level)
+		statement.Name, statement.RegistryScopes = level+strings.Join(scopes, ","), scopes
+		if level == "skip" {
+			statement.TrustStores, statement.TrustedIdentities = nil, nil
+		}
+		return statement
+	}
+	here := b.Host + "/" + testRepository
+	result, err := b.verify(artifact, notationPolicy(t, notary, scoped("strict", here), scoped("skip", "*")))
+	wantSigners(t, result, err, notary.Subject())
+	_, err = b.verify(artifact, notationPolicy(t, notary, scoped("strict", "example.com/x")))
+	wantError(t, err, ErrInvalidPolicy, "no statement of the trust policy applies to "+here)
+	_, err = b.verify(artifact, notationPolicy(t, notary, scoped("strict", "example.com/x"), scoped("skip", here)))
+	wantError(t, err, ErrInvalidPolicy, `has the level "skip"`)
+}
+
+func TestPolicyOfNotation(t *testing.T) {
+	t.Parallel()
+	notary := newNotary(t, "jane")
+	good := must(signing.TrustPolicy(signing.TrustAnyone("strict")))(t)
+	tsa := signing.TrustAnyone("strict")
+	tsa.TrustStores = []string{"ca:test", "tsa:stamps"}
+	withTSA := must(signing.TrustPolicy(tsa))(t)
+	skip := signing.TrustStatement{Name: "none", RegistryScopes: []string{"*"}, SignatureVerification: map[string]any{"level": "skip"}}
+	cert := notary.Certificate()
+	for _, tc := range []struct {
+		name   string
+		policy Policy
+		says   string
+	}{
+		{name: "any name", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"notary.crt": cert}}},
+		{name: "named for its store", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.test.pem": cert}}},
+		{name: "bundle", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.pem": append(append([]byte{}, cert...), newNotary(t, "x").Certificate()...)}}},
+		{name: "timestamps", policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"notary.crt": cert, "tsa.stamps.pem": cert}}},
+		{name: "named for another store", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.other.pem": cert}}, says: `give one named "ca.test.pem"`},
+		{name: "no signer's is a timestamp authority's", policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"notary.crt": cert}}, says: `give one named "tsa.stamps.pem"`},
+		{name: "no timestamp authority's is a signer's", policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"tsa.stamps.pem": cert}}, says: `give one named "ca.test.pem"`},
+		{name: "no certificate", policy: Policy{TrustPolicy: good}, says: `trust store "ca:test"`},
+		{name: "certificate is no PEM", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"a.crt": []byte("planted")}}, says: `certificate "a.crt" is not`},
+		{name: "signer's own certificate", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"a.crt": notary.SigningCertificate()}}, says: "neither an authority's nor self-signed"},
+		{name: "no trust policy", policy: Policy{Certificates: map[string][]byte{"a.crt": cert}}, says: "not JSON of the right form"},
+		{name: "trust policy of no version", policy: Policy{TrustPolicy: []byte("{}"), Certificates: map[string][]byte{"a.crt": cert}}, says: "version"},
+		{name: "unknown level", policy: Policy{TrustPolicy: must(signing.TrustPolicy(signing.TrustAnyone("planet")))(t), Certificates: map[string][]byte{"a.crt": cert}}, says: "level"},
+		{name: "skip", policy: Policy{TrustPolicy: must(signing.TrustPolicy(skip))(t)}, says: "verifies nothing"},
+		{name: "cosign's", policy: Policy{TrustPolicy: good, Keys: map[string][]byte{"a": nil}}, says: "are for cosign"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tc.policy.Provider = Notation
+			err := tc.policy.Validate()
+			if tc.says == "" {
+				check(t, err)
+				return
+			}
+			wantError(t, err, ErrInvalidPolicy, tc.says)
+		})
+	}
+}
+
+func TestNotationWithoutRegistry(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	notary := newNotary(t, "jane")
+	artifact := b.push("artifact")
+	check(t, notary.Sign(t.Context(), artifact))
+	for part, kind := range map[string]error{"": oci.ErrUnauthorized, "/referrers/": oci.ErrUnauthorized, "/blobs/": oci.ErrUnauthorized} {
+		b.setIntercept(refusePath(part, http.StatusForbidden))
+		_, err := b.verify(artifact, notationPolicy(t, notary, signing.TrustAnyone("strict")))
+		wantError(t, err, kind, "")
+	}
+}
