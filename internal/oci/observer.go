@@ -23,7 +23,10 @@ const (
 	RequestManifest = "manifest"
 	RequestBlob     = "blob"
 	RequestTags     = "tags"
-	RequestToken    = "token"
+	// RequestReferrers is a request for what refers to a manifest, its signatures
+	// for example.
+	RequestReferrers = "referrers"
+	RequestToken     = "token"
 	// RequestRedirect is a request to where a registry redirected to, its storage
 	// for example.
 	RequestRedirect = "redirect"

@@ -258,6 +258,8 @@ func requestKind(req *http.Request) string {
 		return RequestBlob
 	case strings.Contains(path, "/manifests/"):
 		return RequestManifest
+	case strings.Contains(path, "/referrers/"):
+		return RequestReferrers
 	default:
 		return RequestToken
 	}
