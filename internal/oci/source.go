@@ -44,6 +44,10 @@ const (
 	maxFilterSteps  = 2000
 )
 
+// hostPattern is what a registry's host looks like, port included. The protocol
+// library lets any bytes through that do not end the host of a URL.
+var hostPattern = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+
 var tagPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
 // Source is an artifact in an OCI registry and how to reach it.
@@ -129,11 +133,14 @@ func parseURL(url string) (registry.Reference, error) {
 	if err != nil {
 		return invalid(subject, "must be oci://host[:port]/path in lower case")
 	}
-	if ref.Reference != "" {
+	if ref.Reference != "" || strings.HasSuffix(rest, ":") {
 		return invalid(subject, "must not contain a tag: put it into the reference")
 	}
 	if strings.HasSuffix(ref.Registry, ":") {
 		return invalid(subject, "port is missing")
+	}
+	if !hostPattern.MatchString(ref.Registry) {
+		return invalid(subject, "the host must be a name of letters, digits, dots and dashes, or an IP address; write an international name in its xn-- form")
 	}
 	return ref, nil
 }

@@ -1,0 +1,152 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"cloud.google.com/go/compute/metadata"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
+	"golang.org/x/oauth2"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// maxReason bounds what is taken from errors of SDKs.
+const maxReason = 200
+
+var (
+	// errorCode is the form of error codes; what does not look like one is not
+	// shown, for it comes out of a body.
+	errorCode = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.]{1,63}$`)
+	// azureCode finds the code of Microsoft's identity platform in a message.
+	azureCode = regexp.MustCompile(`AADSTS[0-9]{1,10}`)
+	urlText   = regexp.MustCompile(`[a-z][a-z0-9+]*://[^\s"]+`)
+	// opaque finds what may be a token, a JSON web token first, or a part of one.
+	// Names and paths of files have shorter parts.
+	opaque = regexp.MustCompile(`eyJ[A-Za-z0-9_.=-]+|[A-Za-z0-9_+=-]{24,}`)
+)
+
+// explain turns what an SDK says into an *oci.Error. ctx is the caller's.
+func explain(ctx context.Context, subject, hint string, err error) *oci.Error {
+	out := &oci.Error{Op: opLogin, Subject: subject, Kind: oci.ErrUnauthorized, Hint: hint}
+	var (
+		network   net.Error
+		file      *fs.PathError
+		operation *smithy.OperationError
+	)
+	codes, inner := codesOf(err), innermost(err)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return &oci.Error{Op: opLogin, Subject: subject, Kind: context.Canceled}
+	case errors.Is(err, errIncomplete):
+		out.Detail = "the cloud provider's answer is incomplete"
+	case errors.As(err, &operation) && operation.ServiceID == "ec2imds":
+		// Where no identity is given to the Pod, the SDK ends with the instance's.
+		out.Detail = "no identity was found, neither the Pod's nor the instance's"
+	case len(codes) > 0:
+		out.Detail = "the cloud provider refused: " + strings.Join(codes, ", ")
+	case errors.As(err, &file):
+		out.Detail = fmt.Sprintf("%s %s: %v", file.Op, file.Path, file.Err)
+	case errors.Is(err, context.DeadlineExceeded), errors.As(inner, &network) && network.Timeout():
+		out.Kind, out.Detail = oci.ErrUnreachable, "the cloud provider did not answer in time"
+	case errors.As(inner, &network):
+		out.Kind, out.Detail = oci.ErrUnreachable, "the cloud provider cannot be reached: "+reason(network)
+	default:
+		out.Detail = reason(inner)
+	}
+	return out
+}
+
+// codesOf returns the error codes and HTTP statuses in an error of an SDK.
+func codesOf(err error) []string {
+	var codes []string
+	add := func(code string) {
+		if errorCode.MatchString(code) && !slices.Contains(codes, code) {
+			codes = append(codes, code)
+		}
+	}
+	status := func(code int) {
+		if code >= 400 {
+			codes = append(codes, fmt.Sprintf("HTTP %d", code))
+		}
+	}
+	var (
+		awsError    smithy.APIError
+		awsAnswer   *awshttp.ResponseError
+		azureLogin  *azidentity.AuthenticationFailedError
+		azureAnswer *azcore.ResponseError
+		gcpAnswer   *oauth2.RetrieveError
+		gcpMetadata *metadata.Error
+	)
+	if errors.As(err, &awsError) {
+		add(awsError.ErrorCode())
+	}
+	if errors.As(err, &awsAnswer) {
+		status(awsAnswer.HTTPStatusCode())
+	}
+	if errors.As(err, &azureLogin) && azureLogin.RawResponse != nil {
+		add(azureCode.FindString(err.Error()))
+		status(azureLogin.RawResponse.StatusCode)
+	}
+	if errors.As(err, &azureAnswer) {
+		add(azureAnswer.ErrorCode)
+		status(azureAnswer.StatusCode)
+	}
+	if errors.As(err, &gcpAnswer) {
+		add(gcpAnswer.ErrorCode)
+		if gcpAnswer.Response != nil {
+			status(gcpAnswer.Response.StatusCode)
+		}
+	}
+	if errors.As(err, &gcpMetadata) {
+		status(gcpMetadata.Code)
+	}
+	return codes
+}
+
+// innermost takes off what net/http puts around every error: it holds the URL,
+// and counts as a network error whatever is in it.
+func innermost(err error) error {
+	var wrapped *url.Error
+	for errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	return err
+}
+
+// reason returns the end of the first line of an error's text, where the cause
+// is, without what may be secret.
+func reason(err error) string {
+	text, _, _ := strings.Cut(strings.ToValidUTF8(err.Error(), "?"), "\n")
+	text = opaque.ReplaceAllString(urlText.ReplaceAllString(text, "<url>"), "…")
+	if runes := []rune(text); len(runes) > maxReason {
+		return "…" + string(runes[len(runes)-maxReason:])
+	}
+	return text
+}
