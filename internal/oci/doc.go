@@ -37,9 +37,37 @@ limitations under the License.
 //     progress; everything read is bounded; 408, 429 and 5xx are tried again
 //     with jitter, Retry-After is obeyed when it fits into the deadline and else
 //     reported in Error.RetryAfter.
+//   - All calls of a Client share, for each registry host, a number of requests at
+//     a time and a rate. After a 429 or 503 with Retry-After nobody asks too early:
+//     after a 429 none with the same credential, after a 503 none at all. A host
+//     that did not answer three times in a row is left alone for ten seconds, in
+//     which calls fail at once; then one request finds out whether it is back.
+//   - Credentials go to the host they are for and to its token service. They follow
+//     no redirect to elsewhere, as little as client certificates do. A token service
+//     at another, private address must be among Options.TokenHosts.
 //   - Errors are *Error values; errors.Is matches their kind (ErrUnauthorized,
 //     ErrNotFound, …). Their text holds neither credentials, nor tokens, nor
 //     what a registry wrote in a body.
+//
+// # Mirrors
+//
+// Options.RegistriesFile is a registries.conf of version 2, as
+// containers-registries.conf(5) describes it, with these differences:
+//
+//   - insecure means plain HTTP. A certificate is never left unchecked: put the
+//     authority into Options.CAFile.
+//   - Tag lists and referrers are asked of mirrors too; a list is a question by name
+//     (tag-only), referrers are one by digest.
+//   - What is about short names and about storage is ignored; credential helpers,
+//     unknown keys and version 1 are errors that name the key.
+//
+// Mirrors are asked in their order and then the registry itself, the next one on
+// any failure. Each has its share of the time, its own credential (that of the
+// Access or of Options.CredentialsFile for the mirror's own name), its own limits.
+// A mirror that sent wrong content is left out for that content for ten minutes,
+// and one that did not answer for ten seconds. When nobody has what is asked for,
+// the error is the registry's, or the last mirror's that answered if the registry
+// itself is silent, and names the others with their reasons.
 //
 // # Store
 //

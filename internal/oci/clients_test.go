@@ -1,0 +1,95 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"testing"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+)
+
+// Calls are shared by their endpoints' keys: two that may be answered
+// differently must never have the same.
+func TestEndpointKey(t *testing.T) {
+	t.Parallel()
+	const url = "oci://r.example/charts/demo"
+	ca := newAuthority(t)
+	pair := clientPair(t, ca)
+	set, path := withRegistries(t, "")
+	c := newClient(t, set, withCloud(goodCloud()))
+	accesses := map[string]Access{
+		"none":           {},
+		"credential":     {DockerConfigs: [][]byte{dockerConfigFor("r.example", "a", "b")}},
+		"password":       {DockerConfigs: [][]byte{dockerConfigFor("r.example", "a", "c")}},
+		"identity token": {DockerConfigs: [][]byte{[]byte(`{"auths":{"r.example":{"identitytoken":"t"}}}`)}},
+		"provider":       {CloudProvider: "aws"},
+		"other provider": {CloudProvider: "gcp"},
+		"CA":             {CA: ca.PEM()},
+		"certificate":    {ClientCert: pair.Cert, ClientKey: pair.Key},
+		"proxy":          {Proxy: &Proxy{Address: "http://p.example"}},
+		"proxy's user":   {Proxy: &Proxy{Address: "http://p.example", Username: "u"}},
+		"insecure":       {Insecure: true},
+	}
+	key := func(url string, access Access) string {
+		t.Helper()
+		e, err := c.clients.endpoint(url, access)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.key
+	}
+	seen := map[string]string{}
+	keep := func(name, key string) {
+		if other, ok := seen[key]; ok {
+			t.Errorf("%s and %s have the same key", name, other)
+		}
+		seen[key] = name
+	}
+	for name, access := range accesses {
+		keep(name, key(url, access))
+		if key(url, access) != key(url, access) {
+			t.Errorf("%s: another key for the same", name)
+		}
+	}
+	keep("another repository", key(url+"x", Access{}))
+	keep("another registry", key("oci://r2.example/charts/demo", Access{}))
+	// A credential for somebody else makes no difference.
+	if key(url, Access{DockerConfigs: [][]byte{dockerConfigFor("o.example", "a", "b")}}) != key(url, Access{}) {
+		t.Error("an entry for another registry makes another key")
+	}
+	writeFile(t, path, mirrored("r.example", "m.example"))
+	keep("a mirror", key(url, Access{}))
+	keep("a mirror's credential", key(url, Access{DockerConfigs: [][]byte{dockerConfigFor("m.example", "a", "b")}}))
+	writeFile(t, path, mirrored("r.example", "m.example\ninsecure = true"))
+	keep("an insecure mirror", key(url, Access{}))
+}
+
+func TestCredentialIsForItsHostOnly(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	e, err := c.clients.endpoint("oci://r.example/x", Access{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := auth.Credential{Username: testUser, Password: testPassword}
+	client := c.clients.client(e.hops[0], given)
+	for host, want := range map[string]auth.Credential{"r.example": given, "r.example:443": {}, "o.example": {}, "": {}} {
+		if got, err := client.Credential(t.Context(), host); got != want || err != nil {
+			t.Errorf("%q is given %q, %v", host, got.Username, err)
+		}
+	}
+}
