@@ -1,0 +1,100 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package verification
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
+)
+
+// startDistribution starts the CNCF's registry, which asks for a password and
+// lists no referrers.
+func startDistribution(t *testing.T) (*registry.Registry, signing.Registry) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a process")
+	}
+	programs, err := binaries.Ensure(t.Context(), binaries.Options{})
+	check(t, err)
+	r, err := registry.Start(t.Context(), registry.Options{Dir: t.TempDir(), Binaries: programs})
+	check(t, err)
+	t.Cleanup(func() {
+		if err := r.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(r.CA()) {
+		t.Fatal("the CA is no PEM certificate")
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return r, signing.Registry{Host: r.Host(), Client: &http.Client{Transport: transport}, Username: r.Username(), Password: r.Password()}
+}
+
+func TestOnDistribution(t *testing.T) {
+	t.Parallel()
+	r, pushing := startDistribution(t)
+	client := must(oci.New(oci.Options{Dir: t.TempDir()}))(t)
+	t.Cleanup(client.Close)
+	v := must(New(Options{Registry: client, HTTPClient: noNetwork()}))(t)
+	access := oci.Access{CA: r.CA(), DockerConfigs: [][]byte{must(r.DockerConfigJSON())(t)}}
+
+	key := newTestKey(t)
+	sigstore := must(signing.NewSigstore())(t)
+	notary := must(signing.NewNotary("jane", time.Now().Add(time.Hour)))(t)
+	keys, cosign := keyPolicy(t, key), Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}, TrustedRoot: must(sigstore.TrustedRoot())(t)}
+	notation := notationPolicy(t, notary, signing.TrustAnyone("strict"))
+	for name, tc := range map[string]struct {
+		sign   func(ctx context.Context, a signing.Artifact) error
+		policy Policy
+		signer string
+	}{
+		"key-tag":     {func(ctx context.Context, a signing.Artifact) error { return a.SignKeyed(ctx, key) }, keys, "key a.pub"},
+		"key-bundle":  {func(ctx context.Context, a signing.Artifact) error { return a.SignKeyedBundle(ctx, key) }, keys, "key a.pub"},
+		"keyless-tag": {func(ctx context.Context, a signing.Artifact) error { return sigstore.SignKeyless(ctx, a, workflow) }, cosign, workflowText},
+		"keyless-bundle": {func(ctx context.Context, a signing.Artifact) error {
+			return sigstore.SignKeylessBundle(ctx, a, workflow)
+		}, cosign, workflowText},
+		"notation": {notary.Sign, notation, notary.Subject()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			desc, err := r.PushChart(t.Context(), "signed/"+name, "1.0.0", registry.ChartFiles(map[string]string{
+				"Chart.yaml": "apiVersion: v2\nname: demo\nversion: 1.0.0\ndescription: A chart\n",
+			}))
+			check(t, err)
+			artifact := must(pushing.Artifact("signed/"+name, desc.Digest.String()))(t)
+			url := "oci://" + r.Host() + "/signed/" + name
+			_, err = v.Verify(t.Context(), url, artifact.Digest(), access, tc.policy)
+			wantError(t, err, ErrUnsigned, "")
+			check(t, tc.sign(t.Context(), artifact))
+			_, err = v.Verify(t.Context(), url, artifact.Digest(), oci.Access{CA: r.CA()}, tc.policy)
+			wantError(t, err, oci.ErrUnauthorized, "")
+			result, err := v.Verify(t.Context(), url, artifact.Digest(), access, tc.policy)
+			wantSigners(t, result, err, tc.signer)
+		})
+	}
+}
