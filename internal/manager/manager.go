@@ -47,6 +47,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/cloud"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
@@ -189,6 +190,7 @@ func setupRegistries(options *Options, log logr.Logger) (*oci.Client, *verificat
 		TokenHosts:        flags.tokenHosts,
 		RequestsPerSecond: flags.requestsPerSecond,
 		MaxRequests:       flags.maxRequests,
+		CloudLogin:        cloud.New(cloud.Options{}),
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting up the way to registries and the artifact store : %w", err)

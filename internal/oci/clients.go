@@ -91,8 +91,8 @@ func newClients(opts Options) (*clients, error) {
 	return c, c.watchFiles()
 }
 
-// watchFiles reads the files of the options. Each must be well formed now; if it
-// breaks later, what it was holds on.
+// watchFiles reads the files of the options. Each must be well formed now if it is
+// there; if it breaks later, what it was holds on.
 func (c *clients) watchFiles() error {
 	report := func(path string) func(error) {
 		return func(err error) { c.opts.Observer.file(path, err) }

@@ -17,8 +17,10 @@ limitations under the License.
 package oci
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"time"
@@ -47,8 +49,10 @@ type watchedFile[T any] struct {
 }
 
 // watchFile reads a file for the first time, when it must be readable and well
-// formed. With no path, the value is parse's answer to nothing. Later failures
-// go to report, once each, and leave the last good value in place.
+// formed if it is there. With no path and while there is no file, as long as nobody
+// has made the ConfigMap or Secret that is to be mounted, the value is parse's
+// answer to nothing. Later failures go to report, once each, and leave the last
+// good value in place.
 func watchFile[T any](path string, parse func([]byte) (T, error), report func(error)) (*watchedFile[T], error) {
 	f := &watchedFile[T]{path: path, parse: parse, report: report}
 	var err error
@@ -91,6 +95,10 @@ func (f *watchedFile[T]) unchanged() bool {
 // the file and hold nothing of its content.
 func (f *watchedFile[T]) read() (info os.FileInfo, value T, err error) {
 	file, err := os.Open(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		value, err = f.parse(nil)
+		return nil, value, err
+	}
 	if err != nil {
 		return nil, value, err
 	}
