@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -60,7 +61,8 @@ func explain(ctx context.Context, subject, hint string, err error) *oci.Error {
 		file      *fs.PathError
 		operation *smithy.OperationError
 	)
-	codes, inner := codesOf(err), innermost(err)
+	inner := innermost(err)
+	codes, answered := codesOf(err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &oci.Error{Op: opLogin, Subject: subject, Kind: context.Canceled}
@@ -69,8 +71,8 @@ func explain(ctx context.Context, subject, hint string, err error) *oci.Error {
 	case errors.As(err, &operation) && operation.ServiceID == "ec2imds":
 		// Where no identity is given to the Pod, the SDK ends with the instance's.
 		out.Detail = "no identity was found, neither the Pod's nor the instance's"
-	case len(codes) > 0:
-		out.Detail = "the cloud provider refused: " + strings.Join(codes, ", ")
+	case answered:
+		out.Detail = strings.Join(append([]string{"the cloud provider refused"}, codes...), ", ")
 	case errors.As(err, &file):
 		out.Detail = fmt.Sprintf("%s %s: %v", file.Op, file.Path, file.Err)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(inner, &network) && network.Timeout():
@@ -83,18 +85,18 @@ func explain(ctx context.Context, subject, hint string, err error) *oci.Error {
 	return out
 }
 
-// codesOf returns the error codes and HTTP statuses in an error of an SDK.
-func codesOf(err error) []string {
-	var codes []string
+// codesOf returns the error codes and HTTP statuses in an error of an SDK, and
+// whether it is about an answer of the provider at all.
+func codesOf(err error) (codes []string, answered bool) {
 	add := func(code string) {
+		answered = true
 		if errorCode.MatchString(code) && !slices.Contains(codes, code) {
 			codes = append(codes, code)
 		}
 	}
 	status := func(code int) {
-		if code >= 400 {
-			codes = append(codes, fmt.Sprintf("HTTP %d", code))
-		}
+		answered = true
+		codes = append(codes, fmt.Sprintf("HTTP %d", code))
 	}
 	var (
 		awsError    smithy.APIError
@@ -107,7 +109,7 @@ func codesOf(err error) []string {
 	if errors.As(err, &awsError) {
 		add(awsError.ErrorCode())
 	}
-	if errors.As(err, &awsAnswer) {
+	if errors.As(err, &awsAnswer) && awsAnswer.HTTPStatusCode() >= http.StatusBadRequest {
 		status(awsAnswer.HTTPStatusCode())
 	}
 	if errors.As(err, &azureLogin) && azureLogin.RawResponse != nil {
@@ -127,7 +129,7 @@ func codesOf(err error) []string {
 	if errors.As(err, &gcpMetadata) {
 		status(gcpMetadata.Code)
 	}
-	return codes
+	return codes, answered
 }
 
 // innermost takes off what net/http puts around every error: it holds the URL,

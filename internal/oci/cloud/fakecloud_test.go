@@ -31,6 +31,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -62,13 +63,14 @@ func newFakeCloud(t *testing.T) *fakeCloud {
 	inside.StartTLS()
 	t.Cleanup(inside.Close)
 	target := inside.Listener.Addr().String()
-	f.proxy = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	f.proxy = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodConnect {
 			f.tunnel(w, target)
 			return
 		}
 		f.serve(w, r)
 	}))
+	f.proxy.Start()
 	t.Cleanup(f.proxy.Close)
 	t.Cleanup(func() { close(f.ended) }) // before the servers wait for their requests
 	return f
@@ -145,9 +147,20 @@ func (f *fakeCloud) serve(w http.ResponseWriter, r *http.Request) {
 
 // on sets what a host answers. The host "metadata" is what is asked for at
 // address() itself.
-func (f *fakeCloud) on(host string, service http.HandlerFunc) { f.services[host] = service }
+func (f *fakeCloud) on(host string, service http.HandlerFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.services[host] = service
+}
 
-func (f *fakeCloud) address() string { return strings.TrimPrefix(f.proxy.URL, "http://") }
+// requests returns what was asked for so far.
+func (f *fakeCloud) requests() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.asked)
+}
+
+func (f *fakeCloud) address() string { return f.proxy.Listener.Addr().String() }
 
 // file writes a file that a variable of the environment is to name.
 func (f *fakeCloud) file(text string) string {
@@ -165,7 +178,7 @@ func (f *fakeCloud) write(path, text string) {
 // environment is that of a Pod from which the fake cloud is all there is.
 func (f *fakeCloud) environment(more map[string]string) []string {
 	env := []string{"HOME=" + f.t.TempDir(), "PATH=", "SSL_CERT_FILE=" + f.ca, "SSL_CERT_DIR=" + f.t.TempDir(),
-		"HTTPS_PROXY=" + f.proxy.URL, "HTTP_PROXY=" + f.proxy.URL}
+		"HTTPS_PROXY=http://" + f.address(), "HTTP_PROXY=http://" + f.address()}
 	for name, value := range more {
 		env = append(env, name+"="+strings.ReplaceAll(value, "METADATA", f.address()))
 	}

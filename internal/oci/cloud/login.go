@@ -97,7 +97,7 @@ func (l *Login) Login(ctx context.Context, providerName, repository string) (oci
 	host = strings.TrimSuffix(host, ":443")
 	if _, err := cloud.ParseArtifactRepository(host); err != nil {
 		return oci.CloudCredential{}, &oci.Error{Op: opLogin, Subject: providerName, Kind: oci.ErrInvalidAccess,
-			Detail: fmt.Sprintf("%s is no registry of this provider, whose hosts are %s", host, cloud.registries),
+			Detail: fmt.Sprintf("%q is no registry of this provider, whose hosts are %s", host, cloud.registries),
 			Hint:   "remove the provider, or give credentials in a Secret"}
 	}
 	limited, cancel := context.WithTimeout(ctx, l.timeout)

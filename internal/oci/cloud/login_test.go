@@ -19,16 +19,23 @@ package cloud
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/aws/smithy-go"
+	"golang.org/x/oauth2"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
@@ -241,7 +248,7 @@ func TestLogin(t *testing.T) {
 				})
 				return map[string]string{"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://METADATA"}
 			}},
-		{name: "AWS denies", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"}, kind: "unauthorized", detail: "refused: AccessDeniedException, HTTP 400; check that the controller's Pod has an IAM role",
+		{name: "AWS denies", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"}, kind: "unauthorized", detail: "refused, AccessDeniedException, HTTP 400; check that the controller's Pod has an IAM role",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on(awsECR, answer(http.StatusBadRequest, `{"__type":"AccessDeniedException","message":"planted-message"}`))
 				return f.irsa()
@@ -278,7 +285,7 @@ func TestLogin(t *testing.T) {
 				f.on(azureIMDS, answer(http.StatusOK, azureAccess))
 				return nil
 			}},
-		{name: "Azure denies", request: loginRequest{Provider: "azure", Repository: azureHost + "/x"}, kind: "unauthorized", detail: "refused: AADSTS700016, HTTP 400; check that the controller's Pod has a workload identity",
+		{name: "Azure denies", request: loginRequest{Provider: "azure", Repository: azureHost + "/x"}, kind: "unauthorized", detail: "refused, AADSTS700016, HTTP 400; check that the controller's Pod has a workload identity",
 			cloud: func(f *fakeCloud) map[string]string {
 				return f.workloadIdentity(answer(http.StatusBadRequest, `{"error":"unauthorized_client","error_description":"AADSTS700016: planted-message","error_codes":[700016]}`))
 			}},
@@ -336,7 +343,7 @@ func TestLogin(t *testing.T) {
 			got := f.login(tc.request, env)
 			if tc.kind != "" {
 				if got.Kind != tc.kind || !strings.Contains(got.Error, tc.detail) {
-					t.Errorf("error = %q of kind %q, want %q of kind %q; asked were %q", got.Error, got.Kind, tc.detail, tc.kind, f.asked)
+					t.Errorf("error = %q of kind %q, want %q of kind %q; asked were %q", got.Error, got.Kind, tc.detail, tc.kind, f.requests())
 				}
 				if strings.Contains(got.Error, "planted") || strings.Contains(got.Error, acrToken) || len(got.Error) > 600 {
 					t.Errorf("the error holds a secret, or what the provider wrote: %s", got.Error)
@@ -347,7 +354,7 @@ func TestLogin(t *testing.T) {
 				return
 			}
 			if got.Error != "" || got.Username != tc.user || got.Password != tc.password {
-				t.Errorf("login = %+v; asked were %q", got, f.asked)
+				t.Errorf("login = %+v; asked were %q", got, f.requests())
 			}
 			if tc.expires.IsZero() && got.Expires.Before(started) || !tc.expires.IsZero() && !got.Expires.Equal(tc.expires) {
 				t.Errorf("expires at %s, want %s", got.Expires, tc.expires)
@@ -403,6 +410,36 @@ func TestWithin(t *testing.T) {
 	var none *oci.CloudCredential
 	if got, err := within(t.Context(), func() (oci.CloudCredential, error) { return *none, nil }); !errors.Is(err, errIncomplete) || got.Username != "" {
 		t.Errorf("after a panic: %+v, %v", got, err)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	around := func(err error) error {
+		return fmt.Errorf("failed to get token: %w", &url.Error{Op: "Post", URL: "https://host/?token=planted", Err: err})
+	}
+	for _, tc := range []struct {
+		name   string
+		err    error
+		kind   error
+		detail string
+	}{
+		{"refused", around(refused), oci.ErrUnreachable, "cannot be reached: dial tcp: connection refused"},
+		{"unknown host", around(&net.DNSError{Err: "no such host", Name: "sts.example", IsNotFound: true}), oci.ErrUnreachable, "lookup sts.example: no such host"},
+		{"deadline", fmt.Errorf("x: %w", context.DeadlineExceeded), oci.ErrUnreachable, "did not answer in time"},
+		{"slow", around(os.ErrDeadlineExceeded), oci.ErrUnreachable, "did not answer in time"},
+		{"certificate", around(x509.UnknownAuthorityError{}), oci.ErrUnauthorized, "unknown authority"},
+		{"code that is none", &smithy.GenericAPIError{Code: "planted code!", Message: "planted"}, oci.ErrUnauthorized, "refused; hint"},
+		{"oauth", &oauth2.RetrieveError{Response: &http.Response{StatusCode: 400}, ErrorCode: "invalid_grant", Body: []byte("planted")}, oci.ErrUnauthorized, "refused, invalid_grant, HTTP 400"},
+	} {
+		got := explain(t.Context(), "aws", "hint", tc.err)
+		if !errors.Is(got, tc.kind) || !strings.Contains(got.Error(), tc.detail) {
+			t.Errorf("%s: %v, want %v with %q", tc.name, got, tc.kind, tc.detail)
+		}
+		if strings.Contains(got.Error(), "planted") {
+			t.Errorf("%s: the error holds what the provider wrote: %v", tc.name, got)
+		}
 	}
 }
 
