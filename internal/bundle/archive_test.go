@@ -44,7 +44,7 @@ func TestChartRefused(t *testing.T) {
 		folders[i] = entry{name: fmt.Sprintf("demo/%d/", i), typeflag: tar.TypeDir}
 		links[i] = entry{name: fmt.Sprintf("demo/%d", i), typeflag: tar.TypeSymlink}
 	}
-	aliases := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	aliases := "a0: &a0 [" + strings.Repeat("x, ", 9) + "x]\n"
 	for i := range 9 {
 		aliases += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 9), i)
 	}

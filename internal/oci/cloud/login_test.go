@@ -431,7 +431,7 @@ func TestExplain(t *testing.T) {
 		{"slow", around(os.ErrDeadlineExceeded), oci.ErrUnreachable, "did not answer in time"},
 		{"certificate", around(x509.UnknownAuthorityError{}), oci.ErrUnauthorized, "unknown authority"},
 		{"code that is none", &smithy.GenericAPIError{Code: "planted code!", Message: "planted"}, oci.ErrUnauthorized, "refused; hint"},
-		{"oauth", &oauth2.RetrieveError{Response: &http.Response{StatusCode: 400}, ErrorCode: "invalid_grant", Body: []byte("planted")}, oci.ErrUnauthorized, "refused, invalid_grant, HTTP 400"},
+		{"oauth", &oauth2.RetrieveError{Response: &http.Response{StatusCode: http.StatusBadRequest}, ErrorCode: "invalid_grant", Body: []byte("planted")}, oci.ErrUnauthorized, "refused, invalid_grant, HTTP 400"},
 	} {
 		got := explain(t.Context(), "aws", "hint", tc.err)
 		if !errors.Is(got, tc.kind) || !strings.Contains(got.Error(), tc.detail) {
