@@ -1,0 +1,243 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
+)
+
+// plantedSecrets are what must be found nowhere in the end.
+type plantedSecrets struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+// add remembers a secret; of one in lines, each line.
+func (p *plantedSecrets) add(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); len(line) > 8 && !strings.HasPrefix(line, "-----") {
+			p.texts = append(p.texts, line)
+		}
+	}
+}
+
+func (p *plantedSecrets) all() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.texts)
+}
+
+// signer is the way to sign a chart in a registry.
+func (s *scenario) signer(r *registry.Registry, digest string) signing.Artifact {
+	s.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(r.CA())
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	s.Cleanup(transport.CloseIdleConnections)
+	artifact, err := signing.Registry{
+		Host: r.Host(), Client: &http.Client{Transport: transport}, Username: r.Username(), Password: r.Password(),
+	}.Artifact(chartRepository, digest)
+	s.must(err)
+	return artifact
+}
+
+func (s *scenario) newKey() (crypto.Signer, []byte) {
+	s.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	s.must(err)
+	public, err := signing.PublicKey(key)
+	s.must(err)
+	return key, public
+}
+
+// signedBy makes a HelmOp demand signatures and creates it.
+func (s *scenario) signedBy(r *registry.Registry, name string, verify addonsv1.Verification) *addonsv1.HelmOp {
+	s.Helper()
+	helmOp := s.noteFrom(r, name, chartRepository, addonsv1.ArtifactReference{Tag: "1.0.0"})
+	helmOp.Spec.Source.Verify = &verify
+	s.create(helmOp)
+	return helmOp
+}
+
+// unverified checks that a HelmOp names what is wrong with the signatures.
+func unverified(reason string, says ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
+	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
+		expectCondition(g, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, reason)
+		message(addonsv1.VerifiedCondition, says...)(g, helmOp)
+		expectCondition(g, helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, reason)
+	}
+}
+
+// verified checks that a HelmOp says who signed.
+func verified(provider addonsv1.VerificationProvider, signer string) func(gomega.Gomega, *addonsv1.HelmOp) {
+	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
+		expectCondition(g, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
+		g.Expect(helmOp.Status.Artifact).NotTo(gomega.BeNil())
+		g.Expect(helmOp.Status.Artifact.Verification).NotTo(gomega.BeNil())
+		g.Expect(helmOp.Status.Artifact.Verification.Provider).To(gomega.Equal(provider))
+		g.Expect(helmOp.Status.Artifact.Verification.Signers).To(gomega.ConsistOf(gomega.ContainSubstring(signer)))
+	}
+}
+
+// expectVerifiedOnce looks on for some intervals: who was verified is not verified again.
+func (s *scenario) expectVerifiedOnce(r *registry.Registry) {
+	s.Helper()
+	r.ResetCounts()
+	s.Eventually(func() int { return r.Counts().ManifestHeads }).Should(gomega.BeNumerically(">=", 3), "looks at the tag")
+	counts := r.Counts()
+	s.Expect(counts.ManifestGets+counts.BlobGets+counts.Referrers).To(gomega.BeZero(), "requests for signatures that are known: %+v", counts)
+}
+
+// testSignedWithKey goes through a chart without signature, one signed by somebody else, and at last by the right key, in both
+// layouts that cosign has: in a registry without the referrers API, and in one with it.
+func testSignedWithKey(s *scenario, one *workload, _ *plantedSecrets) {
+	key, public := s.newKey()
+	stranger, _ := s.newKey()
+	keys := s.opaque("cosign-keys", map[string][]byte{"cosign.pub": public, "readme.txt": []byte("no key")})
+	for name, tt := range map[string]struct {
+		implementation registry.Implementation
+		sign           func(signing.Artifact, context.Context, crypto.PrivateKey) error
+	}{
+		"signed-tag":      {registry.Distribution, signing.Artifact.SignKeyed},
+		"signed-fallback": {registry.Distribution, signing.Artifact.SignKeyedBundle},
+		"signed-bundle":   {registry.InProcess, signing.Artifact.SignKeyedBundle},
+	} {
+		r := s.startRegistry(registry.Options{Implementation: tt.implementation})
+		artifact := s.signer(r, s.pushUnique(r, chartRepository, "1.0.0"))
+		helmOp := s.signedBy(r, name, addonsv1.Verification{Provider: addonsv1.VerificationProviderCosign, SecretRef: keys})
+		s.eventually(helmOp, unverified(addonsv1.SignatureNotFoundReason))
+		s.eventuallyEvent(helmOp, addonsv1.SignatureNotFoundReason)
+		s.must(tt.sign(artifact, s.Context(), stranger))
+		s.eventually(helmOp, unverified(addonsv1.SignatureUntrustedReason))
+		one.eventuallyRevisions(releaseNamespace, name)
+		s.Expect(r.Counts(pulled(layerOf(s, r))).BlobGets).To(gomega.BeZero(), "pulls of a chart that nobody vouches for")
+		s.must(tt.sign(artifact, s.Context(), key))
+		s.eventually(helmOp, ready(1), verified(addonsv1.VerificationProviderCosign, "cosign.pub"))
+		one.eventuallyReleased(helmOp, releaseNamespace, name, 1)
+		s.expectVerifiedOnce(r)
+	}
+}
+
+// layerOf is the digest of the layer of the chart that a registry has.
+func layerOf(s *scenario, r *registry.Registry) string {
+	s.Helper()
+	manifest, err := r.Manifest(s.Context(), chartRepository, "1.0.0")
+	s.must(err)
+	return manifest.Layers[0].Digest.String()
+}
+
+// pulled selects the requests for a digest.
+func pulled(digest string) func(registry.Request) bool {
+	return func(request registry.Request) bool { return request.Reference == digest }
+}
+
+// testSignedWithoutKey has a private Sigstore, and an identity that is not the one demanded before it is.
+func testSignedWithoutKey(s *scenario, one *workload, _ *plantedSecrets) {
+	const issuer, subject = "https://issuer.example", "https://git.example/org/charts/.github/workflows/release.yaml@refs/tags/v1"
+	sigstore, err := signing.NewSigstore()
+	s.must(err)
+	root, err := sigstore.TrustedRoot()
+	s.must(err)
+	rootRef := s.opaque("sigstore-root", map[string][]byte{"trusted_root.json": root})
+	r := s.startRegistry(registry.Options{})
+	artifact := s.signer(r, s.pushUnique(r, chartRepository, "1.0.0"))
+	s.must(sigstore.SignKeylessBundle(s.Context(), artifact, signing.Identity{Issuer: issuer, Subject: subject}))
+	helmOp := s.signedBy(r, "keyless", addonsv1.Verification{
+		Provider: addonsv1.VerificationProviderCosign, TrustedRootSecretRef: rootRef,
+		// Not anchored, this would match.
+		Identities: []addonsv1.SignerIdentity{{Issuer: issuer, SubjectRegExp: `https://git\.example/org/charts`}},
+	})
+	s.eventually(helmOp, unverified(addonsv1.SignatureUntrustedReason))
+	one.eventuallyRevisions(releaseNamespace, "keyless")
+	update(s, helmOp, func(h *addonsv1.HelmOp) {
+		h.Spec.Source.Verify.Identities[0].SubjectRegExp = `https://git\.example/org/charts/.*@refs/tags/v[0-9]+`
+	})
+	s.eventually(helmOp, ready(1), verified(addonsv1.VerificationProviderCosign, subject))
+	one.eventuallyReleased(helmOp, releaseNamespace, "keyless", 1)
+	s.expectVerifiedOnce(r)
+}
+
+// testSignedWithNotation begins with the certificate of somebody else in the Secret.
+func testSignedWithNotation(s *scenario, one *workload, _ *plantedSecrets) {
+	notary, err := signing.NewNotary("charts.example", time.Now().Add(time.Hour))
+	s.must(err)
+	stranger, err := signing.NewNotary("stranger.example", time.Now().Add(time.Hour))
+	s.must(err)
+	policy, err := signing.TrustPolicy(signing.TrustAnyone("strict"))
+	s.must(err)
+	trust := s.opaque("notation-trust", map[string][]byte{"trustpolicy.json": policy, "ca.crt": stranger.Certificate()})
+	r := s.startRegistry(registry.Options{Implementation: registry.InProcess})
+	artifact := s.signer(r, s.pushUnique(r, chartRepository, "1.0.0"))
+	helmOp := s.signedBy(r, "notation", addonsv1.Verification{Provider: addonsv1.VerificationProviderNotation, SecretRef: trust})
+	s.eventually(helmOp, unverified(addonsv1.SignatureNotFoundReason))
+	s.must(notary.Sign(s.Context(), artifact))
+	s.eventually(helmOp, unverified(addonsv1.SignatureUntrustedReason))
+	one.eventuallyRevisions(releaseNamespace, "notation")
+	update(s, s.secret("notation-trust"), func(secret *corev1.Secret) { secret.Data["ca.crt"] = notary.Certificate() })
+	s.eventually(helmOp, ready(1), verified(addonsv1.VerificationProviderNotation, "charts.example"))
+	one.eventuallyReleased(helmOp, releaseNamespace, "notation", 1)
+	s.expectVerifiedOnce(r)
+}
+
+// testSignatureLost moves a tag to content that nobody has signed: what runs goes on as it is, until the content is signed.
+func testSignatureLost(s *scenario, one *workload, _ *plantedSecrets) {
+	key, public := s.newKey()
+	r := s.startRegistry(registry.Options{})
+	s.must(s.signer(r, s.pushUnique(r, chartRepository, "1.0.0")).SignKeyed(s.Context(), key))
+	helmOp := s.signedBy(r, "lost", addonsv1.Verification{
+		Provider: addonsv1.VerificationProviderCosign, SecretRef: s.opaque("lost-keys", map[string][]byte{"cosign.pub": public}),
+	})
+	one.eventuallyReleased(helmOp, releaseNamespace, "lost", 1)
+	before := s.eventually(helmOp, ready(1), verified(addonsv1.VerificationProviderCosign, "cosign.pub")).Status.Artifact
+
+	moved := s.pushUnique(r, chartRepository, "1.0.0")
+	current := s.eventually(helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		expectCondition(g, h, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureNotFoundReason)
+		message(addonsv1.VerifiedCondition, moved)(g, h)
+	})
+	s.Expect(current.Status.Artifact.Digest).To(gomega.Equal(before.Digest), "what is installed")
+	s.Consistently(func(g gomega.Gomega, ctx context.Context) {
+		revisions, err := one.revisions(ctx, releaseNamespace, "lost")
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(summaries(revisions)).To(gomega.Equal([]string{"1 deployed"}))
+		expectCondition(g, s.children(ctx, g, helmOp)[one.name], addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason)
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+	s.must(s.signer(r, moved).SignKeyed(s.Context(), key))
+	one.eventuallyReleased(helmOp, releaseNamespace, "lost", 2)
+	s.Expect(s.eventually(helmOp, ready(1), verified(addonsv1.VerificationProviderCosign, "cosign.pub")).Status.Artifact.Digest).To(gomega.Equal(moved))
+}

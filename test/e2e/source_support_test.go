@@ -1,0 +1,171 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// chartRepository is where the charts of this file's users are.
+const chartRepository = "charts/note"
+
+// startRegistry starts a registry for a part of a scenario. Registries that fail are alone at their address: the manager
+// leaves an address alone that does not answer, whatever is asked for there.
+func (s *scenario) startRegistry(opts registry.Options) *registry.Registry {
+	s.Helper()
+	var err error
+	opts.Dir, err = os.MkdirTemp(suite.dir, "registry-")
+	s.must(err)
+	opts.Binaries = s.env.Binaries
+	r, err := registry.Start(s.Context(), opts)
+	s.must(err)
+	s.Cleanup(func() {
+		if err := r.Stop(context.Background()); err != nil {
+			s.Error(err)
+		}
+	})
+	return r
+}
+
+// uniqueNote is the chart note with content that is in no other test's: what is in the manager's store is not asked for.
+func uniqueNote(version string) registry.Chart {
+	return registry.ChartFiles(uniqueNoteFiles(version))
+}
+
+func uniqueNoteFiles(version string) map[string]string {
+	return map[string]string{
+		"Chart.yaml": fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Says something. %s\nversion: %s\n", rand.Text(), version),
+		"templates/note.yaml": `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}
+  namespace: {{ .Release.Namespace }}
+data:
+  chartVersion: {{ .Chart.Version | quote }}
+`,
+	}
+}
+
+// pushUnique pushes a chart of its own under its version and returns the digest of its manifest.
+func (s *scenario) pushUnique(r *registry.Registry, repository, version string) string {
+	s.Helper()
+	pushed, err := r.PushChart(s.Context(), repository, version, uniqueNote(version))
+	s.must(err)
+	return pushed.Digest.String()
+}
+
+// bare makes a HelmOp take a chart from a registry without any credentials or certificates.
+func (s *scenario) bare(r *registry.Registry, name, repository string, ref addonsv1.ArtifactReference) *addonsv1.HelmOp {
+	return s.newHelmOp(name, forAll, func(helmOp *addonsv1.HelmOp) {
+		helmOp.Spec.Values = nil
+		helmOp.Spec.Source = addonsv1.ArtifactSource{
+			URL: "oci://" + r.Host() + "/" + repository, Ref: ref, Interval: metav1.Duration{Duration: shortInterval},
+		}
+	})
+}
+
+// opaque creates a Secret and returns the reference to it.
+func (s *scenario) opaque(name string, data map[string][]byte) *addonsv1.SecretReference {
+	s.Helper()
+	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: data})
+	return &addonsv1.SecretReference{Name: name}
+}
+
+// pullSecret creates a Secret with the password of a user for a host and returns the reference to it.
+func (s *scenario) pullSecret(name, host, user, password string) *addonsv1.SecretReference {
+	s.Helper()
+	config, err := registry.DockerConfig(host, user, password)
+	s.must(err)
+	s.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Type:       corev1.SecretTypeDockerConfigJson,
+		Data:       map[string][]byte{corev1.DockerConfigJsonKey: config},
+	})
+	return &addonsv1.SecretReference{Name: name}
+}
+
+// users are whose credentials came along with the requests that a registry has answered.
+func users(r *registry.Registry, repository string) []string {
+	var names []string
+	for _, request := range r.Requests(registry.In(repository)) {
+		if request.Authorization != "" && request.Code < 300 {
+			names = append(names, request.User)
+		}
+	}
+	return names
+}
+
+// unresolved checks that a HelmOp names what is wrong with its source, and what to do, in a message that is no essay.
+func unresolved(reason string, says ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
+	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
+		expectCondition(g, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, reason)
+		message(addonsv1.ResolvedCondition, says...)(g, helmOp)
+		g.Expect(len(toJSON(helmOp.Status.Conditions))).To(gomega.BeNumerically("<", 8<<10))
+	}
+}
+
+// resolved checks that a HelmOp knows what its source stands for.
+func resolved(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
+	expectCondition(g, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
+}
+
+// mountedFile is a file that the manager was told of, as a ConfigMap or Secret would be mounted.
+type mountedFile string
+
+// newMountedFile names a file in a folder of its own, with some content.
+func newMountedFile(dir, name, content string) (mountedFile, error) {
+	f := mountedFile(filepath.Join(dir, name))
+	return f, f.replace(content)
+}
+
+// replace changes the content in one step.
+func (f mountedFile) replace(content string) error {
+	next := string(f) + ".next"
+	if err := os.WriteFile(next, []byte(content), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, string(f))
+}
+
+// add puts more behind the content.
+func (f mountedFile) add(content string) error {
+	before, err := os.ReadFile(string(f))
+	if err != nil {
+		return err
+	}
+	return f.replace(strings.TrimSpace(string(before)+"\n"+content) + "\n")
+}
+
+// passes waits until some time has passed in which something may have happened too often.
+func (s *scenario) passes(d time.Duration) {
+	s.Helper()
+	end := time.Now().Add(d)
+	s.Eventually(time.Now).WithTimeout(d + patience).Should(gomega.BeTemporally(">", end))
+}
