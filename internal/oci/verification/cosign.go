@@ -55,7 +55,7 @@ type cosignCheck struct {
 // nothing. What refers to the artifact comes before the legacy tag, for it is
 // the newer way.
 func (c *cosignCheck) run(ctx context.Context) []string {
-	for i, referrer := range c.referrers(ctx, c.found, c.interest) {
+	for i, referrer := range c.referrers(ctx, c.found, cosignInterest) {
 		if i == maxSignatures || c.left == 0 {
 			c.found.more = true
 			break
@@ -79,15 +79,15 @@ func (c *cosignCheck) run(ctx context.Context) []string {
 	return c.legacyTag(ctx)
 }
 
-// interest says how likely a referrer is a signature.
-func (c *cosignCheck) interest(r oci.Referrer) int {
+// cosignInterest says how likely a referrer is a signature; attestations of other
+// things are told by a negative number.
+func cosignInterest(r oci.Referrer) int {
 	predicate := r.Annotations[annotationPredicate]
 	switch {
-	case predicate != "" && predicate != predicateSign:
-		c.found.attestations++
-		return 0
 	case predicate == predicateSign:
 		return 4
+	case predicate != "":
+		return -1
 	case strings.HasPrefix(r.ArtifactType, typeBundlePrefix):
 		return 3
 	case r.ArtifactType == typeLegacy:
@@ -148,14 +148,9 @@ func (c *cosignCheck) manifest(ctx context.Context, content *oci.Content) []stri
 	return signers
 }
 
-// look returns whose signature it is, or why it does not count. What strangers
-// wrote is read by several libraries; one that panics must not end the process.
+// look returns whose signature it is, or why it does not count.
 func (c *cosignCheck) look(ctx context.Context, bundle bool, data []byte, annotations map[string]string) (signers []string, refused *refusal) {
-	defer func() {
-		if recover() != nil {
-			signers, refused = nil, refuse(unreadable, "it is malformed")
-		}
-	}()
+	defer refusePanic(&signers, &refused)
 	if bundle {
 		return c.bundle(ctx, data)
 	}

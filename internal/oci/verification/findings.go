@@ -45,6 +45,14 @@ func refuse(how closeness, format string, args ...any) *refusal {
 	return &refusal{close: how, why: clip(fmt.Sprintf(format, args...))}
 }
 
+// refusePanic is deferred where libraries read what strangers wrote: one that
+// panics refuses the signature, and does not end the process.
+func refusePanic(signers *[]string, refused **refusal) {
+	if recover() != nil {
+		*signers, *refused = nil, refuse(unreadable, "it is malformed")
+	}
+}
+
 // findings are what was seen while no good signature was found.
 type findings struct {
 	signatures   int
@@ -76,7 +84,7 @@ func (f *findings) error(subject string, provider Provider) error {
 		return f.unavailable
 	}
 	out := &oci.Error{Op: opVerify, Subject: subject}
-	if f.signatures == 0 {
+	if f.signatures == 0 && !f.more {
 		out.Kind = ErrUnsigned
 		out.Detail = fmt.Sprintf("the repository has no %s signature of it", provider)
 		out.Hint = fmt.Sprintf("sign it with %s; who copies an artifact to another repository must copy its signatures, too", provider)
@@ -86,17 +94,20 @@ func (f *findings) error(subject string, provider Provider) error {
 		return out
 	}
 	out.Kind = ErrUntrusted
-	number := "its signature does not satisfy the policy"
-	if f.signatures > 1 {
-		number = fmt.Sprintf("none of %d signatures satisfies the policy; the closest", f.signatures)
+	switch f.signatures {
+	case 0:
+		out.Detail = fmt.Sprintf("none of what was looked at is a %s signature of it", provider)
+	case 1:
+		out.Detail = "its signature does not satisfy the policy"
+	default:
+		out.Detail = fmt.Sprintf("none of %d signatures satisfies the policy; the closest", f.signatures)
 	}
-	out.Detail = number
 	if f.best != nil {
 		out.Detail += ": " + f.best.why
 	}
 	out.Hint = "if that signer is to be trusted, add it to the policy"
 	if f.more {
-		out.Hint = "there are more signatures than are looked at: remove those that are not needed"
+		out.Hint = "more refers to it than is looked at: remove what is not needed"
 	}
 	return out
 }

@@ -25,14 +25,18 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/notaryproject/notation-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	protorekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
+	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/sigstore/sigstore/pkg/signature/options"
@@ -334,7 +338,7 @@ func TestManySignatures(t *testing.T) {
 	check(t, artifact.PushTag(t.Context(), append([]signing.Layer{good}, layers...)...))
 	_, err := b.verify(artifact, keyPolicy(t, key))
 	wantError(t, err, ErrUntrusted, "none of 100 signatures")
-	wantError(t, err, ErrUntrusted, "there are more signatures")
+	wantError(t, err, ErrUntrusted, "more refers to it than is looked at")
 
 	// The newest are looked at first.
 	check(t, artifact.PushTag(t.Context(), append(layers, good)...))
@@ -359,7 +363,7 @@ func TestManyReferrers(t *testing.T) {
 			}
 			b.asked()
 			_, err := b.verify(artifact, keyPolicy(t, key))
-			wantError(t, err, ErrUntrusted, "there are more signatures")
+			wantError(t, err, ErrUntrusted, "more refers to it than is looked at")
 			if requests := len(b.asked()); requests > 2*maxSignatures+10 {
 				t.Errorf("%d requests", requests)
 			}
@@ -369,4 +373,62 @@ func TestManyReferrers(t *testing.T) {
 			wantSigners(t, result, err, "key a.pub")
 		})
 	}
+}
+
+// What was not looked at may be a signature: "not signed" would be a guess.
+func TestMoreReferrersThanAreListed(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	artifact := b.push("artifact")
+	index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex}
+	for range maxReferrers + 1 {
+		index.Manifests = append(index.Manifests, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest,
+			Digest: ocispec.DescriptorEmptyJSON.Digest, Size: 2, ArtifactType: "application/spdx+json"})
+	}
+	list := must(json.Marshal(index))(t)
+	b.setIntercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/referrers/") {
+			return false
+		}
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+		_, _ = w.Write(list)
+		return true
+	})
+	_, err := b.verify(artifact, keyPolicy(t, newTestKey(t)))
+	wantError(t, err, ErrUntrusted, "more refers to it than is looked at")
+}
+
+// A library that panics over what a stranger wrote must not end the process.
+func TestPanicsRefuseTheSignature(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	sigstore := must(signing.NewSigstore())(t)
+	notary := newNotary(t, "jane")
+	artifact := b.push("artifact")
+	check(t, sigstore.SignKeylessBundle(t.Context(), artifact, workflow))
+	check(t, notary.Sign(t.Context(), artifact))
+	target := &target{registry: b.client, url: b.url(), digest: artifact.Digest(), access: b.access()}
+	rules := must(Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}}.compile())(t)
+
+	var found findings
+	cosign := &cosignCheck{target: target, rules: rules.cosign, found: &found, left: maxSignatures,
+		root: func(context.Context) (*root.TrustedRoot, error) { panic("planted") }}
+	if signers := cosign.run(t.Context()); len(signers) > 0 {
+		t.Errorf("signers = %q", signers)
+	}
+	wantError(t, found.error("x", Cosign), ErrUntrusted, "it is malformed")
+
+	found = findings{}
+	notation := &notationCheck{target: target, verifier: panickingVerifier{}, found: &found}
+	if signers := notation.run(t.Context()); len(signers) > 0 {
+		t.Errorf("signers = %q", signers)
+	}
+	wantError(t, found.error("x", Notation), ErrUntrusted, "it is malformed")
+}
+
+type panickingVerifier struct{}
+
+// Verify implements notation.Verifier.
+func (panickingVerifier) Verify(context.Context, ocispec.Descriptor, []byte, notation.VerifierVerifyOptions) (*notation.VerificationOutcome, error) {
+	panic("planted")
 }

@@ -157,12 +157,7 @@ func (c *notationCheck) look(ctx context.Context, content *oci.Content) (signers
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() {
-		// What a stranger wrote must not end the process.
-		if recover() != nil {
-			signers, refused, err = nil, refuse(unreadable, "it is malformed"), nil
-		}
-	}()
+	defer refusePanic(&signers, &refused)
 	outcome, failure := c.verifier.Verify(ctx, c.artifact, envelope, notation.VerifierVerifyOptions{
 		ArtifactReference:  c.repository() + "@" + c.digest,
 		SignatureMediaType: content.Layers[0].MediaType,

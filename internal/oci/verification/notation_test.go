@@ -82,7 +82,7 @@ func TestNotation(t *testing.T) {
 		{name: "stranger, permissive", sign: envelope(stranger, nil, signing.Envelope{}), policy: notationPolicy(t, notary, signing.TrustAnyone("permissive")), kind: ErrUntrusted, says: "does not contain any trusted certificate"},
 		{name: "stranger, audit", sign: envelope(stranger, nil, signing.Envelope{}), policy: notationPolicy(t, notary, signing.TrustAnyone("audit")), kind: ErrUntrusted, says: "does not contain any trusted certificate"},
 		{name: "stranger, authenticity overridden", sign: envelope(stranger, nil, signing.Envelope{}), policy: notationPolicy(t, notary, overridden), kind: ErrUntrusted, says: "does not contain any trusted certificate"},
-		{name: "another artifact's", sign: envelope(notary, func(desc *ocispec.Descriptor) { desc.Digest = "sha256:" + ocispecDigest }, signing.Envelope{}),
+		{name: "another artifact's", sign: envelope(notary, func(desc *ocispec.Descriptor) { desc.Digest = "sha256:" + emptyDigest }, signing.Envelope{}),
 			policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "signs another artifact"},
 		{name: "another artifact's, audit", sign: envelope(notary, func(desc *ocispec.Descriptor) { desc.Size++ }, signing.Envelope{}),
 			policy: notationPolicy(t, notary, signing.TrustAnyone("audit")), kind: ErrUntrusted, says: "signs another artifact"},
@@ -135,7 +135,7 @@ func TestNotation(t *testing.T) {
 	}
 }
 
-const ocispecDigest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+const emptyDigest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 // A stranger's certificate names who tells whether it was revoked. Nobody is
 // asked before the certificate is trusted, at any level.

@@ -58,14 +58,21 @@ func (t *target) gaveUp(ctx context.Context) error {
 }
 
 // referrers returns what refers to the target and may be a signature, the most
-// promising first: interest returns how promising a referrer is, 0 for not at all.
+// promising first: interest returns how promising a referrer is, 0 for not at all
+// and less for an attestation.
 func (t *target) referrers(ctx context.Context, found *findings, interest func(oci.Referrer) int) []oci.Referrer {
 	all, more, err := t.registry.Referrers(ctx, t.url, t.digest, t.access, maxReferrers)
 	if err != nil && !isBroken(err) {
 		found.missed(err)
 	}
 	found.more = found.more || more
-	all = slices.DeleteFunc(all, func(r oci.Referrer) bool { return interest(r) == 0 })
+	all = slices.DeleteFunc(all, func(r oci.Referrer) bool {
+		likely := interest(r)
+		if likely < 0 {
+			found.attestations++
+		}
+		return likely <= 0
+	})
 	slices.SortStableFunc(all, func(a, b oci.Referrer) int { return interest(b) - interest(a) })
 	return all
 }

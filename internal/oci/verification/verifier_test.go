@@ -123,6 +123,21 @@ func TestRemember(t *testing.T) {
 	}
 }
 
+// One that waited for its turn finds what the one before it found.
+func TestVerificationLooksAgainBeforeItAsks(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	v, policy := b.verifier(), keyPolicy(t, newTestKey(t))
+	key := memory{url: b.url(), digest: "sha256:" + emptyDigest, policy: policy.Digest()}
+	v.remember(key, Result{Signers: []string{"found meanwhile"}})
+	rules := must(policy.compile())(t)
+	result, err := v.verify(t.Context(), &target{registry: b.client, url: key.url, digest: key.digest, access: b.access()}, rules, key)
+	wantSigners(t, result, err, "found meanwhile")
+	if requests := b.asked(); len(requests) > 0 {
+		t.Errorf("requests = %q", requests)
+	}
+}
+
 // The registry's failures are told as they are: they do not say that something
 // is not signed.
 func TestRegistryFails(t *testing.T) {
