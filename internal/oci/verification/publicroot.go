@@ -145,7 +145,7 @@ func (s tufSource) fetch(ctx context.Context) (*root.TrustedRoot, error) {
 }
 
 func (s tufSource) load(ctx context.Context, offline bool) (*root.TrustedRoot, error) {
-	var download *fetcher.DefaultFetcher = fetcher.NewDefaultFetcher()
+	download := fetcher.NewDefaultFetcher()
 	download.SetHTTPClient(contextClient{ctx: ctx, client: s.client})
 	client, err := tuf.New(&tuf.Options{
 		Root: s.root, RepositoryBaseURL: s.url, Fetcher: download,

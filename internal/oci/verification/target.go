@@ -18,6 +18,7 @@ package verification
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -51,7 +52,7 @@ func (t *target) String() string { return t.url + "@" + t.digest }
 
 // gaveUp describes the end of the caller's own context.
 func (t *target) gaveUp(ctx context.Context) error {
-	if context.Cause(ctx) == context.Canceled {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return &oci.Error{Op: opVerify, Subject: t.String(), Kind: context.Canceled}
 	}
 	return &oci.Error{Op: opVerify, Subject: t.String(), Kind: oci.ErrUnreachable, Detail: "no outcome within the deadline"}
