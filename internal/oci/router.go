@@ -78,7 +78,7 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 		}
 		x.gaveUp(h.ref.Registry, reasonOf(resp, err))
 		if err == nil {
-			refusal, refusedBy = detach(resp), h.ref.Registry
+			refusal, refusedBy = resp, h.ref.Registry
 		}
 	}
 	x.ask(refusedBy)
@@ -143,7 +143,7 @@ func hasAlternative(ctx context.Context) bool {
 
 // attempt asks one of the hosts that are left. Until its answer begins, it has
 // no more than its share of the time, so that the others can still be asked; the
-// body has all the time there is.
+// body of a good answer has all the time there is.
 func (r *router) attempt(req *http.Request, h *hop, left int) (*http.Response, error) {
 	deadline, bounded := req.Context().Deadline()
 	if left == 1 || !bounded {
@@ -152,6 +152,12 @@ func (r *router) attempt(req *http.Request, h *hop, left int) (*http.Response, e
 	ctx, cancel := context.WithCancelCause(context.WithValue(req.Context(), alternativeKey{}, true))
 	share := time.AfterFunc(time.Until(deadline)/time.Duration(left), func() { cancel(errStalled) })
 	resp, err := h.do(r.rewrite(req.WithContext(ctx), h))
+	if err == nil && resp.StatusCode >= http.StatusBadRequest {
+		resp = detach(resp) // within the share: a mirror may be slow in saying no
+		share.Stop()
+		cancel(nil)
+		return resp, nil
+	}
 	inTime := share.Stop()
 	switch {
 	case err == nil && inTime:

@@ -144,6 +144,15 @@ func TestRegistryStepsInForItsMirror(t *testing.T) {
 	for name, fail := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"400": answer(400), "401": answer(401), "403": answer(403), "404": answer(404), "429": answer(429), "500": answer(500), "503": answer(503),
 		"hangs": func(_ http.ResponseWriter, req *http.Request) bool { hang(req); return true },
+		"is slow in saying no": func(w http.ResponseWriter, req *http.Request) bool {
+			w.Header().Set("Content-Length", "1000")
+			w.WriteHeader(http.StatusForbidden)
+			if req.Method == http.MethodGet {
+				_ = http.NewResponseController(w).Flush()
+				hang(req)
+			}
+			return true
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -151,7 +160,7 @@ func TestRegistryStepsInForItsMirror(t *testing.T) {
 			mirror.setIntercept(fail)
 			set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
 			c := newClient(t, set, func(o *Options) {
-				if name == "hangs" {
+				if name == "hangs" || name == "is slow in saying no" {
 					o.Timeout, o.PullTimeout = time.Second, time.Second
 				}
 			})
@@ -405,8 +414,8 @@ func TestMirrorOfACloudRegistry(t *testing.T) {
 		return CloudCredential{Username: testUser, Password: testPassword}, nil
 	}}
 	src := r.source(Reference{Tag: "1.0.0"})
-	src.Access.DockerConfigs, src.Access.CloudProvider = nil, "aws"
-	c := newClient(t, set, withCloud(cloud), func(o *Options) { o.CredentialsFile = defaults })
+	src.Access = Access{CloudProvider: "aws"}
+	c := newClient(t, set, trusting(t, r), withCloud(cloud), func(o *Options) { o.CredentialsFile = defaults })
 	if err := pullAllOf(t, c, src); err != nil {
 		t.Fatal(err)
 	}
