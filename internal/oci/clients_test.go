@@ -60,8 +60,9 @@ func TestEndpointKey(t *testing.T) {
 		seen[key] = name
 	}
 	for name, access := range accesses {
-		keep(name, key(url, access))
-		if key(url, access) != key(url, access) {
+		first := key(url, access)
+		keep(name, first)
+		if key(url, access) != first {
 			t.Errorf("%s: another key for the same", name)
 		}
 	}

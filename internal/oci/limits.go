@@ -197,12 +197,11 @@ func (h *hostLimits) leave(now time.Time, probe bool, result outcome, err error)
 // obey closes the gate as long as an answer asks for. A 429 is about the user,
 // or about the address where there is none: one tenant that has used up its
 // share must not stop the others. A 503 is about the host.
-func (h *hostLimits) obey(now time.Time, user string, resp *http.Response) {
-	wait := retryAfter(resp, now)
+func (h *hostLimits) obey(now time.Time, user string, status int, wait time.Duration) {
 	if wait == 0 {
 		return
 	}
-	if resp.StatusCode == http.StatusServiceUnavailable {
+	if status == http.StatusServiceUnavailable {
 		user = allUsers
 	}
 	h.mu.Lock()
@@ -242,7 +241,7 @@ func (t *politeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		host.slots.Release(1)
 		return nil, err
 	}
-	host.obey(now, t.user, resp)
+	host.obey(now, t.user, resp.StatusCode, retryAfter(resp, now))
 	release := sync.OnceFunc(func() { host.slots.Release(1) })
 	stop := context.AfterFunc(ctx, release)
 	resp.Body = &closingBody{ReadCloser: resp.Body, closed: func() {

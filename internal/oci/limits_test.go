@@ -209,23 +209,20 @@ func TestNobodyAsksBeforeRetryAfter(t *testing.T) {
 
 func TestGate(t *testing.T) {
 	t.Parallel()
-	answer := func(status int, after string) *http.Response {
-		return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {after}}}
-	}
 	l, err := newLimits(Options{RequestsPerSecond: 1000, MaxRequests: 8, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	host := l.of(&url.URL{Scheme: "https", Host: "r.example"}, "")
 	now := time.Now()
-	host.obey(now, "a", answer(429, "5"))
-	host.obey(now, "a", answer(429, "3")) // does not shorten the wait
+	host.obey(now, "a", 429, 5*time.Second)
+	host.obey(now, "a", 429, 3*time.Second) // does not shorten the wait
 	for user, want := range map[string]time.Duration{"a": 5 * time.Second, "b": 0} {
 		if wait, err := host.obstacle(t.Context(), now, user); wait != want || err != nil {
 			t.Errorf("%s waits %s, %v; want %s", user, wait, err, want)
 		}
 	}
-	host.obey(now, "b", answer(503, "7"))
+	host.obey(now, "b", 503, 7*time.Second)
 	if wait, _ := host.obstacle(t.Context(), now, "c"); wait != 7*time.Second {
 		t.Errorf("all wait %s after a 503", wait)
 	}
@@ -233,7 +230,7 @@ func TestGate(t *testing.T) {
 		t.Errorf("still %s to wait at the end", wait)
 	}
 	for i := range 3 * maxGates {
-		host.obey(now, fmt.Sprint(i), answer(429, "9"))
+		host.obey(now, fmt.Sprint(i), 429, 9*time.Second)
 	}
 	if len(host.gates) > maxGates+1 {
 		t.Errorf("%d gates are kept", len(host.gates))
@@ -241,7 +238,7 @@ func TestGate(t *testing.T) {
 
 	// A short wait is waited for, until the caller leaves.
 	other := l.of(&url.URL{Scheme: "https", Host: "other.example"}, "")
-	other.obey(time.Now(), "a", answer(429, "5"))
+	other.obey(time.Now(), "a", 429, 5*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
 	if _, err := other.admit(ctx, "a"); !errors.Is(err, context.Canceled) {
