@@ -33,8 +33,9 @@ import (
 )
 
 const (
-	defaultTimeout    = 60 * time.Second
-	defaultRemembered = 10_000
+	defaultTimeout        = 60 * time.Second
+	defaultRequestTimeout = 10 * time.Second
+	defaultRemembered     = 10_000
 	// maxSigners bounds Result.Signers.
 	maxSigners = 10
 )
@@ -50,7 +51,8 @@ type Options struct {
 	Timeout time.Duration
 	// HTTPClient fetches the public Sigstore's trusted root, and asks whether
 	// certificates of notation were revoked. Nil is one that goes through the
-	// environment's proxy.
+	// environment's proxy and gives each request 10 s, so that services that do not
+	// answer leave time for the rest.
 	HTTPClient *http.Client
 	// Remembered is the number of verifications that are remembered. Default
 	// 10 000.
@@ -89,7 +91,7 @@ func New(opts Options) (*Verifier, error) {
 		opts.Remembered = defaultRemembered
 	}
 	if opts.HTTPClient == nil {
-		opts.HTTPClient = &http.Client{Transport: http.DefaultTransport}
+		opts.HTTPClient = &http.Client{Timeout: defaultRequestTimeout}
 	}
 	good, err := lru.NewLRU[memory, Result](opts.Remembered, nil)
 	if err != nil {
