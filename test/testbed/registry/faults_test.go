@@ -371,6 +371,9 @@ func TestBigManifest(t *testing.T) {
 	if err != nil || desc.Size != size || desc.MediaType != ocispec.MediaTypeImageManifest {
 		t.Fatalf("resolved to %+v, %v", desc, err)
 	}
+	if c := r.Counts(); c.ManifestHeads != 1 || c.Bytes >= size {
+		t.Errorf("HEAD has a body: %+v", c)
+	}
 	body, err := repo.Fetch(t.Context(), desc)
 	if err != nil {
 		t.Fatal(err)

@@ -98,7 +98,7 @@ func (r *recorder) record(w http.ResponseWriter, req *http.Request, serve func(h
 	r.mu.Lock()
 	r.requests = append(r.requests, &remembered)
 	r.mu.Unlock()
-	serve(&meteredWriter{ResponseWriter: w, note: func(code, bytes int) {
+	serve(&meteredWriter{ResponseWriter: w, bodiless: req.Method == http.MethodHead, note: func(code, bytes int) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if remembered.Code == 0 {
@@ -138,7 +138,9 @@ func requestOf(req *http.Request) Request {
 // meteredWriter notes what an answer is: its status, and how many bytes of its body are about to go.
 type meteredWriter struct {
 	http.ResponseWriter
-	note func(code, bytes int)
+	// bodiless is set for HEAD: what is written then goes nowhere.
+	bodiless bool
+	note     func(code, bytes int)
 }
 
 // WriteHeader notes the final status, which an informational one is not.
@@ -151,8 +153,15 @@ func (m *meteredWriter) WriteHeader(code int) {
 
 // Write counts the bytes of the body.
 func (m *meteredWriter) Write(data []byte) (int, error) {
+	if m.bodiless {
+		m.note(http.StatusOK, 0)
+		return m.ResponseWriter.Write(data)
+	}
 	m.note(http.StatusOK, len(data))
-	return m.ResponseWriter.Write(data)
+	n, err := m.ResponseWriter.Write(data)
+	// A client that went away has not got all.
+	m.note(http.StatusOK, n-len(data))
+	return n, err
 }
 
 // Unwrap lets the proxy flush.
