@@ -1,0 +1,383 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"archive/tar"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+const (
+	// planted is in every body that a registry makes up, and in its headers: it must appear nowhere.
+	planted = "planted-by-the-registry"
+
+	// faultTimeout is --registry-timeout: long enough that nobody could wait for it unnoticed.
+	faultTimeout = 15 * time.Second
+
+	// prompt is how long a HelmOp may take that has nothing to do with the faults: less than faultTimeout.
+	prompt = 12 * time.Second
+
+	// leastRetry is the shortest time between two tries after a failure.
+	leastRetry = 5 * time.Second
+
+	// hanging is the number of HelmOps whose registry hangs, more than there are workers.
+	hanging = 12
+)
+
+// sourceFault is a registry that fails, and a HelmOp that meets it with its first request.
+type sourceFault struct {
+	fault registry.Fault
+	// on are the kinds of requests that fail. Default: all.
+	on []registry.Kind
+	// raw is what the registry has instead of a chart.
+	raw func() (registry.Raw, error)
+	// index has the registry hold an index instead of a chart.
+	index bool
+	ref   addonsv1.ArtifactReference
+
+	// reason is that of Resolved, or, for what only the release sees, of Released. None: the fault is survived.
+	reason  string
+	release bool
+	says    []string
+	// perTry is the number of requests that a try may cost.
+	perTry int
+	// forGood is set where the fault does not end with its cause, for the registry asked to be left alone.
+	forGood bool
+	// version is what is installed in the end. Default: 1.0.0.
+	version string
+	// look looks at what the registry was asked.
+	look func(g gomega.Gomega, r *registry.Registry)
+}
+
+// brokenArchive is a chart with an entry that no chart has.
+func brokenArchive(entry registry.Entry) func() (registry.Raw, error) {
+	return func() (registry.Raw, error) {
+		files := uniqueNoteFiles("1.0.0")
+		archive, err := registry.Archive(registry.TextFile("note/Chart.yaml", files["Chart.yaml"]), entry)
+		return chartOf(archive), err
+	}
+}
+
+func chartOf(archive []byte) registry.Raw {
+	return registry.Raw{
+		ConfigType: "application/vnd.cncf.helm.config.v1+json", Config: []byte(`{"name":"note","version":"1.0.0"}`),
+		Layers: []registry.Layer{{MediaType: registry.ChartLayerType, Data: archive}},
+	}
+}
+
+func gzipBomb() (registry.Raw, error) {
+	archive, err := registry.GzipBomb("note", "1.0.0", 512<<20)
+	return chartOf(archive), err
+}
+
+func status(code int, header ...string) registry.Fault {
+	fault := registry.Fault{
+		Mode: registry.Status, Code: code, Header: http.Header{"X-Planted": {planted}},
+		Body: []byte(`{"errors":[{"code":"DENIED","message":"` + planted + `","detail":"` + planted + `"}]}`),
+	}
+	for i := 0; i < len(header); i += 2 {
+		fault.Header.Set(header[i], header[i+1])
+	}
+	return fault
+}
+
+// TestSourceFaults has a HelmOp meet each fault of a registry with its very first request. The fault has a name, costs the
+// registry little, holds nobody else up, and needs no help once it is mended.
+func TestSourceFaults(t *testing.T) {
+	t.Parallel()
+	env := ownEnvironment(t, environment.Options{
+		ManagerArgs: []string{"--v=6", "--registry-timeout=" + faultTimeout.String()},
+	})
+	s := newScenarioIn(t, env)
+	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+	bystander := s.newHelmOp("bystander", forAll, s.from(s.namespace+"/bystander", addonsv1.ArtifactReference{Semver: "1.x"}))
+	s.pushChart(s.namespace+"/bystander", environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.0.0"})
+	s.create(bystander)
+	one.eventuallyReleased(bystander, releaseNamespace, "bystander", 1)
+
+	met := map[string]*metFault{}
+	faults := sourceFaults(s)
+	for name, fault := range faults {
+		met[name] = s.meet(name, fault)
+	}
+	for i := range hanging {
+		other := s.bare(met["hang"].registry, fmt.Sprintf("hang-%d", i), chartRepository, addonsv1.ArtifactReference{Tag: "1.0.0"})
+		s.create(other)
+	}
+	s.step("another HelmOp goes on meanwhile", func(s *scenario) {
+		begin := time.Now()
+		s.pushChart(s.namespace+"/bystander", environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.1.0"})
+		one := one.in(s)
+		one.eventuallyHello(releaseNamespace, "bystander", map[string]string{"chartVersion": "1.1.0"})
+		s.Expect(time.Since(begin)).To(gomega.BeNumerically("<", prompt), "until a new version was installed")
+	})
+	for _, name := range slices.Sorted(maps.Keys(met)) {
+		s.Run(name, func(t *testing.T) { met[name].see(one.in(s.in(t))) })
+	}
+	s.step("another HelmOp is as it was", func(s *scenario) {
+		one.in(s).eventuallyReleased(bystander, releaseNamespace, "bystander", 2)
+		s.eventually(bystander, ready(1))
+	})
+	s.step("a registry that asked for silence has it", func(s *scenario) { met["rate-limited"].lookAt(s) })
+	s.step("what a registry says, and credentials, are found nowhere", func(s *scenario) {
+		texts := []string{planted}
+		for _, m := range met {
+			texts = append(texts, m.registry.Password())
+		}
+		s.expectNowhere(texts...)
+	})
+}
+
+// metFault is a fault that a HelmOp has met.
+type metFault struct {
+	sourceFault
+	registry *registry.Registry
+	helmOp   *addonsv1.HelmOp
+	created  time.Time
+	end      func()
+}
+
+// meet starts a registry that fails, and creates a HelmOp that asks it.
+func (s *scenario) meet(name string, fault sourceFault) *metFault {
+	s.Helper()
+	m := &metFault{sourceFault: fault, registry: s.startRegistry(registry.Options{}), end: func() {}}
+	if m.ref == (addonsv1.ArtifactReference{}) {
+		m.ref.Tag = "1.0.0"
+	}
+	if m.version == "" {
+		m.version = "1.0.0"
+	}
+	m.push(s)
+	m.fault.Match = registry.In(chartRepository, fault.on...)
+	switch m.fault.Mode {
+	case registry.None:
+	case registry.Down:
+		s.must(m.registry.SetFault(m.fault))
+		m.end = func() { s.must(m.registry.SetFault(registry.Fault{})) }
+	default:
+		var err error
+		m.end, err = m.registry.Fail(m.fault)
+		s.must(err)
+	}
+	m.helmOp = s.noteFrom(m.registry, name, chartRepository, m.ref)
+	m.created = time.Now()
+	s.create(m.helmOp)
+	return m
+}
+
+func (m *metFault) push(s *scenario) {
+	s.Helper()
+	switch {
+	case m.raw != nil:
+		raw, err := m.raw()
+		s.must(err)
+		_, err = m.registry.PushRaw(s.Context(), chartRepository, "1.0.0", raw)
+		s.must(err)
+	case m.index:
+		pushed, err := m.registry.PushChart(s.Context(), chartRepository, "0.9.0", uniqueNote("0.9.0"))
+		s.must(err)
+		_, err = m.registry.PushIndex(s.Context(), chartRepository, "1.0.0", pushed)
+		s.must(err)
+	default:
+		s.pushUnique(m.registry, chartRepository, m.version)
+	}
+}
+
+// see waits until a fault is named or survived, looks at what it cost, mends it and waits until it is forgotten.
+func (m *metFault) see(w *workload) {
+	s := w.scenario
+	s.Helper()
+	name := m.helmOp.Name
+	switch {
+	case m.reason == "":
+	case m.release:
+		child := s.child(m.helmOp, w.name, childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, m.reason),
+			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+				g.Expect(child.Status.Failures).To(gomega.BeZero(), "nothing was tried in the cluster")
+			})
+		s.eventuallyEvent(child, m.reason)
+		s.eventually(m.helmOp, failure(w.name, m.reason, m.says...))
+	default:
+		s.eventually(m.helmOp, unresolved(m.reason, m.says...))
+		s.eventuallyEvent(m.helmOp, m.reason)
+	}
+	if m.reason != "" {
+		w.eventuallyRevisions(releaseNamespace, name)
+	}
+	m.expectFew(s)
+	counts := m.registry.Counts(registry.In(chartRepository))
+	if m.ref.Tag != "" {
+		s.Expect(counts.TagLists).To(gomega.BeZero(), "listings of tags for a fixed tag")
+	}
+	if m.forGood {
+		s.Expect(m.registry.Counts(registry.In(chartRepository)).Total()).To(gomega.Equal(counts.Total()), "requests since")
+		m.lookAt(s)
+		return
+	}
+	m.end()
+	if m.raw != nil || m.index {
+		s.pushUnique(m.registry, chartRepository, m.version)
+	}
+	w.eventuallyReleased(m.helmOp, releaseNamespace, name, 1)
+	w.eventuallyHello(releaseNamespace, name, map[string]string{"chartVersion": m.version})
+	s.eventually(m.helmOp, ready(1), resolved)
+	m.lookAt(s)
+}
+
+// expectFew checks that the tries so far have cost the registry no more than they may.
+func (m *metFault) expectFew(s *scenario) {
+	s.Helper()
+	tries := int(time.Since(m.created)/leastRetry) + 1
+	counts := m.registry.Counts(registry.In(chartRepository))
+	s.Logf("%s: %+v in %d tries at most", m.helmOp.Name, counts, tries)
+	if m.perTry == 0 {
+		return
+	}
+	requests := counts.Total()
+	if m.release {
+		// The source is resolved all the time.
+		requests = counts.BlobGets
+	}
+	s.Expect(requests).To(gomega.And(gomega.BeNumerically(">", 0), gomega.BeNumerically("<=", tries*m.perTry)),
+		"requests in %d tries: %+v", tries, counts)
+}
+
+func (m *metFault) lookAt(s *scenario) {
+	s.Helper()
+	if m.look != nil {
+		m.look(s, m.registry)
+	}
+}
+
+// sourceFaults are all of them by the name of the HelmOp that meets them.
+func sourceFaults(s *scenario) map[string]sourceFault {
+	s.Helper()
+	bigManifest, err := registry.BigManifest(10 << 20)
+	s.must(err)
+	manifests := []registry.Kind{registry.ManifestGet, registry.ManifestHead}
+	blobs := []registry.Kind{registry.BlobGet}
+	tags := make([]string, 0, 10_000)
+	for i := range cap(tags) - 1 {
+		tags = append(tags, "0.1."+strconv.Itoa(i))
+	}
+	tags = append(tags, "1.0.0")
+	return map[string]sourceFault{
+		"refused": {fault: registry.Fault{Mode: registry.Down}, reason: addonsv1.RegistryUnreachableReason},
+		"hang":    {fault: registry.Fault{Mode: registry.Hang}, reason: addonsv1.RegistryUnreachableReason, perTry: hanging + 1},
+		"hang-in-manifest": {
+			fault: registry.Fault{Mode: registry.Drip, Pause: time.Hour}, on: manifests, reason: addonsv1.RegistryUnreachableReason, perTry: 4,
+		},
+		"hang-in-chart": {
+			fault: registry.Fault{Mode: registry.Drip, Pause: time.Hour}, on: blobs, reason: addonsv1.RegistryUnreachableReason, release: true, perTry: 4,
+		},
+		"truncated-manifest": {fault: registry.Fault{Mode: registry.Truncate}, on: manifests, reason: addonsv1.ArtifactInvalidReason, perTry: 8},
+		"truncated-chart": {
+			fault: registry.Fault{Mode: registry.Truncate}, on: blobs, reason: addonsv1.ArtifactInvalidReason, release: true, perTry: 4,
+		},
+		"corrupt-manifest": {fault: registry.Fault{Mode: registry.Corrupt}, on: manifests, reason: addonsv1.ArtifactInvalidReason, perTry: 8},
+		"corrupt-chart": {
+			fault: registry.Fault{Mode: registry.Corrupt}, on: blobs, reason: addonsv1.ArtifactInvalidReason, release: true, perTry: 4,
+		},
+		"realm": {
+			// The registry asks for the password to be sent to somebody inside the network.
+			fault:  status(http.StatusUnauthorized, "WWW-Authenticate", `Bearer realm="https://127.0.0.2:1/`+planted+`",service="`+planted+`"`),
+			reason: addonsv1.RegistryAuthenticationFailedReason, says: []string{"token service"}, perTry: 2,
+		},
+		"forbidden": {fault: status(http.StatusForbidden), reason: addonsv1.RegistryAuthenticationFailedReason, says: []string{"403", "Secret"}, perTry: 4},
+		"missing":   {fault: status(http.StatusNotFound), reason: addonsv1.ArtifactNotFoundReason, perTry: 3},
+		"rate-limited": {
+			fault: status(http.StatusTooManyRequests, "Retry-After", "3600"), reason: addonsv1.RegistryRateLimitedReason, perTry: 2, forGood: true,
+			look: func(g gomega.Gomega, r *registry.Registry) {
+				g.Expect(len(limited(r))).To(gomega.Equal(1), "requests to a registry that asked for an hour of silence")
+			},
+		},
+		"server-error": {fault: status(http.StatusInternalServerError), reason: addonsv1.RegistryUnreachableReason, says: []string{"500"}, perTry: 9},
+		"downgrade": {
+			fault:  registry.Fault{Mode: registry.Redirect, To: "http://127.0.0.1:1"},
+			reason: addonsv1.RegistryCertificateInvalidReason, says: []string{"without TLS"}, perTry: 4,
+		},
+		"big-manifest": {fault: bigManifest, on: manifests, reason: addonsv1.ArtifactInvalidReason, perTry: 3},
+		"index":        {index: true, reason: addonsv1.UnsupportedArtifactReason, says: []string{"index"}, perTry: 4},
+		"bomb":         {raw: gzipBomb, reason: addonsv1.ChartInvalidReason, release: true},
+		"dot-dot": {
+			raw: brokenArchive(registry.TextFile("note/../../../escape", planted)), reason: addonsv1.ChartInvalidReason, release: true,
+		},
+		"absolute": {raw: brokenArchive(registry.TextFile("/etc/escape", planted)), reason: addonsv1.ChartInvalidReason, release: true},
+		"link": {
+			raw:    brokenArchive(registry.Entry{Header: tar.Header{Name: "note/values.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}),
+			reason: addonsv1.ChartInvalidReason, release: true, says: []string{"link"},
+		},
+		"ten-thousand-tags": {
+			fault: registry.Fault{Mode: registry.TagPages, Tags: tags, PageSize: 1000}, ref: addonsv1.ArtifactReference{Semver: ">=0.1"},
+			look: func(g gomega.Gomega, r *registry.Registry) {
+				counts := r.Counts(registry.In(chartRepository))
+				g.Expect(counts.TagLists).To(gomega.And(gomega.BeNumerically(">=", 10), gomega.BeNumerically("<=", 10*(counts.ManifestHeads+1))),
+					"ten pages for each look: %+v", counts)
+			},
+		},
+		"twice": {
+			fault: func() registry.Fault {
+				fault := status(http.StatusInternalServerError)
+				fault.Times = 2
+				return fault
+			}(), on: []registry.Kind{registry.ManifestHead},
+			look: func(g gomega.Gomega, r *registry.Registry) {
+				answers := r.Requests(registry.In(chartRepository, registry.ManifestHead), func(request registry.Request) bool {
+					return request.Code != http.StatusUnauthorized
+				})
+				g.Expect(len(answers)).To(gomega.BeNumerically(">", 2))
+				g.Expect([]int{answers[0].Code, answers[1].Code, answers[2].Code}).To(gomega.Equal([]int{500, 500, 200}))
+			},
+		},
+		"head-refused": {
+			fault: status(http.StatusMethodNotAllowed), on: []registry.Kind{registry.ManifestHead},
+			look: func(g gomega.Gomega, r *registry.Registry) {
+				g.Expect(r.Counts().ManifestGets).To(gomega.BeNumerically(">", 0))
+			},
+		},
+		"slow": {fault: registry.Fault{Mode: registry.Drip, Pause: 2 * time.Millisecond}},
+		"elsewhere": {
+			fault: registry.Fault{Mode: registry.Redirect}, on: blobs,
+			look: func(g gomega.Gomega, r *registry.Registry) {
+				requests := r.Elsewhere().Requests()
+				g.Expect(requests).NotTo(gomega.BeEmpty(), "requests to the host that the registry leads to")
+				for _, request := range requests {
+					g.Expect(request.Authorization).To(gomega.BeEmpty(), "what came along with %+v", request)
+				}
+			},
+		},
+	}
+}
+
+// limited are the requests that were answered with 429.
+func limited(r *registry.Registry) []registry.Request {
+	return r.Requests(func(request registry.Request) bool { return request.Code == http.StatusTooManyRequests })
+}
