@@ -166,7 +166,7 @@ func TestStatusSaysWhatItIsTold(t *testing.T) {
 		Header: http.Header{"Retry-After": {"7"}, "Www-Authenticate": {`Bearer realm="https://10.0.0.1/token"`}},
 	})
 	resp := get(t, r, "/v2/demo/manifests/1")
-	if resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "7" || !strings.Contains(resp.Header.Get("WWW-Authenticate"), "10.0.0.1") ||
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "7" || !strings.Contains(resp.Header.Get("WWW-Authenticate"), "10.0.0.1") ||
 		string(resp.content) != "planted" {
 		t.Errorf("got %s %v %q", resp.Status, resp.Header, resp.content)
 	}
@@ -206,7 +206,7 @@ func TestDamagedBodies(t *testing.T) {
 
 			end := fail(t, r, Fault{Mode: Truncate, Match: In("demo", BlobGet)})
 			got := get(t, r, path)
-			if got.broken == nil || got.StatusCode != 200 || !bytes.Equal(got.content, data[:len(data)/2]) {
+			if got.broken == nil || got.StatusCode != http.StatusOK || !bytes.Equal(got.content, data[:len(data)/2]) {
 				t.Errorf("truncated: %s, %d bytes of %d, %v", got.Status, len(got.content), len(data), got.broken)
 			}
 			end()
