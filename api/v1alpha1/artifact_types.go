@@ -19,6 +19,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ArtifactSource is a chart in an OCI registry.
+// +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider == 'generic' || !has(self.insecure) || !self.insecure",message="provider and insecure exclude each other: the manager's identity is not sent in plain text"
 type ArtifactSource struct {
 	// url of the repository, without a tag or digest: oci://<host>[:<port>]/<path>.
 	// +required
@@ -54,7 +55,8 @@ type ArtifactSource struct {
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
 	// provider is the cloud whose registry this is: aws (ECR), azure (ACR) or gcp (Artifact Registry). The manager
-	// logs in there with its own cloud identity. generic does no such thing. Default: generic.
+	// logs in there with its own cloud identity, which is not used together with insecure or an own ca.crt. generic does
+	// no such thing. Default: generic.
 	// +optional
 	// +kubebuilder:default=generic
 	Provider RegistryProvider `json:"provider,omitempty"`

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,13 +51,21 @@ func withCloud(login CloudLogin) func(*Options) {
 	return func(o *Options) { o.CloudLogin = login }
 }
 
+// trusting makes a client trust a registry's authority, for all who use it: a
+// cloud's identity is not used with an authority of the Access.
+func trusting(t *testing.T, r *fakeRegistry) func(*Options) {
+	path := filepath.Join(t.TempDir(), "ca.crt")
+	writeFile(t, path, string(r.ca()))
+	return func(o *Options) { o.CAFile = path }
+}
+
 func TestCloudLogin(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.basic = true
 	r.push("1.0.0", "1.0.0", []byte("x"))
 	src := r.source(Reference{Tag: "1.0.0"})
-	src.Access.DockerConfigs, src.Access.CloudProvider = nil, "aws"
+	src.Access = Access{CloudProvider: "aws"}
 	cloud := goodCloud()
 	give := cloud.give
 	cloud.give = func(login int, provider, repository string) (CloudCredential, error) {
@@ -65,7 +74,7 @@ func TestCloudLogin(t *testing.T) {
 		}
 		return give(login, provider, repository)
 	}
-	c := newClient(t, withCloud(cloud))
+	c := newClient(t, trusting(t, r), withCloud(cloud))
 	for range 3 {
 		if _, err := c.Resolve(t.Context(), src); err != nil {
 			t.Fatal(err)
@@ -79,10 +88,10 @@ func TestCloudLogin(t *testing.T) {
 		[]byte(`{"auths":{}}`), dockerConfigFor("other.example", "a", "b"), dockerConfigFor(r.host(), testUser, testPassword),
 		dockerConfigFor(r.host(), testUser, "planted-wrong"),
 	}
-	if _, err := newClient(t, withCloud(cloud)).Resolve(t.Context(), src); err != nil || cloud.logins.Load() != 1 {
+	if _, err := newClient(t, trusting(t, r), withCloud(cloud)).Resolve(t.Context(), src); err != nil || cloud.logins.Load() != 1 {
 		t.Errorf("error = %v, %d logins", err, cloud.logins.Load())
 	}
-	if _, err := newClient(t).Resolve(t.Context(), src); !errors.Is(err, ErrInvalidAccess) {
+	if _, err := newClient(t, trusting(t, r)).Resolve(t.Context(), src); !errors.Is(err, ErrInvalidAccess) {
 		t.Errorf("without a CloudLogin: error = %v, want ErrInvalidAccess", err)
 	}
 }
@@ -96,7 +105,7 @@ func TestCloudCredentialThatIsRefusedIsAskedForOnceAnew(t *testing.T) {
 			r.basic, r.bearer = !bearer, bearer
 			r.push("1.0.0", "1.0.0", []byte("x"))
 			src := r.source(Reference{Tag: "1.0.0"})
-			src.Access.DockerConfigs, src.Access.CloudProvider = nil, "gcp"
+			src.Access = Access{CloudProvider: "gcp"}
 			var revoked atomic.Bool
 			cloud := &fakeCloud{give: func(login int, _, _ string) (CloudCredential, error) {
 				password := "planted-early" // what the provider gave once, and the registry does not accept any longer
@@ -105,7 +114,7 @@ func TestCloudCredentialThatIsRefusedIsAskedForOnceAnew(t *testing.T) {
 				}
 				return CloudCredential{Username: testUser, Password: password}, nil
 			}}
-			c := newClient(t, withCloud(cloud))
+			c := newClient(t, trusting(t, r), withCloud(cloud))
 			if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ErrUnauthorized) || cloud.logins.Load() != 1 {
 				t.Fatalf("error = %v, %d logins; want ErrUnauthorized after one", err, cloud.logins.Load())
 			}
@@ -190,7 +199,7 @@ func TestCloudLoginFails(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	src := r.source(Reference{Tag: "1.0.0"})
-	src.Access.CloudProvider = "aws"
+	src.Access = Access{CloudProvider: "aws"}
 	for name, tc := range map[string]struct {
 		err, want error
 	}{
@@ -200,7 +209,7 @@ func TestCloudLoginFails(t *testing.T) {
 		"by silence":      {fmt.Errorf("x: %w", os.ErrDeadlineExceeded), ErrUnreachable},
 	} {
 		cloud := &fakeCloud{give: func(int, string, string) (CloudCredential, error) { return CloudCredential{}, tc.err }}
-		_, err := newClient(t, withCloud(cloud)).Resolve(t.Context(), src)
+		_, err := newClient(t, trusting(t, r), withCloud(cloud)).Resolve(t.Context(), src)
 		if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), "aws") {
 			t.Errorf("%s: error = %v, want %v that names the provider", name, err, tc.want)
 			continue

@@ -33,13 +33,27 @@ type credentials struct {
 	provider string
 	fallback dockerConfig // of Options.CredentialsFile
 	clouds   *cloudTokens // nil without Options.CloudLogin
+	// chosen is what whoever wrote the Access chose of the way to the registry.
+	chosen Access
+}
+
+// isExposed says whether who wrote the Access may be able to read what is sent on
+// a route: on plain HTTP, or by a proxy and an authority of their own. The
+// controller's own credentials are not sent there, for they are not theirs to see.
+func (c *credentials) isExposed(r route) bool {
+	return c.chosen.Insecure || len(c.chosen.CA) > 0 || r.insecure && c.chosen.Proxy != nil
 }
 
 // newCredentials reads the Docker configs of an Access.
 func newCredentials(access Access, fallback dockerConfig, clouds *cloudTokens) (*credentials, error) {
-	out := &credentials{provider: access.CloudProvider, fallback: fallback, clouds: clouds}
-	if out.provider != "" && clouds == nil {
+	out := &credentials{provider: access.CloudProvider, fallback: fallback, clouds: clouds, chosen: access}
+	switch {
+	case out.provider == "":
+	case clouds == nil:
 		return nil, errors.New("this controller is not set up to log in to cloud providers")
+	case access.Insecure || len(access.CA) > 0:
+		return nil, errors.New("the controller's cloud identity is not used together with plain HTTP or an authority of one's own (ca.crt): " +
+			"whoever chose them could read it")
 	}
 	for _, data := range access.DockerConfigs {
 		config, err := parseDockerConfig(data)
@@ -64,7 +78,7 @@ type source struct {
 
 // source returns where the credential for a repository comes from: the first
 // Docker config with an entry, the cloud provider, the controller's own Docker
-// config, nowhere.
+// config, nowhere. The middle two are the controller's, see isExposed.
 func (c *credentials) source(r route) (*source, error) {
 	out := &source{clouds: c.clouds, ref: r.ref, mirror: r.mirror}
 	for _, config := range c.configs {
@@ -73,6 +87,9 @@ func (c *credentials) source(r route) (*source, error) {
 			out.static = credential
 			return out, err
 		}
+	}
+	if c.isExposed(r) {
+		return out, nil
 	}
 	var err error
 	out.provider = c.provider

@@ -1,0 +1,96 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Whoever writes a HelmOp may choose proxy, authority and plain HTTP, and with
+// them read what is sent. What they get so must not be the controller's own.
+func TestControllersCredentialsStayWithTheController(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "config.json")
+	writeFile(t, config, `{"auths": {"registry.example": {"username": "u", "password": "planted"}}}`)
+	fallback, err := watchFile(config, parseDockerConfig, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &Proxy{Address: "http://proxy.example:3128"}
+	for name, tc := range map[string]struct {
+		access   Access
+		insecure bool
+		want     bool
+	}{
+		"as it is":                             {Access{}, false, true},
+		"plain HTTP to a mirror, by the admin": {Access{}, true, true},
+		"a proxy, and TLS through it":          {Access{Proxy: proxy}, false, true},
+		"a client certificate":                 {Access{ClientCert: []byte("c"), ClientKey: []byte("k")}, false, true},
+		"plain HTTP":                           {Access{Insecure: true}, true, false},
+		"plain HTTP, a mirror by TLS":          {Access{Insecure: true}, false, false},
+		"an own authority":                     {Access{CA: []byte("ca")}, false, false},
+		"a proxy, and plain HTTP through it":   {Access{Proxy: proxy}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ref, err := parseURL("oci://registry.example/charts/hello")
+			if err != nil {
+				t.Fatal(err)
+			}
+			credentials, err := newCredentials(tc.access, fallback.get(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source, err := credentials.source(route{ref: ref, insecure: tc.insecure})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if given := source.static.Password != ""; given != tc.want {
+				t.Errorf("the controller's credential is given: %v, want %v", given, tc.want)
+			}
+		})
+	}
+}
+
+func TestCloudIdentityIsNotExposed(t *testing.T) {
+	t.Parallel()
+	asked := false
+	c := newClient(t, func(o *Options) {
+		o.CloudLogin = cloudFunc(func() { asked = true })
+	})
+	for name, access := range map[string]Access{
+		"plain HTTP":       {CloudProvider: "gcp", Insecure: true},
+		"an own authority": {CloudProvider: "gcp", CA: newAuthority(t).PEM()},
+	} {
+		_, err := c.Resolve(t.Context(), Source{URL: "oci://europe-docker.pkg.dev/p/r/x", Ref: Reference{Tag: "1"}, Access: access})
+		if !errors.Is(err, ErrInvalidAccess) || !strings.Contains(err.Error(), "cloud identity") || asked {
+			t.Errorf("%s: error = %v, logged in: %v", name, err, asked)
+		}
+	}
+}
+
+// cloudFunc is a CloudLogin that is not to be called.
+type cloudFunc func()
+
+func (f cloudFunc) Login(context.Context, string, string) (CloudCredential, error) {
+	f()
+	return CloudCredential{}, errors.New("not to be called")
+}
