@@ -32,8 +32,9 @@ const (
 	// has answered by then, and the object needs no second pass.
 	errandGrace = 500 * time.Millisecond
 
-	// errandKept is how long the result of an errand waits for the objects that wait for it.
-	errandKept = 10 * time.Minute
+	// errandKept is how long the result of an errand waits for the objects that wait for it. They come at once, unless
+	// they were suspended meanwhile or want something else; an older result is none.
+	errandKept = time.Minute
 )
 
 // errPanic stands for a panic, whose text may hold anything.
@@ -42,11 +43,12 @@ var errPanic = errors.New("the program failed at this; its log says where. Pleas
 // errands run what may wait for a registry outside of the workers: a registry that hangs must not hold one. An object whose
 // errand is not done within errandGrace is looked at again when it is.
 type errands[T any] struct {
-	grace time.Duration
-	now   func() time.Time
+	now func() time.Time
 
-	mu      sync.Mutex
-	running map[string]*errand[T]
+	mu sync.Mutex
+	// patience is how many more workers may wait for an errand: never more than half of them.
+	patience int
+	running  map[string]*errand[T]
 	// base ends when the manager does. queue is that of the controller; nil before it starts.
 	base  context.Context
 	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
@@ -54,17 +56,18 @@ type errands[T any] struct {
 
 type errand[T any] struct {
 	// done is closed when value, err and ended are set.
-	done  chan struct{}
-	value T
-	err   error
-	ended time.Time
+	done         chan struct{}
+	value        T
+	err          error
+	begun, ended time.Time
 
 	// waiting are the objects that were sent away and have not collected the result. Guarded by errands.mu.
 	waiting map[ctrl.Request]struct{}
 }
 
-func newErrands[T any]() *errands[T] {
-	return &errands[T]{grace: errandGrace, now: time.Now, running: map[string]*errand[T]{}}
+// newErrands are the errands of a controller with a number of workers.
+func newErrands[T any](workers int) *errands[T] {
+	return &errands[T]{now: time.Now, patience: max(1, workers/2), running: map[string]*errand[T]{}}
 }
 
 // source lets a controller bring back the objects whose errands are done. Errands run only once it has started.
@@ -81,28 +84,49 @@ func (e *errands[T]) source() source.Source {
 // if it is not done yet: the object is looked at again when it is.
 func (e *errands[T]) run(ctx context.Context, key string, object ctrl.Request, work func(context.Context) (T, error)) (value T, err error, ok bool) {
 	job := e.join(ctx, key, object, work)
-	timer := time.NewTimer(e.grace)
+	if err := e.await(ctx, job); err != nil {
+		return value, err, true
+	}
+	return e.collect(key, job, object)
+}
+
+// await gives an errand the rest of its grace. One that has had it is waited for by nobody.
+func (e *errands[T]) await(ctx context.Context, job *errand[T]) error {
+	e.mu.Lock()
+	grace := errandGrace - e.now().Sub(job.begun)
+	if grace <= 0 || e.patience == 0 {
+		e.mu.Unlock()
+		return nil
+	}
+	e.patience--
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.patience++
+	}()
+	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-job.done:
 	case <-timer.C:
 	case <-ctx.Done():
-		return value, ctx.Err(), true
+		return ctx.Err()
 	}
-	return e.collect(key, job, object)
+	return nil
 }
 
 // join returns the errand of a key, and begins it if there is none or if the object has its result already.
 func (e *errands[T]) join(ctx context.Context, key string, object ctrl.Request, work func(context.Context) (T, error)) *errand[T] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.sweep()
 	if job, ok := e.running[key]; ok {
 		if _, waited := job.waiting[object]; waited || job.ended.IsZero() {
 			return job
 		}
 	}
-	e.sweep()
-	job := &errand[T]{done: make(chan struct{}), waiting: map[ctrl.Request]struct{}{}}
+	job := &errand[T]{done: make(chan struct{}), begun: e.now(), waiting: map[ctrl.Request]struct{}{}}
 	e.running[key] = job
 	go e.perform(ctx, e.base, key, job, work)
 	return job

@@ -19,6 +19,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,7 +39,7 @@ func requestFor(name string) ctrl.Request {
 func startedErrands(t *testing.T) (*errands[int], workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 	t.Helper()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
-	e := newErrands[int]()
+	e := newErrands[int](4)
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := e.source().Start(ctx, queue); err != nil {
 		t.Fatal(err)
@@ -72,15 +73,15 @@ func TestErrandThatIsSlowHoldsNoWorker(t *testing.T) {
 			<-time.After(30 * time.Second)
 			return 0, failure
 		}
-		for _, name := range []string{"a", "b"} {
+		for _, name := range []string{"a", "b", "c"} {
 			if _, _, ok := e.run(t.Context(), "k", requestFor(name), work); ok {
 				t.Fatalf("%s: done before it can be", name)
 			}
 		}
-		if held := time.Since(begun); held != 2*errandGrace {
-			t.Errorf("two workers were held for %s, want %s", held, 2*errandGrace)
+		if held := time.Since(begun); held != errandGrace {
+			t.Errorf("workers were held for %s, want %s: who comes later waits for nothing", held, errandGrace)
 		}
-		for range 2 {
+		for range 3 {
 			object, _ := queue.Get()
 			queue.Done(object)
 			if _, err, ok := e.run(t.Context(), "k", object, work); !ok || !errors.Is(err, failure) {
@@ -128,7 +129,7 @@ func TestErrandsEndWithTheManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 		defer queue.ShutDown()
-		e := newErrands[int]()
+		e := newErrands[int](4)
 		ctx, stop := context.WithCancel(context.Background())
 		if err := e.source().Start(ctx, queue); err != nil {
 			t.Fatal(err)
@@ -152,6 +153,51 @@ func TestErrandsEndWithTheManager(t *testing.T) {
 		if _, err, ok := e.run(t.Context(), "k", object, work); !ok || !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, %v", err, ok)
 		}
+	})
+}
+
+// Half of the workers are left for what needs no registry, however many errands hang.
+func TestErrandsLeaveWorkersFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := startedErrands(t)
+		hang := func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		begun := time.Now()
+		var waited atomic.Int32
+		for i := range 100 {
+			go func() {
+				if _, _, ok := e.run(t.Context(), strconv.Itoa(i), requestFor(strconv.Itoa(i)), hang); ok {
+					t.Error("done before it can be")
+				}
+				if time.Since(begun) > 0 {
+					waited.Add(1)
+				}
+			}()
+		}
+		<-time.After(2 * errandGrace)
+		if waited.Load() != 2 {
+			t.Errorf("%d workers of 4 waited, want 2", waited.Load())
+		}
+	})
+}
+
+// An object that was suspended while its errand ran must not get what was true then.
+func TestErrandResultDoesNotKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := startedErrands(t)
+		var runs atomic.Int32
+		work := func(context.Context) (int, error) {
+			<-time.After(time.Second)
+			return int(runs.Add(1)), nil
+		}
+		e.run(t.Context(), "k", requestFor("a"), work)
+		<-time.After(48 * time.Hour)
+		if value, _, ok := e.run(t.Context(), "k", requestFor("a"), work); ok {
+			t.Errorf("got %d, of two days ago", value)
+		}
+		<-time.After(2 * time.Second)
 	})
 }
 

@@ -44,16 +44,19 @@ const (
 	maxResolveRequest     = 64
 )
 
+// errResolving says that there is no answer yet.
+var errResolving = errors.New("the registry is being asked")
+
 // inquiry is all that it takes to find out what a source stands for.
 type inquiry struct {
 	question
 	access oci.Access
 
-	// policy is what signatures are demanded; nil if none.
+	// policy is what signatures are demanded; nil if none, or if that cannot be told.
 	policy *verification.Policy
 
-	// err is why access or policy cannot be told.
-	err error
+	// accessErr and policyErr are why access and policy cannot be told.
+	accessErr, policyErr error
 }
 
 // resolution is what an inquiry found out.
@@ -77,23 +80,19 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 		return err
 	}
 	r.recall(helmOp, key, asked.source)
-	rememberSigners(r.verifier, helmOp, asked.policy)
 	if known := helmOp.Status.Artifact; known != nil && known.SourceDigest == asked.source {
 		scope.artifact = &known.ResolvedArtifact
 	}
 	// Known and not yet due: nothing is asked, and the conditions stand as they are.
 	delay, never := r.resolution.due(key, asked.question, scope.artifact != nil, r.now())
-	if never {
+	if never || delay > 0 {
 		confirmResolution(helmOp)
+		if !never {
+			scope.requeueAfter = delay
+		}
 		return nil
 	}
-	if delay > 0 {
-		confirmResolution(helmOp)
-		scope.requeueAfter = delay
-		return nil
-	}
-	interval := helmOp.Spec.Source.Interval.Duration
-	if answer, ok := r.resolution.shared(key, asked.question, interval, r.now()); ok && scope.artifact != nil {
+	if answer, ok := r.sharedAnswer(scope, asked); ok {
 		r.conclude(scope, asked, answer.resolution, nil, answer.at)
 		return nil
 	}
@@ -102,7 +101,7 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 		return ctx.Err()
 	}
 	if !done {
-		reportResolving(helmOp, scope.artifact != nil)
+		r.reportResolving(scope, asked)
 		return nil
 	}
 	if err == nil {
@@ -116,13 +115,13 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 func (r *helmOpReconciler) conclude(scope *helmOpScope, asked *inquiry, found resolution, err error, at time.Time) {
 	helmOp := scope.helmOp
 	key := client.ObjectKeyFromObject(helmOp)
+	r.reportVerification(helmOp, verifiedCondition(helmOp, asked, found, err, r.resolution.failing(key, asked.question)))
 	entry := resolutionEntry{question: asked.question, fixed: helmOp.Spec.Source.Ref.Digest != ""}
 	next := at.Add(r.resolution.record(key, entry, helmOp.Spec.Source.Interval.Duration, at, err != nil, retryAfter(err)))
 	if next.After(at) {
 		scope.requeueAfter = max(next.Sub(r.now()), time.Millisecond)
 	}
 	helmOp.Status.LastResolveRequest = asked.request
-	r.reportVerification(helmOp, found, err)
 	if err != nil {
 		r.reportUnresolved(helmOp, err)
 		return
@@ -132,26 +131,42 @@ func (r *helmOpReconciler) conclude(scope *helmOpScope, asked *inquiry, found re
 	scope.artifact = &helmOp.Status.Artifact.ResolvedArtifact
 }
 
-// inquire reads what is to be asked, and with what.
+// inquire reads what is to be asked, and with what. What it cannot read for now is an error of the pass; what does not exist is
+// one of the HelmOp.
 func (r *helmOpReconciler) inquire(ctx context.Context, helmOp *addonsv1.HelmOp) (*inquiry, error) {
 	source := &helmOp.Spec.Source
-	access, accessErr := r.references.access(ctx, helmOp)
-	policy, policyErr := r.references.policy(ctx, helmOp)
-	asked := &inquiry{access: access, policy: policy, err: errors.Join(accessErr, policyErr)}
+	asked := &inquiry{}
+	asked.access, asked.accessErr = r.references.access(ctx, helmOp)
+	asked.policy, asked.policyErr = r.references.policy(ctx, helmOp)
+	for _, err := range []error{asked.accessErr, asked.policyErr} {
+		if err != nil && !errors.Is(err, errReferenceNotFound) {
+			return nil, err
+		}
+	}
 	var err error
 	if asked.question.source, err = sourceDigest(source); err != nil {
 		return nil, err
 	}
 	// A changed interval counts from now, not from the end of the one before.
-	asked.question.access, err = digestOf(access, policyDigest(policy), asked.err != nil, source.Interval)
+	asked.question.access, err = digestOf(asked.access, policyDigest(asked.policy), asked.accessErr != nil, asked.policyErr != nil, source.Interval)
 	asked.request = resolveRequest(helmOp)
 	return asked, err
 }
 
+// sharedAnswer is what another HelmOp was answered lately, if that will do.
+func (r *helmOpReconciler) sharedAnswer(scope *helmOpScope, asked *inquiry) (sharedAnswer, bool) {
+	helmOp := scope.helmOp
+	isToldTo := asked.request != "" && asked.request != helmOp.Status.LastResolveRequest
+	if scope.artifact == nil || isToldTo {
+		return sharedAnswer{}, false
+	}
+	return r.resolution.shared(client.ObjectKeyFromObject(helmOp), asked.question, helmOp.Spec.Source.Interval.Duration, r.now())
+}
+
 // ask resolves the reference and has the signatures of what it stands for checked. done is false while the registry is asked.
 func (r *helmOpReconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, asked *inquiry) (found resolution, err error, done bool) {
-	if asked.err != nil {
-		return found, asked.err, true
+	if err := errors.Join(asked.accessErr, asked.policyErr); err != nil {
+		return found, err, true
 	}
 	if asked.policy != nil {
 		if err := asked.policy.Validate(); err != nil {
@@ -160,7 +175,7 @@ func (r *helmOpReconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, ask
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)}
 	key := fmt.Sprintf("%s %s %s %s", request, asked.source, asked.question.access, asked.request)
-	source, layer := ociSource(helmOp, asked.access), layerMediaType(helmOp)
+	source, layer, known := ociSource(helmOp, asked.access), layerMediaType(helmOp), helmOp.Status.Artifact.DeepCopy()
 	return r.errands.run(ctx, key, request, func(ctx context.Context) (found resolution, err error) {
 		if found.artifact, err = r.registry.Resolve(ctx, source); err != nil {
 			return found, err
@@ -171,15 +186,10 @@ func (r *helmOpReconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, ask
 		if err = bundle.Supported(manifest.ConfigMediaType, manifest.ArtifactType, manifest.LayerMediaTypes, layer); err != nil {
 			return found, err
 		}
-		if asked.policy == nil {
-			return found, nil
+		if asked.policy != nil {
+			found.signed, err = verify(ctx, r.verifier, known, manifest.URL, manifest.Digest, asked.access, asked.policy)
 		}
-		signed, err := r.verifier.Verify(ctx, manifest.URL, manifest.Digest, asked.access, *asked.policy)
-		if err != nil {
-			return found, &unverifiedError{url: manifest.URL, digest: manifest.Digest, err: err}
-		}
-		found.signed = &signed
-		return found, nil
+		return found, err
 	})
 }
 
@@ -209,14 +219,21 @@ func confirmResolution(helmOp *addonsv1.HelmOp) {
 	confirmCondition(helmOp, addonsv1.VerifiedCondition)
 }
 
-// reportResolving says that the registry is being asked. Where the answer is known from before, nothing changes meanwhile.
-func reportResolving(helmOp *addonsv1.HelmOp, known bool) {
-	if known {
+// reportResolving says that the registry is being asked. What is known stands meanwhile, and so does why it could not be
+// found out the last time.
+func (r *helmOpReconciler) reportResolving(scope *helmOpScope, asked *inquiry) {
+	helmOp := scope.helmOp
+	if r.resolution.failing(client.ObjectKeyFromObject(helmOp), asked.question) {
 		confirmResolution(helmOp)
 		return
 	}
+	r.reportVerification(helmOp, verifiedCondition(helmOp, asked, resolution{}, errResolving, false))
+	if scope.artifact != nil {
+		confirmCondition(helmOp, addonsv1.ResolvedCondition)
+		return
+	}
 	setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason,
-		"the registry is being asked for "+helmOp.Spec.Source.URL)
+		errResolving.Error()+" for "+helmOp.Spec.Source.URL)
 }
 
 func (r *helmOpReconciler) reportUnresolved(helmOp *addonsv1.HelmOp, err error) {
@@ -281,7 +298,7 @@ func artifactStatus(helmOp *addonsv1.HelmOp, found resolution, asked *inquiry) *
 	if found.signed != nil {
 		status.Verification = &addonsv1.VerificationStatus{
 			Provider:     addonsv1.VerificationProvider(asked.policy.Provider),
-			Signers:      signers(found.signed),
+			Signers:      signers(found.signed.Signers),
 			PolicyDigest: asked.policy.Digest(),
 		}
 	}

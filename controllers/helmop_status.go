@@ -48,6 +48,7 @@ var progressReasons = map[string]bool{
 	addonsv1.ProgressingReason:                true,
 	addonsv1.UpdatingReason:                   true,
 	addonsv1.FetchingArtifactReason:           true,
+	addonsv1.ResolvingReason:                  true,
 	addonsv1.DeletingReason:                   true,
 	addonsv1.ClusterDeletingReason:            true,
 	addonsv1.ClusterNotFoundReason:            true,
@@ -192,7 +193,7 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(resolved.Reason, resolved.Message)
 	case scope.artifact == nil:
 		return no(addonsv1.ProgressingReason, "the source is not resolved yet")
-	case verified != nil && verified.Status == metav1.ConditionFalse:
+	case verified != nil && verified.Status != metav1.ConditionTrue:
 		return no(verified.Reason, verified.Message)
 	case len(s.failures) > 0:
 		first := s.failures[0]

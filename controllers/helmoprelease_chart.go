@@ -19,6 +19,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,6 +32,9 @@ import (
 
 // errFetching says that the chart is on its way. The release is looked at again when it has come.
 var errFetching = errors.New("the chart is on its way from the registry")
+
+// errRefetching says that the chart, which could not be had the last time, is asked for again.
+var errRefetching = errors.New("the chart is asked for again")
 
 // Fetcher pulls artifacts.
 type Fetcher interface {
@@ -47,17 +51,18 @@ type ChartLoader interface {
 }
 
 // chart gets the chart of a release, from the store if any cluster needed it before. What is not at hand, or not known to be
-// signed as demanded, is fetched and verified once for all releases that want it, while the worker goes on: errFetching.
+// signed as demanded, is fetched and verified once for all releases that want it, while the worker goes on: errFetching, or
+// errRefetching if it could not be had the last time. A *fetchError tells when to try again.
 func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bundle.Chart, error) {
-	artifact := &scope.release.Spec.Artifact
+	artifact := scope.release.Spec.Artifact
 	policy, err := r.references.policy(ctx, scope.helmOp)
 	if err != nil {
 		return nil, err
 	}
-	rememberSigners(r.verifier, scope.helmOp, policy)
+	known := scope.helmOp.Status.Artifact
 	content, stored := r.registry.Stored(artifact.URL, artifact.Digest)
-	if stored && isVerified(r.verifier, artifact, policy) {
-		chart, err := r.charts.Chart(ctx, bundleSource(content, artifact, content.ReadStored))
+	if stored && isVerified(r.verifier, known, &artifact, policy) {
+		chart, err := r.charts.Chart(ctx, bundleSource(content, &artifact, content.ReadStored))
 		if !errors.Is(err, oci.ErrNotStored) {
 			return chart, err
 		}
@@ -71,27 +76,38 @@ func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bu
 	if err != nil {
 		return nil, err
 	}
+	if failure := r.fetches.standing(key, r.now()); failure != nil {
+		return nil, failure
+	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)}
-	wanted := *artifact
+	known = known.DeepCopy()
 	content, err, ok := r.errands.run(ctx, key, request, func(ctx context.Context) (*oci.Content, error) {
-		return r.fetch(ctx, &wanted, access, policy)
+		content, err := r.fetch(ctx, known, &artifact, access, policy)
+		r.fetches.record(key, err, r.now())
+		return content, err
 	})
 	switch {
+	case !ok && r.fetches.isFailing(key):
+		return nil, errRefetching
 	case !ok:
 		return nil, errFetching
 	case err != nil:
+		if failure := r.fetches.failure(key, r.now()); failure != nil {
+			return nil, failure
+		}
 		return nil, err
 	default:
-		return r.charts.Chart(ctx, bundleSource(content, artifact, content.ReadLayer))
+		return r.charts.Chart(ctx, bundleSource(content, &artifact, content.ReadLayer))
 	}
 }
 
 // fetch verifies an artifact and brings it into the store.
-func (r *releaseReconciler) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact, access oci.Access, policy *verification.Policy,
+func (r *releaseReconciler) fetch(ctx context.Context, known *addonsv1.ArtifactStatus, artifact *addonsv1.ResolvedArtifact, access oci.Access,
+	policy *verification.Policy,
 ) (*oci.Content, error) {
 	if policy != nil {
-		if _, err := r.verifier.Verify(ctx, artifact.URL, artifact.Digest, access, *policy); err != nil {
-			return nil, &unverifiedError{url: artifact.URL, digest: artifact.Digest, err: err}
+		if _, err := verify(ctx, r.verifier, known, artifact.URL, artifact.Digest, access, policy); err != nil {
+			return nil, err
 		}
 	}
 	content, err := r.registry.Fetch(ctx, artifact.URL, artifact.Digest, access)
@@ -103,12 +119,12 @@ func (r *releaseReconciler) fetch(ctx context.Context, artifact *addonsv1.Resolv
 }
 
 // isVerified tells whether an artifact is known to be signed as demanded.
-func isVerified(verifier Verifier, artifact *addonsv1.ResolvedArtifact, policy *verification.Policy) bool {
-	if policy == nil {
+func isVerified(verifier Verifier, known *addonsv1.ArtifactStatus, artifact *addonsv1.ResolvedArtifact, policy *verification.Policy) bool {
+	if policy == nil || isKnownSigned(known, artifact.URL, artifact.Digest, policy) {
 		return true
 	}
-	_, known := verifier.Remembered(artifact.URL, artifact.Digest, policy.Digest())
-	return known
+	_, remembered := verifier.Remembered(artifact.URL, artifact.Digest, policy.Digest())
+	return remembered
 }
 
 // bundleSource shows an artifact to the chart loader, which reads the layer that it needs, if it needs any.
@@ -128,6 +144,27 @@ func artifactIdentity(artifact *addonsv1.ResolvedArtifact) string {
 		return artifact.Digest
 	}
 	return hexDigest(artifact.Digest + " " + artifact.LayerMediaType)
+}
+
+// chartFailed reports that there is no chart, or not yet.
+func (r *releaseReconciler) chartFailed(ctx context.Context, scope *releaseScope, err error) (ctrl.Result, error) {
+	var failure *fetchError
+	switch {
+	case errors.Is(err, errRefetching):
+		// What is reported of the last try stands until there is news.
+		return ctrl.Result{}, nil
+	case errors.Is(err, errFetching):
+		reportNotReleased(scope.release, addonsv1.FetchingArtifactReason, err.Error())
+		return ctrl.Result{}, nil
+	case errors.As(err, &failure):
+		result, err := r.failed(ctx, scope, chartReason(err), err)
+		if ctx.Err() == nil && result.IsZero() {
+			result, err = ctrl.Result{RequeueAfter: max(failure.wait, time.Millisecond)}, nil
+		}
+		return result, err
+	default:
+		return r.failed(ctx, scope, chartReason(err), err)
+	}
 }
 
 // chartReason names an error of getting a chart.

@@ -49,6 +49,7 @@ type releaseReconciler struct {
 	verifier   Verifier
 	charts     ChartLoader
 	errands    *errands[*oci.Content]
+	fetches    *fetchFailures
 	engine     Engine
 	references *referenceReader
 	renderer   *renderer

@@ -151,12 +151,8 @@ func (r *releaseReconciler) act(ctx context.Context, scope *releaseScope, target
 		return ctrl.Result{RequeueAfter: outdatedRetry}, nil
 	}
 	chart, err := r.chart(ctx, scope)
-	if errors.Is(err, errFetching) {
-		reportNotReleased(release, addonsv1.FetchingArtifactReason, err.Error())
-		return ctrl.Result{}, nil
-	}
 	if err != nil {
-		return r.failed(ctx, scope, chartReason(err), err)
+		return r.chartFailed(ctx, scope, err)
 	}
 	options.SecretValues = secretValues
 	done, ok := r.slots.acquire(target.Key, desired.Owner)

@@ -74,6 +74,20 @@ func pauseOrPolicyChanged() predicate.Predicate {
 	}
 }
 
+// sourceChanged passes events of HelmOps that change how an artifact is reached or which signatures it must have. Neither is
+// in the spec of a release, and one that failed for it need not wait for its next try.
+func sourceChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
+			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
+			return beforeOK && afterOK && !equality.Semantic.DeepEqual(before.Spec.Source, after.Spec.Source)
+		},
+	}
+}
+
 // retryLimiter spaces the passes that end with an error.
 func retryLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryDelay, maxRetryDelay)

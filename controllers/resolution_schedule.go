@@ -142,13 +142,14 @@ func (s *resolutionSchedule) share(asked question, found resolution, now time.Ti
 }
 
 // shared returns what another HelmOp was answered lately to the question that a HelmOp asks again and again, and when. HelmOps
-// whose answers have come together stay together: fifty of them cost the registry what one does. One that asks for the
-// first time, after a failure or because it was told to, asks itself.
+// whose answers have come together stay together: fifty of them cost the registry what one does. It is for HelmOps that
+// know an answer already, from before a restart or the last interval: one that asks for the first time, after a failure or
+// because it was told to, asks itself.
 func (s *resolutionSchedule) shared(key types.NamespacedName, asked question, interval time.Duration, now time.Time) (sharedAnswer, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, ok := s.entries[key]
-	if !ok || entry.failures > 0 || !entry.answers(asked) {
+	if ok && (entry.failures > 0 || !entry.answers(asked)) {
 		return sharedAnswer{}, false
 	}
 	asked.request = ""
@@ -164,6 +165,14 @@ func (s *resolutionSchedule) remember(key types.NamespacedName, artifact *addons
 	entry := s.entries[key]
 	entry.artifact = artifact.DeepCopy()
 	s.entries[key] = entry
+}
+
+// failing tells whether a question was asked already, and the asking failed.
+func (s *resolutionSchedule) failing(key types.NamespacedName, asked question) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry, ok := s.entries[key]
+	return ok && entry.answers(asked) && entry.failures > 0
 }
 
 // answer returns the last answer for a source, nil if there is none, and whether asking has failed since.

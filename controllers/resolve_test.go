@@ -18,7 +18,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -63,10 +62,9 @@ func (r *registryDouble) Resolve(ctx context.Context, _ oci.Source) (oci.Artifac
 
 // verifierDouble trusts what it is told to.
 type verifierDouble struct {
-	trusted map[string]bool
-	err     error
-	asked   int
-	seeded  map[string]verification.Result
+	trusted, remembered map[string]bool
+	err                 error
+	asked               int
 }
 
 func (v *verifierDouble) Verify(_ context.Context, _, digest string, _ oci.Access, _ verification.Policy) (verification.Result, error) {
@@ -77,13 +75,8 @@ func (v *verifierDouble) Verify(_ context.Context, _, digest string, _ oci.Acces
 	return verification.Result{}, v.err
 }
 
-func (v *verifierDouble) Remember(_, digest, policyDigest string, result verification.Result) {
-	v.seeded[digest+policyDigest] = result
-}
-
-func (v *verifierDouble) Remembered(_, digest, policyDigest string) (verification.Result, bool) {
-	result, ok := v.seeded[digest+policyDigest]
-	return result, ok
+func (v *verifierDouble) Remembered(_, digest, _ string) (verification.Result, bool) {
+	return verification.Result{}, v.remembered[digest]
 }
 
 // resolver is a HelmOp controller that does nothing but resolve.
@@ -100,12 +93,12 @@ func newResolver(t *testing.T, objects ...client.Object) *resolver {
 	references, _ := readerOf(objects...)
 	r := &resolver{
 		registry: &registryDouble{artifact: chartArtifact("sha256:1")},
-		verifier: &verifierDouble{err: verification.ErrUntrusted, trusted: map[string]bool{}, seeded: map[string]verification.Result{}},
+		verifier: &verifierDouble{err: verification.ErrUntrusted, trusted: map[string]bool{}},
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
 		clock:    noon,
 	}
 	r.helmOpReconciler = &helmOpReconciler{
-		registry: r.registry, verifier: r.verifier, errands: newErrands[resolution](), references: references,
+		registry: r.registry, verifier: r.verifier, errands: newErrands[resolution](4), references: references,
 		resolution: newResolutionSchedule(), recorder: events.NewFakeRecorder(100), now: func() time.Time { return r.clock },
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -262,6 +255,21 @@ func TestResolveWithRegistryThatHangs(t *testing.T) {
 	})
 }
 
+// A registry that fails slowly must not make a condition change back and forth with each try.
+func TestResolveThatFailsSlowlyDoesNotFlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResolver(t)
+		helmOp := helmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
+		r.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
+		r.registry.hangs.Store(true)
+		r.clock = r.clock.Add(time.Minute)
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
+	})
+}
+
 func TestResolveVerifies(t *testing.T) {
 	t.Parallel()
 	keys := opaque("keys", map[string]string{"cosign.pub": publicKey})
@@ -302,7 +310,7 @@ func TestResolveVerifies(t *testing.T) {
 		r.verifier.err = &oci.Error{Op: "list", Kind: oci.ErrUnreachable}
 		helmOp := helmOpWith(source)
 		r.pass(t, helmOp)
-		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionUnknown, addonsv1.VerificationErrorReason)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionUnknown, addonsv1.RegistryUnreachableReason)
 		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
 	})
 	t.Run("a key that is none", func(t *testing.T) {
@@ -322,16 +330,52 @@ func TestResolveVerifies(t *testing.T) {
 		helmOp := helmOpWith(source)
 		r.pass(t, helmOp)
 		after := newResolver(t, keys)
-		after.registry.err = errors.New("down")
 		after.pass(t, helmOp)
-		known := helmOp.Status.Artifact
-		if _, ok := after.verifier.Remembered(known.URL, known.Digest, known.Verification.PolicyDigest); !ok {
-			t.Error("what was verified must be verified again before it can be loaded")
+		if after.verifier.asked != 0 {
+			t.Error("what was verified before a restart is verified again")
 		}
-		other := newResolver(t, opaque("keys", map[string]string{"other.pub": publicKey}))
-		other.pass(t, helmOp)
-		if len(other.verifier.seeded) != 0 {
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
+	})
+	t.Run("another key, while the registry is down", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.trusted["sha256:1"] = true
+		helmOp := helmOpWith(source)
+		r.pass(t, helmOp)
+		after := newResolver(t, opaque("keys", map[string]string{"other.pub": publicKey}))
+		after.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
+		if scope := after.pass(t, helmOp); digestKnown(scope) != "sha256:1" {
+			t.Error("what the releases have is taken away")
+		}
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionUnknown, addonsv1.RegistryUnreachableReason)
+		if known := helmOp.Status.Artifact; isKnownSigned(known, known.URL, known.Digest, &verification.Policy{}) {
 			t.Error("what was verified under one policy counts under another")
+		}
+	})
+	t.Run("the registry goes down after a digest was refused", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.trusted["sha256:1"] = true
+		helmOp := helmOpWith(source)
+		r.pass(t, helmOp)
+		r.registry.artifact = chartArtifact("sha256:2")
+		r.clock = r.clock.Add(time.Hour)
+		r.pass(t, helmOp)
+		r.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
+		r.clock = r.clock.Add(time.Hour)
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+	})
+	t.Run("the keys do not exist", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t)
+		helmOp := helmOpWith(addonsv1.ArtifactSource{Interval: source.Interval})
+		r.pass(t, helmOp)
+		helmOp.Spec.Source.Verify = source.Verify
+		scope := r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.ReferenceNotFoundReason)
+		if ready := readyCondition(scope, fleetSummary{}); ready.Status != metav1.ConditionFalse {
+			t.Error("a HelmOp whose demand cannot be read is Ready")
 		}
 	})
 	t.Run("no signature is demanded any more", func(t *testing.T) {

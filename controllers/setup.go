@@ -111,12 +111,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 
 func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer) error {
 	log := mgr.GetLogger().WithValues("controller", "helmop")
+	concurrency := controllerOptions(options.HelmOpConcurrency, 5)
 	reconciler := &helmOpReconciler{
 		client:     mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
 		registry:   options.Registry,
 		verifier:   options.Verifier,
-		errands:    newErrands[resolution](),
+		errands:    newErrands[resolution](concurrency.MaxConcurrentReconciles),
 		references: references,
 		renderer:   renderer,
 		resolution: newResolutionSchedule(),
@@ -138,7 +139,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		WatchesMetadata(partialOf(kindConfigMap), delayed(requestsForReference(kindConfigMap, reconciler.client))).
 		WatchesMetadata(partialOf(kindServiceAccount), delayed(requestsForReference(kindServiceAccount, reconciler.client))).
 		WatchesRawSource(reconciler.errands.source()).
-		WithOptions(controllerOptions(options.HelmOpConcurrency, 5)).
+		WithOptions(concurrency).
 		Build(reconciler)
 	if err != nil {
 		return err
@@ -149,6 +150,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 
 func setupReleases(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer) error {
 	log := mgr.GetLogger().WithValues("controller", "helmoprelease")
+	concurrency := controllerOptions(options.ReleaseConcurrency, 20)
 	reconciler := &releaseReconciler{
 		client:     mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
@@ -156,7 +158,9 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		registry:   options.Registry,
 		verifier:   options.Verifier,
 		charts:     options.Charts,
-		errands:    newErrands[*oci.Content](),
+		errands:    newErrands[*oci.Content](concurrency.MaxConcurrentReconciles),
+		fetches:    newFetchFailures(),
+		slots:      newActionSlots(concurrency.MaxConcurrentReconciles),
 		engine:     options.Engine,
 		references: references,
 		renderer:   renderer,
@@ -165,8 +169,6 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 
 		watchFilter: options.WatchFilterValue,
 	}
-	concurrency := controllerOptions(options.ReleaseConcurrency, 20)
-	reconciler.slots = newActionSlots(concurrency.MaxConcurrentReconciles)
 	ofCluster := childRequestsForCluster(reconciler.client)
 	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, references))
 	return ctrl.NewControllerManagedBy(mgr).
@@ -175,6 +177,8 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		Watches(newCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(servabilityChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(childRequestsForHelmOp(reconciler.client)),
 			builder.WithPredicates(pauseOrPolicyChanged())).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unreadyRequests(reconciler.client, requestForItself)),
+			builder.WithPredicates(sourceChanged())).
 		WatchesMetadata(partialOf(kindSecret), delayed(unreadyRequests(reconciler.client, ofSecret))).
 		WatchesMetadata(partialOf(kindServiceAccount), delayed(unreadyRequests(reconciler.client,
 			requestsForReference(kindServiceAccount, reconciler.client)))).

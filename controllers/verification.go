@@ -51,9 +51,6 @@ type Verifier interface {
 	// Verify tells who signed an artifact as a policy demands. What it found out once it remembers.
 	Verify(ctx context.Context, url, digest string, access oci.Access, policy verification.Policy) (verification.Result, error)
 
-	// Remember takes over what an earlier process found out.
-	Remember(url, digest, policyDigest string, result verification.Result)
-
 	// Remembered tells what was found out, if anything was.
 	Remembered(url, digest, policyDigest string) (verification.Result, bool)
 }
@@ -127,24 +124,32 @@ func policyDigest(policy *verification.Policy) string {
 	return policy.Digest()
 }
 
-// rememberSigners takes over from the status what an earlier manager found out, so that a restart verifies nothing again.
-func rememberSigners(verifier Verifier, helmOp *addonsv1.HelmOp, policy *verification.Policy) {
-	known := helmOp.Status.Artifact
-	if policy == nil || known == nil || known.Verification == nil || known.Verification.PolicyDigest != policy.Digest() {
-		return
+// verify tells who signed an artifact. What the status tells from before, of this very artifact and under the same demands, is
+// not asked again.
+func verify(ctx context.Context, verifier Verifier, known *addonsv1.ArtifactStatus, url, digest string, access oci.Access,
+	policy *verification.Policy,
+) (*verification.Result, error) {
+	if isKnownSigned(known, url, digest, policy) {
+		return &verification.Result{Signers: known.Verification.Signers}, nil
 	}
-	verifier.Remember(known.URL, known.Digest, known.Verification.PolicyDigest, verification.Result{Signers: known.Verification.Signers})
+	signed, err := verifier.Verify(ctx, url, digest, access, *policy)
+	if err != nil {
+		return nil, &unverifiedError{url: url, digest: digest, err: err}
+	}
+	return &signed, nil
 }
 
-// reportVerification says whether the artifact is signed as demanded, if anything is demanded.
-func (r *helmOpReconciler) reportVerification(helmOp *addonsv1.HelmOp, found resolution, err error) {
-	if helmOp.Spec.Source.Verify == nil {
-		conditions.Delete(helmOp, addonsv1.VerifiedCondition)
-		return
-	}
-	condition := verifiedCondition(found, err)
+// isKnownSigned tells whether the status of a HelmOp says that an artifact is signed as demanded. It counts for this HelmOp
+// only: who may write the status of one must not vouch to others.
+func isKnownSigned(known *addonsv1.ArtifactStatus, url, digest string, policy *verification.Policy) bool {
+	return known != nil && known.Verification != nil && known.URL == url && known.Digest == digest &&
+		known.Verification.PolicyDigest == policy.Digest()
+}
+
+// reportVerification says whether the artifact is signed as demanded; nil if nothing is demanded.
+func (r *helmOpReconciler) reportVerification(helmOp *addonsv1.HelmOp, condition *metav1.Condition) {
 	if condition == nil {
-		confirmCondition(helmOp, addonsv1.VerifiedCondition)
+		conditions.Delete(helmOp, addonsv1.VerifiedCondition)
 		return
 	}
 	changed := setCondition(helmOp, addonsv1.VerifiedCondition, condition.Status, condition.Reason, condition.Message)
@@ -153,32 +158,47 @@ func (r *helmOpReconciler) reportVerification(helmOp *addonsv1.HelmOp, found res
 	}
 }
 
-// verifiedCondition is what a resolution says about signatures; nil if it did not get that far.
-func verifiedCondition(found resolution, err error) *metav1.Condition {
-	var unverified *unverifiedError
-	switch {
-	case err == nil && found.signed != nil:
-		return &metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.VerifiedReason,
-			Message: fmt.Sprintf("%s is signed by %s", found.artifact.Digest, strings.Join(signers(found.signed), ", "))}
-	case errors.Is(err, verification.ErrInvalidPolicy), errors.As(err, &unverified):
-	default:
+// verifiedCondition is what an inquiry says about signatures; nil if none are demanded. What could not be looked at is unknown,
+// unless it is known from before under the demands of now. failing tells whether the same inquiry failed the last time.
+func verifiedCondition(helmOp *addonsv1.HelmOp, asked *inquiry, found resolution, err error, failing bool) *metav1.Condition {
+	if helmOp.Spec.Source.Verify == nil {
 		return nil
 	}
-	reason := reasonFor(err, verificationErrors, addonsv1.VerificationErrorReason)
-	// What could not be looked at is not known to be wrong.
-	status := metav1.ConditionUnknown
-	switch reason {
-	case addonsv1.InvalidVerificationPolicyReason, addonsv1.SignatureNotFoundReason, addonsv1.SignatureUntrustedReason:
-		status = metav1.ConditionFalse
+	if err == nil && found.signed != nil {
+		return signedCondition(found.artifact.Digest, found.signed.Signers)
 	}
-	return &metav1.Condition{Status: status, Reason: reason, Message: err.Error()}
+	reason := reasonFor(err, artifactErrors, addonsv1.VerificationErrorReason)
+	if errors.Is(err, errResolving) {
+		reason = addonsv1.ResolvingReason
+	}
+	if asked.policyErr != nil {
+		reason = reasonFor(asked.policyErr, artifactErrors, addonsv1.InvalidVerificationPolicyReason)
+	}
+	isWrong := asked.policyErr != nil || errors.Is(err, verification.ErrInvalidPolicy) ||
+		errors.Is(err, verification.ErrUnsigned) || errors.Is(err, verification.ErrUntrusted)
+	known, before := helmOp.Status.Artifact, conditions.Get(helmOp, addonsv1.VerifiedCondition)
+	switch {
+	case isWrong:
+		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: err.Error()}
+	case failing && before != nil && before.Status == metav1.ConditionFalse:
+		return before
+	case asked.policy != nil && known != nil && known.SourceDigest == asked.source && isKnownSigned(known, known.URL, known.Digest, asked.policy):
+		return signedCondition(known.Digest, known.Verification.Signers)
+	default:
+		return &metav1.Condition{Status: metav1.ConditionUnknown, Reason: reason, Message: err.Error()}
+	}
 }
 
-// signers are the names of a result as the status has room for them.
-func signers(result *verification.Result) []string {
-	names := make([]string, 0, min(len(result.Signers), maxSigners))
-	for _, name := range result.Signers[:cap(names)] {
-		names = append(names, truncate(name, maxSigner))
+func signedCondition(digest string, names []string) *metav1.Condition {
+	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.VerifiedReason,
+		Message: fmt.Sprintf("%s is signed by %s", digest, strings.Join(signers(names), ", "))}
+}
+
+// signers are names as the status has room for them.
+func signers(names []string) []string {
+	short := make([]string, 0, min(len(names), maxSigners))
+	for _, name := range names[:cap(short)] {
+		short = append(short, truncate(name, maxSigner))
 	}
-	return names
+	return short
 }

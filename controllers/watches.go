@@ -248,6 +248,11 @@ func requestsForHelmOps(helmOps *addonsv1.HelmOpList) []ctrl.Request {
 	return requests
 }
 
+// requestForItself is an object's own.
+func requestForItself(_ context.Context, obj client.Object) []ctrl.Request {
+	return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
+}
+
 // requestForOwner is the HelmOp of a HelmOpRelease.
 func requestForOwner(_ context.Context, obj client.Object) []ctrl.Request {
 	owner := metav1.GetControllerOf(obj)
