@@ -17,7 +17,9 @@ limitations under the License.
 package packaging
 
 import (
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +160,22 @@ func isOptional(volume corev1.Volume) bool {
 	secret, configMap := volume.Secret, volume.ConfigMap
 	return secret != nil && secret.Optional != nil && *secret.Optional ||
 		configMap != nil && configMap.Optional != nil && *configMap.Optional
+}
+
+// The docs tell users to give the manager's ServiceAccount a cloud identity.
+func TestDocumentedServiceAccount(t *testing.T) {
+	t.Parallel()
+	d, _ := deployment(t)
+	name := d.Spec.Template.Spec.ServiceAccountName
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "oci.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"`" + d.Namespace + "/" + name + "`", "-n " + d.Namespace + " annotate sa " + name + " "} {
+		if !strings.Contains(string(docs), text) {
+			t.Errorf("docs/oci.md does not have %q", text)
+		}
+	}
 }
 
 // What users add after clusterctl init must be where the manager looks for it.
