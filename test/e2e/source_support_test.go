@@ -21,8 +21,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/onsi/gomega"
@@ -137,30 +136,41 @@ func resolved(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
 }
 
 // mountedFile is a file that the manager was told of, as a ConfigMap or Secret would be mounted.
-type mountedFile string
+type mountedFile struct {
+	path string
+	mu   sync.Mutex
+	text string
+}
 
-// newMountedFile names a file in a folder of its own, with some content.
-func newMountedFile(dir, name, content string) (mountedFile, error) {
-	f := mountedFile(filepath.Join(dir, name))
+// newMountedFile makes a file with some content.
+func newMountedFile(path, content string) (*mountedFile, error) {
+	f := &mountedFile{path: path}
 	return f, f.replace(content)
 }
 
-// replace changes the content in one step.
-func (f mountedFile) replace(content string) error {
-	next := string(f) + ".next"
-	if err := os.WriteFile(next, []byte(content), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, string(f))
+// add puts more behind the content, in one step.
+func (f *mountedFile) add(content string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.text += content + "\n"
+	return f.write()
 }
 
-// add puts more behind the content.
-func (f mountedFile) add(content string) error {
-	before, err := os.ReadFile(string(f))
-	if err != nil {
+// replace changes the content in one step.
+func (f *mountedFile) replace(content string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.text = content
+	return f.write()
+}
+
+// write writes the file; the caller holds mu.
+func (f *mountedFile) write() error {
+	next := f.path + ".next"
+	if err := os.WriteFile(next, []byte(f.text), 0o600); err != nil {
 		return err
 	}
-	return f.replace(strings.TrimSpace(string(before)+"\n"+content) + "\n")
+	return os.Rename(next, f.path)
 }
 
 // passes waits until some time has passed in which something may have happened too often.
