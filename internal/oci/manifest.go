@@ -34,6 +34,9 @@ import (
 const (
 	opManifest = "get manifest"
 
+	// maxLayers is far above what runtimes take (127) and what charts have.
+	maxLayers = 1000
+
 	mediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
 	mediaTypeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
@@ -133,14 +136,18 @@ func (c manifestClient) Do(req *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close() // it is not read
 		return nil, &Error{Op: opManifest, Subject: c.subject, Kind: ErrTooLarge, Detail: fmt.Sprintf("over %d bytes", maxMetadata)}
 	}
+	resp.Body = &valuesBody{ReadCloser: resp.Body, limit: maxValues, tooMany: tooManyValues(c.subject)}
 	return resp, nil
 }
 
 // parseManifest reads an image manifest. Anything else, an index or a schema 1
-// manifest, is ErrUnsupported.
+// manifest, is ErrUnsupported; one of many values or layers is ErrTooLarge.
 func parseManifest(subject string, dgst digest.Digest, data []byte) (*manifest, error) {
 	unsupported := func(format string, args ...any) (*manifest, error) {
 		return nil, &Error{Op: "read manifest", Subject: subject, Kind: ErrUnsupported, Detail: fmt.Sprintf(format, args...)}
+	}
+	if hasTooManyValues(data) {
+		return nil, tooManyValues(subject)
 	}
 	var probe struct {
 		MediaType string            `json:"mediaType"`
@@ -158,6 +165,8 @@ func parseManifest(subject string, dgst digest.Digest, data []byte) (*manifest, 
 		return unsupported("its media type is %q", clip(probe.MediaType))
 	case m.Config.Digest == "" || len(m.Layers) == 0:
 		return unsupported("it has no config or no layers")
+	case len(m.Layers) > maxLayers:
+		return nil, &Error{Op: "read manifest", Subject: subject, Kind: ErrTooLarge, Detail: fmt.Sprintf("more than %d layers", maxLayers)}
 	}
 	for _, desc := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
 		if desc.Digest.Validate() != nil || desc.Size < 0 {

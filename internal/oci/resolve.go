@@ -19,7 +19,6 @@ package oci
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 
@@ -155,6 +154,7 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subj
 	}
 	ctx, x := withExchange(ctx, e.ref.Registry)
 	repository := e.repository()
+	repository.Client = tagsClient{Client: repository.Client, subject: e.url}
 	// Some registries send all tags in one page, whatever they are asked for.
 	repository.MaxMetadataBytes = maxTagPageBytes
 	pages := tagPages{}
@@ -171,8 +171,7 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subj
 			}
 		}
 		if choice.seen > maxTags {
-			return &Error{Op: opTags, Subject: e.url, Kind: ErrTooLarge, Detail: fmt.Sprintf("more than %d tags", maxTags),
-				Hint: "use a tag or a digest instead of a range or a filter"}
+			return tooManyTags(e.url)
 		}
 		return nil
 	})

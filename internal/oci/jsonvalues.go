@@ -1,0 +1,105 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+
+	"oras.land/oras-go/v2/registry/remote"
+)
+
+const (
+	// maxValues bounds the values in a manifest or a page of referrers. The bytes
+	// alone do not bound what they take in memory: "{}," becomes forty times as
+	// much. It is far above a thousand layers with their annotations.
+	maxValues = 50_000
+	// maxTagPageValues is for the tags and for what is said beside them.
+	maxTagPageValues = maxTags + 100
+)
+
+// jsonValues counts the values of a JSON text, roughly and without memory: each
+// comma and each bracket that opens stands for one. It takes the text in parts.
+type jsonValues struct {
+	count           int
+	quoted, escaped bool
+}
+
+func (v *jsonValues) add(text []byte) {
+	for _, c := range text {
+		switch {
+		case v.escaped:
+			v.escaped = false
+		case v.quoted:
+			v.escaped, v.quoted = c == '\\', c != '"'
+		case c == '"':
+			v.quoted = true
+		case c == ',', c == '{', c == '[':
+			v.count++
+		}
+	}
+}
+
+// hasTooManyValues says whether a text would take too much memory as values.
+func hasTooManyValues(text []byte) bool {
+	var values jsonValues
+	values.add(text)
+	return values.count > maxValues
+}
+
+// valuesBody ends a body with an error before a decoder sees too many values.
+type valuesBody struct {
+	io.ReadCloser
+	values  jsonValues
+	limit   int
+	tooMany error
+}
+
+// Read implements io.Reader.
+func (b *valuesBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.values.add(p[:n])
+	if b.values.count > b.limit {
+		return 0, b.tooMany
+	}
+	return n, err
+}
+
+// tagsClient bounds pages of tags before the protocol library decodes them.
+type tagsClient struct {
+	remote.Client
+	subject string
+}
+
+// Do implements remote.Client.
+func (c tagsClient) Do(req *http.Request) (*http.Response, error) {
+	resp, err := c.Client.Do(req)
+	if err == nil && resp.StatusCode == http.StatusOK {
+		resp.Body = &valuesBody{ReadCloser: resp.Body, limit: maxTagPageValues, tooMany: tooManyTags(c.subject)}
+	}
+	return resp, err
+}
+
+func tooManyTags(subject string) *Error {
+	return &Error{Op: opTags, Subject: subject, Kind: ErrTooLarge, Detail: fmt.Sprintf("more than %d tags", maxTags),
+		Hint: "use a tag or a digest instead of a range or a filter"}
+}
+
+func tooManyValues(subject string) *Error {
+	return &Error{Op: opManifest, Subject: subject, Kind: ErrTooLarge, Detail: fmt.Sprintf("more than %d values", maxValues)}
+}

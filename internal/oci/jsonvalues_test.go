@@ -1,0 +1,114 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+func TestJSONValues(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		``:                       0,
+		`"a,b{[\",\\"`:           0,
+		`{}`:                     1,
+		`[{},{},{}]`:             6,
+		`{"a":"\\","b":[1,2,3]}`: 5,
+		`["","",""]`:             3,
+	} {
+		for _, step := range []int{1, 2, len(text) + 1} {
+			var values jsonValues
+			for rest := text; rest != ""; {
+				part := rest[:min(step, len(rest))]
+				values.add([]byte(part))
+				rest = rest[len(part):]
+			}
+			if values.count != want {
+				t.Errorf("%s in steps of %d: %d values, want %d", text, step, values.count, want)
+			}
+		}
+	}
+}
+
+// filled is a JSON text of a size that holds as many equal values as it can.
+func filled(before, value, after string, size int) []byte {
+	n := (size - len(before) - len(after)) / (len(value) + 1)
+	return []byte(before + strings.TrimSuffix(strings.Repeat(value+",", n), ",") + after)
+}
+
+// allocated returns how much memory f takes in all. Tests that use it must not run
+// in parallel.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestHostileJSONTakesLittleMemory(t *testing.T) { //nolint:paralleltest // it measures memory
+	const limit = 24 << 20 // without the bounds each takes several hundred MiB
+	config := fmt.Sprintf(`{"schemaVersion":2,"config":{"digest":%q,"size":2},`, someDigest)
+	layers, annotations := filled(config+`"layers":[`, "{}", "]}", maxMetadata), filled(config+`"annotations":{`, `"":""`, "}}", maxMetadata)
+	index, tags := filled(`{"manifests":[`, "{}", "]}", maxMetadata), filled(`{"tags":[`, `""`, "]}", maxTagPageBytes)
+
+	r := newRegistry(t)
+	subject := r.push("1.0.0", "1.0.0", []byte("x"))
+	r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+		body := index
+		if requestKind(req) == RequestTags {
+			body = tags
+		}
+		_, _ = w.Write(body)
+		return true
+	})
+	c := newClient(t)
+	for name, read := range map[string]func() error{
+		"layers":      func() error { _, err := parseManifest("x", someDigest, layers); return err },
+		"annotations": func() error { _, err := parseManifest("x", someDigest, annotations); return err },
+		"referrers":   func() error { _, _, err := c.Referrers(t.Context(), r.url(), subject, r.access(), 10); return err },
+		"tags":        func() error { _, err := c.Resolve(t.Context(), r.source(Reference{Semver: "*"})); return err },
+	} {
+		var err error
+		if took := allocated(func() { err = read() }); took > limit {
+			t.Errorf("%s: %d MiB", name, took>>20)
+		}
+		if !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%s: error = %v, want ErrTooLarge", name, err)
+		}
+	}
+}
+
+func TestTooManyLayers(t *testing.T) {
+	t.Parallel()
+	layer := fmt.Sprintf(`{"digest":%q,"size":1}`, someDigest)
+	for n, want := range map[int]error{maxLayers: nil, maxLayers + 1: ErrTooLarge} {
+		layers := strings.TrimSuffix(strings.Repeat(layer+",", n), ",")
+		text := fmt.Sprintf(`{"schemaVersion":2,"config":%s,"layers":[%s]}`, layer, layers)
+		if _, err := parseManifest("x", someDigest, []byte(text)); !errors.Is(err, want) {
+			t.Errorf("%d layers: error = %v, want %v", n, err, want)
+		}
+	}
+}
