@@ -35,6 +35,8 @@ const (
 	// wrong or broken.
 	distrustFor   = 10 * time.Minute
 	maxDistrusted = 4096
+	// headerDigest is what registries say of the content of an answer.
+	headerDigest = "Docker-Content-Digest"
 )
 
 // errMirrorContent says that a mirror sent something else than was asked for.
@@ -85,63 +87,77 @@ func (d *distrust) add(h *hop, dgst digest.Digest) {
 	d.seen.Add(h.ref.String()+dgst.String(), time.Now())
 }
 
-// watch has the mirror distrusted if the body of an answer is not what was asked
-// for, breaks off, or is given up by the caller for another reason than its time.
+// watch has the mirror distrusted if what it says of its answer is not what was
+// asked for, or if the body is not or breaks off. A caller that closes the body
+// early may have reasons of its own, a full disk for example.
 func (d *distrust) watch(h *hop, req *http.Request, resp *http.Response) {
 	dgst := contentOf(req.URL.Path)
 	if !h.mirror || req.Method != http.MethodGet || dgst == "" || resp.StatusCode != http.StatusOK {
 		return
 	}
+	size := exchangeFrom(req.Context()).size
+	if size > 0 && resp.ContentLength >= 0 && resp.ContentLength != size || contradicts(resp, dgst) {
+		d.add(h, dgst)
+		return
+	}
+	if size == 0 {
+		size = resp.ContentLength
+	}
 	resp.Body = &checkedBody{
 		ReadCloser: resp.Body,
 		verifier:   dgst.Verifier(),
-		rest:       resp.ContentLength,
+		rest:       size,
+		sized:      size >= 0,
 		bad:        func() { d.add(h, dgst) },
 		left:       func() bool { return req.Context().Err() != nil },
 	}
+}
+
+// contradicts says whether the header of an answer has another digest than was
+// asked for. One of another algorithm says nothing.
+func contradicts(resp *http.Response, dgst digest.Digest) bool {
+	declared, err := digest.Parse(resp.Header.Get(headerDigest))
+	return err == nil && declared.Algorithm() == dgst.Algorithm() && declared != dgst
 }
 
 // checkedBody compares a body with its digest as it is read.
 type checkedBody struct {
 	io.ReadCloser
 	verifier digest.Verifier
-	// rest is how many bytes are still to come, negative if that is not known.
-	rest int64
-	bad  func()
+	// rest is how many bytes are still to come, if sized says that it is known.
+	rest  int64
+	sized bool
+	bad   func()
 	// left says whether the caller's time is over.
-	left  func() bool
-	ended bool
+	left func() bool
+	// end is what was told at the end; what follows in the body is not read.
+	end error
 }
 
 // Read implements io.Reader. What is wrong is told with the last byte, for a
 // reader that knows the size may ask for no more.
 func (b *checkedBody) Read(p []byte) (int, error) {
+	if b.end != nil {
+		return 0, b.end
+	}
 	n, err := b.ReadCloser.Read(p)
 	_, _ = b.verifier.Write(p[:n]) // hashes do not fail
 	b.rest -= int64(n)
-	if err == nil && n > 0 && b.rest == 0 {
+	if err == nil && n > 0 && b.sized && b.rest <= 0 {
 		err = io.EOF
 	}
 	switch {
-	case err == nil, b.ended, b.left():
+	case err == nil, b.left():
 		return n, err
-	case errors.Is(err, io.EOF) && b.verifier.Verified():
-		b.ended = true
+	case errors.Is(err, io.EOF) && b.verifier.Verified(): // with a byte too many it is not
+		b.end = err
 		return n, err
 	case errors.Is(err, io.EOF):
 		err = errMirrorContent
 	default:
 		err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
 	}
-	b.ended = true
+	b.end = err
 	b.bad()
 	return n, err
-}
-
-// Close implements io.Closer.
-func (b *checkedBody) Close() error {
-	if !b.ended && !b.left() {
-		b.bad()
-	}
-	return b.ReadCloser.Close()
 }

@@ -36,6 +36,8 @@ const maxErrorBody = 16 << 10
 type exchange struct {
 	// registry is the one in the URL of the source.
 	registry string
+	// size is that of the content that is asked for, in bytes; 0 if it is not known.
+	size int64
 
 	mu         sync.Mutex
 	notFound   string

@@ -158,6 +158,7 @@ func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descrip
 	var failure *Error
 	for range max(blobAttempts, len(e.hops)) {
 		requests, x := withExchange(ctx, e.ref.Registry)
+		x.size = desc.Size
 		release, err := c.pullToStore(requests, e, desc)
 		if err == nil {
 			data, err := c.store.read(desc.Digest, limit)

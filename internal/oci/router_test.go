@@ -21,11 +21,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -293,7 +295,10 @@ func TestMirrorsByWhatIsPulled(t *testing.T) {
 
 func TestMirrorWithWrongContentIsLeftOut(t *testing.T) {
 	t.Parallel()
-	for name, body := range map[string][]byte{"wrong": []byte("LAYER"), "short": []byte("lay")} {
+	for name, answer := range map[string]struct{ body, length, digest string }{
+		"wrong": {body: "LAYER", length: "5"}, "short": {body: "lay", length: "5"}, "of another length": {body: "layers", length: "6"},
+		"too long": {body: "LAYERS"}, "wrong in a header": {body: "LAYER", length: "5", digest: someDigest},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, mirror, dgst := mirrorPair(t)
@@ -301,8 +306,13 @@ func TestMirrorWithWrongContentIsLeftOut(t *testing.T) {
 				if requestKind(req) != RequestBlob {
 					return false
 				}
-				w.Header().Set("Content-Length", "5")
-				_, _ = w.Write(body)
+				for name, value := range map[string]string{"Content-Length": answer.length, headerDigest: answer.digest} {
+					if value != "" {
+						w.Header().Set(name, value)
+					}
+				}
+				_ = http.NewResponseController(w).Flush() // without a length, it is sent in chunks
+				_, _ = w.Write([]byte(answer.body))
 				return true
 			})
 			set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
@@ -321,6 +331,28 @@ func TestMirrorWithWrongContentIsLeftOut(t *testing.T) {
 				t.Errorf("the mirror was asked for %d blobs, want each once", n)
 			}
 		})
+	}
+}
+
+// A full disk is not the mirror's fault.
+func TestMirrorIsNotBlamedForTheStore(t *testing.T) {
+	t.Parallel()
+	mirror := newRegistry(t)
+	layer := bytes.Repeat([]byte("layer"), 1<<20)
+	dgst := mirror.push("1.0.0", "1.0.0", layer)
+	set, _ := withRegistries(t, mirrored(logicalHost, mirror.host()))
+	c := newClient(t, set)
+	content, err := c.Fetch(t.Context(), scheme+logicalHost+"/"+testRepo, dgst, mirror.access())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.store.create = func(string, string) (tempFile, error) { return nil, &fs.PathError{Op: "open", Err: syscall.EIO} }
+	if _, err := content.ReadLayer(t.Context(), content.Layers[0]); !errors.Is(err, ErrStore) {
+		t.Errorf("error = %v, want ErrStore", err)
+	}
+	c.store.create = createTemp
+	if data, err := content.ReadLayer(t.Context(), content.Layers[0]); err != nil || !bytes.Equal(data, layer) {
+		t.Errorf("%d bytes, %v", len(data), err)
 	}
 }
 
