@@ -28,12 +28,13 @@ limitations under the License.
 //     while it processes dependencies and values, and the next caller must not
 //     see that. Only the bytes of files are shared; they must not be changed.
 //   - A chart is unpacked and parsed once per digest as long as the cache, which
-//     is limited in bytes, holds it. Later callers pay for a copy, which costs
+//     is limited in bytes of memory, holds it. Later callers pay for a copy, which costs
 //     less than a tenth of parsing buffered files again (see the benchmark).
 //   - Nothing is written to disk. Compressed size, unpacked size, size of a file,
 //     number of files, depth of packed subcharts, and what is unzipped in all, be
 //     it file or padding, are limited for the archive as a whole, packed subcharts
-//     included.
+//     included. So is the YAML that is parsed, by its size and its number of values
+//     once aliases are followed, before any of it is; few parses run at a time.
 //   - Errors are ErrNotAChart, ErrInvalidChart or ErrTooLarge, with text that
 //     names the entry at fault. What the read function returns is passed on.
 package bundle

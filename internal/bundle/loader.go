@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
@@ -27,8 +28,12 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// maxCached bounds the number of parsed charts, whatever their size.
-const maxCached = 1024
+const (
+	// maxCached bounds the number of parsed charts, whatever their size.
+	maxCached = 1024
+	// maxParses bounds the parses at a time on machines with many processors.
+	maxParses = 4
+)
 
 // Limits bound what a chart may cost. Zero fields take the default.
 type Limits struct {
@@ -42,7 +47,15 @@ type Limits struct {
 	FileBytes int64
 	// Files is the number of entries. Default 10,000.
 	Files int
-	// CacheBytes is the unpacked size of the charts kept in memory.
+	// TextBytes is the size of Chart.yaml, values.yaml and what else of YAML is
+	// parsed, in the chart and its subcharts together, with aliases replaced by what
+	// they stand for; and again of all values.schema.json. Default 4 MiB.
+	TextBytes int64
+	// TextTokens is the number of signs in these texts that separate or open values;
+	// in a text with aliases, it is the number of values. Default 200,000; a values.yaml
+	// of 200 KiB has about 20,000.
+	TextTokens int
+	// CacheBytes is the memory for charts that are kept, unpacked and parsed.
 	// Default 128 MiB.
 	CacheBytes int64
 }
@@ -57,8 +70,12 @@ func (l Limits) withDefaults() Limits {
 	set(&l.UnpackedBytes, 100<<20)
 	set(&l.FileBytes, 5<<20)
 	set(&l.CacheBytes, 128<<20)
+	set(&l.TextBytes, 4<<20)
 	if l.Files <= 0 {
 		l.Files = 10_000
+	}
+	if l.TextTokens <= 0 {
+		l.TextTokens = 200_000
 	}
 	return l
 }
@@ -85,6 +102,8 @@ type Source struct {
 type Loader struct {
 	limits Limits
 	parses singleflight.Group
+	// slots bounds the parses at a time: each may take 150 MiB for a moment.
+	slots chan struct{}
 
 	mu     sync.Mutex
 	charts *lru.LRU[string, *parsed]
@@ -94,12 +113,13 @@ type Loader struct {
 // parsed is a chart that is only ever copied.
 type parsed struct {
 	chart *chart.Chart
+	// bytes is about the memory that it takes.
 	bytes int64
 }
 
 // NewLoader returns an empty Loader.
 func NewLoader(limits Limits) (*Loader, error) {
-	l := &Loader{limits: limits.withDefaults()}
+	l := &Loader{limits: limits.withDefaults(), slots: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxParses))}
 	charts, err := lru.NewLRU(maxCached, func(_ string, evicted *parsed) { l.bytes -= evicted.bytes })
 	if err != nil {
 		return nil, err
@@ -149,18 +169,21 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 
 // parse turns the content layer of a kind into a chart.
 func (l *Loader) parse(kind Kind, data []byte) (*parsed, error) {
+	l.slots <- struct{}{}
+	defer func() { <-l.slots }()
 	switch kind {
 	case KindChart:
 		files, size, err := unpack(data, l.limits)
 		if err != nil {
 			return nil, err
 		}
-		c, err := parse(files)
+		c, err := parse(files, l.limits)
 		if err != nil {
 			return nil, err
 		}
 		// Copied once more to let go of what only the parser needed.
-		return &parsed{chart: copyChart(c), bytes: size}, nil
+		kept := copyChart(c)
+		return &parsed{chart: kept, bytes: size + footprint(kept)}, nil
 	default:
 		return nil, fmt.Errorf("%w: kind %q", ErrNotAChart, kind)
 	}

@@ -151,7 +151,7 @@ func TestCopySharesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := parse(files)
+	c, err := parse(files, Limits{}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,8 +254,8 @@ func TestSelectedLayer(t *testing.T) {
 
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	data := demo(t, entry{name: "demo/x", data: strings.Repeat("a", 1000)})
-	l := newLoader(t, Limits{CacheBytes: 3000})
+	data := demo(t, entry{name: "demo/x", data: strings.Repeat("a", 10_000)})
+	l := newLoader(t, Limits{CacheBytes: 30_000})
 	var reads atomic.Int64
 	load := func(digest string) {
 		t.Helper()
@@ -274,7 +274,7 @@ func TestCacheIsBounded(t *testing.T) {
 	if got := reads.Load(); got != 4 {
 		t.Errorf("%d reads, want 4: b and only b was dropped", got)
 	}
-	if l.bytes > 3000 {
+	if l.bytes > 30_000 {
 		t.Errorf("cache holds %d bytes", l.bytes)
 	}
 	tiny := newLoader(t, Limits{CacheBytes: 10})
@@ -323,7 +323,7 @@ func BenchmarkChart(b *testing.B) {
 			for i, file := range files {
 				again[i] = &loader.BufferedFile{Name: file.Name, Data: file.Data}
 			}
-			if _, err := parse(again); err != nil {
+			if _, err := parse(again, Limits{}.withDefaults()); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -334,7 +334,7 @@ func BenchmarkChart(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := parse(files); err != nil {
+			if _, err := parse(files, Limits{}.withDefaults()); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -35,15 +35,19 @@ const (
 	maxReason = 400
 )
 
-// parse makes a chart of files and checks that it can be installed.
-func parse(files []*loader.BufferedFile) (c *chart.Chart, err error) {
-	// Helm's parser meets whatever somebody pushed; a panic in it must not take
+// parse makes a chart of files, whose YAML must be within the limits, and checks
+// that it can be installed.
+func parse(files []*loader.BufferedFile, limits Limits) (c *chart.Chart, err error) {
+	// The parsers meet whatever somebody pushed; a panic in them must not take
 	// down the releases of others.
 	defer func() {
 		if caught := recover(); caught != nil {
 			c, err = nil, fmt.Errorf("%w: parsing it failed", ErrInvalidChart)
 		}
 	}()
+	if err := checkTexts(files, limits); err != nil {
+		return nil, err
+	}
 	c, err = loader.LoadFiles(files)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", ErrInvalidChart, clipTo(maxReason, strings.ReplaceAll(err.Error(), packedSuffix, ".tgz")))

@@ -1,0 +1,92 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"reflect"
+
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+const (
+	// mapHeader and mapGroup are the fixed part of a map, and the least number of
+	// entries that one with any has room for.
+	mapHeader = 48
+	mapGroup  = 8
+)
+
+// footprint returns about how many bytes of memory a chart takes, but for the
+// content of its files. Parsed, a short text can take many times its size.
+func footprint(c *chart.Chart) int64 {
+	file := int64(reflect.TypeFor[chart.File]().Size() + reflect.TypeFor[*chart.File]().Size())
+	total := file*int64(len(c.Templates)+len(c.Files)) +
+		behind(reflect.ValueOf(c.Metadata)) + behind(reflect.ValueOf(c.Lock)) + behind(reflect.ValueOf(c.Values))
+	for _, file := range c.Templates {
+		total += int64(len(file.Name))
+	}
+	for _, file := range c.Files {
+		total += int64(len(file.Name))
+	}
+	for _, subchart := range c.Dependencies() {
+		total += int64(reflect.TypeFor[chart.Chart]().Size()) + footprint(subchart)
+	}
+	return total
+}
+
+// behind returns about how many bytes a value refers to.
+func behind(v reflect.Value) int64 {
+	var total int64
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			total = int64(v.Type().Elem().Size()) + behind(v.Elem())
+		}
+	case reflect.Interface:
+		if v.IsNil() {
+			break
+		}
+		if kind := v.Elem().Kind(); kind != reflect.Map && kind != reflect.Pointer { // these need no box
+			total = int64(v.Elem().Type().Size())
+		}
+		total += behind(v.Elem())
+	case reflect.String:
+		total = int64(v.Len())
+	case reflect.Slice:
+		total = int64(v.Cap()) * int64(v.Type().Elem().Size())
+		for i := range v.Len() {
+			total += behind(v.Index(i))
+		}
+	case reflect.Map:
+		if v.IsNil() {
+			break
+		}
+		total = mapHeader
+		if v.Len() > 0 {
+			// A map is between half and all full; a small one has one group.
+			entries := max(mapGroup, v.Len()*3/2)
+			total += int64(entries) * int64(v.Type().Key().Size()+v.Type().Elem().Size()+1)
+		}
+		for entry := v.MapRange(); entry.Next(); {
+			total += behind(entry.Key()) + behind(entry.Value())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			total += behind(v.Field(i))
+		}
+	}
+	return total
+}

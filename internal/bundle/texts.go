@@ -1,0 +1,180 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+	"helm.sh/helm/v3/pkg/chart/loader"
+)
+
+var (
+	// tagDirective gives a prefix that parsers repeat for each node that uses it.
+	tagDirective = regexp.MustCompile(`(?:^|[\n\r\x{85}\x{2028}\x{2029}\x{FEFF}])%TAG[ \t]`)
+	// anchor and alias are found wherever YAML can have them, and in some other text.
+	anchor = regexp.MustCompile(`&[0-9A-Za-z_-]`)
+	alias  = regexp.MustCompile(`(?:^|[^0-9A-Za-z_*&])\*[0-9A-Za-z_-]`)
+)
+
+// weight is what parsing text yields at most.
+type weight struct {
+	bytes  int64
+	tokens int
+}
+
+// checkTexts looks at the YAML files that Helm parses, those of subcharts
+// included, and refuses what would take more memory than the limits allow: a few
+// KiB packed could make hundreds of MiB. It does so before they are parsed. Each
+// schema is parsed when values are checked; schemas have limits of their own.
+func checkTexts(files []*loader.BufferedFile, limits Limits) error {
+	var texts, schemas weight
+	for _, file := range files {
+		base := chartFile(file.Name)
+		total := &texts
+		switch base {
+		case "Chart.yaml", "Chart.lock", "values.yaml", "requirements.yaml", "requirements.lock":
+		case "values.schema.json":
+			total = &schemas
+		default:
+			continue
+		}
+		one, err := weigh(strings.ReplaceAll(file.Name, packedSuffix, ".tgz"), file.Data, limits)
+		if err != nil {
+			return err
+		}
+		total.bytes += one.bytes
+		total.tokens += one.tokens
+		if err := total.within(limits, base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w weight) within(limits Limits, base string) error {
+	kind := "Chart.yaml and values.yaml"
+	if base == "values.schema.json" {
+		kind = base
+	}
+	switch {
+	case w.bytes > limits.TextBytes:
+		return fmt.Errorf("%w: %s, with those of subcharts, are over %d bytes", ErrTooLarge, kind, limits.TextBytes)
+	case w.tokens > limits.TextTokens:
+		return fmt.Errorf("%w: %s, with those of subcharts, are over %d values", ErrTooLarge, kind, limits.TextTokens)
+	}
+	return nil
+}
+
+// chartFile returns the name of a file in the folder of the chart or of a
+// subchart, or "" for files elsewhere.
+func chartFile(name string) string {
+	folder, base := path.Split(name)
+	for folder != "" {
+		rest, ok := strings.CutPrefix(folder, "charts/")
+		if !ok {
+			return ""
+		}
+		if _, folder, ok = strings.Cut(rest, "/"); !ok {
+			return ""
+		}
+	}
+	return base
+}
+
+// weigh returns the weight of one text, with aliases replaced by what they stand for.
+func weigh(name string, text []byte, limits Limits) (weight, error) {
+	if !utf8.Valid(text) {
+		return weight{}, fmt.Errorf("%w: %q is not UTF-8 text", ErrInvalidChart, clip(name))
+	}
+	if tagDirective.Match(text) {
+		return weight{}, fmt.Errorf("%w: %q has a %%TAG directive; write tags in full", ErrInvalidChart, clip(name))
+	}
+	w := weight{bytes: int64(len(text)), tokens: countTokens(text)}
+	if w.bytes > limits.TextBytes || w.tokens > limits.TextTokens || !anchor.Match(text) || !alias.Match(text) {
+		return w, nil
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return weight{}, fmt.Errorf("%w: cannot load %s: %s", ErrInvalidChart, clip(name), clip(err.Error()))
+	}
+	expanded, ok := expansion{}.of(&root)
+	if !ok {
+		return weight{}, fmt.Errorf("%w: %q has an anchor that contains itself", ErrInvalidChart, clip(name))
+	}
+	return weight{bytes: max(w.bytes, expanded.bytes), tokens: max(w.tokens, expanded.tokens)}, nil
+}
+
+// countTokens returns a number that half the values of a YAML or JSON text do not
+// exceed: that of the signs that separate or open values, also where they stand in
+// comments and strings, for telling these apart takes a parser.
+func countTokens(text []byte) int {
+	count := 0
+	for i, sign := range text {
+		switch sign {
+		case '[', '{', ',', ':', '?':
+			count++
+		case '-': // an item of a list if no visible character follows
+			if i+1 == len(text) || text[i+1] <= ' ' || text[i+1] > '~' {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// expansion remembers the weight of anchored nodes. Nodes whose weight is not
+// known yet are in it as nil.
+type expansion map[*yaml.Node]*weight
+
+// maxExpansion stands for all greater weights.
+const maxExpansion = 1 << 40
+
+// of returns the weight of a node with its aliases followed, or false for a node
+// that contains itself.
+func (e expansion) of(node *yaml.Node) (weight, bool) {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if node.Anchor != "" {
+		known, seen := e[node]
+		if seen && known == nil {
+			return weight{}, false
+		}
+		if seen {
+			return *known, true
+		}
+		e[node] = nil
+	}
+	total := weight{bytes: int64(len(node.Value)), tokens: 1}
+	for _, child := range node.Content {
+		one, ok := e.of(child)
+		if !ok {
+			return weight{}, false
+		}
+		total.bytes = min(total.bytes+one.bytes, maxExpansion)
+		total.tokens = min(total.tokens+one.tokens, maxExpansion)
+	}
+	if node.Anchor != "" {
+		e[node] = &total
+	}
+	return total, true
+}
