@@ -65,7 +65,10 @@ limitations under the License.
 // any failure. Each has its share of the time, its own credential (that of the
 // Access or of Options.CredentialsFile for the mirror's own name), its own limits.
 // A mirror that sent wrong content is left out for that content for ten minutes,
-// and one that did not answer for ten seconds. When nobody has what is asked for,
+// and one that did not answer for ten seconds. An empty list of a mirror is no
+// answer while somebody else can be asked. A list with some of what the registry
+// has, as pull-through caches may have it, is taken for the whole: let such mirrors
+// serve content only ("digest-only"). When nobody has what is asked for,
 // the error is the registry's, or the last mirror's that answered if the registry
 // itself is silent, and names the others with their reasons.
 //

@@ -66,10 +66,13 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 	var refusedBy string
 	for i, h := range hops {
 		x.ask(h.ref.Registry)
-		resp, err := r.attempt(req, h, len(hops)-i)
-		last := i == len(hops)-1
+		last, left := i == len(hops)-1, len(hops)-i
+		if refusal != nil && refusal.StatusCode == http.StatusOK {
+			left++ // the empty list counts if the rest is silent: the caller needs time to go on with it
+		}
+		resp, empty, err := r.attempt(req, h, left)
 		switch {
-		case isConclusive(req, resp, err):
+		case isConclusive(req, resp, err) && (last || !empty):
 			r.setPage(list, h)
 			h.clients.distrust.watch(h, req, resp)
 			return resp, nil
@@ -143,26 +146,29 @@ func hasAlternative(ctx context.Context) bool {
 
 // attempt asks one of the hosts that are left. Until its answer begins, it has
 // no more than its share of the time, so that the others can still be asked; the
-// body of a good answer has all the time there is.
-func (r *router) attempt(req *http.Request, h *hop, left int) (*http.Response, error) {
+// body of a good answer has all the time there is. It also says whether the answer
+// is an empty list, unless the host is the last.
+func (r *router) attempt(req *http.Request, h *hop, left int) (resp *http.Response, empty bool, err error) {
 	deadline, bounded := req.Context().Deadline()
 	if left == 1 || !bounded {
-		return h.do(r.rewrite(req, h))
+		resp, err = h.do(r.rewrite(req, h))
+		return resp, false, err
 	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(req.Context(), alternativeKey{}, true))
 	share := time.AfterFunc(time.Until(deadline)/time.Duration(left), func() { cancel(errStalled) })
-	resp, err := h.do(r.rewrite(req.WithContext(ctx), h))
-	if err == nil && resp.StatusCode >= http.StatusBadRequest {
+	resp, err = h.do(r.rewrite(req.WithContext(ctx), h))
+	empty = err == nil && isEmptyList(resp)
+	if err == nil && (resp.StatusCode >= http.StatusBadRequest || empty) {
 		resp = detach(resp) // within the share: a mirror may be slow in saying no
 		share.Stop()
 		cancel(nil)
-		return resp, nil
+		return resp, empty, nil
 	}
 	inTime := share.Stop()
 	switch {
 	case err == nil && inTime:
 		resp.Body = &closingBody{ReadCloser: resp.Body, closed: func() { cancel(nil) }}
-		return resp, nil
+		return resp, false, nil
 	case err == nil:
 		_ = resp.Body.Close() // its context has ended
 		err = errStalled
@@ -170,7 +176,7 @@ func (r *router) attempt(req *http.Request, h *hop, left int) (*http.Response, e
 		err = errStalled
 	}
 	cancel(nil)
-	return nil, err
+	return nil, false, err
 }
 
 // rewrite returns the request as it is for a hop.
@@ -183,8 +189,9 @@ func (r *router) rewrite(req *http.Request, h *hop) *http.Request {
 	return out
 }
 
-// isConclusive says whether an answer ends the search. A mirror that does not
-// know HEAD is not given up for it: the caller asks again with GET.
+// isConclusive says whether an answer ends the search, but for empty lists. A
+// mirror that does not know HEAD is not given up for it: the caller asks again
+// with GET.
 func isConclusive(req *http.Request, resp *http.Response, err error) bool {
 	if err != nil {
 		return false
@@ -202,7 +209,9 @@ func isSilence(err error) bool {
 
 // reasonOf describes a failure shortly.
 func reasonOf(resp *http.Response, err error) string {
-	if err == nil {
+	if err == nil && resp.StatusCode == http.StatusOK {
+		return "has an empty list"
+	} else if err == nil {
 		return fmt.Sprintf("answered %d", resp.StatusCode)
 	}
 	failure := explain("", "", err, &exchange{})

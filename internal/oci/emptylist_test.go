@@ -1,0 +1,78 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// emptyLists has a registry answer all lists with an empty one.
+func (r *fakeRegistry) emptyLists() {
+	r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+		if listOf(req.URL.Path) == "" {
+			return false
+		}
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+		_, _ = w.Write([]byte(`{"manifests":[],"tags":null}`))
+		return true
+	})
+}
+
+func TestEmptyListOfAMirrorHidesNothing(t *testing.T) {
+	t.Parallel()
+	r, mirror, dgst := mirrorPair(t)
+	mirror.emptyLists()
+	set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
+	c := newClient(t, set)
+	if artifact, err := c.Resolve(t.Context(), r.source(Reference{Semver: "*"})); err != nil || artifact.Tag != "1.0.0" {
+		t.Errorf("artifact = %+v, %v", artifact, err)
+	}
+	r.serveReferrers(3, 2, nil)
+	list, _, err := c.Referrers(t.Context(), r.url(), dgst, r.access(), 10)
+	if err != nil || len(list) != 3 {
+		t.Errorf("referrers = %v, %v; want the registry's 3", list, err)
+	}
+	// A list of the mirror that is not empty counts, to its last page.
+	r.emptyLists()
+	mirror.serveReferrers(3, 2, nil)
+	list, _, err = c.Referrers(t.Context(), r.url(), dgst, r.access(), 10)
+	if err != nil || len(list) != 3 {
+		t.Errorf("referrers = %v, %v; want the mirror's 3", list, err)
+	}
+}
+
+// Behind an air gap an empty list is all there is.
+func TestEmptyListCountsWhereNobodyElseAnswers(t *testing.T) {
+	t.Parallel()
+	mirror := newRegistry(t)
+	dgst := mirror.push("1.0.0", "1.0.0", []byte("layer"))
+	mirror.emptyLists()
+	gap := closedAddress(t)
+	set, _ := withRegistries(t, mirrored(gap, mirror.host()))
+	c, url := newClient(t, set), scheme+gap+"/"+testRepo
+	if list, more, err := c.Referrers(t.Context(), url, dgst, mirror.access(), 10); err != nil || len(list) > 0 || more {
+		t.Errorf("referrers = %v, %t, %v; want none", list, more, err)
+	}
+	_, err := c.Resolve(t.Context(), Source{URL: url, Ref: Reference{Semver: "*"}, Access: mirror.access()})
+	if !errors.Is(err, ErrNoMatchingTag) {
+		t.Errorf("error = %v, want ErrNoMatchingTag", err)
+	}
+}
