@@ -49,19 +49,23 @@ func (c *cosignCheck) bundle(ctx context.Context, data []byte) ([]string, *refus
 	if byKey || len(c.rules.identities) == 0 {
 		return c.keyed(entity, artifact)
 	}
-	return c.keyless(ctx, entity, artifact)
+	return c.keyless(ctx, entity, artifact())
 }
+
+// artifactOption makes what a bundle must turn out to be about. It is made anew for
+// each verification, which reads the artifact to its end.
+type artifactOption func() verify.ArtifactPolicyOption
 
 // statedBy returns what a bundle must turn out to be about. A statement that is
 // not cosign's is no signature.
-func (c *cosignCheck) statedBy(ctx context.Context, entity *protobundle.Bundle) (verify.ArtifactPolicyOption, *refusal) {
+func (c *cosignCheck) statedBy(ctx context.Context, entity *protobundle.Bundle) (artifactOption, *refusal) {
 	if entity.GetMessageSignature() != nil {
 		_, manifest, err := c.registry.RawManifest(ctx, c.url, c.digest, c.access)
 		if err != nil {
 			c.found.missed(err)
 			return nil, brokenBy(err)
 		}
-		return verify.WithArtifact(bytes.NewReader(manifest)), nil
+		return func() verify.ArtifactPolicyOption { return verify.WithArtifact(bytes.NewReader(manifest)) }, nil
 	}
 	var statement struct {
 		PredicateType string `json:"predicateType"`
@@ -77,12 +81,12 @@ func (c *cosignCheck) statedBy(ctx context.Context, entity *protobundle.Bundle) 
 	if err != nil {
 		return nil, refuse(unreadable, "the digest of the artifact is malformed")
 	}
-	return verify.WithArtifactDigest(algorithm, sum), nil
+	return func() verify.ArtifactPolicyOption { return verify.WithArtifactDigest(algorithm, sum) }, nil
 }
 
 // keyed returns the keys that signed a bundle. What transparency log and
 // timestamp authority say about it is left out: the key is what is trusted.
-func (c *cosignCheck) keyed(entity *protobundle.Bundle, artifact verify.ArtifactPolicyOption) ([]string, *refusal) {
+func (c *cosignCheck) keyed(entity *protobundle.Bundle, artifact artifactOption) ([]string, *refusal) {
 	if entity.GetVerificationMaterial().GetPublicKey() == nil {
 		return nil, refuse(wrongSigner, "it is keyless, and the policy has keys only")
 	}
@@ -107,7 +111,7 @@ func (c *cosignCheck) keyed(entity *protobundle.Bundle, artifact verify.Artifact
 		if err != nil {
 			return nil, refuse(wrongProof, "%v", err)
 		}
-		_, err = verifier.Verify(signed, verify.NewPolicy(artifact, verify.WithKey()))
+		_, err = verifier.Verify(signed, verify.NewPolicy(artifact(), verify.WithKey()))
 		switch {
 		case err == nil:
 			signers = append(signers, key.signer())

@@ -144,8 +144,10 @@ func TestKeysOfAllKindsInAllLayouts(t *testing.T) {
 					artifact := b.push(kind)
 					check(t, push(t.Context(), artifact, signer))
 					public := must(signer.PublicKey())(t)
+					// The keys are tried by name: the signer's stands between two others.
 					policy := Policy{Provider: Cosign, Keys: map[string][]byte{
-						"cosign.pub": must(cryptoutils.MarshalPublicKeyToPEM(public))(t), "other.pub": must(signing.PublicKey(newTestKey(t)))(t),
+						"cosign.pub": must(cryptoutils.MarshalPublicKeyToPEM(public))(t),
+						"before.pub": must(signing.PublicKey(newTestKey(t)))(t), "other.pub": must(signing.PublicKey(newTestKey(t)))(t),
 					}}
 					result, err := b.verify(artifact, policy)
 					t.Log(kind)
