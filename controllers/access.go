@@ -119,7 +119,7 @@ func (r *referenceReader) takeCertificates(ctx context.Context, helmOp *addonsv1
 		return fmt.Errorf("spec.source.certSecretRef: %w", err)
 	}
 	access.CA, access.ClientCert, access.ClientKey = secret.data[caKey], secret.data[corev1.TLSCertKey], secret.data[corev1.TLSPrivateKeyKey]
-	missing := ""
+	var missing string
 	switch cert, key := len(access.ClientCert) > 0, len(access.ClientKey) > 0; {
 	case cert && !key:
 		missing = corev1.TLSPrivateKeyKey + ", which goes with " + corev1.TLSCertKey

@@ -31,6 +31,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
+// begin begins an errand for an object that is sent away.
+func begin(t *testing.T, e *errands[int], key, name string, work func(context.Context) (int, error)) {
+	t.Helper()
+	if _, err, ok := e.run(t.Context(), key, requestFor(name), work); ok || err != nil {
+		t.Fatalf("%s: done before it can be: %v", name, err)
+	}
+}
+
 func requestFor(name string) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}
 }
@@ -103,8 +111,8 @@ func TestErrandResultIsCollectedOnce(t *testing.T) {
 			<-time.After(3 * time.Second)
 			return int(runs.Add(1)), nil
 		}
-		e.run(t.Context(), "k", requestFor("deleted"), work)
-		e.run(t.Context(), "k", requestFor("a"), work)
+		begin(t, e, "k", "deleted", work)
+		begin(t, e, "k", "a", work)
 		<-time.After(4 * time.Second)
 		if value, _, ok := e.run(t.Context(), "k", requestFor("a"), work); !ok || value != 1 {
 			t.Fatalf("got %d, %v, want the first result", value, ok)
@@ -116,10 +124,10 @@ func TestErrandResultIsCollectedOnce(t *testing.T) {
 		if value, _, ok := e.run(t.Context(), "k", requestFor("a"), work); !ok || value != 2 {
 			t.Errorf("got %d, %v, want the second result", value, ok)
 		}
-		e.run(t.Context(), "forsaken", requestFor("deleted"), work)
+		begin(t, e, "forsaken", "deleted", work)
 		<-time.After(errandKept + 4*time.Second)
-		e.run(t.Context(), "other", requestFor("a"), func(context.Context) (int, error) { return 0, nil })
-		if len(e.running) != 0 {
+		_, _, ok := e.run(t.Context(), "other", requestFor("a"), func(context.Context) (int, error) { return 0, nil })
+		if !ok || len(e.running) != 0 {
 			t.Errorf("%d errands are kept, want none", len(e.running))
 		}
 	})
@@ -192,7 +200,7 @@ func TestErrandResultDoesNotKeep(t *testing.T) {
 			<-time.After(time.Second)
 			return int(runs.Add(1)), nil
 		}
-		e.run(t.Context(), "k", requestFor("a"), work)
+		begin(t, e, "k", "a", work)
 		<-time.After(48 * time.Hour)
 		if value, _, ok := e.run(t.Context(), "k", requestFor("a"), work); ok {
 			t.Errorf("got %d, of two days ago", value)
