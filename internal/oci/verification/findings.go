@@ -19,6 +19,7 @@ package verification
 import (
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
@@ -51,6 +52,21 @@ func refusePanic(signers *[]string, refused **refusal) {
 	if recover() != nil {
 		*signers, *refused = nil, refuse(unreadable, "it is malformed")
 	}
+}
+
+// errorOfPanic is deferred in work of goroutines, where nobody else recovers: a
+// panic ends the work with an oci.ErrUnexpected, and not the process. What was
+// panicked with may be a stranger's text, so only the runtime's own is told.
+func errorOfPanic(subject string, err *error) {
+	caught := recover()
+	if caught == nil {
+		return
+	}
+	detail := fmt.Sprintf("a defect of the program ended it (%T)", caught)
+	if fault, ok := caught.(runtime.Error); ok {
+		detail = "a defect of the program ended it: " + clip(fault.Error())
+	}
+	*err = &oci.Error{Op: opVerify, Subject: subject, Kind: oci.ErrUnexpected, Detail: detail, Hint: "report this as a bug of HelmOp"}
 }
 
 // findings are what was seen while no good signature was found.

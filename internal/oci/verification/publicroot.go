@@ -105,7 +105,7 @@ func (p *publicRoot) state() (current *root.TrustedRoot, due bool) {
 func (p *publicRoot) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rootTimeout)
 	defer cancel()
-	fetched, err := p.fetch(ctx)
+	fetched, err := p.try(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
@@ -113,6 +113,12 @@ func (p *publicRoot) renew(ctx context.Context) {
 		return
 	}
 	p.current, p.since, p.failed = fetched, p.now(), time.Time{}
+}
+
+// try fetches the root; a panic of the libraries that read it is a failed try.
+func (p *publicRoot) try(ctx context.Context) (fetched *root.TrustedRoot, err error) {
+	defer errorOfPanic(trustedRootTarget, &err)
+	return p.fetch(ctx)
 }
 
 func orUnavailable(current *root.TrustedRoot) (*root.TrustedRoot, error) {

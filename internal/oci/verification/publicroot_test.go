@@ -140,6 +140,22 @@ func TestWaitingForThePublicRoot(t *testing.T) {
 	}
 }
 
+// A panic of the library is a failed try: it does not end the process, and the
+// next try is made after the pause.
+func TestPanicWhileFetchingThePublicRoot(t *testing.T) {
+	t.Parallel()
+	s := newRootScript(t)
+	fetch := s.fetch
+	s.fetch = func(context.Context) (*root.TrustedRoot, error) { panic("planted") }
+	_, err := s.get(t.Context())
+	wantError(t, err, ErrTrustRoot, "could not be fetched")
+	s.fetch = fetch
+	s.after(rootPause, nil)
+	if got, err := s.get(t.Context()); got == nil {
+		t.Errorf("after a panic: %v", err)
+	}
+}
+
 // What needs no root must not fail for want of one, and what does says so.
 func TestPublicRootIsFetchedOnlyWhenNeeded(t *testing.T) {
 	t.Parallel()

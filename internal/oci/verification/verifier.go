@@ -139,14 +139,14 @@ func (v *Verifier) Verify(ctx context.Context, url, digest string, access oci.Ac
 }
 
 // verify looks for a good signature and remembers that there is one.
-func (v *Verifier) verify(ctx context.Context, target *target, rules *rules, key memory) (Result, error) {
+func (v *Verifier) verify(ctx context.Context, target *target, rules *rules, key memory) (result Result, err error) {
+	defer errorOfPanic(target.String(), &err)
 	// The verification before this one may have ended after the caller's look.
 	if result, ok := v.recall(key); ok {
 		return result, nil
 	}
 	var signers []string
 	var found findings
-	var err error
 	switch {
 	case rules.cosign != nil:
 		check := &cosignCheck{target: target, rules: rules.cosign, root: v.publicRoot.get, found: &found, left: maxSignatures}
@@ -163,7 +163,7 @@ func (v *Verifier) verify(ctx context.Context, target *target, rules *rules, key
 	if err != nil {
 		return Result{}, err
 	}
-	result := Result{Signers: signers}.clone()
+	result = Result{Signers: signers}.clone()
 	v.remember(key, result)
 	return result, nil
 }

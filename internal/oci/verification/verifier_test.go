@@ -247,6 +247,30 @@ func TestCallersWithOtherAccessDoNotShare(t *testing.T) {
 	check(t, <-good)
 }
 
+// A verification runs in a goroutine of its own, where a panic would end the
+// process.
+func TestPanicsFailTheVerification(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	artifact := b.push("artifact")
+	v := b.verifier()
+	v.opts.Registry = nil // every use of it panics
+	for _, policy := range []Policy{keyPolicy(t, newTestKey(t)), notationPolicy(t, newNotary(t, "jane"), signing.TrustAnyone("strict"))} {
+		_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
+		wantError(t, err, oci.ErrUnexpected, "nil pointer")
+		if _, ok := v.Remembered(b.url(), artifact.Digest(), policy.Digest()); ok {
+			t.Error("a verification that panicked is remembered")
+		}
+	}
+	for _, value := range []any{"planted", errors.New("planted"), []byte("planted")} {
+		err := func() (err error) {
+			defer errorOfPanic("x", &err)
+			panic(value)
+		}()
+		wantError(t, err, oci.ErrUnexpected, "defect")
+	}
+}
+
 func TestInvalidTargets(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
