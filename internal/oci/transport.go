@@ -34,6 +34,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 const (
@@ -54,14 +56,15 @@ var errDowngrade = errors.New("redirected from https to a protocol without TLS")
 
 // transports are the connections to registries that are reached the same way.
 type transports struct {
-	// home goes to registries. away goes where they send us, to their storage for
-	// example: it shows no client certificate, and reaches no link-local address,
-	// where clouds answer with the secrets of the machine.
-	home, away *http.Transport
+	// home goes to registries as their URLs say. back goes to them where they send
+	// us, and away elsewhere, to their storage for example: neither reaches addresses
+	// where clouds answer with the secrets of the machine, and away shows no client
+	// certificate.
+	home, back, away *http.Transport
 }
 
 // errLinkLocal says that a registry sent us where no registry has its storage.
-var errLinkLocal = errors.New("redirected to a link-local address, which is not followed")
+var errLinkLocal = errors.New("redirected to a link-local address or another of a cloud's own services, which is not followed")
 
 // newTransports returns connections as an Access has them. authorities are
 // trusted beside the system's and those of the Access, environment says which
@@ -100,10 +103,11 @@ func newTransports(access Access, authorities []byte, environment proxyFunc) (*t
 		// needed to bound manifests.
 		DisableCompression: true,
 	}
-	away := home.Clone()
+	back := home.Clone()
+	back.Proxy, back.DialContext = guarded(environment, dialer)
+	away := back.Clone()
 	away.TLSClientConfig.Certificates = nil
-	away.Proxy, away.DialContext = guarded(environment, dialer)
-	return &transports{home: home, away: away}, nil
+	return &transports{home: home, back: back, away: away}, nil
 }
 
 func addAuthorities(pool *x509.CertPool, bundles ...[]byte) error {
@@ -130,13 +134,13 @@ func clientCertificates(access Access) ([]tls.Certificate, error) {
 	return []tls.Certificate{certificate}, nil
 }
 
-// guarded returns a proxy function and a dial function that refuses link-local
-// addresses, but for proxies: those the operator chose.
+// guarded returns a proxy function and a dial function that refuses what
+// isMetadata says, but for proxies: those the operator chose.
 func guarded(choose proxyFunc, dialer *net.Dialer) (proxyFunc, func(context.Context, string, string) (net.Conn, error)) {
 	var proxies sync.Map
 	guard := *dialer
 	guard.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
-		if at, err := netip.ParseAddrPort(address); err == nil && isLinkLocal(at.Addr()) {
+		if at, err := netip.ParseAddrPort(address); err == nil && isMetadata(at.Addr()) {
 			return errLinkLocal
 		}
 		return nil
@@ -159,11 +163,13 @@ func guarded(choose proxyFunc, dialer *net.Dialer) (proxyFunc, func(context.Cont
 
 func (t *transports) close() {
 	t.home.CloseIdleConnections()
+	t.back.CloseIdleConnections()
 	t.away.CloseIdleConnections()
 }
 
-// homeTransport sends requests to the registry, and to the hosts that are
-// trusted as much, from home, and others from away.
+// homeTransport sends requests to the registry, and to the hosts that are trusted
+// as much, from home, and where answers lead from back or away. Another port of
+// the registry's host is another server.
 type homeTransport struct {
 	*transports
 	registry string   // host[:port]
@@ -172,11 +178,23 @@ type homeTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *homeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	registry := url.URL{Host: t.registry}
-	if strings.EqualFold(req.URL.Hostname(), registry.Hostname()) || isOneOf(req.URL, t.trusted) {
-		return t.home.RoundTrip(req)
+	known := hostPort(req.URL) == hostPort(&url.URL{Scheme: req.URL.Scheme, Host: t.registry}) || isOneOf(req.URL, t.trusted)
+	switch {
+	case !known:
+		return t.away.RoundTrip(req)
+	case req.Response != nil: // set by net/http on requests that follow a redirect
+		return t.back.RoundTrip(req)
 	}
-	return t.away.RoundTrip(req)
+	return t.home.RoundTrip(req)
+}
+
+// hostPort is the host of an URL in lower case with its port.
+func hostPort(target *url.URL) string {
+	port := target.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[target.Scheme]
+	}
+	return net.JoinHostPort(strings.ToLower(target.Hostname()), port)
 }
 
 // isOneOf says whether an URL's host is in a list of host or host:port.
@@ -187,7 +205,7 @@ func isOneOf(target *url.URL, hosts []string) bool {
 }
 
 // checkRedirect bounds redirects and keeps them from leaving TLS. Names that lead
-// to link-local addresses are found when they are dialled.
+// to forbidden addresses are found when they are dialled.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return fmt.Errorf("more than %d redirects", maxRedirects)
@@ -195,14 +213,34 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
 		return errDowngrade
 	}
-	if address, err := netip.ParseAddr(req.URL.Hostname()); err == nil && isLinkLocal(address) {
+	if address, err := netip.ParseAddr(req.URL.Hostname()); err == nil && isMetadata(address) {
 		return errLinkLocal
 	}
 	return nil
 }
 
-func isLinkLocal(address netip.Addr) bool {
-	return address.Unmap().IsLinkLocalUnicast()
+// metadata are the addresses beside the link-local ones at which clouds tell
+// machines their secrets: AWS's in IPv6, Google's, Alibaba's, Azure's, Oracle's.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("fd00:ec2::/32"),
+	netip.MustParsePrefix("fd20:ce::254/128"),
+	netip.MustParsePrefix("100.100.100.200/32"),
+	netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("192.0.0.192/32"),
+}
+
+// nat64 is the prefix of IPv6 addresses that stand for IPv4 ones (RFC 6052).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// isMetadata says whether an address is link-local, or else one at which a cloud
+// tells machines their secrets, in whatever form.
+func isMetadata(address netip.Addr) bool {
+	address = address.WithZone("").Unmap()
+	if nat64.Contains(address) {
+		bytes := address.As16()
+		address = netip.AddrFrom4([4]byte(bytes[12:]))
+	}
+	return address.IsLinkLocalUnicast() || slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // watchedTransport reports each request to the observer, and cancels those
@@ -306,7 +344,17 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	if n > 0 {
 		b.watch.timer.Reset(b.watch.timeout)
 	}
-	return n, b.watch.explain(err)
+	return n, b.watch.explain(brokenOff(err))
+}
+
+// brokenOff names a body that the other side broke off as net/http does for
+// HTTP/1: HTTP/2 has errors of its own for it.
+func brokenOff(err error) error {
+	var reset http2.StreamError
+	if errors.As(err, &reset) || err != nil && strings.HasPrefix(err.Error(), "http2: server sent GOAWAY") {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // Close implements io.Closer and reports the request.

@@ -1,0 +1,65 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// newHTTP2Registry is a registry that speaks HTTP/2, as most do.
+func newHTTP2Registry(t *testing.T) *fakeRegistry {
+	r := &fakeRegistry{t: t, manifests: map[string][]byte{}, blobs: map[string][]byte{}, counts: map[string]int{}}
+	r.srv = httptest.NewUnstartedServer(http.HandlerFunc(r.serve))
+	r.srv.EnableHTTP2 = true
+	r.srv.StartTLS()
+	t.Cleanup(r.srv.Close)
+	return r
+}
+
+// A body that breaks off is asked for once more, and is damaged content then: over
+// HTTP/2 as over HTTP/1.
+func TestBodyThatBreaksOffOverHTTP2(t *testing.T) {
+	t.Parallel()
+	r := newHTTP2Registry(t)
+	digest := r.push("1.0.0", "1.0.0", make([]byte, 1<<20))
+	r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+		if req.ProtoMajor != 2 {
+			t.Errorf("%s was asked for by %s", req.URL.Path, req.Proto)
+		}
+		if requestKind(req) != RequestBlob {
+			return false
+		}
+		w.Header().Set("Content-Length", "1048576")
+		_, _ = w.Write(make([]byte, 1000)) // the client's part is what is tested
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	c := newClient(t)
+	content, err := c.Fetch(t.Context(), r.url(), digest, r.access())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = content.ReadLayer(t.Context(), content.Layers[0]); !errors.Is(err, ErrIntegrity) {
+		t.Errorf("error = %v, want %v", err, ErrIntegrity)
+	}
+	if n := r.count("GET blob"); n != blobAttempts {
+		t.Errorf("asked for %d times, want %d", n, blobAttempts)
+	}
+}
