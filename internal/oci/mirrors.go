@@ -19,6 +19,7 @@ package oci
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -51,6 +52,9 @@ type registryConfig struct {
 	Blocked            bool           `toml:"blocked"`
 	MirrorByDigestOnly bool           `toml:"mirror-by-digest-only"`
 	Mirrors            []mirrorConfig `toml:"mirror"`
+
+	// key is the prefix as it is compared with names, see matchingName.
+	key string
 }
 
 // mirrorConfig is one [[registry.mirror]].
@@ -116,20 +120,21 @@ func parseRegistries(data []byte) (*registriesConfig, error) {
 		if err := r.complete(); err != nil {
 			return nil, fmt.Errorf("[[registry]] %d (prefix %q, location %q): %w", i+1, r.Prefix, r.Location, err)
 		}
-		if seen[r.Prefix] {
+		if seen[r.key] {
 			return nil, fmt.Errorf("[[registry]] %d: prefix %q is there already", i+1, r.Prefix)
 		}
-		seen[r.Prefix] = true
+		seen[r.key] = true
 	}
 	return config, nil
 }
 
 // complete fills in defaults and refuses what is contradictory.
 func (r *registryConfig) complete() error {
-	r.Prefix, r.Location = canonicalName(r.Prefix), canonicalName(r.Location)
+	r.Prefix, r.Location = canonicalName(r.Prefix, r.Insecure), canonicalName(r.Location, r.Insecure)
 	if r.Prefix == "" {
 		r.Prefix = r.Location
 	}
+	r.key = matchingName(r.Prefix)
 	wildcard := strings.HasPrefix(r.Prefix, "*.")
 	switch {
 	case r.Prefix == "":
@@ -153,7 +158,7 @@ func (r *registryConfig) complete() error {
 }
 
 func (m *mirrorConfig) complete(byDigestOnly bool) error {
-	m.Location = canonicalName(m.Location)
+	m.Location = canonicalName(m.Location, m.Insecure)
 	if checkName(m.Location) != nil {
 		return errors.New("location must be host[:port][/path]")
 	}
@@ -174,19 +179,39 @@ func (m *mirrorConfig) complete(byDigestOnly bool) error {
 }
 
 // canonicalName has one name for all names of Docker Hub.
-func canonicalName(name string) string {
+func canonicalName(name string, insecure bool) string {
+	return withHost(name, func(host string) string { return canonicalHost(host, insecure) })
+}
+
+// matchingName is a name as rules are compared with it. A rule for a host is for
+// both of its default ports, whatever the protocol: who writes one, to block the
+// host for example, means the host.
+func matchingName(name string) string {
+	return withHost(name, func(host string) string {
+		host = canonicalHost(canonicalHost(host, false), true)
+		address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		switch address = address.Unmap(); {
+		case err != nil:
+			return host
+		case address.Is6():
+			return "[" + address.String() + "]"
+		}
+		return address.String()
+	})
+}
+
+func withHost(name string, change func(string) string) string {
 	host, path, hasPath := strings.Cut(name, "/")
-	host = canonicalHost(host, false)
 	if !hasPath {
-		return host
+		return change(host)
 	}
-	return host + "/" + path
+	return change(host) + "/" + path
 }
 
 // checkName accepts host[:port][/path].
 func checkName(name string) error {
 	ref, err := registry.ParseReference(name + "/x")
-	if err == nil && (ref.Reference != "" || strings.HasSuffix(ref.Registry, ":") || strings.Contains(ref.Registry, "*")) {
+	if err == nil && (ref.Reference != "" || !hostPattern.MatchString(ref.Registry)) {
 		err = errors.New("not a name")
 	}
 	return err
@@ -196,7 +221,7 @@ func checkName(name string) error {
 // the last is the registry itself, or what takes its place. A blocked registry
 // has none.
 func (c *registriesConfig) routes(ref registry.Reference, insecure bool) ([]route, error) {
-	name := canonicalHost(ref.Registry, insecure) + "/" + ref.Repository
+	name := matchingName(ref.Registry + "/" + ref.Repository)
 	own := route{ref: ref, insecure: insecure}
 	var best *registryConfig
 	var rest string
@@ -234,19 +259,19 @@ func (c *registriesConfig) routes(ref registry.Reference, insecure bool) ([]rout
 // before says whether r is the better of two that match: the one with the longer
 // prefix, and the one without a wildcard if they are equally long.
 func (r *registryConfig) before(other *registryConfig) bool {
-	if len(r.Prefix) != len(other.Prefix) {
-		return len(r.Prefix) > len(other.Prefix)
+	if len(r.key) != len(other.key) {
+		return len(r.key) > len(other.key)
 	}
-	return strings.HasPrefix(other.Prefix, "*")
+	return strings.HasPrefix(other.key, "*")
 }
 
 // match returns what follows the prefix in a name, "/path".
 func (r *registryConfig) match(name string) (rest string, ok bool) {
-	if domain, wildcard := strings.CutPrefix(r.Prefix, "*"); wildcard {
+	if domain, wildcard := strings.CutPrefix(r.key, "*"); wildcard {
 		host, path, _ := strings.Cut(name, "/")
 		return "/" + path, len(host) > len(domain) && strings.HasSuffix(host, domain)
 	}
-	rest, ok = strings.CutPrefix(name, r.Prefix)
+	rest, ok = strings.CutPrefix(name, r.key)
 	return rest, ok && strings.HasPrefix(rest, "/")
 }
 

@@ -163,6 +163,49 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// A rule holds for its host however a URL that is accepted spells it.
+func TestRulesHoldForAllSpellings(t *testing.T) {
+	t.Parallel()
+	for prefix, names := range map[string][]string{
+		"evil.example":      {"evil.example", "EVIL.example", "evil.example:443", "evil.example:80"},
+		"evil.example:80":   {"evil.example", "evil.example:80", "Evil.Example:80"},
+		"evil.example:443":  {"evil.example", "evil.example:443"},
+		"evil.example:5000": {"Evil.example:5000"},
+		"*.example":         {"evil.example:80", "EVIL.example:443"},
+		"[fd00::1]":         {"[fd00:0:0::0001]", "[FD00::1]:80"},
+		"192.0.2.1":         {"[::ffff:192.0.2.1]", "192.0.2.1:443"},
+	} {
+		config, err := parseRegistries([]byte(fmt.Sprintf("[[registry]]\nprefix = %q\nblocked = true", prefix)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			ref, err := parseURL(scheme + name + "/x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, insecure := range []bool{false, true} {
+				if _, err := config.routes(ref, insecure); !errors.Is(err, errBlocked) {
+					t.Errorf("%s passes by the rule for %s, insecure = %t", name, prefix, insecure)
+				}
+			}
+		}
+	}
+}
+
+func TestPortOfALocationStays(t *testing.T) {
+	t.Parallel()
+	config, err := parseRegistries([]byte("[[registry]]\nprefix='a.example'\nlocation='b.example:443'\ninsecure=true\n" +
+		"[[registry.mirror]]\nlocation='m.example:443'\ninsecure=true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes, err := config.routes(registry.Reference{Registry: "a.example", Repository: "x"}, false)
+	if err != nil || len(routes) != 2 || routes[0].ref.Registry != "m.example:443" || routes[1].ref.Registry != "b.example:443" {
+		t.Errorf("routes = %v, %v", routes, err)
+	}
+}
+
 func TestWildcardIsLessThanItsEqualInLength(t *testing.T) {
 	t.Parallel()
 	config, err := parseRegistries([]byte("[[registry]]\nprefix='*.example.com'\nlocation='a.internal'\n[[registry]]\nprefix='x.example.com'\nlocation='b.internal'"))

@@ -45,8 +45,10 @@ const (
 )
 
 // hostPattern is what a registry's host looks like, port included. The protocol
-// library lets any bytes through that do not end the host of a URL.
-var hostPattern = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+// library lets any bytes through that do not end the host of a URL. A dot at the
+// end and zeros before the port would be other spellings of the same host, which
+// no rule about the host is written for.
+var hostPattern = regexp.MustCompile(`^([A-Za-z0-9._-]*[A-Za-z0-9_-]|\[[0-9A-Fa-f:.]+\])(:[1-9][0-9]{0,4})?$`)
 
 var tagPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
@@ -140,7 +142,7 @@ func parseURL(url string) (registry.Reference, error) {
 		return invalid(subject, "port is missing")
 	}
 	if !hostPattern.MatchString(ref.Registry) {
-		return invalid(subject, "the host must be a name of letters, digits, dots and dashes, or an IP address; write an international name in its xn-- form")
+		return invalid(subject, "the host must be a name of letters, digits, dots and dashes, or an IP address, without a dot at the end or zeros before the port; write an international name in its xn-- form")
 	}
 	return ref, nil
 }
