@@ -100,9 +100,12 @@ func cosignInterest(r oci.Referrer) int {
 }
 
 // legacyTag looks at the signatures under the tag that cosign derives from the
-// digest.
+// digest. That of a SHA-512 is too long for a tag, so cosign has none.
 func (c *cosignCheck) legacyTag(ctx context.Context) []string {
 	tag := strings.Replace(c.digest, ":", "-", 1) + ".sig"
+	if (oci.Source{URL: c.url, Ref: oci.Reference{Tag: tag}}).Validate() != nil {
+		return nil
+	}
 	content, err := c.registry.FetchTag(ctx, c.url, tag, c.access)
 	switch {
 	case errors.Is(err, oci.ErrNotFound):

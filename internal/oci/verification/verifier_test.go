@@ -247,6 +247,15 @@ func TestCallersWithOtherAccessDoNotShare(t *testing.T) {
 	check(t, <-good)
 }
 
+// The tag of legacy signatures would be too long, which says nothing of a
+// signature.
+func TestUnsignedSHA512(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	_, err := b.verifier().Verify(t.Context(), b.url(), "sha512:"+strings.Repeat("0a", 64), b.access(), keyPolicy(t, newTestKey(t)))
+	wantError(t, err, ErrUnsigned, "no cosign signature")
+}
+
 // A verification runs in a goroutine of its own, where a panic would end the
 // process.
 func TestPanicsFailTheVerification(t *testing.T) {
