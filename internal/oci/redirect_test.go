@@ -109,6 +109,10 @@ func TestRedirectsAreBounded(t *testing.T) {
 		"to the cloud's own":  {"https://169.254.169.254/planted-x", "link-local", ErrUnexpected},
 		"in IPv6 too":         {"https://[fe80::1%25lo]:443/planted-x", "link-local", ErrUnexpected},
 		"in IPv6 for IPv4":    {"https://[::ffff:169.254.169.254]/planted-x", "link-local", ErrUnexpected},
+		"to AWS in IPv6":      {"https://[fd00:ec2::254]/planted-x", "link-local", ErrUnexpected},
+		"to Alibaba":          {"https://100.100.100.200/planted-x", "link-local", ErrUnexpected},
+		"to Azure":            {"https://168.63.129.16/planted-x", "link-local", ErrUnexpected},
+		"by NAT64":            {"https://[64:ff9b::a9fe:a9fe]/planted-x", "link-local", ErrUnexpected},
 		"to another protocol": {"ftp://127.0.0.1/planted-x", "without TLS", ErrTLS},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,6 +151,45 @@ func TestLinkLocalAddressIsNotDialled(t *testing.T) {
 	cancel()
 	if _, err := dial(ctx, "tcp", "169.254.1.1:3128"); err == nil || errors.Is(err, errLinkLocal) {
 		t.Errorf("error = %v, want another one", err)
+	}
+}
+
+// Who owns a name can have it lead elsewhere at each look.
+func TestOnlyTheRegistryItselfIsReachedUnguarded(t *testing.T) {
+	t.Parallel()
+	name := func(kind string, found *string) *http.Transport {
+		return &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { *found = kind; return nil, errStalled }}
+	}
+	for _, tc := range []struct {
+		registry, target string
+		redirected       bool
+		want             string
+	}{
+		{registry: "r.example:5000", target: "https://r.example:5000/v2/", want: "home"},
+		{registry: "r.example", target: "https://R.example:443/v2/", want: "home"},
+		{registry: "r.example:80", target: "http://r.example/v2/", want: "home"},
+		{registry: "r.example:5000", target: "https://r.example:5000/v2/", redirected: true, want: "back"},
+		{registry: "r.example:5000", target: "https://r.example/v2/", want: "away"},
+		{registry: "r.example", target: "https://r.example:5001/token", want: "away"},
+		{registry: "r.example", target: "https://s.example/", redirected: true, want: "away"},
+		{registry: "r.example", target: "https://token.example/", want: "home"},
+		{registry: "r.example", target: "https://token.example/", redirected: true, want: "back"},
+	} {
+		var got string
+		transport := &homeTransport{registry: tc.registry, trusted: []string{"token.example"},
+			transports: &transports{home: name("home", &got), back: name("back", &got), away: name("away", &got)}}
+		req := httptest.NewRequest(http.MethodGet, tc.target, nil)
+		req.RequestURI = ""
+		if tc.redirected {
+			req.Response = &http.Response{}
+		}
+		resp, err := transport.RoundTrip(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if got != tc.want {
+			t.Errorf("%+v: by %s", tc, got)
+		}
 	}
 }
 
