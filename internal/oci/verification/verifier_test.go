@@ -29,6 +29,7 @@ import (
 	"testing"
 	"time"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
@@ -252,6 +253,14 @@ func TestCallersWithOtherAccessDoNotShare(t *testing.T) {
 func TestUnsignedSHA512(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
+	b.setIntercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/referrers/") {
+			return false
+		}
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+		_, _ = w.Write([]byte(`{"schemaVersion":2,"mediaType":"` + ocispec.MediaTypeImageIndex + `","manifests":[]}`))
+		return true
+	})
 	_, err := b.verifier().Verify(t.Context(), b.url(), "sha512:"+strings.Repeat("0a", 64), b.access(), keyPolicy(t, newTestKey(t)))
 	wantError(t, err, ErrUnsigned, "no cosign signature")
 }
