@@ -49,7 +49,7 @@ var (
 
 	registryRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "helmop_registry_requests_total",
-		Help: "Requests to registries, by host, kind (manifest, blob, tags, token) and HTTP status (0 if there was no answer).",
+		Help: "Requests to registries, by host, kind (manifest, blob, tags, referrers, token, redirect) and HTTP status (0 if there was no answer).",
 	}, []string{"registry", "kind", "status"})
 
 	registryBytes = prometheus.NewCounterVec(prometheus.CounterOpts{
