@@ -210,6 +210,9 @@ func TestPolicyOfNotation(t *testing.T) {
 	withTSA := must(signing.TrustPolicy(tsa))(t)
 	skip := signing.TrustStatement{Name: "none", RegistryScopes: []string{"*"}, SignatureVerification: map[string]any{"level": "skip"}}
 	cert := notary.Certificate()
+	named := func(name string) Policy {
+		return Policy{TrustPolicy: good, Certificates: map[string][]byte{"notary.crt": cert, name: cert}}
+	}
 	for _, tc := range []struct {
 		name   string
 		policy Policy
@@ -222,6 +225,17 @@ func TestPolicyOfNotation(t *testing.T) {
 		{name: "named for another store", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.other.pem": cert}}, says: `give one named "ca.test.pem"`},
 		{name: "no signer's is a timestamp authority's", policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"notary.crt": cert}}, says: `give one named "tsa.stamps.pem"`},
 		{name: "no timestamp authority's is a signer's", policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"tsa.stamps.pem": cert}}, says: `give one named "ca.test.pem"`},
+		{name: "extension in capitals", policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"ca.test.CRT": cert, "tsa.stamps.PEM": cert}}},
+		{name: "store named after a type", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.test.pem": cert, "ca.tsa.pem": cert}}},
+		{name: "authorities of no store", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.crt": cert, "ca-bundle.crt": cert, "CA.pem": cert, "Acme-CA-2.pem": cert, "tsarina.pem": cert}}},
+		{name: "type and store joined otherwise", policy: named("tsa-acme.pem"), says: `name it "tsa.acme.pem"`},
+		{name: "type joined by an underscore", policy: named("tsa_acme.pem"), says: `type "tsa"`},
+		{name: "type as the last word", policy: named("acme-tsa.crt"), says: `type "tsa"`},
+		{name: "type alone", policy: named("tsa.pem"), says: `type "tsa"`},
+		{name: "type without a store", policy: named("tsa..pem"), says: `type "tsa"`},
+		{name: "type in capitals", policy: named("TSA.acme.pem"), says: `certificate "TSA.acme.pem" is named almost`},
+		{name: "other type in capitals", policy: named("CA.acme.pem"), says: `name it "ca.acme.pem"`},
+		{name: "type in small letters", policy: named("signingauthority.acme.pem"), says: `name it "signingAuthority.acme.pem"`},
 		{name: "no certificate", policy: Policy{TrustPolicy: good}, says: `trust store "ca:test"`},
 		{name: "certificate is no PEM", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"a.crt": []byte("planted")}}, says: `certificate "a.crt" is not`},
 		{name: "signer's own certificate", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"a.crt": notary.SigningCertificate()}}, says: "neither an authority's nor self-signed"},

@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/notaryproject/notation-go/verifier/trustpolicy"
 	"github.com/notaryproject/notation-go/verifier/truststore"
@@ -108,8 +109,12 @@ func parseCertificates(files map[string][]byte) (certificateFiles, error) {
 				"give the root certificate of who signs, not the signer's own")
 		}
 		base := name
-		if extension := filepath.Ext(name); slices.Contains([]string{".pem", ".crt", ".cer"}, extension) {
+		if extension := filepath.Ext(name); slices.Contains([]string{".pem", ".crt", ".cer"}, strings.ToLower(extension)) {
 			base = strings.TrimSuffix(name, extension)
+		}
+		if kind := meansStore(base); kind != "" {
+			return nil, invalidPolicy(fmt.Sprintf("certificate %q is named almost as if it were for a trust store of the type %q", clip(name), kind),
+				fmt.Sprintf("name it %q to have it in the store %q, or without that word to have it in every store of signers", kind+".acme.pem", kind+":acme"))
 		}
 		out[base] = append(out[base], certificates...)
 	}
@@ -138,6 +143,26 @@ func (f certificateFiles) of(store string) []*x509.Certificate {
 func namesStore(file string) bool {
 	kind, name, found := strings.Cut(file, ".")
 	return found && name != "" && slices.Contains(truststore.Types, truststore.Type(kind))
+}
+
+// meansStore returns the type of trust store that the name of a file suggests
+// without being of the form "TYPE.STORE", or "". Such a file would be in every store
+// of signers: a timestamp authority's would make signers of all whom it certifies.
+// "ca" is a word in many names, so it counts only where the form is nearly right.
+func meansStore(file string) truststore.Type {
+	if namesStore(file) {
+		return ""
+	}
+	words := strings.FieldsFunc(strings.ToLower(file), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	for _, kind := range []truststore.Type{truststore.TypeTSA, truststore.TypeSigningAuthority} {
+		if slices.Contains(words, strings.ToLower(string(kind))) {
+			return kind
+		}
+	}
+	if kind, _, found := strings.Cut(file, "."); found && strings.EqualFold(kind, string(truststore.TypeCA)) {
+		return truststore.TypeCA
+	}
+	return ""
 }
 
 // trustStores holds certificates by store, "type:name".

@@ -70,7 +70,8 @@ type Policy struct {
 	// name. "TYPE.STORE.pem" (or .crt, .cer) is in that store only:
 	// "tsa.acme.pem" in "tsa:acme". A file of any other name is in every store that
 	// the trust policy names, but for timestamp authorities, which are no
-	// signers.
+	// signers. Names that are nearly of that form, "tsa-acme.pem" or "TSA.acme.pem",
+	// are refused.
 	Certificates map[string][]byte
 }
 
