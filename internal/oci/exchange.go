@@ -20,6 +20,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -46,6 +47,9 @@ type exchange struct {
 	// the reason.
 	host string
 	vain []asked
+	// answered is who answered last, leftOut are those who are not asked any more.
+	answered *hop
+	leftOut  []*hop
 }
 
 // asked is a host and why it was left for the next one.
@@ -81,6 +85,33 @@ func (x *exchange) gaveUp(host, reason string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.vain = append(x.vain, asked{host, reason})
+}
+
+func (x *exchange) answeredBy(h *hop) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.answered = h
+}
+
+// leaveOut has a mirror whose answer was wrong not asked again, and returns
+// whether there was one.
+func (x *exchange) leaveOut(failure *Error) bool {
+	wrong := errors.Is(failure, ErrIntegrity) || errors.Is(failure, ErrTooLarge) ||
+		errors.Is(failure, ErrUnexpected) || errors.Is(failure, ErrUnsupported)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !wrong || x.answered == nil || !x.answered.mirror {
+		return false
+	}
+	x.vain = append(x.vain, asked{x.answered.ref.Registry, failure.Kind.Error()})
+	x.leftOut, x.answered = append(x.leftOut, x.answered), nil
+	return true
+}
+
+func (x *exchange) leavesOut(h *hop) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Contains(x.leftOut, h)
 }
 
 // route says who was asked, if it was not the registry alone.

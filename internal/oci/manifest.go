@@ -75,9 +75,26 @@ func (c *Client) manifest(ctx context.Context, e *endpoint, dgst digest.Digest) 
 }
 
 // pullManifest gets a manifest by tag or digest and stores it. Unless want is
-// empty, the manifest must have that digest.
+// empty, the manifest must have that digest. What a mirror sent wrong is asked for
+// again without it.
 func (c *Client) pullManifest(ctx context.Context, e *endpoint, subject, reference string, want digest.Digest) (*manifest, error) {
-	ctx, x := withExchange(ctx, e.ref.Registry)
+	requests, x := withExchange(ctx, e.ref.Registry)
+	var before error
+	for {
+		m, err := c.pullManifestOnce(requests, x, e, subject, reference, want)
+		if before != nil && errors.Is(err, ErrUnreachable) {
+			return nil, before // behind an air gap the mirror's word is all there is
+		}
+		var failure *Error
+		isContent := want != "" && errors.Is(err, ErrUnsupported) // as its digest says
+		if !errors.As(err, &failure) || isContent || !x.leaveOut(failure) {
+			return m, err
+		}
+		before = err
+	}
+}
+
+func (c *Client) pullManifestOnce(ctx context.Context, x *exchange, e *endpoint, subject, reference string, want digest.Digest) (*manifest, error) {
 	repository := e.repository()
 	repository.Client = manifestClient{Client: repository.Client, subject: subject}
 	desc, body, err := repository.Manifests().FetchReference(ctx, reference)

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,7 +62,7 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 		return h.do(req.WithContext(h.scoped(req.Context()))) // the link to it was made by that host
 	}
 	x := exchangeFrom(req.Context())
-	hops := r.serving(req.URL.Path)
+	hops := slices.DeleteFunc(r.serving(req.URL.Path), x.leavesOut)
 	var refusal *http.Response
 	var refusedBy string
 	for i, h := range hops {
@@ -74,6 +75,7 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 		switch {
 		case isConclusive(req, resp, err) && (last || !empty):
 			r.setPage(list, h)
+			x.answeredBy(h)
 			h.clients.distrust.watch(h, req, resp)
 			return resp, nil
 		case req.Context().Err() != nil, last && (refusal == nil || !isSilence(err)):

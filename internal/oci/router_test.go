@@ -334,6 +334,56 @@ func TestMirrorWithWrongContentIsLeftOut(t *testing.T) {
 	}
 }
 
+func TestMirrorWithWrongManifestIsLeftOut(t *testing.T) {
+	t.Parallel()
+	respond := func(header, body string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+			w.Header().Set(headerDigest, header)
+			_, _ = w.Write([]byte(body))
+		}
+	}
+	for name, answer := range map[string]func(http.ResponseWriter){
+		"of other content":           respond("", "{}"),
+		"of another digest":          respond(someDigest, "{}"),
+		"of no manifest":             func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) },
+		"that breaks off":            func(w http.ResponseWriter) { w.Header().Set("Content-Length", "100"); _, _ = w.Write([]byte("{")) },
+		"that is too large":          func(w http.ResponseWriter) { w.Header().Set("Content-Length", fmt.Sprint(maxMetadata+1)) },
+		"of too many values to read": respond("", string(filled(`{"layers":[`, "{}", "]}", maxMetadata))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, mirror, dgst := mirrorPair(t)
+			mirror.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+				isManifest := requestKind(req) == RequestManifest
+				switch {
+				case isManifest && req.Method == http.MethodHead:
+					w.WriteHeader(http.StatusMethodNotAllowed) // so that GET is asked by tag
+				case isManifest:
+					answer(w)
+				}
+				return isManifest
+			})
+			set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
+			for _, ref := range []Reference{{Tag: "1.0.0"}, {Digest: dgst}} {
+				if err := pullAllOf(t, newClient(t, set), r.source(ref)); err != nil {
+					t.Errorf("%+v: %v", ref, err)
+				}
+			}
+			r.wantRequests(map[string]int{"GET manifest": 2})
+			// Behind an air gap, what the mirror did is said.
+			gap := closedAddress(t)
+			set, _ = withRegistries(t, mirrored(gap, mirror.host()))
+			src := mirror.source(Reference{Digest: dgst})
+			src.URL = scheme + gap + "/" + testRepo
+			_, err := newClient(t, set).Resolve(t.Context(), src)
+			if err == nil || errors.Is(err, ErrUnreachable) {
+				t.Errorf("error = %v, want what is wrong with the mirror's", err)
+			}
+		})
+	}
+}
+
 // A full disk is not the mirror's fault.
 func TestMirrorIsNotBlamedForTheStore(t *testing.T) {
 	t.Parallel()
