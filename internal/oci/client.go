@@ -163,9 +163,15 @@ func (c *Client) Close() {
 // share runs fn once for all callers that come with the same key while it runs.
 // fn has a deadline of its own, so a caller that leaves takes nothing from the
 // others; a caller that waits longer than its own context gets that
-// context's error.
+// context's error. A panic in fn, which would end the process from singleflight's
+// own goroutine, is an error without its text, for that may hold anything.
 func share[T any](ctx context.Context, group *singleflight.Group, key string, limit time.Duration, fn func(context.Context) (T, error)) (T, error) {
-	done := group.DoChan(key, func() (any, error) {
+	done := group.DoChan(key, func() (_ any, err error) {
+		defer func() {
+			if fault := recover(); fault != nil {
+				err = &Error{Kind: ErrUnexpected, Detail: fmt.Sprintf("a fault of this program, a panic with a %T", fault), Hint: "please report it"}
+			}
+		}()
 		run, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancel()
 		return fn(run)
@@ -186,11 +192,19 @@ func share[T any](ctx context.Context, group *singleflight.Group, key string, li
 	}
 }
 
-// asError makes an *Error of what share returns when the caller's context ended.
+// asError makes an *Error of what share returns when the caller's context ended,
+// and completes those that do not say what was tried.
 func asError(op, subject string, err error) error {
 	var own *Error
-	if err == nil || errors.As(err, &own) {
-		return err
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &own):
+		return contextError(op, subject, err)
+	case own.Op == "":
+		out := *own
+		out.Op, out.Subject = op, subject
+		return &out
 	}
-	return contextError(op, subject, err)
+	return err
 }
