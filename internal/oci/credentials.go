@@ -68,19 +68,20 @@ func newCredentials(access Access, fallback dockerConfig, clouds *cloudTokens) (
 // source is where the credential for one registry comes from.
 type source struct {
 	static auth.Credential
-	// provider is asked if it is set; static is then what mirrors use to which the
-	// provider does not belong.
-	provider string
-	clouds   *cloudTokens
-	ref      registry.Reference
-	mirror   bool
+	// provider is asked if it is set; static is then what hosts use to which the
+	// provider does not belong: elsewhere says that the host is not the one that the
+	// provider was given for.
+	provider  string
+	clouds    *cloudTokens
+	ref       registry.Reference
+	elsewhere bool
 }
 
 // source returns where the credential for a repository comes from: the first
 // Docker config with an entry, the cloud provider, the controller's own Docker
 // config, nowhere. The middle two are the controller's, see isExposed.
 func (c *credentials) source(r route) (*source, error) {
-	out := &source{clouds: c.clouds, ref: r.ref, mirror: r.mirror}
+	out := &source{clouds: c.clouds, ref: r.ref, elsewhere: r.elsewhere}
 	for _, config := range c.configs {
 		credential, found, err := config.lookup(r.ref, r.insecure)
 		if err != nil || found {
@@ -112,8 +113,7 @@ func (s *source) credential(ctx context.Context) (auth.Credential, error) {
 		return s.static, nil
 	}
 	credential, err := s.clouds.get(ctx, s.provider, s.ref)
-	if s.mirror && errors.Is(err, ErrInvalidAccess) {
-		// The provider is meant for the registry; its mirror is somewhere else.
+	if s.elsewhere && errors.Is(err, ErrInvalidAccess) {
 		return s.static, nil
 	}
 	return credential, err

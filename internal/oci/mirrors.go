@@ -80,6 +80,8 @@ type route struct {
 	// be asked for: one of the pull constants.
 	mirror bool
 	pull   string
+	// elsewhere says that the host is another than the one in the source's URL.
+	elsewhere bool
 }
 
 // serves says whether the route may be asked for what a request names.
@@ -244,6 +246,7 @@ func (c *registriesConfig) routes(ref registry.Reference, insecure bool) ([]rout
 			return nil, fmt.Errorf("the registries file makes it %q, which is no repository", best.Location+rest)
 		}
 		own.ref, own.insecure = moved, best.Insecure || insecure && moved.Registry == ref.Registry
+		own.elsewhere = moved.Registry != ref.Registry
 	}
 	var out []route
 	for _, mirror := range best.Mirrors {
@@ -251,7 +254,7 @@ func (c *registriesConfig) routes(ref registry.Reference, insecure bool) ([]rout
 		if err != nil {
 			return nil, fmt.Errorf("the registries file makes it %q, which is no repository", mirror.Location+rest)
 		}
-		out = append(out, route{ref: there, insecure: mirror.Insecure, mirror: true, pull: mirror.PullFromMirror})
+		out = append(out, route{ref: there, insecure: mirror.Insecure, mirror: true, pull: mirror.PullFromMirror, elsewhere: true})
 	}
 	return append(out, own), nil
 }

@@ -506,6 +506,25 @@ func TestMirrorOfACloudRegistry(t *testing.T) {
 	}
 }
 
+// Nor is the place that the registries file has for it.
+func TestCloudRegistryThatIsMoved(t *testing.T) {
+	t.Parallel()
+	internal := newRegistry(t)
+	internal.basic = true
+	internal.push("1.0.0", "1.0.0", []byte("layer"))
+	set, _ := withRegistries(t, fmt.Sprintf("[[registry]]\nprefix = %q\nlocation = %q\n", logicalHost, internal.host()))
+	defaults := filepath.Join(t.TempDir(), "config.json")
+	writeFile(t, defaults, string(dockerConfigFor(internal.host(), testUser, testPassword)))
+	cloud := &fakeCloud{give: func(int, string, string) (CloudCredential, error) {
+		return CloudCredential{}, &Error{Op: opCloud, Subject: "aws", Kind: ErrInvalidAccess, Detail: "not a registry of it"}
+	}}
+	src := Source{URL: scheme + logicalHost + "/" + testRepo, Ref: Reference{Tag: "1.0.0"}, Access: Access{CloudProvider: "aws"}}
+	c := newClient(t, set, trusting(t, internal), withCloud(cloud), func(o *Options) { o.CredentialsFile = defaults })
+	if err := pullAllOf(t, c, src); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCallerLeavesWhileAMirrorHangs(t *testing.T) {
 	t.Parallel()
 	r, mirror, _ := mirrorPair(t)
