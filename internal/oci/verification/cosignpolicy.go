@@ -26,7 +26,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 
 	"github.com/sigstore/sigstore-go/pkg/root"
@@ -172,59 +171,6 @@ func signatureOptions(public crypto.PublicKey) []signature.LoadOption {
 	default:
 		return []signature.LoadOption{options.WithHash(crypto.SHA256)}
 	}
-}
-
-// compile reads an identity; i is its place in the list, for messages.
-func (id Identity) compile(i int) (verify.CertificateIdentity, error) {
-	issuer, err := compileName(fmt.Sprintf("issuer of identity %d", i+1), id.Issuer, id.IssuerRegExp, strangeIssuers)
-	if err != nil {
-		return verify.CertificateIdentity{}, err
-	}
-	subject, err := compileName(fmt.Sprintf("subject of identity %d", i+1), id.Subject, id.SubjectRegExp, strangeSubjects)
-	if err != nil {
-		return verify.CertificateIdentity{}, err
-	}
-	compiled, err := verify.NewShortCertificateIdentity(id.Issuer, issuer, id.Subject, subject)
-	if err != nil {
-		return verify.CertificateIdentity{}, invalidPolicy(fmt.Sprintf("identity %d cannot be used", i+1), "give an issuer and a subject")
-	}
-	return compiled, nil
-}
-
-// Names that nobody's identity has, for their domains cannot exist (RFC 2606).
-// A pattern that matches one of them does not say whose identities it means.
-var (
-	strangeIssuers  = []string{"https://helmop.invalid", "https://accounts.helmop.invalid/auth/realms/x"}
-	strangeSubjects = []string{"x@helmop.invalid", "https://helmop.invalid/x", "https://helmop.invalid/x/y/.github/workflows/z.yaml@refs/heads/main", "spiffe://helmop.invalid/x"}
-)
-
-// compileName checks a name that is given exactly or by a pattern, and returns
-// the pattern for the whole text, if there is one.
-func compileName(what, exact, pattern string, strange []string) (string, error) {
-	switch {
-	case (exact == "") == (pattern == ""):
-		return "", invalidPolicy("the "+what+" is not given, or given twice", "give it exactly or as a pattern")
-	case max(len(exact), len(pattern)) > maxPattern:
-		return "", invalidPolicy("the "+what+" is too long", fmt.Sprintf("give at most %d bytes", maxPattern))
-	case exact != "":
-		return "", nil
-	}
-	// On its own first: "a)|(b" would otherwise leave the anchors.
-	if _, err := regexp.Compile(pattern); err != nil {
-		return "", invalidPolicy(fmt.Sprintf("the %s is no pattern: %s", what, clip(err.Error())), "use RE2 syntax")
-	}
-	whole := "^(?:" + pattern + ")$"
-	expression, err := regexp.Compile(whole)
-	if err != nil {
-		return "", invalidPolicy(fmt.Sprintf("the %s is no pattern: %s", what, clip(err.Error())), "use RE2 syntax")
-	}
-	for _, name := range strange {
-		if expression.MatchString(name) {
-			return "", invalidPolicy(fmt.Sprintf("the %s matches anybody's, %q for example", what, name),
-				"bind the domain, as in \"https://github\\.com/my-org/.+\" or \".+@example\\.com\"")
-		}
-	}
-	return whole, nil
 }
 
 // parseTrustedRoot reads a trusted_root.json that a policy brings along.
