@@ -168,14 +168,6 @@ func (v *Verifier) verify(ctx context.Context, target *target, rules *rules, key
 	return result, nil
 }
 
-// Remember takes over what an earlier process found out and wrote down, so that
-// it is not asked for again. A result without signers is none.
-func (v *Verifier) Remember(url, digest, policyDigest string, result Result) {
-	if len(result.Signers) > 0 {
-		v.remember(memory{url: url, digest: digest, policy: policyDigest}, result.clone())
-	}
-}
-
 // Remembered returns what is remembered of a digest in a repository under a
 // policy, by its Digest.
 func (v *Verifier) Remembered(url, digest, policyDigest string) (Result, bool) {

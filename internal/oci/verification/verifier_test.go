@@ -93,32 +93,23 @@ func TestFailuresAreNotRemembered(t *testing.T) {
 	wantSigners(t, result, err, "key a.pub")
 }
 
-func TestRemember(t *testing.T) {
+func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	v := b.verifier(func(o *Options) { o.Remembered = 2 })
-	artifact, policy := b.push("artifact"), keyPolicy(t, newTestKey(t))
-	v.Remember(b.url(), artifact.Digest(), policy.Digest(), Result{})
-	if _, ok := v.Remembered(b.url(), artifact.Digest(), policy.Digest()); ok {
-		t.Error("a result without signers is remembered")
-	}
-	v.Remember(b.url(), artifact.Digest(), policy.Digest(), Result{Signers: []string{"b", "a", "b"}})
-	b.asked()
-	result, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
-	wantSigners(t, result, err, "a", "b")
-	if requests := b.asked(); len(requests) > 0 {
-		t.Errorf("requests = %q", requests)
-	}
 	many := Result{}
 	for i := range 30 {
 		many.Signers = append(many.Signers, strings.Repeat(string(rune('a'+i%26)), 1000+i))
 	}
-	v.Remember(b.url(), artifact.Digest(), "2", many)
-	v.Remember(b.url(), artifact.Digest(), "3", Result{Signers: []string{"c"}})
-	if _, ok := v.Remembered(b.url(), artifact.Digest(), policy.Digest()); ok {
+	v.remember(memory{url: b.url(), digest: "d", policy: "1"}, Result{Signers: []string{"b", "a", "b"}})
+	result, _ := v.Remembered(b.url(), "d", "1")
+	wantSigners(t, result, nil, "a", "b")
+	v.remember(memory{url: b.url(), digest: "d", policy: "2"}, many)
+	v.remember(memory{url: b.url(), digest: "d", policy: "3"}, Result{Signers: []string{"c"}})
+	if _, ok := v.Remembered(b.url(), "d", "1"); ok {
 		t.Error("more is remembered than Options.Remembered says")
 	}
-	bounded, _ := v.Remembered(b.url(), artifact.Digest(), "2")
+	bounded, _ := v.Remembered(b.url(), "d", "2")
 	if len(bounded.Signers) != maxSigners || len(bounded.Signers[0]) > maxSigner+len("…") {
 		t.Errorf("%d signers, the first of %d bytes", len(bounded.Signers), len(bounded.Signers[0]))
 	}
