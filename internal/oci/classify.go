@@ -43,7 +43,7 @@ const maxDetail = 200
 const (
 	hintCredentials = "check that the Secret has an entry for this registry whose user may pull from the repository"
 	hintRealm       = "it must be at a public address, at the registry's own host name, or among the hosts whose token services the controller trusts"
-	hintBlocked     = "ask the operator of the controller"
+	hintOperator    = "ask the operator of the controller"
 	hintClientCert  = "give a client certificate that the registry trusts, with its key"
 	hintHandshake   = "give a client certificate if the registry asks for one; else see which versions of TLS it speaks"
 	hintReference   = "check the URL and the reference; some registries answer so when credentials are missing"

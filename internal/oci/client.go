@@ -138,7 +138,8 @@ type Client struct {
 }
 
 // New opens the content store. It fails if Options.Dir cannot be written, or if
-// another option or a file that it names cannot be used.
+// another option cannot be used. A file of the options that cannot be used is told
+// to the Observer; calls that need it are ErrInvalidAccess until it can.
 func New(opts Options) (*Client, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err

@@ -23,7 +23,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 
@@ -88,26 +87,19 @@ func newClients(opts Options) (*clients, error) {
 			return nil, err
 		}
 	}
-	return c, c.watchFiles()
+	c.watchFiles()
+	return c, nil
 }
 
-// watchFiles reads the files of the options. Each must be well formed now if it is
-// there; if it breaks later, what it was holds on.
-func (c *clients) watchFiles() error {
+// watchFiles reads the files of the options. What needs one that is broken from the
+// start fails; if it breaks later, what it was holds on.
+func (c *clients) watchFiles() {
 	report := func(path string) func(error) {
 		return func(err error) { c.opts.Observer.file(path, err) }
 	}
-	var err error
-	if c.dockerConfig, err = watchFile(c.opts.CredentialsFile, parseDockerConfig, report(c.opts.CredentialsFile)); err != nil {
-		return fmt.Errorf("read the default credentials: %w", err)
-	}
-	if c.authorities, err = watchFile(c.opts.CAFile, parseAuthorities, report(c.opts.CAFile)); err != nil {
-		return fmt.Errorf("read the certificate authorities: %w", err)
-	}
-	if c.registries, err = watchFile(c.opts.RegistriesFile, parseRegistries, report(c.opts.RegistriesFile)); err != nil {
-		return fmt.Errorf("read the registries and their mirrors: %w", err)
-	}
-	return nil
+	c.dockerConfig = watchFile(c.opts.CredentialsFile, parseDockerConfig, report(c.opts.CredentialsFile))
+	c.authorities = watchFile(c.opts.CAFile, parseAuthorities, report(c.opts.CAFile))
+	c.registries = watchFile(c.opts.RegistriesFile, parseRegistries, report(c.opts.RegistriesFile))
 }
 
 // authorities are PEM certificates, and what identifies them.
@@ -140,15 +132,23 @@ func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 		return nil, err
 	}
 	invalid := func(op string, err error) (*endpoint, error) {
-		return nil, &Error{Op: op, Subject: url, Kind: ErrInvalidAccess, Detail: safeText(err)}
+		out := &Error{Op: op, Subject: url, Kind: ErrInvalidAccess, Detail: safeText(err)}
+		if errors.Is(err, errBrokenFile) {
+			out.Hint = hintOperator
+		}
+		return nil, out
 	}
-	routes, err := c.registries.get().routes(ref, access.Insecure)
+	registries, err := c.registries.get()
+	if err != nil {
+		return invalid("find mirrors of", err)
+	}
+	routes, err := registries.routes(ref, access.Insecure)
 	if errors.Is(err, errBlocked) {
-		return nil, &Error{Op: "reach", Subject: url, Kind: ErrUnauthorized, Detail: safeText(err), Hint: hintBlocked}
+		return nil, &Error{Op: "reach", Subject: url, Kind: ErrUnauthorized, Detail: safeText(err), Hint: hintOperator}
 	} else if err != nil {
 		return invalid("find mirrors of", err)
 	}
-	credentials, err := newCredentials(access, c.dockerConfig.get(), c.clouds)
+	credentials, err := newCredentials(access, c.dockerConfig.get, c.clouds)
 	if err != nil {
 		return invalid("read credentials for", err)
 	}
@@ -174,7 +174,10 @@ func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 
 // transportsFor returns the connections for an Access and their key.
 func (c *clients) transportsFor(access Access) (*transports, string, error) {
-	common := c.authorities.get()
+	common, err := c.authorities.get()
+	if err != nil {
+		return nil, "", err
+	}
 	key := fingerprint(append([]string{common.id, string(access.CA), string(access.ClientCert), string(access.ClientKey)},
 		access.Proxy.id()...)...)
 	c.mu.Lock()

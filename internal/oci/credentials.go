@@ -31,8 +31,8 @@ import (
 type credentials struct {
 	configs  []dockerConfig // of the Access
 	provider string
-	fallback dockerConfig // of Options.CredentialsFile
-	clouds   *cloudTokens // nil without Options.CloudLogin
+	fallback func() (dockerConfig, error) // of Options.CredentialsFile
+	clouds   *cloudTokens                 // nil without Options.CloudLogin
 	// chosen is what whoever wrote the Access chose of the way to the registry.
 	chosen Access
 }
@@ -45,7 +45,7 @@ func (c *credentials) isExposed(r route) bool {
 }
 
 // newCredentials reads the Docker configs of an Access.
-func newCredentials(access Access, fallback dockerConfig, clouds *cloudTokens) (*credentials, error) {
+func newCredentials(access Access, fallback func() (dockerConfig, error), clouds *cloudTokens) (*credentials, error) {
 	out := &credentials{provider: access.CloudProvider, fallback: fallback, clouds: clouds, chosen: access}
 	switch {
 	case out.provider == "":
@@ -92,9 +92,12 @@ func (c *credentials) source(r route) (*source, error) {
 	if c.isExposed(r) {
 		return out, nil
 	}
-	var err error
+	config, err := c.fallback()
+	if err != nil {
+		return nil, err
+	}
 	out.provider = c.provider
-	out.static, _, err = c.fallback.lookup(r.ref, r.insecure)
+	out.static, _, err = config.lookup(r.ref, r.insecure)
 	return out, err
 }
 

@@ -30,10 +30,7 @@ func TestControllersCredentialsStayWithTheController(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "config.json")
 	writeFile(t, config, `{"auths": {"registry.example": {"username": "u", "password": "planted"}}}`)
-	fallback, err := watchFile(config, parseDockerConfig, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fallback := watchFile(config, parseDockerConfig, func(err error) { t.Error(err) })
 	proxy := &Proxy{Address: "http://proxy.example:3128"}
 	for name, tc := range map[string]struct {
 		access   Access
@@ -55,7 +52,7 @@ func TestControllersCredentialsStayWithTheController(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			credentials, err := newCredentials(tc.access, fallback.get(), nil)
+			credentials, err := newCredentials(tc.access, fallback.get, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,6 +34,9 @@ const (
 	settledAfter = 2 * time.Second
 )
 
+// errBrokenFile says that a file of Options cannot be used and never could.
+var errBrokenFile = errors.New("a file of the controller cannot be used")
+
 // watchedFile is a file that is read again when it changes, as mounted
 // ConfigMaps and Secrets do. Looking costs a stat at each use, and no watcher.
 type watchedFile[T any] struct {
@@ -44,44 +47,55 @@ type watchedFile[T any] struct {
 	mu    sync.Mutex
 	seen  os.FileInfo
 	value T
+	// never is what is wrong with the file as long as it never was good.
+	never error
 	// broken is the text of the failure that was reported last.
 	broken string
 }
 
-// watchFile reads a file for the first time, when it must be readable and well
-// formed if it is there. With no path and while there is no file, as long as nobody
-// has made the ConfigMap or Secret that is to be mounted, the value is parse's
-// answer to nothing. Later failures go to report, once each, and leave the last
-// good value in place.
-func watchFile[T any](path string, parse func([]byte) (T, error), report func(error)) (*watchedFile[T], error) {
+// watchFile reads a file for the first time. With no path and while there is no
+// file, as long as nobody has made the ConfigMap or Secret that is to be mounted,
+// the value is parse's answer to nothing. Failures go to report, once each, and
+// leave the last good value in place.
+func watchFile[T any](path string, parse func([]byte) (T, error), report func(error)) *watchedFile[T] {
 	f := &watchedFile[T]{path: path, parse: parse, report: report}
-	var err error
 	if path == "" {
-		f.value, err = parse(nil)
-	} else {
-		f.seen, f.value, err = f.read()
+		f.value, f.never = parse(nil)
+		return f
 	}
-	return f, err
+	f.look()
+	if f.broken != "" {
+		f.never = fmt.Errorf("%w: %s", errBrokenFile, f.broken)
+	}
+	return f
 }
 
-// get returns the value of the file as it is now.
-func (f *watchedFile[T]) get() T {
+// get returns the value of the file as it is now, or what is wrong with it if it
+// never was good: nothing may stand in then for what it was to say.
+func (f *watchedFile[T]) get() (T, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.path == "" || f.unchanged() {
-		return f.value
+	if f.path != "" && !f.unchanged() {
+		f.look()
 	}
+	return f.value, f.never
+}
+
+// look reads the file. The caller holds mu.
+func (f *watchedFile[T]) look() {
 	seen, value, err := f.read()
 	f.seen = seen
-	if err != nil {
-		if text := err.Error(); text != f.broken {
-			f.broken = text
-			f.report(err)
-		}
-		return f.value
+	if err == nil {
+		f.value, f.never, f.broken = value, nil, ""
+		return
 	}
-	f.value, f.broken = value, ""
-	return f.value
+	if f.never != nil {
+		f.never = fmt.Errorf("%w: %w", errBrokenFile, err)
+	}
+	if text := err.Error(); text != f.broken {
+		f.broken = text
+		f.report(err)
+	}
 }
 
 // unchanged says whether the file surely is the one that was read last.

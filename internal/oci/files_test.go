@@ -47,15 +47,12 @@ func TestWatchedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	writeFile(t, path, "one")
 	var reports []string
-	file, err := watchFile(path, parseUpper, func(err error) { reports = append(reports, err.Error()) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := watchFile(path, parseUpper, func(err error) { reports = append(reports, err.Error()) })
 	want := func(value string, reported int) {
 		t.Helper()
 		for range 3 { // looking often tells nothing new
-			if got := file.get(); got != value || len(reports) != reported {
-				t.Errorf("value = %q, reports = %q; want %q and %d", got, reports, value, reported)
+			if got, err := file.get(); err != nil || got != value || len(reports) != reported {
+				t.Errorf("value = %q, %v, reports = %q; want %q and %d", got, err, reports, value, reported)
 			}
 		}
 	}
@@ -102,37 +99,64 @@ func TestWatchedFileIsReadOnlyWhenItChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	reads := 0
-	file, err := watchFile(path, func([]byte) (int, error) { reads++; return reads, nil }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := watchFile(path, func([]byte) (int, error) { reads++; return reads, nil }, nil)
 	for range 5 {
-		file.get()
+		if _, err := file.get(); err != nil {
+			t.Error(err)
+		}
 	}
 	if reads != 1 {
 		t.Errorf("read %d times", reads)
 	}
 }
 
-func TestFilesMustBeGoodAtTheStart(t *testing.T) {
+// A file that is broken at the start fails what needs it, and nothing goes round it.
+func TestFilesThatAreBrokenAtTheStart(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "file")
-	writeFile(t, path, "planted-x =")
 	for name, set := range map[string]func(*Options, string){
 		"credentials": func(o *Options, path string) { o.CredentialsFile = path },
 		"authorities": func(o *Options, path string) { o.CAFile = path },
 		"registries":  func(o *Options, path string) { o.RegistriesFile = path },
 	} {
-		opts := Options{Dir: t.TempDir()}
-		set(&opts, path)
-		if _, err := New(opts); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: error = %v, want one that names the file %s", name, err, path)
-		}
-		// A ConfigMap or Secret that nobody made is no mistake.
-		set(&opts, path+"-missing")
-		if _, err := New(opts); err != nil {
-			t.Errorf("%s: error = %v of a file that is not there", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRegistry(t)
+			dgst := r.push("1.0.0", "1.0.0", []byte("x"))
+			path := filepath.Join(t.TempDir(), "file")
+			writeFile(t, path, "planted-x =")
+			var mu sync.Mutex
+			var broken []FileEvent
+			c := newClient(t, trusting(t, r), func(o *Options) {
+				set(o, path)
+				o.Observer.File = func(e FileEvent) { mu.Lock(); broken = append(broken, e); mu.Unlock() }
+			})
+			access := Access{CA: r.ca()}
+			if name == "credentials" {
+				access = Access{} // with an own authority they are not needed
+			}
+			for range 2 {
+				_, err := c.Resolve(t.Context(), Source{URL: r.url(), Ref: Reference{Tag: "1.0.0"}, Access: access})
+				if !errors.Is(err, ErrInvalidAccess) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), hintOperator) {
+					t.Errorf("error = %v, want ErrInvalidAccess that names %s", err, path)
+				}
+			}
+			if _, err := c.Fetch(t.Context(), r.url(), dgst, access); !errors.Is(err, ErrInvalidAccess) {
+				t.Errorf("error = %v, want ErrInvalidAccess", err)
+			}
+			r.wantRequests(map[string]int{})
+			mu.Lock()
+			if len(broken) != 1 || broken[0].Path != path {
+				t.Errorf("reported %v, want the file once", broken)
+			}
+			mu.Unlock()
+			// One that nobody made is no mistake, nor is it once it is taken away.
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Fetch(t.Context(), r.url(), dgst, access); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

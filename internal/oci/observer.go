@@ -64,8 +64,9 @@ type CacheEvent struct {
 	Hit bool
 }
 
-// FileEvent says that a file of Options was read again and is not usable; what it
-// was before holds on. Each failure is told once.
+// FileEvent says that a file of Options was read and is not usable; what it was
+// before holds on, and what needs one that never was usable fails. Each failure is
+// told once.
 type FileEvent struct {
 	Path string
 	// Err names the file and what is wrong with it, and holds no secrets.
