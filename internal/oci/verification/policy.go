@@ -76,8 +76,8 @@ type Policy struct {
 }
 
 // Identity is who may sign without a key. One of each pair is set. Patterns are
-// RE2 expressions for the whole text, and must bind its domain: what any
-// identity would match is refused.
+// RE2 expressions for the whole text, and must bind its domain, and the organization
+// where many share a domain: what a stranger's identity would match is refused.
 type Identity struct {
 	// Issuer is the OpenID Connect issuer that vouched for the signer, exactly.
 	Issuer, IssuerRegExp string
