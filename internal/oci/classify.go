@@ -59,6 +59,10 @@ var errorCode = regexp.MustCompile(`^[A-Z][A-Z_]{2,39}$`)
 // requests hold signatures and account names.
 var urlText = regexp.MustCompile(`[a-z]+://[^\s"]+`)
 
+// ownAddress finds our end of a connection in messages of the system. Its port is
+// another at each try, and a message that changes is one more event and write.
+var ownAddress = regexp.MustCompile(`[^\s"]+->`)
+
 // classify turns an error of the protocol library into an *Error. It takes
 // only what is safe to show from it.
 func classify(op, subject string, err error, x *exchange) *Error {
@@ -123,9 +127,6 @@ func (e *Error) fromStatus(answer *errcode.ErrorResponse, x *exchange) {
 		e.fromNotFound(x)
 	case status == http.StatusTooManyRequests:
 		e.Kind = ErrRateLimited
-		if e.RetryAfter > 0 {
-			e.Detail += fmt.Sprintf(", retry after %s", e.RetryAfter)
-		}
 	case status == http.StatusNotImplemented: // refuses a method, HEAD for example; it will not pass
 	case status == http.StatusRequestTimeout || status >= http.StatusInternalServerError:
 		e.Kind, e.Hint = ErrUnreachable, "the registry has a problem of its own; it is tried again"
@@ -165,6 +166,9 @@ func (e *Error) fromTLS(err error) bool {
 		e.Detail, e.Hint = "the certificate is for another host name", hintCA
 	case errors.As(err, &invalid), errors.As(err, &verification):
 		e.Detail, e.Hint = safeText(err), hintCA
+		if invalid.Reason == x509.Expired {
+			e.Detail = "the certificate has expired or is not valid yet" // the message of the library holds the time
+		}
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		e.Detail, e.Hint = "the registry does not speak TLS", "set insecure if plain HTTP is meant"
 	case errors.As(err, &network) && network.Op == "remote error": // crypto/tls keeps the type of alerts to itself
@@ -239,7 +243,8 @@ func safeText(err error) string {
 	for errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return cut(urlText.ReplaceAllString(strings.ToValidUTF8(err.Error(), "?"), "<url>"), maxDetail)
+	text := ownAddress.ReplaceAllString(strings.ToValidUTF8(err.Error(), "?"), "")
+	return cut(urlText.ReplaceAllString(text, "<url>"), maxDetail)
 }
 
 // cut bounds a text to a number of bytes, at a rune.

@@ -134,7 +134,7 @@ func (h *hostLimits) pass(ctx context.Context, user string) error {
 		}
 		if wait > min(patience(ctx), maxRetryWait) {
 			return &Error{Kind: ErrRateLimited, RetryAfter: wait,
-				Detail: fmt.Sprintf("the registry asked to wait, for %s from now", roundUp(wait))}
+				Detail: "the registry asked to wait"}
 		}
 		if err := sleep(ctx, wait); err != nil {
 			return err
@@ -323,8 +323,4 @@ func waitError(ctx context.Context, detail string) error {
 		err.Detail = detail
 	}
 	return err
-}
-
-func roundUp(d time.Duration) time.Duration {
-	return (d + time.Second - 1).Truncate(time.Second)
 }

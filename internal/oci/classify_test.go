@@ -1,0 +1,63 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A message that is another at each try is an event and a write at each.
+func TestMessagesDoNotChangeWithoutReason(t *testing.T) {
+	t.Parallel()
+	far := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 443}
+	near := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port} }
+	for name, failure := range map[string]func(i int) error{
+		"connection": func(i int) error {
+			return &net.OpError{Op: "read", Net: "tcp", Source: near(40000 + i), Addr: far, Err: syscall.ECONNRESET}
+		},
+		"name": func(i int) error {
+			inner := &net.OpError{Op: "read", Net: "udp", Source: near(50000 + i), Addr: far, Err: syscall.ECONNREFUSED}
+			return &net.DNSError{Err: inner.Error(), Name: "r.example"}
+		},
+		"certificate": func(i int) error {
+			return x509.CertificateInvalidError{Cert: &x509.Certificate{}, Reason: x509.Expired, Detail: time.Unix(int64(i), 0).String()}
+		},
+		"rate": func(i int) error {
+			host := &hostLimits{gates: map[string]time.Time{}}
+			host.obey(time.Now(), "user", http.StatusTooManyRequests, time.Minute+time.Duration(i)*time.Minute)
+			return host.pass(t.Context(), "user")
+		},
+	} {
+		first, second := explain("op", "subject", failure(1), &exchange{}), explain("op", "subject", failure(2), &exchange{})
+		if first.Error() != second.Error() || first.Detail == "" {
+			t.Errorf("%s: %q, then %q", name, first, second)
+		}
+		if name == "connection" && !strings.Contains(first.Detail, far.String()) {
+			t.Errorf("%s: %q does not say where", name, first)
+		}
+		if errors.Is(first, ErrRateLimited) && first.RetryAfter < time.Minute/2 {
+			t.Errorf("%s: RetryAfter = %s", name, first.RetryAfter)
+		}
+	}
+}
