@@ -45,10 +45,10 @@ type Options struct {
 	// MaxBlobBytes is the size of the largest layer that is pulled, in bytes.
 	// Default 64 MiB.
 	MaxBlobBytes int64
-	// Timeout bounds a Resolve, a manifest, and each silence in between, with all
-	// retries and token requests. Default 30 s.
+	// Timeout bounds a Resolve but for its list of tags, each page of that, a manifest,
+	// and each silence in between, with all retries and token requests. Default 30 s.
 	Timeout time.Duration
-	// PullTimeout bounds the pull of one layer. Default 5 min.
+	// PullTimeout bounds the pull of one layer, and a list of tags. Default 5 min.
 	PullTimeout time.Duration
 	// UserAgent is sent with each request. Default "helmop".
 	UserAgent string

@@ -24,7 +24,8 @@ limitations under the License.
 //   - Resolve costs one HEAD for a tag, a tag listing and one HEAD for a range or filter,
 //     and nothing for a digest whose manifest is in the store. The manifest is
 //     read only when its digest is new to the store. Resolve never takes longer
-//     than Options.Timeout.
+//     than Options.Timeout; where it lists tags, each page has that time, the list
+//     Options.PullTimeout, and what comes after it Options.Timeout again.
 //   - Fetch and Content.ReadLayer go by digest only. A layer is pulled when it is
 //     first read, once for all callers that ask at the same time, and is then
 //     served from the store, over restarts too. Layers that nobody reads, and

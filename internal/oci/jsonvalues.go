@@ -17,9 +17,11 @@ limitations under the License.
 package oci
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"oras.land/oras-go/v2/registry/remote"
 )
@@ -80,19 +82,27 @@ func (b *valuesBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tagsClient bounds pages of tags before the protocol library decodes them.
+// tagsClient bounds pages of tags before the protocol library decodes them, and the
+// time for each.
 type tagsClient struct {
 	remote.Client
 	subject string
+	timeout time.Duration
 }
 
 // Do implements remote.Client.
 func (c tagsClient) Do(req *http.Request) (*http.Response, error) {
-	resp, err := c.Client.Do(req)
-	if err == nil && resp.StatusCode == http.StatusOK {
+	ctx, cancel := context.WithTimeout(req.Context(), c.timeout)
+	resp, err := c.Client.Do(req.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	resp.Body = &closingBody{ReadCloser: resp.Body, closed: cancel}
+	if resp.StatusCode == http.StatusOK {
 		resp.Body = &valuesBody{ReadCloser: resp.Body, limit: maxTagPageValues, tooMany: tooManyTags(c.subject)}
 	}
-	return resp, err
+	return resp, nil
 }
 
 func tooManyTags(subject string) *Error {

@@ -60,7 +60,8 @@ type Artifact struct {
 	Annotations map[string]string
 }
 
-// Resolve finds the artifact a source refers to, within Options.Timeout. Equal
+// Resolve finds the artifact a source refers to, within Options.Timeout, or where
+// tags are listed within Options.PullTimeout more, as long as pages come. Equal
 // sources that are resolved at the same time share one resolution. Errors are
 // of any kind but ErrTooLarge for layers.
 func (c *Client) Resolve(ctx context.Context, src Source) (Artifact, error) {
@@ -77,7 +78,11 @@ func (c *Client) Resolve(ctx context.Context, src Source) (Artifact, error) {
 	if err != nil {
 		return Artifact{}, err
 	}
-	artifact, err := share(ctx, &c.resolves, e.key+src.Ref.String(), c.opts.Timeout, func(ctx context.Context) (Artifact, error) {
+	limit := c.opts.Timeout
+	if src.Ref.Semver+src.Ref.TagFilter != "" {
+		limit += c.opts.PullTimeout
+	}
+	artifact, err := share(ctx, &c.resolves, e.key+src.Ref.String(), limit, func(ctx context.Context) (Artifact, error) {
 		return c.resolve(ctx, e, src.Ref, subject)
 	})
 	return artifact, asError(opResolve, subject, err)
@@ -115,6 +120,8 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, ref Reference, subjec
 			return Artifact{}, err
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
 	m, err := c.manifestOfTag(ctx, e, tag)
 	if err != nil {
 		return Artifact{}, err
@@ -152,9 +159,11 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subj
 	if err != nil {
 		return "", &Error{Op: opResolve, Subject: subject, Kind: ErrInvalidReference, Detail: err.Error()}
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.PullTimeout)
+	defer cancel()
 	ctx, x := withExchange(ctx, e.ref.Registry)
 	repository := e.repository()
-	repository.Client = tagsClient{Client: repository.Client, subject: e.url}
+	repository.Client = tagsClient{Client: repository.Client, subject: e.url, timeout: c.opts.Timeout}
 	// Some registries send all tags in one page, whatever they are asked for.
 	repository.MaxMetadataBytes = maxTagPageBytes
 	pages := tagPages{}

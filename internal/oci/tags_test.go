@@ -23,7 +23,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestTagChoice(t *testing.T) {
@@ -250,6 +252,48 @@ func TestTagListFaults(t *testing.T) {
 			}
 			r.wantRequests(map[string]int{"GET tags": tc.pages})
 		})
+	}
+}
+
+// A registry may take its time for each page of a long list, but must go on.
+func TestSlowPagesOfTags(t *testing.T) {
+	t.Parallel()
+	const limit = 400 * time.Millisecond
+	r := newRegistry(t)
+	r.pageSize = 1
+	for i := range 8 {
+		version := fmt.Sprintf("1.%d.0", i)
+		r.push(version, version, []byte("x"))
+	}
+	var pages, hangAt atomic.Int32
+	r.setIntercept(func(_ http.ResponseWriter, req *http.Request) bool {
+		if requestKind(req) != RequestTags {
+			return false
+		}
+		if pages.Add(1) == hangAt.Load() {
+			hang(req)
+			return true
+		}
+		slow := time.NewTimer(limit / 4)
+		defer slow.Stop()
+		<-slow.C
+		return false
+	})
+	change := func(o *Options) { o.Timeout = limit }
+	if got, err := newClient(t, change).Resolve(t.Context(), r.source(Reference{Semver: "*"})); err != nil || got.Tag != "1.7.0" {
+		t.Errorf("artifact = %+v, %v", got, err)
+	}
+	pages.Store(0)
+	hangAt.Store(1)
+	start := time.Now()
+	_, err := newClient(t, change).Resolve(t.Context(), r.source(Reference{Semver: "*"}))
+	if took := time.Since(start); !errors.Is(err, ErrUnreachable) || took > 10*limit {
+		t.Errorf("error = %v after %s, want ErrUnreachable at the deadline of a page", err, took)
+	}
+	hangAt.Store(0)
+	_, err = newClient(t, change, func(o *Options) { o.PullTimeout = limit }).Resolve(t.Context(), r.source(Reference{Semver: "*"}))
+	if !errors.Is(err, ErrUnreachable) {
+		t.Errorf("error = %v, want ErrUnreachable at the deadline of the list", err)
 	}
 }
 
