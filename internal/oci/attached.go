@@ -23,6 +23,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
@@ -80,15 +81,22 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 }
 
 // listReferrers asks the API, and the tag also where the registry answers the
-// API with other refusals than the 404 that the specification asks for. A
-// repository that is not known to the API is not known to the tag either.
+// API with other refusals than the 404 that the specification asks for. It does
+// not go on with the tag where the API began a list: it would have the same twice.
 func listReferrers(ctx context.Context, e *endpoint, subject digest.Digest, collect func([]ocispec.Descriptor) error) error {
 	repository := e.repository()
 	repository.Client = manifestClient{Client: repository.Client, subject: e.url + "@" + subject.String()}
 	repository.ReferrerListMaxPages = maxReferrerPages
-	desc := ocispec.Descriptor{Digest: subject}
-	err := repository.Referrers(ctx, desc, "", collect)
-	if !lacksReferrersAPI(err) {
+	// The library would go over to the tag at any page.
+	if err := repository.SetReferrersCapability(true); err != nil {
+		return err
+	}
+	desc, begun := ocispec.Descriptor{Digest: subject}, false
+	err := repository.Referrers(ctx, desc, "", func(page []ocispec.Descriptor) error {
+		begun = begun || len(page) > 0
+		return collect(page)
+	})
+	if begun || !lacksReferrersAPI(err) {
 		return err
 	}
 	repository = e.repository()
@@ -102,7 +110,7 @@ func listReferrers(ctx context.Context, e *endpoint, subject digest.Digest, coll
 func lacksReferrersAPI(err error) bool {
 	var answer *errcode.ErrorResponse
 	if !errors.As(err, &answer) {
-		return false
+		return errors.Is(err, errdef.ErrUnsupported)
 	}
 	switch answer.StatusCode {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusNotImplemented:

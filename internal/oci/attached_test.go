@@ -160,6 +160,28 @@ func TestReferrersByTag(t *testing.T) {
 	}
 }
 
+// A list that breaks off is not one that is under a tag, of which it would have
+// the beginning twice.
+func TestReferrersBreakOff(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.allowMissing = true
+	subject := r.push("1.0.0", "1.0.0", []byte("x"))
+	r.keepReferrers(subject, func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Query().Get("from") != "" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Link", fmt.Sprintf(`<%s?from=2>; rel="next"`, req.URL.Path))
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+		_ = json.NewEncoder(w).Encode(referrersIndex(0, 2))
+	})
+	list, _, err := newClient(t).Referrers(t.Context(), r.url(), subject, r.access(), 10)
+	if err == nil {
+		t.Errorf("referrers = %v, want an error", list)
+	}
+}
+
 func TestReferrersFail(t *testing.T) {
 	t.Parallel()
 	index := func(w http.ResponseWriter, body string) {
