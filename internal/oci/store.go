@@ -86,11 +86,11 @@ func createTemp(dir, pattern string) (tempFile, error) { return os.CreateTemp(di
 
 // openStore opens or makes the layout in dir and takes in what is there.
 func openStore(dir string, maxBytes int64) (*store, error) {
-	blobs, err := lru.NewLRU[digest.Digest, *stored](maxStored+1, nil)
-	if err != nil {
+	s := &store{root: dir, maxBytes: maxBytes, create: createTemp}
+	var err error
+	if s.blobs, err = lru.NewLRU(maxStored+1, s.removed); err != nil {
 		return nil, err
 	}
-	s := &store{root: dir, maxBytes: maxBytes, blobs: blobs, create: createTemp}
 	// First of all, room: what was left half-written may have filled the disk.
 	if err := s.makeDirs(); err != nil {
 		return nil, err
@@ -359,7 +359,7 @@ func (s *store) drop(dgst digest.Digest, blob *stored) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if current, ok := s.blobs.Peek(dgst); ok && current == blob {
-		s.remove(dgst, blob)
+		s.blobs.Remove(dgst)
 	}
 }
 
@@ -377,16 +377,16 @@ func (s *store) evictTo(maxBytes int64) {
 		if blob.pins > 0 {
 			continue
 		}
-		s.remove(dgst, blob)
+		s.blobs.Remove(dgst)
 		if s.bytes <= maxBytes && s.blobs.Len() <= maxStored {
 			return
 		}
 	}
 }
 
-// remove deletes a blob and its entry. The caller holds mu.
-func (s *store) remove(dgst digest.Digest, blob *stored) {
-	s.blobs.Remove(dgst)
+// removed deletes a blob whose entry is removed, by us or for the number of
+// entries. The caller holds mu.
+func (s *store) removed(dgst digest.Digest, blob *stored) {
 	s.bytes -= blob.size
 	_ = os.Remove(s.path(dgst)) // gone already is as good
 }

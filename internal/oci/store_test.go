@@ -249,3 +249,25 @@ func BenchmarkStoreRead(b *testing.B) {
 		}
 	}
 }
+
+// What goes for the number of entries goes from the disk and from the count, too.
+func TestStoreEvictsByNumber(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := newStore(t, dir, 1<<20)
+	for _, text := range []string{"one", "three"} {
+		if err := s.writeBytes(describe([]byte(text)), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mu.Lock()
+	s.blobs.Resize(1)
+	bytes := s.bytes
+	s.mu.Unlock()
+	if bytes != int64(len("three")) {
+		t.Errorf("%d bytes are counted", bytes)
+	}
+	s = newStore(t, dir, 1<<20)
+	s.mustHave(t, false, []byte("one"))
+	s.mustHave(t, true, []byte("three"))
+}
