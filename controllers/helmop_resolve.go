@@ -168,15 +168,15 @@ func (r *helmOpReconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, ask
 	if err := errors.Join(asked.accessErr, asked.policyErr); err != nil {
 		return found, err, true
 	}
-	if asked.policy != nil {
-		if err := asked.policy.Validate(); err != nil {
-			return found, fmt.Errorf("spec.source.verify: %w", err), true
-		}
-	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)}
 	key := fmt.Sprintf("%s %s %s %s", request, asked.source, asked.question.access, asked.request)
 	source, layer, known := ociSource(helmOp, asked.access), layerMediaType(helmOp), helmOp.Status.Artifact.DeepCopy()
 	return r.errands.run(ctx, key, request, func(ctx context.Context) (found resolution, err error) {
+		if asked.policy != nil {
+			if err := asked.policy.Validate(); err != nil {
+				return found, fmt.Errorf("spec.source.verify: %w", err)
+			}
+		}
 		if found.artifact, err = r.registry.Resolve(ctx, source); err != nil {
 			return found, err
 		}
