@@ -43,6 +43,7 @@ const maxDetail = 200
 const (
 	hintCredentials = "check that the Secret has an entry for this registry whose user may pull from the repository"
 	hintRealm       = "it must be at a public address, at the registry's own host name, or among the hosts whose token services the controller trusts"
+	hintProtocol    = "check that the URL leads to a registry, with the right protocol and port"
 	hintOperator    = "ask the operator of the controller"
 	hintClientCert  = "give a client certificate that the registry trusts, with its key"
 	hintHandshake   = "give a client certificate if the registry asks for one; else see which versions of TLS it speaks"
@@ -101,14 +102,17 @@ func explain(op, subject string, err error, x *exchange) *Error {
 	case strings.Contains(err.Error(), "bearer realm"):
 		// The library has no error value for this. It refuses token services at
 		// internal addresses, which a registry could otherwise use to reach them.
-		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry's token service is refused: "+safeText(err), hintRealm
+		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the address of the registry's token service is refused", hintRealm
 	case errors.Is(err, errLinkLocal):
 		out.Detail = errLinkLocal.Error()
 	case errors.Is(err, context.Canceled):
 		out.Kind = context.Canceled
 	case out.fromProxy(err), out.fromTLS(err), out.fromContent(err), out.fromNetwork(err):
+	case errors.Is(err, errRedirects):
+		out.Detail = errRedirects.Error()
 	default:
-		out.Detail = safeText(err)
+		// Texts of libraries repeat here what the other side sent.
+		out.Detail, out.Hint = "the answer is not one that a registry gives", hintProtocol
 	}
 	return out
 }

@@ -54,6 +54,9 @@ var errStalled = fmt.Errorf("no progress: %w", os.ErrDeadlineExceeded)
 // errDowngrade says that a registry redirected from HTTPS to something else.
 var errDowngrade = errors.New("redirected from https to a protocol without TLS")
 
+// errRedirects says that a registry redirected in a circle, or nearly.
+var errRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
+
 // transports are the connections to registries that are reached the same way.
 type transports struct {
 	// home goes to registries as their URLs say. back goes to them where they send
@@ -208,7 +211,7 @@ func isOneOf(target *url.URL, hosts []string) bool {
 // to forbidden addresses are found when they are dialled.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
-		return fmt.Errorf("more than %d redirects", maxRedirects)
+		return errRedirects
 	}
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
 		return errDowngrade
