@@ -1,0 +1,154 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"syscall"
+	"testing"
+)
+
+func TestMirrorWithWrongContentIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]struct{ body, length, digest string }{
+		"wrong": {body: "LAYER", length: "5"}, "short": {body: "lay", length: "5"}, "of another length": {body: "layers", length: "6"},
+		"too long": {body: "LAYERS"}, "wrong in a header": {body: "LAYER", length: "5", digest: someDigest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, mirror, dgst := mirrorPair(t)
+			mirror.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+				if requestKind(req) != RequestBlob {
+					return false
+				}
+				for name, value := range map[string]string{"Content-Length": answer.length, headerDigest: answer.digest} {
+					if value != "" {
+						w.Header().Set(name, value)
+					}
+				}
+				_ = http.NewResponseController(w).Flush() // without a length, it is sent in chunks
+				_, _ = w.Write([]byte(answer.body))
+				return true
+			})
+			set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
+			for round := range 2 { // the second with another store
+				c := newClient(t, set)
+				if err := pullAllOf(t, c, r.source(Reference{Digest: dgst})); err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+				if err := c.clients.distrustedAgain(t, r, dgst); err != nil {
+					t.Error(err)
+				}
+			}
+			// The config, read for its version, and the layer; for each client.
+			r.wantRequests(map[string]int{"GET blob": 4})
+			if n := mirror.count("GET blob"); n != 4 {
+				t.Errorf("the mirror was asked for %d blobs, want each once", n)
+			}
+		})
+	}
+}
+
+func TestMirrorWithWrongManifestIsLeftOut(t *testing.T) {
+	t.Parallel()
+	respond := func(header, body string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+			w.Header().Set(headerDigest, header)
+			_, _ = w.Write([]byte(body))
+		}
+	}
+	for name, answer := range map[string]func(http.ResponseWriter){
+		"of other content":           respond("", "{}"),
+		"of another digest":          respond(someDigest, "{}"),
+		"of no manifest":             func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) },
+		"that breaks off":            func(w http.ResponseWriter) { w.Header().Set("Content-Length", "100"); _, _ = w.Write([]byte("{")) },
+		"that is too large":          func(w http.ResponseWriter) { w.Header().Set("Content-Length", fmt.Sprint(maxMetadata+1)) },
+		"of too many values to read": respond("", string(filled(`{"layers":[`, "{}", "]}", maxMetadata))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, mirror, dgst := mirrorPair(t)
+			mirror.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
+				isManifest := requestKind(req) == RequestManifest
+				switch {
+				case isManifest && req.Method == http.MethodHead:
+					w.WriteHeader(http.StatusMethodNotAllowed) // so that GET is asked by tag
+				case isManifest:
+					answer(w)
+				}
+				return isManifest
+			})
+			set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
+			for _, ref := range []Reference{{Tag: "1.0.0"}, {Digest: dgst}} {
+				if err := pullAllOf(t, newClient(t, set), r.source(ref)); err != nil {
+					t.Errorf("%+v: %v", ref, err)
+				}
+			}
+			r.wantRequests(map[string]int{"GET manifest": 2})
+			// Behind an air gap, what the mirror did is said.
+			gap := closedAddress(t)
+			set, _ = withRegistries(t, mirrored(gap, mirror.host()))
+			src := mirror.source(Reference{Digest: dgst})
+			src.URL = scheme + gap + "/" + testRepo
+			_, err := newClient(t, set).Resolve(t.Context(), src)
+			if err == nil || errors.Is(err, ErrUnreachable) {
+				t.Errorf("error = %v, want what is wrong with the mirror's", err)
+			}
+		})
+	}
+}
+
+// A full disk is not the mirror's fault.
+func TestMirrorIsNotBlamedForTheStore(t *testing.T) {
+	t.Parallel()
+	mirror := newRegistry(t)
+	layer := bytes.Repeat([]byte("layer"), 1<<20)
+	dgst := mirror.push("1.0.0", "1.0.0", layer)
+	set, _ := withRegistries(t, mirrored(logicalHost, mirror.host()))
+	c := newClient(t, set)
+	content, err := c.Fetch(t.Context(), scheme+logicalHost+"/"+testRepo, dgst, mirror.access())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.store.create = func(string, string) (tempFile, error) { return nil, &fs.PathError{Op: "open", Err: syscall.EIO} }
+	if _, err := content.ReadLayer(t.Context(), content.Layers[0]); !errors.Is(err, ErrStore) {
+		t.Errorf("error = %v, want ErrStore", err)
+	}
+	c.store.create = createTemp
+	if data, err := content.ReadLayer(t.Context(), content.Layers[0]); err != nil || !bytes.Equal(data, layer) {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
+// distrustedAgain checks that a mirror which is distrusted for one content is
+// asked for others.
+func (c *clients) distrustedAgain(t *testing.T, r *fakeRegistry, other string) error {
+	e, err := c.endpoint(r.url(), r.access())
+	if err != nil {
+		return err
+	}
+	route := &router{ref: e.ref, hops: e.hops}
+	if n := len(route.serving("/v2/" + testRepo + "/manifests/" + other)); n != 2 {
+		return fmt.Errorf("%d hosts are asked for other content, want both", n)
+	}
+	return nil
+}
