@@ -41,15 +41,18 @@ import (
 const maxDetail = 200
 
 const (
-	hintCredentials = "check that the Secret has an entry for this registry whose user may pull from the repository"
-	hintRealm       = "it must be at a public address, at the registry's own host name, or among the hosts whose token services the controller trusts"
-	hintProtocol    = "check that the URL leads to a registry, with the right protocol and port"
-	hintOperator    = "ask the operator of the controller"
-	hintClientCert  = "give a client certificate that the registry trusts, with its key"
-	hintHandshake   = "give a client certificate if the registry asks for one; else see which versions of TLS it speaks"
-	hintReference   = "check the URL and the reference; some registries answer so when credentials are missing"
-	hintCA          = "give the registry's CA certificate, or fix the certificate"
-	hintReach       = "check the registry, the network and the proxy settings"
+	hintNone       = "no credentials were found for this registry: give some in a Secret with an entry for it"
+	hintGiven      = "check that the user of the Secret's entry for this registry may pull from the repository"
+	hintIdentity   = "check that the controller's identity at the cloud provider may pull from the repository"
+	hintDefault    = "the controller's own credentials were used: ask its operator, or give some in a Secret"
+	hintRealm      = "it must be at a public address, at the registry's own host name, or among the hosts whose token services the controller trusts"
+	hintProtocol   = "check that the URL leads to a registry, with the right protocol and port"
+	hintOperator   = "ask the operator of the controller"
+	hintClientCert = "give a client certificate that the registry trusts, with its key"
+	hintHandshake  = "give a client certificate if the registry asks for one; else see which versions of TLS it speaks"
+	hintReference  = "check the URL and the reference; some registries answer so when credentials are missing"
+	hintCA         = "give the registry's CA certificate, or fix the certificate"
+	hintReach      = "check the registry, the network and the proxy settings"
 )
 
 // errorCode is the form of the codes of the distribution specification. What
@@ -95,7 +98,7 @@ func explain(op, subject string, err error, x *exchange) *Error {
 	case errors.Is(err, errdef.ErrNotFound):
 		out.fromNotFound(x)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry asks for credentials and none are given", hintCredentials
+		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry asks for credentials and none are given", x.credentialHint()
 	case strings.Contains(err.Error(), "missing username or password"):
 		// Nor for this.
 		out.Kind, out.Detail = ErrInvalidAccess, "the registry asks for a user and a password, and the credential has not both"
@@ -126,7 +129,7 @@ func (e *Error) fromStatus(answer *errcode.ErrorResponse, x *exchange) {
 	_, e.RetryAfter = x.outcome()
 	switch status := answer.StatusCode; {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		e.Kind, e.Hint = ErrUnauthorized, hintCredentials
+		e.Kind, e.Hint = ErrUnauthorized, x.credentialHint()
 	case status == http.StatusNotFound:
 		e.fromNotFound(x)
 	case status == http.StatusTooManyRequests:

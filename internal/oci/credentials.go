@@ -68,6 +68,8 @@ func newCredentials(access Access, fallback func() (dockerConfig, error), clouds
 // source is where the credential for one registry comes from.
 type source struct {
 	static auth.Credential
+	// hint says what to do if static is refused.
+	hint string
 	// provider is asked if it is set; static is then what hosts use to which the
 	// provider does not belong: elsewhere says that the host is not the one that the
 	// provider was given for.
@@ -81,11 +83,11 @@ type source struct {
 // Docker config with an entry, the cloud provider, the controller's own Docker
 // config, nowhere. The middle two are the controller's, see isExposed.
 func (c *credentials) source(r route) (*source, error) {
-	out := &source{clouds: c.clouds, ref: r.ref, elsewhere: r.elsewhere}
+	out := &source{clouds: c.clouds, ref: r.ref, elsewhere: r.elsewhere, hint: hintNone}
 	for _, config := range c.configs {
 		credential, found, err := config.lookup(r.ref, r.insecure)
 		if err != nil || found {
-			out.static = credential
+			out.static, out.hint = credential, hintGiven
 			return out, err
 		}
 	}
@@ -97,7 +99,10 @@ func (c *credentials) source(r route) (*source, error) {
 		return nil, err
 	}
 	out.provider = c.provider
-	out.static, _, err = config.lookup(r.ref, r.insecure)
+	var found bool
+	if out.static, found, err = config.lookup(r.ref, r.insecure); found {
+		out.hint = hintDefault
+	}
 	return out, err
 }
 
@@ -110,8 +115,11 @@ func credentialID(c auth.Credential) []string {
 	return []string{c.Username, c.Password, c.RefreshToken, c.AccessToken}
 }
 
-// credential returns the credential to use now.
+// credential returns the credential to use now, and says in the context's exchange
+// where it is from.
 func (s *source) credential(ctx context.Context) (auth.Credential, error) {
+	x := exchangeFrom(ctx)
+	x.usesCredential(s.hint)
 	if s.provider == "" {
 		return s.static, nil
 	}
@@ -119,6 +127,7 @@ func (s *source) credential(ctx context.Context) (auth.Credential, error) {
 	if s.elsewhere && errors.Is(err, ErrInvalidAccess) {
 		return s.static, nil
 	}
+	x.usesCredential(hintIdentity)
 	return credential, err
 }
 

@@ -91,3 +91,31 @@ func (f cloudFunc) Login(context.Context, string, string) (CloudCredential, erro
 	f()
 	return CloudCredential{}, errors.New("not to be called")
 }
+
+func TestHintOfRefusedCredentials(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.basic = true
+	wrong := dockerConfigFor(r.host(), testUser, "planted-wrong")
+	config := filepath.Join(t.TempDir(), "config.json")
+	writeFile(t, config, string(wrong))
+	byDefault := func(o *Options) { o.CredentialsFile = config }
+	cloud := &fakeCloud{give: func(int, string, string) (CloudCredential, error) {
+		return CloudCredential{Username: testUser, Password: "planted-wrong"}, nil
+	}}
+	for want, tc := range map[string]struct {
+		access Access
+		change []func(*Options)
+	}{
+		hintNone:     {},
+		hintGiven:    {Access{DockerConfigs: [][]byte{wrong}}, []func(*Options){byDefault}},
+		hintDefault:  {Access{}, []func(*Options){byDefault}},
+		hintIdentity: {Access{CloudProvider: "aws"}, []func(*Options){byDefault, withCloud(cloud)}},
+	} {
+		c := newClient(t, append(tc.change, trusting(t, r))...)
+		_, err := c.Resolve(t.Context(), Source{URL: r.url(), Ref: Reference{Tag: "1.0.0"}, Access: tc.access})
+		if !errors.Is(err, ErrUnauthorized) || !strings.HasSuffix(err.Error(), "; "+want) {
+			t.Errorf("error = %v, want ErrUnauthorized with the hint %q", err, want)
+		}
+	}
+}

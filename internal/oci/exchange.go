@@ -18,6 +18,7 @@ package oci
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,6 +48,8 @@ type exchange struct {
 	// the reason.
 	host string
 	vain []asked
+	// hint says what to do if the credential that was used last is refused.
+	hint string
 	// answered is who answered last, leftOut are those who are not asked any more.
 	answered *hop
 	leftOut  []*hop
@@ -85,6 +88,19 @@ func (x *exchange) gaveUp(host, reason string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.vain = append(x.vain, asked{host, reason})
+}
+
+// usesCredential notes what to do if the credential of the next request is refused.
+func (x *exchange) usesCredential(hint string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.hint = hint
+}
+
+func (x *exchange) credentialHint() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return cmp.Or(x.hint, hintNone)
 }
 
 func (x *exchange) answeredBy(h *hop) {
