@@ -146,7 +146,7 @@ func RegistryObserver(log logr.Logger) oci.Observer {
 			registryBytes.WithLabelValues(e.Registry, e.Kind).Add(float64(e.Bytes))
 		},
 		File: func(e oci.FileEvent) {
-			log.Error(e.Err, "A file about registries cannot be used; what it was before holds on", "file", e.Path)
+			log.Error(e.Err, "A file about registries cannot be used: what it was before holds on, or what needs it fails", "file", e.Path)
 		},
 	}
 }
