@@ -102,14 +102,14 @@ func newCloudToken(given CloudCredential, now time.Time) cloudToken {
 	}
 }
 
-// dropOlder forgets a credential that a registry refused, unless it was obtained
-// at a time or later, and returns whether another one is worth a try.
+// dropOlder forgets a credential that a registry refused, if one is kept that was
+// obtained before a time, and returns whether another one is worth a try.
 func (c *cloudTokens) dropOlder(provider string, ref registry.Reference, than time.Time) bool {
 	key := fingerprint(provider, ref.Host())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	token, ok := c.tokens.Get(key)
-	if ok && !token.obtained.Before(than) {
+	if !ok || !token.obtained.Before(than) {
 		return false
 	}
 	c.tokens.Remove(key)

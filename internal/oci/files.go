@@ -47,7 +47,9 @@ type watchedFile[T any] struct {
 	mu    sync.Mutex
 	seen  os.FileInfo
 	value T
-	// never is what is wrong with the file as long as it never was good.
+	// good is whether value is what the file said; else it is the answer to nothing.
+	good bool
+	// never is what is wrong with a file that was not good since it is there.
 	never error
 	// broken is the text of the failure that was reported last.
 	broken string
@@ -64,14 +66,11 @@ func watchFile[T any](path string, parse func([]byte) (T, error), report func(er
 		return f
 	}
 	f.look()
-	if f.broken != "" {
-		f.never = fmt.Errorf("%w: %s", errBrokenFile, f.broken)
-	}
 	return f
 }
 
 // get returns the value of the file as it is now, or what is wrong with it if it
-// never was good: nothing may stand in then for what it was to say.
+// was not good since it is there: nothing may stand in then for what it was to say.
 func (f *watchedFile[T]) get() (T, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,10 +85,10 @@ func (f *watchedFile[T]) look() {
 	seen, value, err := f.read()
 	f.seen = seen
 	if err == nil {
-		f.value, f.never, f.broken = value, nil, ""
+		f.value, f.good, f.never, f.broken = value, seen != nil, nil, ""
 		return
 	}
-	if f.never != nil {
+	if !f.good {
 		f.never = fmt.Errorf("%w: %w", errBrokenFile, err)
 	}
 	if text := err.Error(); text != f.broken {

@@ -77,8 +77,11 @@ func TestWatchedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("", 1)
+	// What was not good since it is there has nothing that could stand in for it.
 	writeFile(t, path, strings.Repeat("x", maxFile+1))
-	want("", 2)
+	if _, err := file.get(); !errors.Is(err, errBrokenFile) || len(reports) != 2 {
+		t.Errorf("error = %v, reports = %q, want a file that cannot be used, and is reported", err, reports)
+	}
 	// What is mounted from a ConfigMap is a link that is moved to a new file.
 	next := filepath.Join(filepath.Dir(path), "next")
 	writeFile(t, next, "three")

@@ -394,6 +394,16 @@ func TestCloudRegistryThatIsMoved(t *testing.T) {
 	if err := pullAllOf(t, c, src); err != nil {
 		t.Error(err)
 	}
+	// A static credential that is refused is not asked for anew: no login would bring another.
+	writeFile(t, defaults, string(dockerConfigFor(internal.host(), testUser, "planted-wrong")))
+	internal.wantRequests(map[string]int{"HEAD manifest": 2, "GET manifest": 1, "GET blob": 1})
+	if _, err := newClient(t, set, trusting(t, internal), withCloud(cloud), func(o *Options) { o.CredentialsFile = defaults }).
+		Resolve(t.Context(), src); !errors.Is(err, ErrUnauthorized) {
+		t.Errorf("error = %v, want %v", err, ErrUnauthorized)
+	}
+	if n := internal.count("HEAD manifest"); n > 2 {
+		t.Errorf("asked %d times with a credential that is refused", n)
+	}
 }
 
 func TestCallerLeavesWhileAMirrorHangs(t *testing.T) {
