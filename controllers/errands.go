@@ -33,9 +33,9 @@ const (
 	// has answered by then, and the object needs no second pass.
 	errandGrace = 500 * time.Millisecond
 
-	// errandKept is how long the result of an errand waits for the objects that wait for it. They come at once, unless
-	// they were suspended meanwhile or want something else; an older result is none.
-	errandKept = time.Minute
+	// errandKept is how long the result of an errand waits for the objects that wait for it. They come as soon as there is a
+	// worker for them, unless they were suspended meanwhile or want something else; an older result is none.
+	errandKept = 5 * time.Minute
 )
 
 // errPanic stands for a panic, whose text may hold anything.

@@ -26,6 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -86,7 +87,7 @@ func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) erro
 	// Known and not yet due: nothing is asked, and the conditions stand as they are.
 	delay, never := r.resolution.due(key, asked.question, scope.artifact != nil, r.now())
 	if never || delay > 0 {
-		confirmResolution(helmOp)
+		confirmResolution(helmOp, r.resolution.said(key, asked.question))
 		if !never {
 			scope.requeueAfter = delay
 		}
@@ -124,11 +125,12 @@ func (r *helmOpReconciler) conclude(scope *helmOpScope, asked *inquiry, found re
 	helmOp.Status.LastResolveRequest = asked.request
 	if err != nil {
 		r.reportUnresolved(helmOp, err)
-		return
+	} else {
+		r.reportResolved(helmOp, found, asked)
+		r.resolution.remember(key, helmOp.Status.Artifact)
+		scope.artifact = &helmOp.Status.Artifact.ResolvedArtifact
 	}
-	r.reportResolved(helmOp, found, asked)
-	r.resolution.remember(key, helmOp.Status.Artifact)
-	scope.artifact = &helmOp.Status.Artifact.ResolvedArtifact
+	r.resolution.say(key, resolutionConditions(helmOp))
 }
 
 // inquire reads what is to be asked, and with what. What it cannot read for now is an error of the pass; what does not exist is
@@ -160,7 +162,11 @@ func (r *helmOpReconciler) sharedAnswer(scope *helmOpScope, asked *inquiry) (sha
 	if scope.artifact == nil || isToldTo {
 		return sharedAnswer{}, false
 	}
-	return r.resolution.shared(client.ObjectKeyFromObject(helmOp), asked.question, helmOp.Spec.Source.Interval.Duration, r.now())
+	answer, ok := r.resolution.shared(client.ObjectKeyFromObject(helmOp), asked.question, helmOp.Spec.Source.Interval.Duration, r.now())
+	if ok && asked.policy != nil {
+		answer.signed, ok = signersOf(r.verifier, helmOp.Status.Artifact, answer.artifact.URL, answer.artifact.Digest, asked.policy)
+	}
+	return answer, ok
 }
 
 // ask resolves the reference and has the signatures of what it stands for checked. done is false while the registry is asked.
@@ -213,18 +219,35 @@ func (r *helmOpReconciler) recall(helmOp *addonsv1.HelmOp, key types.NamespacedN
 	setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason, describeArtifact(&answer.ResolvedArtifact))
 }
 
-// confirmResolution says that what was found out holds for the spec of now, too.
-func confirmResolution(helmOp *addonsv1.HelmOp) {
-	confirmCondition(helmOp, addonsv1.ResolvedCondition)
-	confirmCondition(helmOp, addonsv1.VerifiedCondition)
+// resolutionConditions are the conditions that tell of the source.
+func resolutionConditions(helmOp *addonsv1.HelmOp) []metav1.Condition {
+	var said []metav1.Condition
+	for _, name := range []string{addonsv1.ResolvedCondition, addonsv1.VerifiedCondition} {
+		if condition := conditions.Get(helmOp, name); condition != nil {
+			said = append(said, *condition)
+		}
+	}
+	return said
+}
+
+// confirmResolution says that what was found out holds for the spec of now, too. What this manager said last comes before what
+// the cache has, which may not have caught up.
+func confirmResolution(helmOp *addonsv1.HelmOp, said []metav1.Condition) {
+	if len(said) == 0 {
+		said = resolutionConditions(helmOp)
+	}
+	for _, condition := range said {
+		setCondition(helmOp, condition.Type, condition.Status, condition.Reason, condition.Message)
+	}
 }
 
 // reportResolving says that the registry is being asked. What is known stands meanwhile, and so does why it could not be
 // found out the last time.
 func (r *helmOpReconciler) reportResolving(scope *helmOpScope, asked *inquiry) {
 	helmOp := scope.helmOp
-	if r.resolution.failing(client.ObjectKeyFromObject(helmOp), asked.question) {
-		confirmResolution(helmOp)
+	key := client.ObjectKeyFromObject(helmOp)
+	if r.resolution.failing(key, asked.question) {
+		confirmResolution(helmOp, r.resolution.said(key, asked.question))
 		return
 	}
 	r.reportVerification(helmOp, verifiedCondition(helmOp, asked, resolution{}, errResolving, false))

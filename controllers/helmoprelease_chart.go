@@ -21,6 +21,8 @@ import (
 	"errors"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,10 +61,10 @@ func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bu
 	if err != nil {
 		return nil, err
 	}
-	known := scope.helmOp.Status.Artifact
+	isSigned := isVerified(r.verifier, scope.helmOp.Status.Artifact, &artifact, policy)
 	content, stored := r.registry.Stored(artifact.URL, artifact.Digest)
-	if stored && isVerified(r.verifier, known, &artifact, policy) {
-		chart, err := r.charts.Chart(ctx, bundleSource(content, &artifact, content.ReadStored))
+	if stored && isSigned {
+		chart, err := r.storedChart(ctx, content, &artifact)
 		if !errors.Is(err, oci.ErrNotStored) {
 			return chart, err
 		}
@@ -72,6 +74,10 @@ func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bu
 	if err != nil {
 		return nil, err
 	}
+	if isSigned {
+		policy = nil
+	}
+	// What is known to be signed by the status of this HelmOp is not shared with those who have to ask.
 	key, err := digestOf(artifact, access, policyDigest(policy))
 	if err != nil {
 		return nil, err
@@ -80,9 +86,10 @@ func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bu
 		return nil, failure
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)}
-	known = known.DeepCopy()
 	content, err, ok := r.errands.run(ctx, key, request, func(ctx context.Context) (*oci.Content, error) {
-		content, err := r.fetch(ctx, known, &artifact, access, policy)
+		content, err := guarded(ctx, func(ctx context.Context) (*oci.Content, error) {
+			return r.fetch(ctx, &artifact, access, policy)
+		})
 		r.fetches.record(key, err, r.now())
 		return content, err
 	})
@@ -101,12 +108,28 @@ func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bu
 	}
 }
 
-// fetch verifies an artifact and brings it into the store.
-func (r *releaseReconciler) fetch(ctx context.Context, known *addonsv1.ArtifactStatus, artifact *addonsv1.ResolvedArtifact, access oci.Access,
-	policy *verification.Policy,
+// storedChart loads a chart that is in the store. One that cannot be loaded is not tried again by each release on its own.
+func (r *releaseReconciler) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact) (*bundle.Chart, error) {
+	key := artifactIdentity(artifact)
+	if failure := r.fetches.standing(key, r.now()); failure != nil {
+		return nil, failure
+	}
+	chart, err := r.charts.Chart(ctx, bundleSource(content, artifact, content.ReadStored))
+	if err == nil || errors.Is(err, oci.ErrNotStored) || ctx.Err() != nil {
+		return chart, err
+	}
+	r.fetches.record(key, err, r.now())
+	if failure := r.fetches.failure(key, r.now()); failure != nil {
+		return nil, failure
+	}
+	return nil, err
+}
+
+// fetch verifies an artifact, if a policy says so, and brings it into the store.
+func (r *releaseReconciler) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact, access oci.Access, policy *verification.Policy,
 ) (*oci.Content, error) {
 	if policy != nil {
-		if _, err := verify(ctx, r.verifier, known, artifact.URL, artifact.Digest, access, policy); err != nil {
+		if _, err := verify(ctx, r.verifier, nil, artifact.URL, artifact.Digest, access, policy); err != nil {
 			return nil, err
 		}
 	}
@@ -120,11 +143,11 @@ func (r *releaseReconciler) fetch(ctx context.Context, known *addonsv1.ArtifactS
 
 // isVerified tells whether an artifact is known to be signed as demanded.
 func isVerified(verifier Verifier, known *addonsv1.ArtifactStatus, artifact *addonsv1.ResolvedArtifact, policy *verification.Policy) bool {
-	if policy == nil || isKnownSigned(known, artifact.URL, artifact.Digest, policy) {
+	if policy == nil {
 		return true
 	}
-	_, remembered := verifier.Remembered(artifact.URL, artifact.Digest, policy.Digest())
-	return remembered
+	_, ok := signersOf(verifier, known, artifact.URL, artifact.Digest, policy)
+	return ok
 }
 
 // bundleSource shows an artifact to the chart loader, which reads the layer that it needs, if it needs any.
@@ -150,10 +173,10 @@ func artifactIdentity(artifact *addonsv1.ResolvedArtifact) string {
 func (r *releaseReconciler) chartFailed(ctx context.Context, scope *releaseScope, err error) (ctrl.Result, error) {
 	var failure *fetchError
 	switch {
-	case errors.Is(err, errRefetching):
+	case errors.Is(err, errRefetching) && hasFailed(scope.release):
 		// What is reported of the last try stands until there is news.
 		return ctrl.Result{}, nil
-	case errors.Is(err, errFetching):
+	case errors.Is(err, errRefetching), errors.Is(err, errFetching):
 		reportNotReleased(scope.release, addonsv1.FetchingArtifactReason, err.Error())
 		return ctrl.Result{}, nil
 	case errors.As(err, &failure):
@@ -165,6 +188,12 @@ func (r *releaseReconciler) chartFailed(ctx context.Context, scope *releaseScope
 	default:
 		return r.failed(ctx, scope, chartReason(err), err)
 	}
+}
+
+// hasFailed tells whether a failure of a release is reported.
+func hasFailed(release *addonsv1.HelmOpRelease) bool {
+	released := conditions.Get(release, addonsv1.ReleasedCondition)
+	return released != nil && released.Status == metav1.ConditionFalse && !progressReasons[released.Reason]
 }
 
 // chartReason names an error of getting a chart.

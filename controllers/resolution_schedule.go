@@ -17,9 +17,11 @@ limitations under the License.
 package controllers
 
 import (
+	"slices"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -71,6 +73,8 @@ type resolutionEntry struct {
 	fixed bool
 	// artifact is the last answer for this source; nil if there was none.
 	artifact *addonsv1.ArtifactStatus
+	// said are the conditions that were set when the question was asked last.
+	said []metav1.Condition
 }
 
 // answers tells whether a question was asked already. One who does not ask to resolve now any more is content with what was found.
@@ -128,8 +132,10 @@ func (s *resolutionSchedule) record(key types.NamespacedName, entry resolutionEn
 	return delay
 }
 
-// share notes an answer for other HelmOps with the same question.
+// share notes an answer for other HelmOps with the same question. Who signed it is not shared: it may be known from the status
+// of one HelmOp, which must not vouch to others.
 func (s *resolutionSchedule) share(asked question, found resolution, now time.Time) {
+	found.signed = nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for known, answer := range s.answers {
@@ -165,6 +171,26 @@ func (s *resolutionSchedule) remember(key types.NamespacedName, artifact *addons
 	entry := s.entries[key]
 	entry.artifact = artifact.DeepCopy()
 	s.entries[key] = entry
+}
+
+// say notes the conditions that were set when the question was asked last.
+func (s *resolutionSchedule) say(key types.NamespacedName, said []metav1.Condition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry := s.entries[key]
+	entry.said = said
+	s.entries[key] = entry
+}
+
+// said returns the conditions that were set when a question was asked last.
+func (s *resolutionSchedule) said(key types.NamespacedName, asked question) []metav1.Condition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry := s.entries[key]
+	if !entry.answers(asked) {
+		return nil
+	}
+	return slices.Clone(entry.said)
 }
 
 // failing tells whether a question was asked already, and the asking failed.

@@ -366,6 +366,54 @@ func TestResolveVerifies(t *testing.T) {
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 	})
+	t.Run("the status of one HelmOp vouches for no other", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.trusted["sha256:1"] = true
+		forger, victim := helmOpWith(source), helmOpWith(source)
+		victim.Name = "victim"
+		r.pass(t, victim)
+		r.pass(t, forger)
+		r.registry.artifact = chartArtifact("sha256:evil")
+		forger.Status.Artifact.Digest = "sha256:evil"
+		r.clock = r.clock.Add(time.Hour)
+		r.pass(t, forger)
+		r.clock = r.clock.Add(time.Second)
+		if scope := r.pass(t, victim); digestKnown(scope) != "sha256:1" {
+			t.Errorf("the victim gets %s", digestKnown(scope))
+		}
+		expectCondition(t, victim, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+	})
+	t.Run("a refusal stands while the registry is asked, and over a restart", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.trusted["sha256:1"] = true
+		helmOp := helmOpWith(source)
+		r.pass(t, helmOp)
+		r.registry.artifact = chartArtifact("sha256:2")
+		r.clock = r.clock.Add(time.Hour)
+		r.pass(t, helmOp)
+		helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "now"}
+		r.registry.hangs.Store(true)
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+		after := newResolver(t, keys)
+		after.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
+		after.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+	})
+	t.Run("a cache that lags behind", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.trusted["sha256:1"] = true
+		helmOp := helmOpWith(source)
+		conditions.Set(helmOp, metav1.Condition{Type: addonsv1.VerifiedCondition, Status: metav1.ConditionUnknown, Reason: addonsv1.ResolvingReason})
+		stale := helmOp.DeepCopy()
+		r.pass(t, helmOp)
+		r.pass(t, stale)
+		expectCondition(t, stale, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
+		expectCondition(t, stale, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
+	})
 	t.Run("the keys do not exist", func(t *testing.T) {
 		t.Parallel()
 		r := newResolver(t)

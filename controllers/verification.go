@@ -129,14 +129,23 @@ func policyDigest(policy *verification.Policy) string {
 func verify(ctx context.Context, verifier Verifier, known *addonsv1.ArtifactStatus, url, digest string, access oci.Access,
 	policy *verification.Policy,
 ) (*verification.Result, error) {
-	if isKnownSigned(known, url, digest, policy) {
-		return &verification.Result{Signers: known.Verification.Signers}, nil
+	if signed, ok := signersOf(verifier, known, url, digest, policy); ok {
+		return signed, nil
 	}
 	signed, err := verifier.Verify(ctx, url, digest, access, *policy)
 	if err != nil {
 		return nil, &unverifiedError{url: url, digest: digest, err: err}
 	}
 	return &signed, nil
+}
+
+// signersOf tells who signed an artifact, where that is known without asking.
+func signersOf(verifier Verifier, known *addonsv1.ArtifactStatus, url, digest string, policy *verification.Policy) (*verification.Result, bool) {
+	if isKnownSigned(known, url, digest, policy) {
+		return &verification.Result{Signers: known.Verification.Signers}, true
+	}
+	signed, ok := verifier.Remembered(url, digest, policy.Digest())
+	return &signed, ok
 }
 
 // isKnownSigned tells whether the status of a HelmOp says that an artifact is signed as demanded. It counts for this HelmOp
@@ -180,13 +189,20 @@ func verifiedCondition(helmOp *addonsv1.HelmOp, asked *inquiry, found resolution
 	switch {
 	case isWrong:
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: err.Error()}
-	case failing && before != nil && before.Status == metav1.ConditionFalse:
+	case isRefusal(before) && (failing || before.ObservedGeneration == helmOp.Generation):
 		return before
 	case asked.policy != nil && known != nil && known.SourceDigest == asked.source && isKnownSigned(known, known.URL, known.Digest, asked.policy):
 		return signedCondition(known.Digest, known.Verification.Signers)
 	default:
 		return &metav1.Condition{Status: metav1.ConditionUnknown, Reason: reason, Message: err.Error()}
 	}
+}
+
+// isRefusal tells whether a condition says that signatures were looked at and will not do. That stands until they are looked at
+// again: a restart, or a registry that is asked, makes nothing good.
+func isRefusal(condition *metav1.Condition) bool {
+	return condition != nil && condition.Status == metav1.ConditionFalse &&
+		(condition.Reason == addonsv1.SignatureNotFoundReason || condition.Reason == addonsv1.SignatureUntrustedReason)
 }
 
 func signedCondition(digest string, names []string) *metav1.Condition {

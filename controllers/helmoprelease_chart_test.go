@@ -1,0 +1,104 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// badCharts counts the charts that it cannot load.
+type badCharts struct {
+	err   error
+	loads int
+}
+
+func (c *badCharts) Chart(context.Context, bundle.Source) (*bundle.Chart, error) {
+	c.loads++
+	return nil, c.err
+}
+
+// A chart that cannot be loaded is tried once for all releases that want it.
+func TestBadChartInTheStoreIsLoadedOnce(t *testing.T) {
+	t.Parallel()
+	now := noon
+	charts := &badCharts{err: bundle.ErrInvalidChart}
+	r := &releaseReconciler{charts: charts, fetches: newFetchFailures(), now: func() time.Time { return now }}
+	artifact := &addonsv1.ResolvedArtifact{Digest: "sha256:1"}
+	for range 100 {
+		_, err := r.storedChart(t.Context(), &oci.Content{}, artifact)
+		var failure *fetchError
+		if !errors.As(err, &failure) || !errors.Is(err, bundle.ErrInvalidChart) || failure.wait <= 0 {
+			t.Fatalf("error = %v, want one that tells when to try again", err)
+		}
+	}
+	if charts.loads != 1 {
+		t.Errorf("loaded %d times, want once", charts.loads)
+	}
+	now = now.Add(time.Minute)
+	_, _ = r.storedChart(t.Context(), &oci.Content{}, artifact) // the next try
+	if charts.loads != 2 {
+		t.Errorf("loaded %d times, want another try when it is time", charts.loads)
+	}
+	charts.err = oci.ErrNotStored
+	now = now.Add(time.Hour)
+	if _, err := r.storedChart(t.Context(), &oci.Content{}, artifact); !errors.Is(err, oci.ErrNotStored) {
+		t.Errorf("error = %v, want one that has it fetched", err)
+	}
+}
+
+func TestChartThatIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	r := &releaseReconciler{}
+	release := &addonsv1.HelmOpRelease{}
+	report := func(err error) string {
+		t.Helper()
+		if _, err := r.chartFailed(t.Context(), &releaseScope{release: release}, err); err != nil {
+			t.Fatal(err)
+		}
+		return conditions.GetReason(release, addonsv1.ReleasedCondition)
+	}
+	if got := report(errRefetching); got != addonsv1.FetchingArtifactReason {
+		t.Errorf("a release that reported nothing says %q", got)
+	}
+	conditions.Set(release, metav1.Condition{Type: addonsv1.ReleasedCondition, Status: metav1.ConditionFalse, Reason: addonsv1.RegistryUnreachableReason})
+	if got := report(errRefetching); got != addonsv1.RegistryUnreachableReason {
+		t.Errorf("what was reported of the last try gives way to %q", got)
+	}
+	if got := report(errFetching); got != addonsv1.FetchingArtifactReason {
+		t.Errorf("another artifact is on its way, and the release says %q", got)
+	}
+}
+
+func TestArtifactIdentity(t *testing.T) {
+	t.Parallel()
+	whole := &addonsv1.ResolvedArtifact{Digest: "sha256:1"}
+	layer := &addonsv1.ResolvedArtifact{Digest: "sha256:1", LayerMediaType: "a"}
+	other := &addonsv1.ResolvedArtifact{Digest: "sha256:1", LayerMediaType: "b"}
+	if artifactIdentity(whole) != whole.Digest || artifactIdentity(layer) == artifactIdentity(other) || artifactIdentity(layer) == whole.Digest {
+		t.Error("another layer of an artifact is another chart, and must reach the releases")
+	}
+}
