@@ -17,15 +17,19 @@ limitations under the License.
 package controllers
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
@@ -141,6 +145,37 @@ func TestAccessFollowsRotation(t *testing.T) {
 		if err != nil || string(access.DockerConfigs[0]) != config {
 			t.Errorf("got %s, %v, want %s", access.DockerConfigs, err, config)
 		}
+	}
+}
+
+// What the manager may not read is for somebody to mend, and must show; what it cannot read for now is tried again.
+func TestInquireTellsWhoseFaultItIs(t *testing.T) {
+	t.Parallel()
+	secrets := schema.GroupResource{Resource: "secrets"}
+	for name, tc := range map[string]struct {
+		err    error
+		passes bool
+	}{
+		"forbidden":   {apierrors.NewForbidden(secrets, "own", errors.New("no role")), true},
+		"not there":   {apierrors.NewNotFound(secrets, "own"), true},
+		"unavailable": {apierrors.NewServiceUnavailable("starting"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(pullSecret("own", "1")).Build(), interceptor.Funcs{
+				Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+					return tc.err
+				},
+			})
+			r := &helmOpReconciler{references: newReferenceReader(c, c)}
+			asked, err := r.inquire(t.Context(), helmOpWith(addonsv1.ArtifactSource{SecretRef: secretRef("own")}))
+			if passes := err == nil; passes != tc.passes {
+				t.Fatalf("error = %v", err)
+			}
+			if tc.passes && reasonFor(asked.accessErr, artifactErrors, "") != addonsv1.ReferenceNotFoundReason {
+				t.Errorf("the HelmOp says %v", asked.accessErr)
+			}
+		})
 	}
 }
 

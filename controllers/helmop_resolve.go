@@ -133,15 +133,15 @@ func (r *helmOpReconciler) conclude(scope *helmOpScope, asked *inquiry, found re
 	r.resolution.say(key, resolutionConditions(helmOp))
 }
 
-// inquire reads what is to be asked, and with what. What it cannot read for now is an error of the pass; what does not exist is
-// one of the HelmOp.
+// inquire reads what is to be asked, and with what. What it cannot read for now is an error of the pass; what does not exist or
+// may not be read is one of the HelmOp.
 func (r *helmOpReconciler) inquire(ctx context.Context, helmOp *addonsv1.HelmOp) (*inquiry, error) {
 	source := &helmOp.Spec.Source
 	asked := &inquiry{}
 	asked.access, asked.accessErr = r.references.access(ctx, helmOp)
 	asked.policy, asked.policyErr = r.references.policy(ctx, helmOp)
 	for _, err := range []error{asked.accessErr, asked.policyErr} {
-		if err != nil && !errors.Is(err, errReferenceNotFound) {
+		if err != nil && !errors.Is(err, errReferenceNotFound) && !errors.Is(err, errReferenceForbidden) {
 			return nil, err
 		}
 	}

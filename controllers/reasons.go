@@ -36,6 +36,7 @@ type namedError struct {
 // registryErrors name what can go wrong with a registry; the first match counts.
 var registryErrors = []namedError{
 	{errReferenceNotFound, addonsv1.ReferenceNotFoundReason},
+	{errReferenceForbidden, addonsv1.ReferenceNotFoundReason},
 	{oci.ErrInvalidReference, addonsv1.InvalidReferenceReason},
 	{oci.ErrInvalidAccess, addonsv1.RegistryAuthenticationFailedReason},
 	{oci.ErrUnauthorized, addonsv1.RegistryAuthenticationFailedReason},
@@ -93,7 +94,7 @@ func reasonFor(err error, named []namedError, fallback string) string {
 // renderReason names an error of rendering.
 func renderReason(err error) string {
 	switch {
-	case errors.Is(err, errReferenceNotFound):
+	case errors.Is(err, errReferenceNotFound), errors.Is(err, errReferenceForbidden):
 		return addonsv1.ReferenceNotFoundReason
 	case errors.Is(err, errRecord):
 		return addonsv1.RecordFailedReason

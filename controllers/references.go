@@ -43,6 +43,9 @@ const (
 // errReferenceNotFound is returned for an object that a HelmOp names, or a key of it, that does not exist.
 var errReferenceNotFound = errors.New("not found")
 
+// errReferenceForbidden is returned for an object that a HelmOp names and the manager may not read.
+var errReferenceForbidden = errors.New("the manager may not read it")
+
 // referenceReader reads the Secrets, ConfigMaps and ServiceAccounts that HelmOps name. Only their metadata is cached for the whole
 // management cluster; the content of one is read when a HelmOp names it, and again when its resource version changes.
 type referenceReader struct {
@@ -150,6 +153,9 @@ func (r *referenceReader) readKey(ctx context.Context, kind, namespace, name, ke
 func (r *referenceReader) readError(key referenceKey, err error) error {
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s %s: %w; create it or correct the reference", key.kind, key.ObjectKey, errReferenceNotFound)
+	}
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%s %s: %w; give its ServiceAccount the right to", key.kind, key.ObjectKey, errReferenceForbidden)
 	}
 	return fmt.Errorf("reading %s %s: %w", key.kind, key.ObjectKey, err)
 }
