@@ -270,6 +270,25 @@ func TestResolveThatFailsSlowlyDoesNotFlap(t *testing.T) {
 	})
 }
 
+// resolvedSigned is a HelmOp whose artifact, sha256:1, was found to be signed.
+func resolvedSigned(t *testing.T, source addonsv1.ArtifactSource, keys client.Object) (*resolver, *addonsv1.HelmOp) {
+	t.Helper()
+	r := newResolver(t, keys)
+	r.verifier.trusted["sha256:1"] = true
+	helmOp := helmOpWith(source)
+	r.pass(t, helmOp)
+	return r, helmOp
+}
+
+// refuseAnother moves the tag to sha256:2, which is not signed, and has it refused.
+func (r *resolver) refuseAnother(t *testing.T, helmOp *addonsv1.HelmOp) {
+	t.Helper()
+	r.registry.artifact = chartArtifact("sha256:2")
+	r.clock = r.clock.Add(time.Hour)
+	r.pass(t, helmOp)
+	expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+}
+
 func TestResolveVerifies(t *testing.T) {
 	t.Parallel()
 	keys := opaque("keys", map[string]string{"cosign.pub": publicKey})
@@ -278,10 +297,7 @@ func TestResolveVerifies(t *testing.T) {
 	}
 	t.Run("signed, then moved to something that is not", func(t *testing.T) {
 		t.Parallel()
-		r := newResolver(t, keys)
-		r.verifier.trusted["sha256:1"] = true
-		helmOp := helmOpWith(source)
-		r.pass(t, helmOp)
+		r, helmOp := resolvedSigned(t, source, keys)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
 		if signed := helmOp.Status.Artifact.Verification; signed.Signers[0] != "key cosign.pub" || signed.PolicyDigest == "" {
 			t.Errorf("the status says %+v", signed)
@@ -325,10 +341,7 @@ func TestResolveVerifies(t *testing.T) {
 	})
 	t.Run("a restart remembers who signed", func(t *testing.T) {
 		t.Parallel()
-		r := newResolver(t, keys)
-		r.verifier.trusted["sha256:1"] = true
-		helmOp := helmOpWith(source)
-		r.pass(t, helmOp)
+		_, helmOp := resolvedSigned(t, source, keys)
 		after := newResolver(t, keys)
 		after.pass(t, helmOp)
 		if after.verifier.asked != 0 {
@@ -338,10 +351,7 @@ func TestResolveVerifies(t *testing.T) {
 	})
 	t.Run("another key, while the registry is down", func(t *testing.T) {
 		t.Parallel()
-		r := newResolver(t, keys)
-		r.verifier.trusted["sha256:1"] = true
-		helmOp := helmOpWith(source)
-		r.pass(t, helmOp)
+		_, helmOp := resolvedSigned(t, source, keys)
 		after := newResolver(t, opaque("keys", map[string]string{"other.pub": publicKey}))
 		after.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
 		if scope := after.pass(t, helmOp); digestKnown(scope) != "sha256:1" {
@@ -354,13 +364,8 @@ func TestResolveVerifies(t *testing.T) {
 	})
 	t.Run("the registry goes down after a digest was refused", func(t *testing.T) {
 		t.Parallel()
-		r := newResolver(t, keys)
-		r.verifier.trusted["sha256:1"] = true
-		helmOp := helmOpWith(source)
-		r.pass(t, helmOp)
-		r.registry.artifact = chartArtifact("sha256:2")
-		r.clock = r.clock.Add(time.Hour)
-		r.pass(t, helmOp)
+		r, helmOp := resolvedSigned(t, source, keys)
+		r.refuseAnother(t, helmOp)
 		r.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
 		r.clock = r.clock.Add(time.Hour)
 		r.pass(t, helmOp)
@@ -386,13 +391,8 @@ func TestResolveVerifies(t *testing.T) {
 	})
 	t.Run("a refusal stands while the registry is asked, and over a restart", func(t *testing.T) {
 		t.Parallel()
-		r := newResolver(t, keys)
-		r.verifier.trusted["sha256:1"] = true
-		helmOp := helmOpWith(source)
-		r.pass(t, helmOp)
-		r.registry.artifact = chartArtifact("sha256:2")
-		r.clock = r.clock.Add(time.Hour)
-		r.pass(t, helmOp)
+		r, helmOp := resolvedSigned(t, source, keys)
+		r.refuseAnother(t, helmOp)
 		helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "now"}
 		r.registry.hangs.Store(true)
 		r.pass(t, helmOp)
