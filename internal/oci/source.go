@@ -99,13 +99,6 @@ func (r Reference) String() string {
 	}
 }
 
-// ValidateURL returns nil if url is "oci://host[:port]/path", and else an
-// ErrInvalidReference.
-func ValidateURL(url string) error {
-	_, err := parseURL(url)
-	return err
-}
-
 // Validate returns nil if the URL and the reference are well-formed, and else
 // an ErrInvalidReference. It makes no request.
 func (s Source) Validate() error {

@@ -92,7 +92,7 @@ func TestValidate(t *testing.T) {
 			}
 		})
 	}
-	err := ValidateURL("oci://planted-user:planted-password@registry.example/demo")
+	err := Source{URL: "oci://planted-user:planted-password@registry.example/demo", Ref: Reference{Tag: "1"}}.Validate()
 	if !errors.Is(err, ErrInvalidReference) {
 		t.Fatalf("credentials in the URL: error = %v", err)
 	}
