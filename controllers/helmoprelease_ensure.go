@@ -311,7 +311,7 @@ func engineOptions(spec *addonsv1.ReleaseOptions) helmclient.Options {
 			Timeout:                  ptr.Deref(install.Timeout, metav1.Duration{}).Duration,
 			DisableHooks:             ptr.Deref(install.DisableHooks, false),
 			CreateNamespace:          install.CreateNamespace,
-			SkipCRDs:                 ptr.Deref(install.SkipCRDs, false),
+			CRDs:                     crdPolicy(install.CRDs),
 			TakeOwnership:            ptr.Deref(install.TakeOwnership, false),
 			DisableOpenAPIValidation: ptr.Deref(install.DisableOpenAPIValidation, false),
 		}
@@ -335,6 +335,14 @@ func engineOptions(spec *addonsv1.ReleaseOptions) helmclient.Options {
 		}
 	}
 	return options
+}
+
+// crdPolicy is the policy as the engine knows it.
+func crdPolicy(policy addonsv1.CRDPolicy) helmclient.CRDPolicy {
+	if policy == addonsv1.CRDPolicyCreate {
+		return helmclient.CRDsCreate
+	}
+	return helmclient.CRDPolicy(policy)
 }
 
 // firstServed tells when the control plane of a Cluster became initialized, if that was after the HelmOp was created:

@@ -219,6 +219,94 @@ const (
 	UpdatingReason = "Updating"
 )
 
+// Healthy of a HelmOpRelease is true while the objects of the release are what they are to be, as long as the release lives.
+// With health.mode Disabled there is none.
+const (
+	// HealthyCondition is the condition.
+	HealthyCondition = "Healthy"
+
+	// HealthyReason is the reason when all objects are healthy, or were and are in progress for less than health.timeout.
+	HealthyReason = "Healthy"
+
+	// HealthProgressingReason is the reason, with status Unknown, while a new revision is not healthy yet.
+	HealthProgressingReason = "Progressing"
+
+	// HealthFailedReason: an object has failed for good, or is gone.
+	HealthFailedReason = "HealthCheckFailed"
+
+	// HealthTimeoutReason: objects did not become healthy within health.timeout.
+	HealthTimeoutReason = "HealthCheckTimeout"
+
+	// HealthUnknownReason, with status Unknown: the objects cannot be watched.
+	HealthUnknownReason = "HealthUnknown"
+
+	// InvalidHealthCheckReason: an expression in health.checks is malformed.
+	InvalidHealthCheckReason = "InvalidHealthCheck"
+)
+
+// Tested of a HelmOpRelease tells how the chart's tests ended. Without test.enabled there is none.
+const (
+	// TestedCondition is the condition.
+	TestedCondition = "Tested"
+
+	// TestsSucceededReason is the reason when all tests succeeded.
+	TestsSucceededReason = "TestsSucceeded"
+
+	// TestsFailedReason: a test failed, see status.tests.
+	TestsFailedReason = "TestsFailed"
+
+	// TestsPendingReason, with status Unknown: the tests are yet to run.
+	TestsPendingReason = "TestsPending"
+)
+
+// Drifted of a HelmOpRelease is true while something differs from what the release installed. Without driftDetection there
+// is none.
+const (
+	// DriftedCondition is the condition.
+	DriftedCondition = "Drifted"
+
+	// NoDriftReason is the reason when nothing differs.
+	NoDriftReason = "NoDrift"
+
+	// DriftDetectedReason: something differs, see status.drift.
+	DriftDetectedReason = "DriftDetected"
+
+	// DriftContestedReason: somebody changes an object back again and again; it is corrected less and less often.
+	DriftContestedReason = "DriftContested"
+
+	// DriftCorrectionFailedReason: what differs cannot be put right.
+	DriftCorrectionFailedReason = "DriftCorrectionFailed"
+
+	// DriftCheckFailedReason, with status Unknown: the objects cannot be compared.
+	DriftCheckFailedReason = "DriftCheckFailed"
+
+	// InvalidDriftRuleReason: a rule in driftDetection.ignore is malformed.
+	InvalidDriftRuleReason = "InvalidDriftRule"
+)
+
+// Stalled of a HelmOpRelease is true when nothing is tried any more until the spec changes or a retry is requested. Otherwise
+// there is none.
+const (
+	// StalledCondition is the condition.
+	StalledCondition = "Stalled"
+
+	// RetriesExhaustedReason: the tries that remediation.retries allows are spent.
+	RetriesExhaustedReason = "RetriesExhausted"
+
+	// RolledBackReason: an upgrade failed, and the release returned to the last revision that worked. A reason of Released
+	// and Ready.
+	RolledBackReason = "RolledBack"
+
+	// RollbackFailedReason: the return to the last revision that worked failed.
+	RollbackFailedReason = "RollbackFailed"
+
+	// PostRenderFailedReason: postRender cannot be applied to what the chart rendered.
+	PostRenderFailedReason = "PostRenderFailed"
+
+	// KubeconfigRefusedReason: the kubeconfig of the Cluster runs a program or names files, which is refused.
+	KubeconfigRefusedReason = "KubeconfigRefused"
+)
+
 // Reasons of Events.
 const (
 	// InstalledEvent: a release was installed.
@@ -226,6 +314,18 @@ const (
 
 	// UpgradedEvent: a release was upgraded.
 	UpgradedEvent = "Upgraded"
+
+	// RolledBackEvent: a release returned to the last revision that worked.
+	RolledBackEvent = "RolledBack"
+
+	// TestedEvent: the chart's tests ended.
+	TestedEvent = "Tested"
+
+	// DriftDetectedEvent: something differs from what the release installed.
+	DriftDetectedEvent = "DriftDetected"
+
+	// DriftCorrectedEvent: what differed was put right.
+	DriftCorrectedEvent = "DriftCorrected"
 
 	// UninstalledEvent: a release was uninstalled.
 	UninstalledEvent = "Uninstalled"

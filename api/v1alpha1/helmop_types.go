@@ -64,11 +64,15 @@ type HelmOpSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	ValuesFrom []ValuesReference `json:"valuesFrom,omitempty"`
 
-	// templateDelimiters are the delimiters of the templates in release, values and valuesTemplate: Curly is
+	// templateDelimiters are the delimiters of the templates in release, values, valuesTemplate and postRender: Curly is
 	// "{{ }}", Dollar is "$" followed by "{ }". Default: Curly.
 	// +optional
 	// +kubebuilder:default=Curly
 	TemplateDelimiters TemplateDelimiters `json:"templateDelimiters,omitempty"`
+
+	// postRender changes what the chart rendered before it is installed.
+	// +optional
+	PostRender *PostRender `json:"postRender,omitempty"`
 
 	ReleaseOptions `json:",inline"`
 
@@ -155,6 +159,12 @@ type ClusterCounts struct {
 
 	// paused is the number of them that are paused.
 	Paused int32 `json:"paused"`
+
+	// stalled is the number of them, among failed, whose release is not tried again.
+	Stalled int32 `json:"stalled"`
+
+	// drifted is the number of them in which something differs from what the release installed.
+	Drifted int32 `json:"drifted"`
 }
 
 // ClusterFailure tells what is wrong in one Cluster.

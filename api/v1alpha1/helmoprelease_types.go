@@ -41,6 +41,11 @@ type HelmOpReleaseSpec struct {
 	// +kubebuilder:validation:MaxLength=71
 	ValuesDigest string `json:"valuesDigest"`
 
+	// postRenderDigest is the digest of the rendered postRender; empty if there is none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	PostRenderDigest string `json:"postRenderDigest,omitempty"`
+
 	ReleaseOptions `json:",inline"`
 
 	// deletionPolicy tells whether the release is uninstalled when this object is deleted.
@@ -74,7 +79,7 @@ type ReleaseIdentity struct {
 
 // ReleaseAction is something that was done to a release.
 type ReleaseAction struct {
-	// action is Install, Upgrade or Uninstall.
+	// action is Install, Upgrade, Rollback, Test, CorrectDrift or Uninstall.
 	// +required
 	// +kubebuilder:validation:MaxLength=32
 	Action string `json:"action"`
@@ -156,22 +161,170 @@ type ReleaseObservation struct {
 	LastDeployed metav1.Time `json:"lastDeployed,omitempty,omitzero"`
 }
 
+// Inventory names objects of a release in the workload cluster.
+type Inventory struct {
+	// revision is Helm's number of the revision whose objects these are.
+	Revision int64 `json:"revision"`
+
+	// truncated tells that the release has more objects than are followed.
+	// +optional
+	Truncated bool `json:"truncated,omitempty"`
+
+	// kinds group the objects.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=500
+	Kinds []InventoryKind `json:"kinds,omitempty"`
+}
+
+// InventoryKind names the objects of one kind.
+type InventoryKind struct {
+	// apiVersion of the kind.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	APIVersion string `json:"apiVersion"`
+
+	// kind of the objects.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Kind string `json:"kind"`
+
+	// objects are written as namespace/name, or name if they have no namespace.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2000
+	Objects []string `json:"objects"`
+}
+
+// TestResult is the result of one of the chart's tests.
+type TestResult struct {
+	// name of the test's object.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// phase is Succeeded, Failed, Running or Unknown.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	Phase string `json:"phase"`
+
+	// startedAt is when it began.
+	// +optional
+	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
+
+	// completedAt is when it ended.
+	// +optional
+	CompletedAt metav1.Time `json:"completedAt,omitempty,omitzero"`
+}
+
+// DriftStatus is what differs from what the release installed.
+type DriftStatus struct {
+	// lastCheckedAt is when the whole release was last compared.
+	// +optional
+	LastCheckedAt metav1.Time `json:"lastCheckedAt,omitempty,omitzero"`
+
+	// fingerprint stands for the objects as they were when nothing differed; it spares a restarted manager the comparison.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Fingerprint string `json:"fingerprint,omitempty"`
+
+	// differing is the number of objects that differ.
+	// +optional
+	Differing int32 `json:"differing,omitempty"`
+
+	// objects are at most 10 of those that differ.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Objects []DriftedObject `json:"objects,omitempty"`
+}
+
+// DriftedObject is an object that differs from what the release installed.
+type DriftedObject struct {
+	// apiVersion of the object.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	APIVersion string `json:"apiVersion"`
+
+	// kind of the object.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Kind string `json:"kind"`
+
+	// namespace of the object.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Namespace string `json:"namespace,omitempty"`
+
+	// name of the object.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// missing tells that the object is gone.
+	// +optional
+	Missing bool `json:"missing,omitempty"`
+
+	// paths are JSON pointers of at most 10 fields that differ. What is in them is told nowhere: it may be secret.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:items:MaxLength=512
+	Paths []string `json:"paths,omitempty"`
+
+	// manager is the field manager that changed it last.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Manager string `json:"manager,omitempty"`
+
+	// heldUntil is set while the object is not corrected because somebody changes it back again and again.
+	// +optional
+	HeldUntil metav1.Time `json:"heldUntil,omitempty,omitzero"`
+}
+
 // HelmOpReleaseStatus is the observed state of a release in a Cluster.
 type HelmOpReleaseStatus struct {
 	// observedGeneration is the generation of the spec that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, ClusterReachable, Released and Paused.
+	// conditions are Ready, ClusterReachable, Released and Paused; with health, Healthy; with test, Tested; with
+	// driftDetection, Drifted; and Stalled while nothing is tried any more.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// state is one word for how the release compares with what is wanted: Absent, InSync, OutOfSync, Failed, RolledBack,
+	// Pending, Uninstalling, Uninstalled, Unmanaged, Foreign, Untested, Drifted or Unreachable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	State string `json:"state,omitempty"`
+
 	// release is what the workload cluster said last.
 	// +optional
 	Release *ReleaseObservation `json:"release,omitempty"`
+
+	// inventory are the objects of the release that are followed: those whose health is not just that they exist and, with
+	// driftDetection, all.
+	// +optional
+	Inventory *Inventory `json:"inventory,omitempty"`
+
+	// tests are the results of the chart's tests, at most 20.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Tests []TestResult `json:"tests,omitempty"`
+
+	// drift is what differs from what the release installed.
+	// +optional
+	Drift *DriftStatus `json:"drift,omitempty"`
+
+	// lastRetryRequest is the value of the annotation addons.cluster.x-k8s.io/retry-requested-at that was acted on last, or
+	// a digest of it where it is longer than 64 characters.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	LastRetryRequest string `json:"lastRetryRequest,omitempty"`
 
 	// history is what was done last, the newest first, at most 5.
 	// +optional
@@ -208,6 +361,7 @@ type HelmOpReleaseStatus struct {
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterRef.name`,description="Cluster of the release"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="The release is as wanted"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is, or is not, ready"
+// +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`,description="The objects of the release are healthy"
 // +kubebuilder:printcolumn:name="Release",type=string,JSONPath=`.spec.release.name`,description="Name of the Helm release"
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.release.revision`,description="Helm's revision of it"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.release.status`,description="Helm's status of it"
@@ -215,6 +369,8 @@ type HelmOpReleaseStatus struct {
 // +kubebuilder:printcolumn:name="Deployed",type=date,JSONPath=`.status.release.lastDeployed`,description="Time since it was last changed"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong, and what to do"
 // +kubebuilder:printcolumn:name="Namespace",type=string,priority=1,JSONPath=`.spec.release.namespace`,description="Namespace in the workload cluster"
+// +kubebuilder:printcolumn:name="State",type=string,priority=1,JSONPath=`.status.state`,description="How the release compares with what is wanted"
+// +kubebuilder:printcolumn:name="Drifted",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Drifted")].status`,description="Something differs from what the release installed"
 // +kubebuilder:printcolumn:name="App",type=string,priority=1,JSONPath=`.status.release.appVersion`,description="Version of the application"
 type HelmOpRelease struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -223,7 +223,7 @@ func TestOptionMapping(t *testing.T) {
 	if !install.CreateNamespace || install.Timeout != DefaultTimeout || install.Wait || install.Atomic || install.Replace || install.EnableDNS {
 		t.Errorf("defaults of an install: %+v", install.Timeout)
 	}
-	install = s.newInstall(desired, InstallOptions{Timeout: time.Second, DisableHooks: true, CreateNamespace: &no, SkipCRDs: true,
+	install = s.newInstall(desired, InstallOptions{Timeout: time.Second, DisableHooks: true, CreateNamespace: &no, CRDs: CRDsSkip,
 		TakeOwnership: true, DisableOpenAPIValidation: true}, true)
 	if install.CreateNamespace || install.Timeout != time.Second || !install.DisableHooks || !install.SkipCRDs ||
 		!install.TakeOwnership || !install.DisableOpenAPIValidation || !install.Replace {

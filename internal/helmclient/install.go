@@ -23,7 +23,7 @@ import (
 
 // install installs the release; replace allows it over the kept history of an uninstalled one.
 func (s *session) install(desired Desired, options Options, chrt *chart.Chart, values map[string]any, replace bool) error {
-	if !options.Install.SkipCRDs && len(chrt.CRDObjects()) > 0 {
+	if options.Install.CRDs != CRDsSkip && len(chrt.CRDObjects()) > 0 {
 		// Helm must learn the kinds after it has installed the CRDs, else templates that ask for them miss them.
 		s.config.Capabilities = nil
 	}
@@ -44,7 +44,7 @@ func (s *session) newInstall(desired Desired, options InstallOptions, replace bo
 	install.Timeout = options.timeout()
 	install.DisableHooks = options.DisableHooks
 	install.CreateNamespace = options.createNamespace()
-	install.SkipCRDs = options.SkipCRDs
+	install.SkipCRDs = options.CRDs == CRDsSkip
 	install.TakeOwnership = options.TakeOwnership
 	install.DisableOpenAPIValidation = options.DisableOpenAPIValidation
 	install.Replace = replace

@@ -21,6 +21,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 const (
@@ -34,11 +38,43 @@ const (
 type Options struct {
 	Install   InstallOptions
 	Upgrade   UpgradeOptions
+	Rollback  RollbackOptions
 	Uninstall UninstallOptions
+	Test      TestOptions
+	// PostRender changes what the chart rendered. It is rendered for the cluster; its digest is [Desired].PostRenderDigest.
+	PostRender *PostRender
 	// SecretValues are those values, in maps and lists of any depth, that came from Secrets. None of their texts appears in
 	// an error, whatever its key. They shape nothing.
 	SecretValues []any
+	// Progress, if set, is told in a few words what an action is at, for example which hook it waits for. It must return
+	// at once and may be called from any goroutine. It shapes nothing.
+	Progress func(what string)
 }
+
+// CRDPolicy tells what happens to the objects in the chart's folder crds.
+type CRDPolicy string
+
+const (
+	// CRDsCreate creates those that do not exist. It is the default.
+	CRDsCreate CRDPolicy = ""
+	// CRDsSkip leaves them out.
+	CRDsSkip CRDPolicy = "Skip"
+	// CRDsCreateReplace creates those that do not exist and replaces the others.
+	CRDsCreateReplace CRDPolicy = "CreateReplace"
+)
+
+// ValuesPolicy tells what happens to the values of the revision before an upgrade.
+type ValuesPolicy string
+
+const (
+	// ValuesReset forgets them. It is the default.
+	ValuesReset ValuesPolicy = ""
+	// ValuesReuse lays the wanted values over all values of the revision before, its chart's defaults included.
+	ValuesReuse ValuesPolicy = "Reuse"
+	// ValuesResetThenReuse lays the wanted values over those given to the revision before, and these over the new chart's
+	// defaults.
+	ValuesResetThenReuse ValuesPolicy = "ResetThenReuse"
+)
 
 // InstallOptions are the options of an install.
 type InstallOptions struct {
@@ -46,15 +82,20 @@ type InstallOptions struct {
 	Timeout time.Duration
 	// DisableHooks leaves the hooks out.
 	DisableHooks bool
-	// CreateNamespace creates the release's namespace where it is missing. Nil means true.
+	// CreateNamespace creates the release's namespace where it is missing. Nil means true, or false where the
+	// target is impersonated.
 	CreateNamespace *bool
-	// SkipCRDs leaves out what is in the chart's folder crds.
-	SkipCRDs bool
+	// NamespaceLabels and NamespaceAnnotations are set on the release's namespace with every install and upgrade.
+	NamespaceLabels, NamespaceAnnotations map[string]string
+	// CRDs tells what happens to what is in the chart's folder crds.
+	CRDs CRDPolicy
 	// TakeOwnership adopts objects that exist already, whoever made them.
 	TakeOwnership bool
 	// DisableOpenAPIValidation leaves out the check of the objects against the cluster's schema. Clusters since
 	// Kubernetes 1.25 check by themselves, there this changes nothing.
 	DisableOpenAPIValidation bool
+	// DisableSchemaValidation leaves out the comparison of the values with the chart's schema.
+	DisableSchemaValidation bool
 }
 
 // UpgradeOptions are the options of an upgrade.
@@ -71,11 +112,29 @@ type UpgradeOptions struct {
 	CleanupOnFail bool
 	// TakeOwnership adopts objects that exist already, whoever made them.
 	TakeOwnership bool
+	// Values tells what happens to the values of the revision before.
+	Values ValuesPolicy
+	// CRDs tells what happens to what is in the chart's folder crds.
+	CRDs CRDPolicy
 	// DisableOpenAPIValidation is as in [InstallOptions].
 	DisableOpenAPIValidation bool
+	// DisableSchemaValidation is as in [InstallOptions].
+	DisableSchemaValidation bool
 }
 
-// UninstallOptions are the options of an uninstall.
+// RollbackOptions are the options of the return to an earlier revision. They shape nothing.
+type RollbackOptions struct {
+	// Timeout bounds the whole rollback, hooks included. Zero means [DefaultTimeout].
+	Timeout time.Duration
+	// DisableHooks leaves the hooks out.
+	DisableHooks bool
+	// Force replaces objects rather than patching them.
+	Force bool
+	// CleanupOnFail deletes the objects that a failed rollback had newly created.
+	CleanupOnFail bool
+}
+
+// UninstallOptions are the options of an uninstall. They shape nothing.
 type UninstallOptions struct {
 	// Timeout bounds the whole uninstall, hooks included. Zero means [DefaultTimeout].
 	Timeout time.Duration
@@ -83,11 +142,45 @@ type UninstallOptions struct {
 	DisableHooks bool
 	// KeepHistory keeps Helm's records of the release, marked as uninstalled.
 	KeepHistory bool
+	// Propagation is what happens to the dependents of deleted objects. Empty means background.
+	Propagation metav1.DeletionPropagation
+}
+
+// TestOptions are the options of the chart's tests. They shape nothing.
+type TestOptions struct {
+	// Timeout bounds all tests together. Zero means [DefaultTimeout].
+	Timeout time.Duration
+	// Only and Except are names of tests; nothing in Only means all.
+	Only, Except []string
+}
+
+// PostRender changes what a chart rendered, as kustomize does. Hooks and the folder crds are not changed.
+type PostRender struct {
+	// Patches are applied in their order.
+	Patches []Patch
+	// Images replace names, tags and digests of container images.
+	Images []ImageOverride
+	// Labels and Annotations are for all objects; selectors are not changed.
+	Labels, Annotations map[string]string
+}
+
+// Patch is a strategic merge patch or a JSON patch, as YAML or JSON.
+type Patch struct {
+	Patch string
+	// Target chooses the objects. Nil means the one that the patch names.
+	Target *inventory.Selector
+}
+
+// ImageOverride replaces parts of the reference of the image Name; what is empty stays.
+type ImageOverride struct {
+	Name, NewName, NewTag, Digest string
 }
 
 func (o InstallOptions) timeout() time.Duration   { return timeoutOr(o.Timeout) }
 func (o UpgradeOptions) timeout() time.Duration   { return timeoutOr(o.Timeout) }
+func (o RollbackOptions) timeout() time.Duration  { return timeoutOr(o.Timeout) }
 func (o UninstallOptions) timeout() time.Duration { return timeoutOr(o.Timeout) }
+func (o TestOptions) timeout() time.Duration      { return timeoutOr(o.Timeout) }
 
 func (o InstallOptions) createNamespace() bool {
 	return o.CreateNamespace == nil || *o.CreateNamespace
@@ -130,7 +223,7 @@ func OptionsDigest(o Options) string {
 	shaping := shapingOptions{
 		InstallDisableHooks:   o.Install.DisableHooks,
 		InstallKeepNamespace:  !o.Install.createNamespace(),
-		InstallSkipCRDs:       o.Install.SkipCRDs,
+		InstallSkipCRDs:       o.Install.CRDs == CRDsSkip,
 		InstallTakeOwnership:  o.Install.TakeOwnership,
 		InstallSkipValidation: o.Install.DisableOpenAPIValidation,
 		UpgradeDisableHooks:   o.Upgrade.DisableHooks,

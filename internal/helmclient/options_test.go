@@ -44,7 +44,7 @@ func TestOptionsDigest(t *testing.T) {
 	for name, options := range map[string]Options{
 		"install without hooks":      {Install: InstallOptions{DisableHooks: true}},
 		"no namespace":               {Install: InstallOptions{CreateNamespace: &no}},
-		"no CRDs":                    {Install: InstallOptions{SkipCRDs: true}},
+		"no CRDs":                    {Install: InstallOptions{CRDs: CRDsSkip}},
 		"install takes ownership":    {Install: InstallOptions{TakeOwnership: true}},
 		"install without validation": {Install: InstallOptions{DisableOpenAPIValidation: true}},
 		"upgrade without hooks":      {Upgrade: UpgradeOptions{DisableHooks: true}},
