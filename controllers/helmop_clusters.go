@@ -151,12 +151,13 @@ func (r *helmOpReconciler) render(ctx context.Context, scope *helmOpScope) error
 			continue
 		}
 		c.desired = &addonsv1.HelmOpReleaseSpec{
-			ClusterRef:     addonsv1.ClusterReference{Name: c.name},
-			Release:        rendered.release,
-			Artifact:       *scope.artifact,
-			ValuesDigest:   rendered.valuesDigest,
-			ReleaseOptions: scope.helmOp.Spec.ReleaseOptions,
-			DeletionPolicy: scope.helmOp.Spec.DeletionPolicy,
+			ClusterRef:       addonsv1.ClusterReference{Name: c.name},
+			Release:          rendered.release,
+			Artifact:         *scope.artifact,
+			ValuesDigest:     rendered.valuesDigest,
+			PostRenderDigest: rendered.postRenderDigest,
+			ReleaseOptions:   scope.helmOp.Spec.ReleaseOptions,
+			DeletionPolicy:   scope.helmOp.Spec.DeletionPolicy,
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -68,9 +69,10 @@ type program struct {
 
 // outcome is what rendering yields, without the values.
 type outcome struct {
-	release      addonsv1.ReleaseIdentity
-	valuesDigest string
-	err          error
+	release          addonsv1.ReleaseIdentity
+	valuesDigest     string
+	postRenderDigest string
+	err              error
 }
 
 type outcomeKey struct{ helmOp, cluster types.UID }
@@ -95,6 +97,12 @@ func (r *renderer) compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*progr
 	}
 	if helmOp.Spec.Values != nil {
 		spec.Values = helmOp.Spec.Values.Raw
+	}
+	if helmOp.Spec.PostRender != nil {
+		var err error
+		if spec.PostRender, err = json.Marshal(helmOp.Spec.PostRender); err != nil {
+			return nil, err
+		}
 	}
 	if helmOp.Spec.TemplateDelimiters == addonsv1.TemplateDelimitersDollar {
 		spec.Delimiters = templating.Dollar
@@ -164,7 +172,7 @@ func (r *renderer) outcome(ctx context.Context, p *program, u *unstructured.Unst
 	rendered := outcome{err: err}
 	if err == nil {
 		rendered.release = addonsv1.ReleaseIdentity{Name: result.Name, Namespace: result.Namespace}
-		rendered.valuesDigest = result.Digest
+		rendered.valuesDigest, rendered.postRenderDigest = result.Digest, result.PostRenderDigest
 	}
 	r.outcomes.Add(key, &rememberedOutcome{version: version, outcome: rendered})
 	return rendered, objects

@@ -195,6 +195,20 @@ type InventoryKind struct {
 	Objects []string `json:"objects"`
 }
 
+// HealthStatus is what is remembered of the health of a revision. The condition Healthy says what it is.
+type HealthStatus struct {
+	// revision is Helm's number of it.
+	Revision int64 `json:"revision"`
+
+	// wasHealthy tells whether it was healthy once.
+	// +optional
+	WasHealthy bool `json:"wasHealthy,omitempty"`
+
+	// progressingSince is since when one that was healthy is in progress.
+	// +optional
+	ProgressingSince metav1.Time `json:"progressingSince,omitempty,omitzero"`
+}
+
 // TestResult is the result of one of the chart's tests.
 type TestResult struct {
 	// name of the test's object.
@@ -309,6 +323,10 @@ type HelmOpReleaseStatus struct {
 	// driftDetection, all.
 	// +optional
 	Inventory *Inventory `json:"inventory,omitempty"`
+
+	// health is what is remembered of the health of the release.
+	// +optional
+	Health *HealthStatus `json:"health,omitempty"`
 
 	// tests are the results of the chart's tests, at most 20.
 	// +optional

@@ -62,6 +62,10 @@ type Spec struct {
 	// ValuesTemplate is a template that yields a YAML map, merged last; or empty.
 	ValuesTemplate string
 
+	// PostRender is a JSON object, or empty. Its strings are templates that yield text, and YAML where they are patches
+	// (patches[].patch); its keys are not templates.
+	PostRender []byte
+
 	// Delimiters of all the templates. Default: Curly.
 	Delimiters Delimiters
 }
@@ -76,6 +80,12 @@ type Result struct {
 
 	// Digest is the SHA-256, in hexadecimal, of the JSON of Values with sorted keys.
 	Digest string
+
+	// PostRender is what the Spec's became, patches as JSON; nil if there was none.
+	PostRender map[string]any
+
+	// PostRenderDigest is the digest of PostRender, as that of Values; empty if there was none.
+	PostRenderDigest string
 }
 
 // Program is a compiled Spec. It is safe for concurrent use.
@@ -84,6 +94,7 @@ type Program struct {
 	base            map[string]any // of valuesFrom
 	values          node
 	valuesTemplate  *textTemplate
+	postRender      node
 	budget          int // work that one rendering may take
 }
 
@@ -92,6 +103,8 @@ var (
 	namespacePlace = place{field: "spec.release.namespace"}
 	valuesPlace    = place{field: "spec.values"}
 	templatePlace  = place{field: "spec.valuesTemplate"}
+
+	postRenderPlace = place{field: "spec.postRender"}
 )
 
 // Compile checks everything that does not depend on a Cluster. Its errors are of type *Error.
@@ -122,6 +135,9 @@ func Compile(spec Spec) (*Program, error) {
 			return nil, err
 		}
 	}
+	if p.postRender, err = c.postRender(spec.PostRender); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -139,30 +155,41 @@ func (p *Program) Render(ctx context.Context, objects Objects) (Result, error) {
 	}
 	r.root["Release"] = map[string]any{"Name": release.Name, "Namespace": release.Namespace}
 
+	result := Result{Release: release}
+	if result.Values, err = p.renderValues(r); err != nil {
+		return Result{}, err
+	}
+	if result.Digest, err = digest(result.Values); err != nil {
+		return Result{}, valuesPlace.at(err, ReasonRenderFailed)
+	}
+	if result.PostRender, result.PostRenderDigest, err = p.renderPostRender(r); err != nil {
+		return Result{}, err
+	}
+	return result, nil
+}
+
+// renderValues merges what the sources of values yield, in their order.
+func (p *Program) renderValues(r *run) (map[string]any, error) {
 	base, err := canonical(p.base)
 	if err != nil {
-		return Result{}, place{field: "spec.valuesFrom"}.at(err, ReasonInvalidValues)
+		return nil, place{field: "spec.valuesFrom"}.at(err, ReasonInvalidValues)
 	}
 	values := base.(map[string]any) // a map by its type
 	if p.values != nil {
 		rendered, err := p.values.render(r)
 		if err != nil {
-			return Result{}, err
+			return nil, err
 		}
 		values = merge(values, rendered.(map[string]any)) // Compile takes nothing but an object
 	}
 	if p.valuesTemplate != nil {
 		rendered, err := p.valuesTemplate.renderYAML(r)
 		if err != nil {
-			return Result{}, err
+			return nil, err
 		}
 		values = merge(values, rendered)
 	}
-	sum, err := digest(values)
-	if err != nil {
-		return Result{}, valuesPlace.at(err, ReasonRenderFailed)
-	}
-	return Result{Release: release, Values: values, Digest: sum}, nil
+	return values, nil
 }
 
 func (p *Program) release(r *run) (Release, error) {

@@ -27,7 +27,7 @@ import (
 	"strings"
 )
 
-// node is a part of spec.values: a template, a map or list with templates in it, or a literal.
+// node is a part of spec.values or spec.postRender: a template, a map or list with templates in it, or a literal.
 type node interface {
 	// render is the value for one Cluster, in canonical form, sharing nothing with the node.
 	render(r *run) (any, error)
@@ -67,48 +67,69 @@ func (n mapNode) render(r *run) (any, error) {
 	return m, nil
 }
 
-// values compiles spec.values, a JSON object. No values at all are a nil node.
+// document compiles a part of a spec that is a JSON object.
+type document struct {
+	compiler
+
+	// at is the field that holds it.
+	at place
+	// leaf compiles a string that holds a template, or nothing but text.
+	leaf func(text string, at place) (node, error)
+	// keyHint says what to use instead of a key that is a template.
+	keyHint string
+}
+
+// values compiles spec.values. No values at all are a nil node.
 func (c compiler) values(data []byte) (node, error) {
+	d := document{compiler: c, at: valuesPlace, keyHint: "use spec.valuesTemplate for keys that depend on the Cluster"}
+	d.leaf = func(text string, at place) (node, error) {
+		if !strings.Contains(text, c.left) {
+			return literalNode{text}, nil
+		}
+		return c.template(text, at, leafMode)
+	}
+	return d.compile(data)
+}
+
+// compile compiles a JSON object. Nothing at all is a nil node.
+func (d document) compile(data []byte) (node, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
 	}
 	if len(data) > maxDocumentBytes {
-		return nil, valuesPlace.errorf(ReasonLimitExceeded, 0, "is larger than %d bytes", maxDocumentBytes)
+		return nil, d.at.errorf(ReasonLimitExceeded, 0, "is larger than %d bytes", maxDocumentBytes)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var v any
 	if err := decoder.Decode(&v); err != nil {
-		return nil, valuesPlace.errorf(ReasonInvalidValues, 0, "is not valid JSON")
+		return nil, d.at.errorf(ReasonInvalidValues, 0, "is not valid JSON")
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, valuesPlace.errorf(ReasonInvalidValues, 0, "is more than one JSON value")
+		return nil, d.at.errorf(ReasonInvalidValues, 0, "is more than one JSON value")
 	}
 	v, err := canonical(v)
 	if err != nil {
-		return nil, valuesPlace.at(err, ReasonInvalidValues)
+		return nil, d.at.at(err, ReasonInvalidValues)
 	}
 	switch m := v.(type) {
 	case nil:
 		return nil, nil
 	case map[string]any:
-		return c.node(m, "")
+		return d.node(m, "")
 	}
-	return nil, valuesPlace.errorf(ReasonInvalidValues, 0, "is not a map of values")
+	return nil, d.at.errorf(ReasonInvalidValues, 0, "is not a map of values")
 }
 
-func (c compiler) node(v any, key string) (node, error) {
+func (d document) node(v any, key string) (node, error) {
 	switch t := v.(type) {
 	case string:
-		if !strings.Contains(t, c.left) {
-			return literalNode{t}, nil
-		}
-		return c.template(t, place{field: valuesPlace.field, key: key}, leafMode)
+		return d.leaf(t, place{field: d.at.field, key: key})
 	case []any:
 		list := make(listNode, len(t))
 		for i := range t {
 			var err error
-			if list[i], err = c.node(t[i], key+"["+strconv.Itoa(i)+"]"); err != nil {
+			if list[i], err = d.node(t[i], key+"["+strconv.Itoa(i)+"]"); err != nil {
 				return nil, err
 			}
 		}
@@ -121,11 +142,10 @@ func (c compiler) node(v any, key string) (node, error) {
 		slices.Sort(m.keys)
 		for _, k := range m.keys {
 			path := joinKey(key, k)
-			if strings.Contains(k, c.left) {
-				return nil, place{field: valuesPlace.field, key: path}.errorf(ReasonInvalidTemplate, 0,
-					"a key is not a template; use spec.valuesTemplate for keys that depend on the Cluster")
+			if strings.Contains(k, d.left) {
+				return nil, place{field: d.at.field, key: path}.errorf(ReasonInvalidTemplate, 0, "a key is not a template; %s", d.keyHint)
 			}
-			n, err := c.node(t[k], path)
+			n, err := d.node(t[k], path)
 			if err != nil {
 				return nil, err
 			}
