@@ -42,6 +42,8 @@ type Cut struct {
 	At int
 	// Forward carries that request out and loses its answer. Without it, the request does not reach the API server.
 	Forward bool
+	// Once breaks the connections and lives on, so that what follows gets through.
+	Once bool
 	// All counts discovery and watches, too. Without it, only requests for objects count.
 	All bool
 }
@@ -66,6 +68,7 @@ type Proxy struct {
 	server   *http.Server
 	cut      Cut
 	counted  int
+	done     bool
 	requests []Request
 }
 
@@ -85,8 +88,7 @@ func Start(config *rest.Config) (*Proxy, error) {
 		Transport:     base,
 		FlushInterval: -1,
 		ErrorLog:      log.New(io.Discard, "", 0),
-		// The client learns no more than that the connection broke.
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorHandler:  abort,
 	}
 	return p, p.Heal()
 }
@@ -98,7 +100,7 @@ func (p *Proxy) Config() *rest.Config { return &rest.Config{Host: "http://" + p.
 func (p *Proxy) Cut(cut Cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cut, p.counted, p.requests = cut, 0, nil
+	p.cut, p.counted, p.done, p.requests = cut, 0, false, nil
 }
 
 // Requests returns the requests since the last call of Cut or Heal.
@@ -106,6 +108,13 @@ func (p *Proxy) Requests() []Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Request(nil), p.requests...)
+}
+
+// WasCut reports whether the request at which to cut has come.
+func (p *Proxy) WasCut() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.done
 }
 
 // Dead reports whether the proxy refuses connections.
@@ -119,7 +128,7 @@ func (p *Proxy) Dead() bool {
 func (p *Proxy) Heal() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cut, p.counted, p.requests = Cut{}, 0, nil
+	p.cut, p.counted, p.done, p.requests = Cut{}, 0, false, nil
 	if p.server != nil {
 		return nil
 	}
@@ -158,42 +167,40 @@ func (p *Proxy) Stop() error {
 	return p.Die()
 }
 
-// ServeHTTP forwards a request unless the proxy dies of it.
+// ServeHTTP forwards a request unless it is to be cut.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	cut, forward := p.count(req)
-	if !cut {
+	cut, ok := p.passes(req)
+	if ok {
 		p.forward.ServeHTTP(w, req)
 		return
 	}
-	if forward {
+	if cut.Forward {
 		// Once begun, the request is carried out whoever still waits for it.
 		p.forward.ServeHTTP(&lostAnswer{header: http.Header{}}, req.WithContext(context.WithoutCancel(req.Context())))
 	}
-	_ = p.Die()
+	if !cut.Once {
+		_ = p.Die()
+	}
 	panic(http.ErrAbortHandler)
 }
 
-// count notes a request and says whether the proxy dies of it, and whether it is carried out before.
-func (p *Proxy) count(req *http.Request) (cut, forward bool) {
+// passes notes a request and says whether it passes, and if not, how it is cut.
+func (p *Proxy) passes(req *http.Request) (cut Cut, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.server == nil {
-		return true, false
+	if p.server == nil || p.done && !p.cut.Once {
+		return Cut{}, false
 	}
 	counted := p.cut.All || isForObjects(req)
 	p.requests = append(p.requests, Request{Method: req.Method, Path: req.URL.Path, Counted: counted})
-	if !counted || p.cut.At == 0 {
-		return false, false
+	if counted {
+		p.counted++
 	}
-	p.counted++
-	switch {
-	case p.counted < p.cut.At:
-		return false, false
-	case p.counted == p.cut.At:
-		return true, p.cut.Forward
-	default:
-		return true, false
+	if !counted || p.done || p.counted != p.cut.At {
+		return Cut{}, true
 	}
+	p.done = true
+	return p.cut, false
 }
 
 // isForObjects reports whether a request is neither discovery nor a watch.
@@ -209,6 +216,13 @@ func isForObjects(req *http.Request) bool {
 		return len(segments) > 3
 	default:
 		return false
+	}
+}
+
+// abort breaks a client's connection, unless its request was cut already: it learns no more than that.
+func abort(w http.ResponseWriter, _ *http.Request, _ error) {
+	if _, lost := w.(*lostAnswer); !lost {
+		panic(http.ErrAbortHandler)
 	}
 }
 

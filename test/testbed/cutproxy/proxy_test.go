@@ -155,6 +155,22 @@ func TestHeal(t *testing.T) {
 	}
 }
 
+// TestOnce holds that a connection that breaks once is there again for the next request.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	b := startBackend(t)
+	p := startProxy(t, b)
+	p.Cut(Cut{At: 2, Forward: true, Once: true})
+	for i, ok := range []bool{true, false, true, true} {
+		if _, err := post(t, p, "/api/v1/nodes/a"); (err == nil) != ok {
+			t.Errorf("request %d: %v", i+1, err)
+		}
+	}
+	if got := b.reached(); len(got) != 4 || !p.WasCut() || p.Dead() {
+		t.Errorf("reached %v, cut %t, dead %t", got, p.WasCut(), p.Dead())
+	}
+}
+
 func TestStartRefusesAddresses(t *testing.T) {
 	t.Parallel()
 	if _, err := Start(&rest.Config{Host: "http://[::1"}); err == nil {
