@@ -1,0 +1,70 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package drift
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
+	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
+)
+
+// parsePointer returns the tokens of a JSON pointer (RFC 6901), none for the whole document. "-", the element after the
+// last of a list, is refused: there is nothing to compare.
+func parsePointer(text string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if text[0] != '/' {
+		return nil, fmt.Errorf("%q does not begin with /", text)
+	}
+	tokens := strings.Split(text[1:], "/")
+	for i, token := range tokens {
+		if token == "-" {
+			return nil, fmt.Errorf("%q has a part -, which no object has", text)
+		}
+		if err := checkEscapes(token); err != nil {
+			return nil, fmt.Errorf("%q: %w", text, err)
+		}
+		tokens[i] = unescaper.Replace(token)
+	}
+	return tokens, nil
+}
+
+// checkEscapes tells whether each ~ is followed by 0 or 1.
+func checkEscapes(token string) error {
+	for i := range len(token) {
+		if token[i] == '~' && (i+1 == len(token) || token[i+1] != '0' && token[i+1] != '1') {
+			return errors.New("~ must be followed by 0 or 1")
+		}
+	}
+	return nil
+}
+
+// formatPointer is the inverse of parsePointer.
+func formatPointer(tokens []string) string {
+	var text strings.Builder
+	for _, token := range tokens {
+		text.WriteByte('/')
+		text.WriteString(escaper.Replace(token))
+	}
+	return text.String()
+}

@@ -1,0 +1,87 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package drift
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// Rule leaves fields out of the comparison.
+type Rule struct {
+	// Paths are JSON pointers (RFC 6901) of fields; the empty string is the whole object.
+	Paths []string
+	// Target chooses objects of the manifest; nil chooses all.
+	Target *inventory.Selector
+}
+
+// Rules are compiled rules. The zero value and nil leave nothing out. They are safe for concurrent use.
+type Rules struct {
+	rules []compiledRule
+}
+
+type compiledRule struct {
+	matcher  *inventory.Matcher
+	pointers [][]string
+	whole    bool
+}
+
+// NewRules checks rules. The error names the rule and what is wrong with it.
+func NewRules(rules []Rule) (*Rules, error) {
+	compiled := &Rules{rules: make([]compiledRule, 0, len(rules))}
+	for i, rule := range rules {
+		var selector inventory.Selector
+		if rule.Target != nil {
+			selector = *rule.Target
+		}
+		matcher, err := selector.Compile()
+		if err != nil {
+			return nil, fmt.Errorf("ignore[%d].target.%w", i, err)
+		}
+		c := compiledRule{matcher: matcher}
+		for j, path := range rule.Paths {
+			pointer, err := parsePointer(path)
+			if err != nil {
+				return nil, fmt.Errorf("ignore[%d].paths[%d]: %w", i, j, err)
+			}
+			c.whole = c.whole || len(pointer) == 0
+			c.pointers = append(c.pointers, pointer)
+		}
+		compiled.rules = append(compiled.rules, c)
+	}
+	return compiled, nil
+}
+
+// forObject returns the fields of an object that are left out; whole is true if that is all of it.
+func (r *Rules) forObject(obj *unstructured.Unstructured) (pointers [][]string, whole bool) {
+	if r == nil {
+		return nil, false
+	}
+	for _, rule := range r.rules {
+		if !rule.matcher.Matches(obj) {
+			continue
+		}
+		if rule.whole {
+			return nil, true
+		}
+		pointers = append(pointers, rule.pointers...)
+	}
+	return pointers, false
+}

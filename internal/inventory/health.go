@@ -1,0 +1,68 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package inventory
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+// healthless are the kinds that are healthy by existing: nothing in a cluster works on them, or says how far it got.
+var healthless = map[schema.GroupKind]struct{}{
+	{Kind: "ConfigMap"}:      {},
+	{Kind: "Endpoints"}:      {},
+	{Kind: "Event"}:          {},
+	{Kind: "LimitRange"}:     {},
+	{Kind: "Namespace"}:      {},
+	{Kind: "PodTemplate"}:    {},
+	{Kind: "ResourceQuota"}:  {},
+	{Kind: "Secret"}:         {},
+	{Kind: "ServiceAccount"}: {},
+
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}:          {},
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicyBinding"}:   {},
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:     {},
+	{Group: "admissionregistration.k8s.io", Kind: "ValidatingAdmissionPolicy"}:        {},
+	{Group: "admissionregistration.k8s.io", Kind: "ValidatingAdmissionPolicyBinding"}: {},
+	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}:   {},
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:                 {},
+	{Group: "apps", Kind: "ControllerRevision"}:                                       {},
+	{Group: "batch", Kind: "CronJob"}:                                                 {},
+	{Group: "coordination.k8s.io", Kind: "Lease"}:                                     {},
+	{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:                                {},
+	{Group: "flowcontrol.apiserver.k8s.io", Kind: "FlowSchema"}:                       {},
+	{Group: "flowcontrol.apiserver.k8s.io", Kind: "PriorityLevelConfiguration"}:       {},
+	{Group: "networking.k8s.io", Kind: "IngressClass"}:                                {},
+	{Group: "networking.k8s.io", Kind: "IPAddress"}:                                   {},
+	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:                               {},
+	{Group: "node.k8s.io", Kind: "RuntimeClass"}:                                      {},
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:                         {},
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}:                  {},
+	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:                                {},
+	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:                         {},
+	{Group: "resource.k8s.io", Kind: "DeviceClass"}:                                   {},
+	{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:                         {},
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:                               {},
+	{Group: "storage.k8s.io", Kind: "CSIDriver"}:                                      {},
+	{Group: "storage.k8s.io", Kind: "StorageClass"}:                                   {},
+	{Group: "storage.k8s.io", Kind: "VolumeAttributesClass"}:                          {},
+}
+
+// HasHealth tells whether a kind can be anything but healthy while it exists. It is false for plain data and rules, such
+// as ConfigMaps and RBAC, and true for all that something in a cluster works on and for every kind that is not known.
+// The version does not matter.
+func HasHealth(gvk schema.GroupVersionKind) bool {
+	_, found := healthless[gvk.GroupKind()]
+	return !found
+}
