@@ -28,12 +28,10 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
+	clienttransport "k8s.io/client-go/transport"
 	"k8s.io/client-go/util/flowcontrol"
 )
 
@@ -44,33 +42,38 @@ const (
 	// hundreds of objects needs the burst; API servers have their own fairness against the rest.
 	connectionQPS   = 50
 	connectionBurst = 100
-	// kindsTTL is how long the kinds that a cluster serves are taken for known. It spans a burst of charts on a
-	// new cluster. Kinds that appear by this package's own doing are seen at once; a chart which only asks whether a
-	// kind exists may miss, for this long, one that came otherwise.
-	kindsTTL = time.Minute
 	// coolDown is how long after its last action a connection keeps what it learned about the cluster's kinds,
 	// about half a megabyte.
 	coolDown = 5 * time.Minute
+	// maxImpersonated bounds the users of one cluster whose connections are kept; they are cheap to make.
+	maxImpersonated = 100
 )
 
-// connection is what is kept about one cluster between actions. It is safe for concurrent use.
-type connection struct {
-	identity  [sha256.Size]byte
-	host      rest.Config
-	transport http.RoundTripper
-	secrets   kubernetes.Interface
-	metadata  metadata.Interface
-	discovery discovery.CachedDiscoveryInterface
-	mapper    *retryingMapper
+// cluster is what is kept about one cluster between actions. It is safe for concurrent use.
+type cluster struct {
+	identity [sha256.Size]byte
+	// own is the connection as the user of the config.
+	own   *connection
+	kinds *kinds
 
-	mu           sync.Mutex
-	capabilities *chartutil.Capabilities
-	learnedAt    time.Time
-	cooling      *time.Timer
+	mu      sync.Mutex
+	cooling *time.Timer
+	// impersonated holds the connections as other users.
+	impersonated map[string]*connection
 }
 
-// newConnection returns a connection; it sends no request.
-func newConnection(config *rest.Config) (*connection, error) {
+// connection is a way to a cluster as one user. Connections of one cluster share what is known of its kinds, the rate
+// limit and, below the credentials, the network connections. It is safe for concurrent use.
+type connection struct {
+	*cluster
+	host      rest.Config
+	transport http.RoundTripper
+	core      corev1client.CoreV1Interface
+	metadata  metadata.Interface
+}
+
+// newCluster returns what is kept about a cluster; it sends no request.
+func newCluster(config *rest.Config) (*cluster, error) {
 	copied := rest.CopyConfig(config)
 	// The deadline of one request is the transport's; a client's timeout would cut watches too.
 	copied.Timeout = 0
@@ -79,32 +82,57 @@ func newConnection(config *rest.Config) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster connection: %w", err)
 	}
-	c := &connection{
-		identity:  configIdentity(config),
-		transport: transport,
-		// Everything about TLS and credentials is in the transport.
-		host: rest.Config{
-			Host:           config.Host,
-			APIPath:        config.APIPath,
-			UserAgent:      userAgent,
-			RateLimiter:    flowcontrol.NewTokenBucketRateLimiter(connectionQPS, connectionBurst),
-			WarningHandler: rest.NoWarnings{},
-		},
-	}
-	own := c.restConfig(context.Background())
-	if c.secrets, err = kubernetes.NewForConfig(own); err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
-	}
-	if c.metadata, err = metadata.NewForConfig(own); err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
-	}
-	discoveryClient, err := discovery.NewDiscoveryClientForConfig(own)
+	c := &cluster{identity: configIdentity(config), impersonated: map[string]*connection{}}
+	// Everything about TLS and credentials is in the transport.
+	c.own, err = newConnection(c, transport, rest.Config{
+		Host:           config.Host,
+		APIPath:        config.APIPath,
+		UserAgent:      userAgent,
+		RateLimiter:    flowcontrol.NewTokenBucketRateLimiter(connectionQPS, connectionBurst),
+		WarningHandler: rest.NoWarnings{},
+	})
 	if err != nil {
+		return nil, err
+	}
+	if c.kinds, err = newKinds(c.own.host, transport); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func newConnection(c *cluster, transport http.RoundTripper, host rest.Config) (conn *connection, err error) {
+	conn = &connection{cluster: c, host: host, transport: transport}
+	own := conn.restConfig(context.Background())
+	if conn.core, err = corev1client.NewForConfig(own); err != nil {
 		return nil, fmt.Errorf("cluster connection: %w", err)
 	}
-	c.discovery = memory.NewMemCacheClient(discoveryClient)
-	c.mapper = &retryingMapper{ResettableRESTMapper: restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)}
-	return c, nil
+	if conn.metadata, err = metadata.NewForConfig(own); err != nil {
+		return nil, fmt.Errorf("cluster connection: %w", err)
+	}
+	return conn, nil
+}
+
+// as returns the connection as a user, "" for the config's own.
+func (c *cluster) as(user string) (*connection, error) {
+	if user == "" {
+		return c.own, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn, ok := c.impersonated[user]; ok {
+		return conn, nil
+	}
+	// The first who sets the header decides: this one comes before one that the config may have.
+	transport := clienttransport.NewImpersonatingRoundTripper(clienttransport.ImpersonationConfig{UserName: user}, c.own.transport)
+	conn, err := newConnection(c, transport, c.own.host)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.impersonated) >= maxImpersonated {
+		clear(c.impersonated)
+	}
+	c.impersonated[user] = conn
+	return conn, nil
 }
 
 // restConfig returns a config for clients; each request made with it ends with ctx at the latest.
@@ -119,66 +147,40 @@ func (c *connection) restConfig(ctx context.Context) *rest.Config {
 	return &config
 }
 
-// learnCapabilities returns what the cluster serves, asked for again after kindsTTL.
-func (c *connection) learnCapabilities(now time.Time, log action.DebugLog) (*chartutil.Capabilities, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.capabilities != nil && now.Sub(c.learnedAt) < kindsTTL {
-		return c.capabilities.Copy(), nil
-	}
-	// This drops what discovery has cached, too.
-	c.mapper.Reset()
-	version, err := c.discovery.ServerVersion()
+// learnCapabilities returns what the cluster serves, not older than kindsTTL.
+func (c *cluster) learnCapabilities(log action.DebugLog) (*chartutil.Capabilities, error) {
+	known, err := c.kinds.current()
 	if err != nil {
-		return nil, fmt.Errorf("reading the cluster's version: %w", err)
+		return nil, err
 	}
-	apiVersions, err := action.GetVersionSet(c.discovery)
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		return nil, fmt.Errorf("reading the cluster's API versions: %w", err)
+	if known.partial != nil {
+		log("an API service of the cluster does not answer: %s", known.partial)
 	}
-	if err != nil {
-		log("an API service of the cluster does not answer: %s", err)
-	}
-	c.capabilities = &chartutil.Capabilities{
-		APIVersions: apiVersions,
-		KubeVersion: chartutil.KubeVersion{Version: version.GitVersion, Major: version.Major, Minor: version.Minor},
-		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
-	}
-	c.learnedAt = now
-	return c.capabilities.Copy(), nil
+	return known.capabilities.Copy(), nil
 }
 
 // forgetKinds makes the next action ask the cluster again what it serves.
-func (c *connection) forgetKinds() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.capabilities = nil
-}
+func (c *cluster) forgetKinds() { c.kinds.expire() }
 
 // keepWarm puts off the moment when what is known of the cluster's kinds is dropped.
-func (c *connection) keepWarm() {
+func (c *cluster) keepWarm() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cooling == nil {
-		c.cooling = time.AfterFunc(coolDown, c.cool)
+		c.cooling = time.AfterFunc(coolDown, c.kinds.drop)
 		return
 	}
 	c.cooling.Reset(coolDown)
 }
 
-func (c *connection) cool() {
-	c.forgetKinds()
-	c.mapper.Reset()
-}
-
-// close frees what the connection holds. Requests under way go on.
-func (c *connection) close() {
+// close frees what the cluster holds. Requests under way go on.
+func (c *cluster) close() {
 	c.mu.Lock()
 	if c.cooling != nil {
 		c.cooling.Stop()
 	}
 	c.mu.Unlock()
-	utilnet.CloseIdleConnectionsFor(c.transport)
+	utilnet.CloseIdleConnectionsFor(c.own.transport)
 }
 
 // configIdentity tells configs of one cluster apart: by address, credentials and functions.

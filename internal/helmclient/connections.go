@@ -25,7 +25,7 @@ import (
 // kilobytes; the least recently used one beyond the bound is dropped, and made anew when needed.
 const maxConnections = 5000
 
-// connections keeps one connection per cluster. It is safe for concurrent use.
+// connections keeps what is known of each cluster. It is safe for concurrent use.
 type connections struct {
 	max int
 
@@ -36,8 +36,8 @@ type connections struct {
 }
 
 type connectionEntry struct {
-	key        string
-	connection *connection
+	key     string
+	cluster *cluster
 }
 
 func newConnections(maxKept int) *connections {
@@ -46,28 +46,39 @@ func newConnections(maxKept int) *connections {
 
 // get returns the connection to the target, a new one where its config changed.
 func (cs *connections) get(target Target) (*connection, error) {
+	kept, err := cs.cluster(target)
+	if err != nil {
+		return nil, err
+	}
+	return kept.as(target.Impersonate)
+}
+
+func (cs *connections) cluster(target Target) (*cluster, error) {
+	if err := CheckConfig(target.Config); err != nil {
+		return nil, err
+	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if element, ok := cs.byKey[target.Key]; ok {
 		entry := element.Value.(*connectionEntry)
-		if entry.connection.identity == configIdentity(target.Config) {
+		if entry.cluster.identity == configIdentity(target.Config) {
 			cs.recent.MoveToFront(element)
-			return entry.connection, nil
+			return entry.cluster, nil
 		}
 		cs.removeLocked(element)
 	}
-	conn, err := newConnection(target.Config)
+	made, err := newCluster(target.Config)
 	if err != nil {
 		return nil, err
 	}
-	cs.byKey[target.Key] = cs.recent.PushFront(&connectionEntry{key: target.Key, connection: conn})
+	cs.byKey[target.Key] = cs.recent.PushFront(&connectionEntry{key: target.Key, cluster: made})
 	for cs.recent.Len() > cs.max {
 		cs.removeLocked(cs.recent.Back())
 	}
-	return conn, nil
+	return made, nil
 }
 
-// forget drops the connection of a cluster, if there is one.
+// forget drops what is kept about a cluster, as whatever user.
 func (cs *connections) forget(key string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -80,5 +91,5 @@ func (cs *connections) removeLocked(element *list.Element) {
 	entry := element.Value.(*connectionEntry)
 	cs.recent.Remove(element)
 	delete(cs.byKey, entry.key)
-	entry.connection.close()
+	entry.cluster.close()
 }

@@ -20,12 +20,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -56,11 +54,11 @@ func (g *getter) ToRESTConfig() (*rest.Config, error) {
 
 // ToDiscoveryClient implements resource.RESTClientGetter.
 func (g *getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
-	return g.conn.discovery, nil
+	return g.conn.kinds.discovery(), nil
 }
 
 // ToRESTMapper implements resource.RESTClientGetter.
-func (g *getter) ToRESTMapper() (meta.RESTMapper, error) { return g.conn.mapper, nil }
+func (g *getter) ToRESTMapper() (meta.RESTMapper, error) { return g.conn.kinds.mapper(), nil }
 
 // ToRawKubeConfigLoader implements genericclioptions.RESTClientGetter. There is no kubeconfig: it is empty.
 func (g *getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
@@ -89,10 +87,8 @@ func (g *getter) Validator(directive string) (validation.Schema, error) {
 }
 
 func (g *getter) serverValidates() bool {
-	g.conn.mu.Lock()
-	capabilities := g.conn.capabilities
-	g.conn.mu.Unlock()
-	return capabilities != nil && validatesFields(capabilities.KubeVersion)
+	known, err := g.conn.kinds.lookup()
+	return err == nil && validatesFields(known.capabilities.KubeVersion)
 }
 
 func validatesFields(version chartutil.KubeVersion) bool {
@@ -106,45 +102,4 @@ func validatesFields(version chartutil.KubeVersion) bool {
 		return false
 	}
 	return major > 1 || major == 1 && minor >= 25
-}
-
-// mapperResetInterval is the least time between two discoveries because of an unknown kind: a chart may hold many
-// objects of kinds that the cluster does not serve.
-const mapperResetInterval = 2 * time.Second
-
-// retryingMapper asks the cluster again when it does not know a kind, which may have been added since.
-type retryingMapper struct {
-	meta.ResettableRESTMapper
-
-	mu      sync.Mutex
-	resetAt time.Time
-}
-
-// RESTMapping implements meta.RESTMapper.
-func (m *retryingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	mapping, err := m.ResettableRESTMapper.RESTMapping(kind, versions...)
-	if meta.IsNoMatchError(err) && m.resetForUnknown() {
-		return m.ResettableRESTMapper.RESTMapping(kind, versions...)
-	}
-	return mapping, err
-}
-
-// RESTMappings implements meta.RESTMapper.
-func (m *retryingMapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
-	mappings, err := m.ResettableRESTMapper.RESTMappings(kind, versions...)
-	if meta.IsNoMatchError(err) && m.resetForUnknown() {
-		return m.ResettableRESTMapper.RESTMappings(kind, versions...)
-	}
-	return mappings, err
-}
-
-func (m *retryingMapper) resetForUnknown() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if time.Since(m.resetAt) < mapperResetInterval {
-		return false
-	}
-	m.resetAt = time.Now()
-	m.ResettableRESTMapper.Reset()
-	return true
 }

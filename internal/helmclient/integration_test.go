@@ -199,10 +199,11 @@ func (b *bench) createNamespace() {
 // human returns Helm as somebody uses it by hand, without this package's labels.
 func (b *bench) human() *action.Configuration {
 	b.t.Helper()
-	conn, err := newConnection(sharedServer.server.RESTConfig())
+	kept, err := newCluster(sharedServer.server.RESTConfig())
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	conn := kept.own
 	config := &action.Configuration{}
 	clients := &getter{conn: conn, config: conn.restConfig(context.Background())}
 	if err := config.Init(clients, b.namespace, "secret", func(string, ...any) {}); err != nil {

@@ -47,13 +47,13 @@ func (c *Client) openSession(ctx context.Context, target Target, desired Desired
 		return nil, err
 	}
 	conn.keepWarm()
-	capabilities, err := conn.learnCapabilities(c.now(), logs.printf)
+	capabilities, err := conn.learnCapabilities(logs.printf)
 	if err != nil {
 		return nil, err
 	}
 	clients := &getter{conn: conn, config: conn.restConfig(ctx)}
 	cluster := newKubeClient(ctx, clients, desired.Namespace, logs.printf)
-	secrets := driver.NewSecrets(conn.secrets.CoreV1().Secrets(desired.Namespace))
+	secrets := driver.NewSecrets(conn.core.Secrets(desired.Namespace))
 	s := newSession(secrets, cluster, desired, logs)
 	s.config.RESTClientGetter = clients
 	s.config.Capabilities = capabilities

@@ -22,8 +22,12 @@ import "k8s.io/client-go/rest"
 type Target struct {
 	// Key identifies the cluster in caches: the same key must always mean the same cluster.
 	Key string
-	// Config says how to reach the cluster. It is copied; its timeout and rate limits are replaced.
+	// Config says how to reach the cluster. It is copied; its timeout and rate limits are replaced. See [CheckConfig]
+	// for what it must not hold.
 	Config *rest.Config
+	// Impersonate is the user name that everything is done as, "system:serviceaccount:<namespace>:<name>" for a service
+	// account of the cluster. Empty means that of Config. What the cluster serves is asked for as that of Config.
+	Impersonate string
 }
 
 // Desired is the release that should exist. Digests may come with or without "sha256:".

@@ -1,0 +1,49 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"encoding/hex"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+)
+
+// Access is a way to a cluster for what does not go through Helm. It shares the connections, the rate limit and what is
+// known of the cluster's kinds with the actions there.
+type Access struct {
+	// Config makes clients. Each of their requests that is no watch has a deadline.
+	Config *rest.Config
+	// Mapper knows the cluster's kinds, and asks the cluster again for one that it does not know.
+	Mapper meta.RESTMapper
+	// Identity changes when the address, the credentials or the impersonated user do.
+	Identity string
+}
+
+// Access returns the way to a cluster. It sends no request. The error is an [*Error].
+func (c *Client) Access(target Target) (*Access, error) {
+	conn, err := c.connections.get(target)
+	if err != nil {
+		return nil, observeError(err)
+	}
+	return &Access{
+		Config:   conn.restConfig(context.Background()),
+		Mapper:   conn.kinds.mapper(),
+		Identity: hex.EncodeToString(conn.identity[:]) + target.Impersonate,
+	}, nil
+}

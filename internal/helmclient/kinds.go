@@ -1,0 +1,282 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+const (
+	// kindsTTL is how long the kinds that a cluster serves are taken for known by actions that begin. It spans a burst of
+	// charts on a new cluster. Kinds that appear by this package's own doing are seen at once, and so is a kind that
+	// an object is of; a chart which only asks whether a kind exists may miss, for this long, one that came otherwise.
+	kindsTTL = time.Minute
+	// unknownKindInterval is the least time between two discoveries because of an unknown kind: a chart may hold many
+	// objects of kinds that the cluster does not serve.
+	unknownKindInterval = 2 * time.Second
+)
+
+// kinds is what a cluster serves: its version, its kinds and how they are mapped to resources. Whoever finds it missing
+// or too old asks the cluster; who comes meanwhile waits for that answer, be it an error, and asks nothing. It is safe
+// for concurrent use.
+type kinds struct {
+	live *discovery.DiscoveryClient
+	tags *tagTransport
+	now  func() time.Time
+
+	mu sync.Mutex
+	// known is nil until something is known.
+	known *knownKinds
+	// expired counts the reasons to ask again before an action begins, invalid those to ask before anything is looked up.
+	expired, invalid int
+	flight           *kindsFlight
+	unknownAt        time.Time
+}
+
+// knownKinds is one answer of the cluster. It is read only.
+type knownKinds struct {
+	// expired and invalid are the counts of kinds when the cluster was asked, learnedAt is when it answered.
+	expired, invalid int
+	learnedAt        time.Time
+	version          *version.Info
+	groups           []*metav1.APIGroup
+	resources        []*metav1.APIResourceList
+	// partial is the error of API services which did not answer.
+	partial error
+	// tag identifies the answer to the server, empty where the server gave none.
+	tag          string
+	capabilities *chartutil.Capabilities
+	mapper       meta.RESTMapper
+}
+
+// kindsFlight is a question under way. The result is there once done is closed.
+type kindsFlight struct {
+	expired, invalid int
+	done             chan struct{}
+	result           *knownKinds
+	err              error
+}
+
+// newKinds returns what is not known yet of a cluster; it sends no request.
+func newKinds(host rest.Config, transport http.RoundTripper) (*kinds, error) {
+	tags := &tagTransport{base: &boundedTransport{base: transport, parent: context.Background(), timeout: requestTimeout}}
+	host.Transport = tags
+	live, err := discovery.NewDiscoveryClientForConfig(&host)
+	if err != nil {
+		return nil, fmt.Errorf("cluster connection: %w", err)
+	}
+	return &kinds{live: live, tags: tags, now: time.Now}, nil
+}
+
+// expire makes the next action ask the cluster again. Lookups go on with what is known.
+func (k *kinds) expire() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expired++
+}
+
+// invalidate makes the next action and the next lookup ask the cluster again.
+func (k *kinds) invalidate() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expired++
+	k.invalid++
+}
+
+// drop frees what is known.
+func (k *kinds) drop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.known = nil
+}
+
+// current returns what is known, for an action that begins: no older than kindsTTL.
+func (k *kinds) current() (*knownKinds, error) {
+	k.mu.Lock()
+	expired, invalid := k.expired, k.invalid
+	k.mu.Unlock()
+	return k.learn(func(known *knownKinds) bool {
+		return known.expired >= expired && known.invalid >= invalid && k.now().Sub(known.learnedAt) < kindsTTL
+	})
+}
+
+// lookup returns what is known, however old, unless it was invalidated.
+func (k *kinds) lookup() (*knownKinds, error) {
+	k.mu.Lock()
+	invalid := k.invalid
+	k.mu.Unlock()
+	return k.learn(func(known *knownKinds) bool { return known.invalid >= invalid })
+}
+
+// learn returns what is known if it is good enough, else what the cluster answers.
+func (k *kinds) learn(goodEnough func(*knownKinds) bool) (*knownKinds, error) {
+	for {
+		k.mu.Lock()
+		known := k.known
+		if known != nil && goodEnough(known) {
+			k.mu.Unlock()
+			return known, nil
+		}
+		flight := k.flight
+		if flight == nil {
+			flight = &kindsFlight{expired: k.expired, invalid: k.invalid, done: make(chan struct{})}
+			k.flight = flight
+			k.mu.Unlock()
+			k.fly(flight, known)
+			return flight.result, flight.err
+		}
+		k.mu.Unlock()
+		<-flight.done
+		if flight.err != nil || goodEnough(flight.result) {
+			return flight.result, flight.err
+		}
+	}
+}
+
+// fly asks the cluster.
+func (k *kinds) fly(flight *kindsFlight, known *knownKinds) {
+	result, err := k.ask(known)
+	if err == nil {
+		result.expired, result.invalid = flight.expired, flight.invalid
+		result.learnedAt = k.now()
+	}
+	k.mu.Lock()
+	flight.result, flight.err = result, err
+	if err == nil {
+		k.known = result
+	}
+	k.flight = nil
+	k.mu.Unlock()
+	close(flight.done)
+}
+
+// ask asks the cluster what it serves: for its version and, if that is as before, whether the rest is.
+func (k *kinds) ask(known *knownKinds) (*knownKinds, error) {
+	serverVersion, err := k.live.ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("reading the cluster's version: %w", err)
+	}
+	if known != nil && known.tag != "" && *serverVersion == *known.version && k.unchanged(known.tag) {
+		same := *known
+		return &same, nil
+	}
+	groups, resources, err := k.live.ServerGroupsAndResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, fmt.Errorf("reading the cluster's API versions: %w", err)
+	}
+	learned := &knownKinds{version: serverVersion, groups: groups, resources: resources, partial: err}
+	if err == nil {
+		learned.tag = k.tags.last()
+	}
+	answer := answeredDiscovery{known: learned}
+	apiVersions, err := action.GetVersionSet(answer)
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, fmt.Errorf("reading the cluster's API versions: %w", err)
+	}
+	learned.capabilities = &chartutil.Capabilities{
+		APIVersions: apiVersions,
+		KubeVersion: chartutil.KubeVersion{Version: serverVersion.GitVersion, Major: serverVersion.Major, Minor: serverVersion.Minor},
+		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
+	}
+	learned.mapper = restmapper.NewDiscoveryRESTMapper(groupResources(groups, resources))
+	return learned, nil
+}
+
+// unchanged asks the server whether its kinds are those of the tag. Any doubt is a no.
+func (k *kinds) unchanged(tag string) bool {
+	url := k.live.RESTClient().Get().AbsPath("/apis").URL()
+	req, err := http.NewRequest(http.MethodGet, url.String(), nil)
+	if err != nil {
+		return false
+	}
+	req.Header.Set("Accept", discovery.AcceptV2)
+	req.Header.Set("User-Agent", userAgent)
+	req.Header.Set("If-None-Match", tag)
+	resp, err := k.tags.base.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	return resp.Body.Close() == nil && resp.StatusCode == http.StatusNotModified
+}
+
+// answeredDiscovery gives an answer to who wants to ask.
+type answeredDiscovery struct {
+	discovery.ServerResourcesInterface
+	known *knownKinds
+}
+
+// ServerGroupsAndResources implements discovery.ServerResourcesInterface.
+func (d answeredDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	return d.known.groups, d.known.resources, d.known.partial
+}
+
+func groupResources(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*restmapper.APIGroupResources {
+	byVersion := make(map[string][]metav1.APIResource, len(lists))
+	for _, list := range lists {
+		byVersion[list.GroupVersion] = list.APIResources
+	}
+	all := make([]*restmapper.APIGroupResources, 0, len(groups))
+	for _, group := range groups {
+		one := &restmapper.APIGroupResources{Group: *group, VersionedResources: map[string][]metav1.APIResource{}}
+		for _, groupVersion := range group.Versions {
+			if resources, ok := byVersion[groupVersion.GroupVersion]; ok {
+				one.VersionedResources[groupVersion.Version] = resources
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// tagTransport notes the tag that the server gave to its last list of kinds.
+type tagTransport struct {
+	base http.RoundTripper
+
+	mu  sync.Mutex
+	tag string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *tagTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.base.RoundTrip(req)
+	if err == nil && strings.HasSuffix(req.URL.Path, "/apis") {
+		t.mu.Lock()
+		t.tag = resp.Header.Get("ETag")
+		t.mu.Unlock()
+	}
+	return resp, err
+}
+
+func (t *tagTransport) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tag
+}

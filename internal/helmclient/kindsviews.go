@@ -1,0 +1,178 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+)
+
+// cachedDiscovery shows Helm and its builders what is known of a cluster's kinds.
+type cachedDiscovery struct {
+	// DiscoveryInterface asks the cluster; it serves what is not kept, such as schemas.
+	discovery.DiscoveryInterface
+	kinds *kinds
+}
+
+// discovery returns the discovery client over what is known.
+func (k *kinds) discovery() discovery.CachedDiscoveryInterface {
+	return &cachedDiscovery{DiscoveryInterface: k.live, kinds: k}
+}
+
+// Fresh implements discovery.CachedDiscoveryInterface. What is not found is asked for by the mapper.
+func (d *cachedDiscovery) Fresh() bool { return true }
+
+// Invalidate implements discovery.CachedDiscoveryInterface.
+func (d *cachedDiscovery) Invalidate() { d.kinds.invalidate() }
+
+// ServerVersion implements discovery.DiscoveryInterface.
+func (d *cachedDiscovery) ServerVersion() (*version.Info, error) {
+	known, err := d.kinds.lookup()
+	if err != nil {
+		return nil, err
+	}
+	return known.version, nil
+}
+
+// ServerGroups implements discovery.DiscoveryInterface.
+func (d *cachedDiscovery) ServerGroups() (*metav1.APIGroupList, error) {
+	known, err := d.kinds.lookup()
+	if err != nil {
+		return nil, err
+	}
+	list := &metav1.APIGroupList{}
+	for _, group := range known.groups {
+		list.Groups = append(list.Groups, *group)
+	}
+	return list, nil
+}
+
+// ServerGroupsAndResources implements discovery.DiscoveryInterface.
+func (d *cachedDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	known, err := d.kinds.lookup()
+	if err != nil {
+		return nil, nil, err
+	}
+	return known.groups, known.resources, known.partial
+}
+
+// ServerResourcesForGroupVersion implements discovery.DiscoveryInterface.
+func (d *cachedDiscovery) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
+	known, err := d.kinds.lookup()
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(known.resources, func(list *metav1.APIResourceList) bool { return list.GroupVersion == groupVersion })
+	if at < 0 {
+		return nil, memory.ErrCacheNotFound
+	}
+	return known.resources[at], nil
+}
+
+// ServerPreferredResources implements discovery.DiscoveryInterface.
+func (d *cachedDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	return discovery.ServerPreferredResources(d)
+}
+
+// ServerPreferredNamespacedResources implements discovery.DiscoveryInterface.
+func (d *cachedDiscovery) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
+	return discovery.ServerPreferredNamespacedResources(d)
+}
+
+// kindsMapper maps kinds by what is known, and asks the cluster again when it does not know one, which may have been
+// added since.
+type kindsMapper struct{ kinds *kinds }
+
+func (k *kinds) mapper() meta.ResettableRESTMapper { return kindsMapper{kinds: k} }
+
+// mapped looks something up, twice if it is not known at first.
+func mapped[T any](k *kinds, look func(meta.RESTMapper) (T, error)) (T, error) {
+	known, err := k.lookup()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	found, err := look(known.mapper)
+	if !meta.IsNoMatchError(err) {
+		return found, err
+	}
+	again, askErr := k.askForUnknown(known)
+	if askErr != nil || again == known {
+		return found, err
+	}
+	return look(again.mapper)
+}
+
+// askForUnknown returns something newer than what did not know a kind, unless the cluster was asked for one a moment ago.
+func (k *kinds) askForUnknown(known *knownKinds) (*knownKinds, error) {
+	k.mu.Lock()
+	if k.known == known && k.flight == nil {
+		if k.now().Sub(k.unknownAt) < unknownKindInterval {
+			k.mu.Unlock()
+			return known, nil
+		}
+		k.unknownAt = k.now()
+		k.expired++
+		k.invalid++
+	}
+	k.mu.Unlock()
+	return k.learn(func(newer *knownKinds) bool { return newer != known })
+}
+
+// Reset implements meta.ResettableRESTMapper.
+func (m kindsMapper) Reset() { m.kinds.invalidate() }
+
+// KindFor implements meta.RESTMapper.
+func (m kindsMapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) (schema.GroupVersionKind, error) { return mapper.KindFor(resource) })
+}
+
+// KindsFor implements meta.RESTMapper.
+func (m kindsMapper) KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) ([]schema.GroupVersionKind, error) { return mapper.KindsFor(resource) })
+}
+
+// ResourceFor implements meta.RESTMapper.
+func (m kindsMapper) ResourceFor(input schema.GroupVersionResource) (schema.GroupVersionResource, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) (schema.GroupVersionResource, error) { return mapper.ResourceFor(input) })
+}
+
+// ResourcesFor implements meta.RESTMapper.
+func (m kindsMapper) ResourcesFor(input schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) ([]schema.GroupVersionResource, error) { return mapper.ResourcesFor(input) })
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (m kindsMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) (*meta.RESTMapping, error) { return mapper.RESTMapping(kind, versions...) })
+}
+
+// RESTMappings implements meta.RESTMapper.
+func (m kindsMapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) ([]*meta.RESTMapping, error) { return mapper.RESTMappings(kind, versions...) })
+}
+
+// ResourceSingularizer implements meta.RESTMapper.
+func (m kindsMapper) ResourceSingularizer(resource string) (string, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) (string, error) { return mapper.ResourceSingularizer(resource) })
+}
