@@ -1,0 +1,411 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
+)
+
+const (
+	// cutWorkers is the number of cuts that are tried at the same time.
+	cutWorkers = 4
+	// maxCuts bounds the requests of an action. More would be an action that never ends.
+	maxCuts = 60
+)
+
+// cutModes are the ways in which a connection breaks at a request.
+var cutModes = map[string]cutproxy.Cut{
+	"request lost, cluster gone": {},
+	"answer lost, cluster gone":  {Forward: true},
+	"answer lost once":           {Forward: true, Once: true},
+	"request lost once":          {Once: true},
+}
+
+// TestIntegrationCut interrupts each action at each of its requests in turn, in every way, and holds that another
+// process then completes it: the objects are right, nothing is orphaned, no object that worked was ever gone, and no
+// revision is doubled.
+func TestIntegrationCut(t *testing.T) {
+	b := newBench(t)
+	for name, c := range cutCases() {
+		t.Run(name, func(t *testing.T) { b.cutEverywhere(t, c) })
+	}
+}
+
+// cutCase is an action that is interrupted.
+type cutCase struct {
+	// prepare brings a release to where the action begins. It may be nil.
+	prepare func(*cutRun) error
+	// decide returns the action.
+	decide func(*cutRun) (Decision, error)
+	// finish does what a process does that finds the release afterwards.
+	finish func(*cutRun) error
+	// objects are those that must exist in the end, with their content.
+	objects map[string]string
+	// revisions are the statuses that the history must have in the end, oldest first.
+	revisions []string
+	// survivors are objects that must never have been deleted.
+	survivors []string
+}
+
+// cutRun is one release of which one action is interrupted once.
+type cutRun struct {
+	*bench
+	ctx       context.Context
+	name      string
+	proxy     *cutproxy.Proxy
+	cut       cutproxy.Cut
+	client    *Client
+	target    Target
+	desired   Desired
+	chart     *chart.Chart
+	values    map[string]any
+	options   Options
+	policy    Policy
+	decisions []Decision
+	// before are the UIDs of the objects before the action.
+	before map[string]types.UID
+}
+
+func newCutRun(ctx context.Context, b *bench, name string) *cutRun {
+	r := &cutRun{bench: b, ctx: ctx, name: name, desired: desiredFor(name, "demo", "a1", "v1"),
+		chart: cutChart("1.0.0", "old"), values: map[string]any{"cidr": "1"}}
+	r.reconnect()
+	return r
+}
+
+// reconnect replaces the process: nothing is known any more but what the cluster says.
+func (r *cutRun) reconnect() {
+	r.client, r.target = New(), Target{Key: r.name, Config: sharedServer.server.RESTConfig()}
+}
+
+// cutChart has objects of several kinds, a hook, and one object that other versions don't have.
+func cutChart(version, own string) *chart.Chart {
+	return newChart(version, map[string]string{
+		"value.yaml":      valueConfigMap,
+		"own.yaml":        configMap(own, version),
+		"account.yaml":    "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: account\n  labels: {version: \"" + version + "\"}\n",
+		"deployment.yaml": cutDeployment(version),
+		"hook.yaml":       hook("ConfigMap", "hook", "pre-install,pre-upgrade", "data: {key: ran}\n"),
+	})
+}
+
+func cutDeployment(version string) string {
+	return "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: deployment\n  labels: {version: \"" + version + "\"}\nspec:\n" +
+		"  selector: {matchLabels: {app: a}}\n  template:\n    metadata: {labels: {app: a}}\n" +
+		"    spec: {containers: [{name: a, image: \"registry.invalid/a:" + version + "\"}]}\n"
+}
+
+func (r *cutRun) wantSecondVersion() {
+	r.desired.ArtifactDigest, r.desired.ValuesDigest = "a2", "v2"
+	r.chart, r.values = cutChart("2.0.0", "new"), map[string]any{"cidr": "2"}
+}
+
+func cutCases() map[string]cutCase {
+	first := map[string]string{"ConfigMap/demo-value": "1", "ConfigMap/old": "1.0.0", "ServiceAccount/account": "1.0.0",
+		"Deployment/deployment": "1.0.0 registry.invalid/a:1.0.0", "ConfigMap/hook": "ran"}
+	second := map[string]string{"ConfigMap/demo-value": "2", "ConfigMap/new": "2.0.0", "ServiceAccount/account": "2.0.0",
+		"Deployment/deployment": "2.0.0 registry.invalid/a:2.0.0", "ConfigMap/hook": "ran"}
+	install := func(r *cutRun) error { return r.settle() }
+	return map[string]cutCase{
+		"install": {
+			decide:  (*cutRun).decideNow,
+			finish:  (*cutRun).settle,
+			objects: first, revisions: []string{"deployed"},
+		},
+		"upgrade": {
+			prepare: func(r *cutRun) error {
+				defer r.wantSecondVersion()
+				return install(r)
+			},
+			decide:  (*cutRun).decideNow,
+			finish:  (*cutRun).settle,
+			objects: second, revisions: []string{"superseded", "deployed"},
+			survivors: []string{"ConfigMap/demo-value", "ServiceAccount/account", "Deployment/deployment"},
+		},
+		"uninstall": {
+			prepare: install,
+			decide:  (*cutRun).decideUninstall,
+			finish:  (*cutRun).settleUninstall,
+			// Helm leaves hooks in place.
+			objects: map[string]string{"ConfigMap/hook": "ran"},
+		},
+	}
+}
+
+// cutEverywhere runs a case once for each request and mode.
+func (b *bench) cutEverywhere(t *testing.T, c cutCase) {
+	begun := time.Now()
+	prefix := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	n := b.countRequests(t, c, prefix+"-0")
+	type job struct {
+		k    int
+		mode string
+	}
+	jobs := make(chan job)
+	var group sync.WaitGroup
+	for range cutWorkers {
+		group.Go(func() {
+			for j := range jobs {
+				cut := cutModes[j.mode]
+				cut.At = j.k
+				name := fmt.Sprintf("%s-%d-%t-%t", prefix, j.k, cut.Forward, cut.Once)
+				if err := b.cutOnce(t.Context(), c, name, cut); err != nil {
+					t.Errorf("cut at request %d of %d, %s: %v", j.k, n, j.mode, err)
+				}
+			}
+		})
+	}
+	for k := 1; k <= n; k++ {
+		for _, mode := range slices.Sorted(maps.Keys(cutModes)) {
+			jobs <- job{k, mode}
+		}
+	}
+	close(jobs)
+	group.Wait()
+	t.Logf("%d requests × %d ways in %s", n, len(cutModes), time.Since(begun).Round(time.Millisecond))
+}
+
+// countRequests returns how many requests the action of a case takes where nothing is cut, and checks its outcome.
+func (b *bench) countRequests(t *testing.T, c cutCase, name string) int {
+	t.Helper()
+	r := newCutRun(t.Context(), b, name)
+	err := r.run(c, cutproxy.Cut{})
+	n := 0
+	for _, request := range r.proxy.Requests() {
+		if request.Counted {
+			n++
+		}
+	}
+	if err == nil {
+		err = errors.Join(r.proxy.Stop(), c.finish(r), r.check(c))
+	}
+	if err != nil || n == 0 || n > maxCuts {
+		t.Fatalf("without a cut: %d requests, %v", n, err)
+	}
+	return n
+}
+
+// cutOnce runs a case with one cut and then as the next process does.
+func (b *bench) cutOnce(ctx context.Context, c cutCase, name string, cut cutproxy.Cut) error {
+	r := newCutRun(ctx, b, name)
+	if err := r.run(c, cut); err != nil {
+		return err
+	}
+	if !r.proxy.WasCut() {
+		return fmt.Errorf("the action sent fewer requests than before: %v", r.proxy.Requests())
+	}
+	if err := r.proxy.Stop(); err != nil {
+		return err
+	}
+	r.reconnect()
+	if err := c.finish(r); err != nil {
+		return fmt.Errorf("afterwards: %w", err)
+	}
+	if err := r.check(c); err != nil {
+		return fmt.Errorf("%w\nsent before: %v\ndecided afterwards: %+v", err, r.proxy.Requests(), r.decisions)
+	}
+	return nil
+}
+
+// run prepares a release, remembers what it consists of, and begins the action through a proxy that cuts it. What
+// the action returns does not matter: the process that would have been told is gone.
+func (r *cutRun) run(c cutCase, cut cutproxy.Cut) error {
+	if c.prepare != nil {
+		if err := c.prepare(r); err != nil {
+			return fmt.Errorf("preparing: %w", err)
+		}
+	}
+	var err error
+	if _, r.before, err = r.objects(); err != nil {
+		return err
+	}
+	decision, err := c.decide(r)
+	if err != nil {
+		return err
+	}
+	if r.proxy, err = cutproxy.Start(sharedServer.server.RESTConfig()); err != nil {
+		return err
+	}
+	r.cut = cut
+	r.proxy.Cut(cut)
+	_, err = New().Act(r.ctx, Target{Key: r.name, Config: r.proxy.Config()}, decision, r.desired, r.options, r.chart, r.values)
+	if cut.At == 0 {
+		return err
+	}
+	return nil
+}
+
+func (r *cutRun) observe() (Observation, error) {
+	return r.client.Observe(r.ctx, r.target, r.desired.Namespace, r.desired.Name)
+}
+
+func (r *cutRun) decideNow() (Decision, error) {
+	obs, err := r.observe()
+	return Decide(obs, r.desired, r.policy, time.Now()), err
+}
+
+func (r *cutRun) decideUninstall() (Decision, error) {
+	obs, err := r.observe()
+	return DecideUninstall(obs, r.desired, r.policy, time.Now()), err
+}
+
+// settle observes, decides and acts until there is nothing to do, and waits for no clock.
+func (r *cutRun) settle() error {
+	now := time.Now()
+	for range 8 {
+		obs, err := r.observe()
+		if err != nil {
+			return err
+		}
+		decision := Decide(obs, r.desired, r.policy, now)
+		r.decisions = append(r.decisions, decision)
+		switch decision.Action {
+		case ActionNone:
+			return nil
+		case ActionUninstall, ActionRefuse:
+			return fmt.Errorf("%s of a release that is wanted: %s", decision.Action, decision.Message)
+		case ActionWait:
+			now = now.Add(decision.RequeueAfter)
+			continue
+		}
+		if _, err := r.client.Act(r.ctx, r.target, decision, r.desired, r.options, r.chart, r.values); err != nil {
+			return fmt.Errorf("%s (%s): %w", decision.Action, decision.Message, err)
+		}
+	}
+	return fmt.Errorf("no end after %+v", r.decisions)
+}
+
+// settleUninstall is settle for a release that is no longer wanted.
+func (r *cutRun) settleUninstall() error {
+	for range 4 {
+		decision, err := r.decideUninstall()
+		if err != nil {
+			return err
+		}
+		r.decisions = append(r.decisions, decision)
+		if decision.Action == ActionNone {
+			return nil
+		}
+		if _, err := r.client.Act(r.ctx, r.target, decision, r.desired, r.options, nil, nil); err != nil {
+			return fmt.Errorf("%s (%s): %w", decision.Action, decision.Message, err)
+		}
+	}
+	return fmt.Errorf("no end after %+v", r.decisions)
+}
+
+// check compares objects and history with what a case wants.
+func (r *cutRun) check(c cutCase) error {
+	objects, uids, err := r.objects()
+	if err != nil {
+		return err
+	}
+	if !maps.Equal(objects, c.objects) {
+		err = fmt.Errorf("objects %v, want %v", objects, c.objects)
+	}
+	for _, object := range c.survivors {
+		if uids[object] != r.before[object] {
+			err = errors.Join(err, fmt.Errorf("%s was deleted and made anew", object))
+		}
+	}
+	obs, observeErr := r.observe()
+	if observeErr != nil {
+		return errors.Join(err, observeErr)
+	}
+	failed := r.failedTries()
+	if failed > 1 || failed > 0 && !r.cut.Once {
+		err = errors.Join(err, fmt.Errorf("%d failed tries after one cut", failed))
+	}
+	return errors.Join(err, checkHistory(obs, c.revisions, failed))
+}
+
+// checkHistory holds the rule of revisions: each action has exactly one, however often it was begun. A try that Helm
+// itself recorded as failed, because the connection was there again, is one of its own.
+func checkHistory(obs Observation, want []string, failedTries int) error {
+	var all, statuses []string
+	for _, record := range slices.Backward(obs.Records) {
+		all = append(all, fmt.Sprintf("%d %s", record.Revision, record.Status))
+		statuses = append(statuses, record.Status)
+	}
+	if failedTries > 0 {
+		// The successor of a failed installation supersedes it; that of a failed upgrade leaves it failed.
+		tried := len(want) - 1
+		if len(statuses) <= tried || statuses[tried] != "superseded" && statuses[tried] != "failed" {
+			return fmt.Errorf("history %v, want the failed revision %d in it", all, len(want))
+		}
+		statuses = slices.Delete(statuses, tried, tried+1)
+	}
+	if numbered := len(all) == 0 || obs.Records[0].Revision == len(all); slices.Equal(statuses, want) && numbered {
+		return nil
+	}
+	return fmt.Errorf("history %v, want %v and %d failed tries", all, want, failedTries)
+}
+
+// failedTries returns how many tries were found that Helm had recorded as failed.
+func (r *cutRun) failedTries() int {
+	n := 0
+	for _, decision := range r.decisions {
+		if decision.State == StateFailed && decision.Action != ActionWait {
+			n++
+		}
+	}
+	return n
+}
+
+// objects returns what the release consists of: by kind and name, the content that tells versions apart, and the UID.
+func (r *cutRun) objects() (contents map[string]string, uids map[string]types.UID, err error) {
+	contents, uids = map[string]string{}, map[string]types.UID{}
+	note := func(kind string, meta metav1.ObjectMeta, content string) {
+		contents[kind+"/"+meta.Name], uids[kind+"/"+meta.Name] = content, meta.UID
+	}
+	configMaps, err := r.kube.CoreV1().ConfigMaps(r.name).List(r.ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range configMaps.Items {
+		note("ConfigMap", configMaps.Items[i].ObjectMeta, configMaps.Items[i].Data["key"])
+	}
+	accounts, err := r.kube.CoreV1().ServiceAccounts(r.name).List(r.ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range accounts.Items {
+		note("ServiceAccount", accounts.Items[i].ObjectMeta, accounts.Items[i].Labels["version"])
+	}
+	deployments, err := r.kube.AppsV1().Deployments(r.name).List(r.ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		note("Deployment", d.ObjectMeta, d.Labels["version"]+" "+d.Spec.Template.Spec.Containers[0].Image)
+	}
+	return contents, uids, nil
+}
