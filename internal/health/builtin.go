@@ -1,0 +1,213 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package health
+
+import (
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// rule judges an object; false leaves it to kstatus.
+type rule func(obj *unstructured.Unstructured) (Verdict, string, bool)
+
+// rules are those that differ from kstatus, by kind.
+var rules = map[schema.GroupKind]rule{
+	{Kind: "Pod"}:                                         pod,
+	{Kind: "PersistentVolumeClaim"}:                       volumeClaim,
+	{Group: "batch", Kind: "Job"}:                         job,
+	{Group: "apps", Kind: "DaemonSet"}:                    daemonSet,
+	{Group: "apiregistration.k8s.io", Kind: "APIService"}: apiService,
+}
+
+// reasons are kstatus's in words. Its own messages count replicas.
+var reasons = map[string]string{
+	"LatestGenerationNotObserved": "its controller has not seen the latest change",
+	"NoObservedGeneration":        "its controller has not seen it",
+	"NoGeneration":                "its controller has not seen it",
+	"NoDesiredNumber":             "its controller has not seen it",
+	"LessReplicas":                "not all pods exist",
+	"LessCurrent":                 "not all pods exist",
+	"LessLabelled":                "not all pods exist",
+	"LessUpdated":                 "not all pods are of the latest revision",
+	"PartitionRollout":            "not all pods are of the latest revision",
+	"RevisionMismatch":            "not all pods are of the latest revision",
+	"ExtraPods":                   "pods of an older revision still run",
+	"LessAvailable":               "not all pods are available",
+	"LessReady":                   "not all pods are ready",
+	"ReplicaSetNotAvailable":      "its latest revision is not rolled out",
+	"DeploymentNotAvailable":      "not enough pods are available",
+	"ProgressDeadlineExceeded":    "its rollout has exceeded its deadline",
+	"ReplicaFailure":              "its pods cannot be created",
+	"NotBound":                    "is not bound to a volume",
+	"NoIPAssigned":                "has no address in the cluster",
+}
+
+// builtIn judges an object by the rules for its kind and by kstatus.
+func builtIn(obj *unstructured.Unstructured) (Verdict, string) {
+	if special := rules[obj.GroupVersionKind().GroupKind()]; special != nil {
+		if verdict, message, ok := special(obj); ok {
+			return verdict, message
+		}
+	}
+	return byKstatus(obj)
+}
+
+func byKstatus(obj *unstructured.Unstructured) (Verdict, string) {
+	result, err := status.Compute(obj)
+	if err != nil {
+		return Unknown, "its status cannot be understood"
+	}
+	switch result.Status {
+	case status.CurrentStatus:
+		return Current, ""
+	case status.InProgressStatus:
+		return InProgress, explain(obj, result)
+	case status.FailedStatus:
+		return Failed, explain(obj, result)
+	case status.TerminatingStatus:
+		return Terminating, "is being deleted"
+	default:
+		return Unknown, "its status cannot be understood"
+	}
+}
+
+// explain says why kstatus does not call an object current.
+func explain(obj *unstructured.Unstructured, result *status.Result) string {
+	var reason, message string
+	if len(result.Conditions) > 0 {
+		reason, message = result.Conditions[0].Reason, result.Conditions[0].Message
+	}
+	if words, ok := reasons[reason]; ok {
+		return words
+	}
+	// The text of a condition may count anything, so it is told only where nothing changes any more.
+	text := "is not ready"
+	if result.Status == status.FailedStatus {
+		text = "has failed"
+	}
+	if reason != "" {
+		text += ": " + reason
+	}
+	if result.Status == status.FailedStatus && message != "" && obj.GetKind() != "Secret" {
+		text += ": " + message
+	}
+	return text
+}
+
+// condition returns the status and reason of a condition, empty if there is none.
+func condition(obj *unstructured.Unstructured, kind string) (value, reason string) {
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	for _, item := range conditions {
+		fields, ok := item.(map[string]any)
+		if !ok || fields["type"] != kind {
+			continue
+		}
+		value, _ = fields["status"].(string)
+		reason, _ = fields["reason"].(string)
+		return value, reason
+	}
+	return "", ""
+}
+
+func text(obj *unstructured.Unstructured, path ...string) string {
+	value, _, _ := unstructured.NestedString(obj.Object, path...)
+	return value
+}
+
+func pod(obj *unstructured.Unstructured) (Verdict, string, bool) {
+	switch text(obj, "status", "phase") {
+	case string(corev1.PodSucceeded):
+		return Current, "", true
+	case string(corev1.PodFailed):
+		return Failed, "has failed", true
+	case string(corev1.PodRunning):
+		if ready, _ := condition(obj, string(corev1.PodReady)); ready == string(corev1.ConditionTrue) {
+			return Current, "", true
+		}
+		return InProgress, "runs and is not ready", true
+	default:
+		if _, reason := condition(obj, string(corev1.PodScheduled)); reason == corev1.PodReasonUnschedulable {
+			return InProgress, "finds no node", true
+		}
+		return InProgress, "does not run yet", true
+	}
+}
+
+// annProvisioner is set by Kubernetes when it begins to ask somebody for a volume.
+var annProvisioner = []string{"volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"}
+
+func volumeClaim(obj *unstructured.Unstructured) (Verdict, string, bool) {
+	switch text(obj, "status", "phase") {
+	case string(corev1.ClaimLost):
+		return Failed, "has lost its volume", true
+	case string(corev1.ClaimPending):
+		annotations := obj.GetAnnotations()
+		for _, name := range annProvisioner {
+			if annotations[name] != "" {
+				return InProgress, reasons["NotBound"], true
+			}
+		}
+		if text(obj, "spec", "storageClassName") != "" {
+			return Current, "", true
+		}
+	}
+	return "", "", false
+}
+
+func job(obj *unstructured.Unstructured) (Verdict, string, bool) {
+	if complete, _ := condition(obj, "Complete"); complete == string(corev1.ConditionTrue) {
+		return Current, "", true
+	}
+	for _, kind := range []string{"Failed", "FailureTarget"} {
+		if failed, reason := condition(obj, kind); failed == string(corev1.ConditionTrue) {
+			return Failed, "has failed: " + reason, true
+		}
+	}
+	if suspended, _, _ := unstructured.NestedBool(obj.Object, "spec", "suspend"); suspended {
+		return Current, "", true
+	}
+	return InProgress, "has not completed", true
+}
+
+// daemonSet makes kstatus overlook the revision of pods where nobody but their owner replaces them.
+func daemonSet(obj *unstructured.Unstructured) (Verdict, string, bool) {
+	if text(obj, "spec", "updateStrategy", "type") != "OnDelete" {
+		return "", "", false
+	}
+	desired, found, err := unstructured.NestedInt64(obj.Object, "status", "desiredNumberScheduled")
+	if err != nil || !found {
+		return "", "", false
+	}
+	counted := obj.DeepCopy()
+	_ = unstructured.SetNestedField(counted.Object, desired, "status", "updatedNumberScheduled")
+	_ = unstructured.SetNestedField(counted.Object, "RollingUpdate", "spec", "updateStrategy", "type")
+	verdict, message := byKstatus(counted)
+	return verdict, message, true
+}
+
+func apiService(obj *unstructured.Unstructured) (Verdict, string, bool) {
+	switch available, reason := condition(obj, "Available"); {
+	case available == string(corev1.ConditionTrue):
+		return Current, "", true
+	case reason != "":
+		return InProgress, "does not answer: " + reason, true
+	default:
+		return InProgress, "does not answer yet", true
+	}
+}

@@ -1,0 +1,129 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package health
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// maxMessageBytes bounds the message about one object.
+const maxMessageBytes = 256
+
+// compiled keeps checkers by what they were made from: a thousand releases of one HelmOp share one.
+var compiled = func() *lru.Cache[[sha256.Size]byte, *Checker] {
+	cache, err := lru.New[[sha256.Size]byte, *Checker](256)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return cache
+}()
+
+// Checker judges the health of objects. It is safe for concurrent use.
+type Checker struct {
+	digest [sha256.Size]byte
+	byKind map[schema.GroupVersionKind]*expressions
+}
+
+// NewChecker returns a Checker. Calling it again with the same checks is cheap. Of two checks for one kind the first
+// counts. An error names the check by its index, the field, and what is wrong with it.
+func NewChecker(checks []Check) (*Checker, error) {
+	encoded, err := json.Marshal(checks)
+	if err != nil {
+		return nil, fmt.Errorf("health checks: %w", err)
+	}
+	if len(checks) == 0 {
+		encoded = nil
+	}
+	digest := sha256.Sum256(encoded)
+	if checker, ok := compiled.Get(digest); ok {
+		return checker, nil
+	}
+	checker := &Checker{digest: digest, byKind: make(map[schema.GroupVersionKind]*expressions, len(checks))}
+	for i, check := range checks {
+		expressions, err := compile(check)
+		if err != nil {
+			return nil, fmt.Errorf("checks[%d].%w", i, err)
+		}
+		gv, err := schema.ParseGroupVersion(check.APIVersion)
+		if err != nil {
+			return nil, fmt.Errorf("checks[%d].apiVersion: %w", i, err)
+		}
+		if gvk := gv.WithKind(check.Kind); checker.byKind[gvk] == nil {
+			checker.byKind[gvk] = expressions
+		}
+	}
+	compiled.Add(digest, checker)
+	return checker, nil
+}
+
+// Equal reports whether two checkers, which may be nil, were made from the same checks.
+func (c *Checker) Equal(other *Checker) bool {
+	if c == nil || other == nil {
+		return c == other
+	}
+	return c.digest == other.digest
+}
+
+// Has reports whether there is a check for the kind.
+func (c *Checker) Has(gvk schema.GroupVersionKind) bool {
+	return c.byKind[gvk] != nil
+}
+
+// Check judges an object as it was read from a cluster. The message says why it is not current, and is empty if it is; it
+// is bounded and holds nothing of the object but reasons and messages of its conditions.
+func (c *Checker) Check(obj *unstructured.Unstructured) (verdict Verdict, message string) {
+	// kstatus trusts objects to have the form that their kind demands; those of custom kinds need not.
+	defer func() {
+		if recover() != nil {
+			verdict, message = Unknown, "its status cannot be understood"
+		}
+	}()
+	switch {
+	case obj == nil || obj.Object == nil:
+		return NotFound, "does not exist"
+	case obj.GetDeletionTimestamp() != nil:
+		return Terminating, "is being deleted"
+	}
+	if expressions := c.byKind[obj.GroupVersionKind()]; expressions != nil {
+		verdict, message = expressions.evaluate(obj)
+	} else {
+		verdict, message = builtIn(obj)
+	}
+	return verdict, bounded(message, maxMessageBytes)
+}
+
+// bounded cuts a text between two characters.
+func bounded(text string, limit int) string {
+	const ellipsis = "…"
+	if len(text) <= limit {
+		return text
+	}
+	end := 0
+	for i := range text {
+		if i > limit-len(ellipsis) {
+			break
+		}
+		end = i
+	}
+	return text[:end] + ellipsis
+}

@@ -1,0 +1,112 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package health
+
+import (
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// Verdict is what is known of the health of one object.
+type Verdict string
+
+const (
+	// Current is an object that is what it is to be.
+	Current Verdict = "Current"
+	// InProgress is an object that is on its way.
+	InProgress Verdict = "InProgress"
+	// Failed is an object that will not become current by waiting.
+	Failed Verdict = "Failed"
+	// Terminating is an object whose deletion has begun.
+	Terminating Verdict = "Terminating"
+	// NotFound is an object that does not exist.
+	NotFound Verdict = "NotFound"
+	// Unknown is an object about which nothing can be said, for example because it has not been looked at.
+	Unknown Verdict = "Unknown"
+)
+
+// Check tells by CEL expressions what healthy means for a kind. Each sees the object as self. They are tried in the order
+// InProgress, Failed, Current; the first that is true counts, and none is in progress. An expression that cannot be
+// evaluated, for example because a field does not exist, is not true.
+type Check struct {
+	// APIVersion and Kind of the objects.
+	APIVersion, Kind string
+	// InProgress and Failed may be empty; Current must not.
+	InProgress, Failed, Current string
+}
+
+// Object is what is known of one object of a release.
+type Object struct {
+	Ref     inventory.Ref
+	Verdict Verdict
+	// Message says why, as of [Checker.Check].
+	Message string
+}
+
+// State is what is known of the health of a release.
+type State string
+
+const (
+	// StateHealthy is a release whose objects are current, or were and are on their way again for not too long.
+	StateHealthy State = "Healthy"
+	// StateProgressing is a release that is on its way to healthy.
+	StateProgressing State = "Progressing"
+	// StateFailed is a release with objects that failed, or that are gone.
+	StateFailed State = "Failed"
+	// StateTimedOut is a release that has been on its way for too long.
+	StateTimedOut State = "TimedOut"
+)
+
+// DefaultTimeout is how long a release may be on its way if nobody says otherwise.
+const DefaultTimeout = 5 * time.Minute
+
+// Policy tells how patient to be.
+type Policy struct {
+	// Timeout is how long a release may take to become healthy after it was deployed, and how long one that was
+	// healthy may be in progress. Zero is DefaultTimeout.
+	Timeout time.Duration
+	// FailFast calls a release failed as soon as one of its objects is, or is gone, without waiting for the timeout.
+	FailFast bool
+}
+
+// Past is what the caller remembers of a release between two calls of [Summarize]: what the last one returned, or, for a
+// revision that it is the first for, Revision and DeployedAt only.
+type Past struct {
+	// Revision is the revision that all of this is about. Summarize does not read it.
+	Revision int64
+	// DeployedAt is when that revision was deployed.
+	DeployedAt time.Time
+	// Healthy is whether it was healthy at least once.
+	Healthy bool
+	// Lost is whether it was healthy and then ceased to be: it is healthy again only once all objects are current.
+	Lost bool
+	// ProgressingSince is since when, after it was healthy, not all objects have been current. Zero if all are.
+	ProgressingSince time.Time
+}
+
+// Summary is what is known of the health of a release.
+type Summary struct {
+	State State
+	// Message names the objects that are not current, at most the first three; it is empty if all are. It has at most
+	// 1 KiB and stays the same as long as the same objects are not current for the same reasons.
+	Message string
+	// Past is to be remembered for the next call.
+	Past Past
+	// RequeueAfter is when the state may change without any change of an object. Zero: never.
+	RequeueAfter time.Duration
+}

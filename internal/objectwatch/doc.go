@@ -1,0 +1,39 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package objectwatch follows the objects of releases in workload clusters by watches: their health, and whether somebody
+// changed them. It costs no request while nothing changes and keeps some tens of bytes per object.
+//
+//	watcher := objectwatch.New(objectwatch.Options{})
+//	mgr.Add(watcher)                                   // ends all streams with the manager
+//	builder.WatchesRawSource(watcher.Source())         // a request for each release about which something changed
+//	watcher.Follow(key, connection, plan)              // in each pass; returns at once
+//	snapshot, ok := watcher.Look(key)                  // what is known now
+//
+// # Streams
+//
+// All releases of a cluster that follow objects of one kind share one watch. It asks for objects with Helm's label
+// app.kubernetes.io/managed-by=Helm, and keeps something only of those that are followed: of the health of an object a
+// verdict and a message, of its content a fingerprint. Kinds with a health of their own are watched in full, others by
+// their metadata. A stream ends with the last release that needs it. Where an identity may not watch the whole cluster,
+// there is one stream for each namespace in which it follows objects.
+//
+// # What is gone
+//
+// An object that vanishes from a stream was deleted, or lost the label. It is read once to tell which; one
+// that exists without the label gets a stream of its own. What does not exist is read again every five minutes, for it may
+// have come back without the label; Jobs are not, for those that finished are commonly deleted.
+package objectwatch

@@ -1,0 +1,110 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// MaxObjects is how many objects of one release are followed. More are left out.
+const MaxObjects = 3000
+
+// ErrForbidden is wrapped by Snapshot.Err if the identity may not watch some of the objects.
+var ErrForbidden = errors.New("not permitted to watch")
+
+// Options of a Watcher.
+type Options struct {
+	// Log gets what is not reported otherwise. Default: nothing is logged.
+	Log logr.Logger
+	// Debounce is how long changes are collected before the release is asked for. Default: 250 ms.
+	Debounce time.Duration
+}
+
+// Connection says how to reach a cluster.
+type Connection struct {
+	// Cluster identifies the cluster. The same name must always mean the same one.
+	Cluster string
+	// Config is used as it is. It must bound the time of each request that is not a watch.
+	Config *rest.Config
+	// Mapper resolves kinds. It may ask the cluster.
+	Mapper meta.RESTMapper
+	// Identity changes when the address or the credentials do. Releases with the same Cluster and Identity share streams.
+	Identity string
+}
+
+// Plan is what to follow of a release.
+type Plan struct {
+	// Objects are those of the release, at most MaxObjects. Those that neither Checker nor Drift asks for are left out.
+	Objects []inventory.Ref
+	// Checker judges the health of objects whose kinds have one. Nil: health is not followed.
+	Checker *health.Checker
+	// Drift follows all objects, for what others change in them.
+	Drift bool
+	// Records, if set, follows the records that Helm keeps of the release.
+	Records *RecordsRef
+}
+
+// RecordsRef names the release whose records Helm keeps.
+type RecordsRef struct {
+	// Namespace and Name are those of the Helm release.
+	Namespace, Name string
+}
+
+// Snapshot is what is known of the objects of a release.
+type Snapshot struct {
+	// Synced is whether everything that the plan asks for has been seen since it was given. What is known of a
+	// cluster that has become unreachable stays as it was.
+	Synced bool
+	// Err is why something cannot be followed, nil if nothing stands in the way. It wraps ErrForbidden if rights are
+	// missing. Streams try again by themselves.
+	Err error
+	// Objects is what is known of each object that is followed.
+	Objects map[inventory.Ref]State
+	// Fingerprint changes when anything but the status of an object changes, or one comes or goes. It is the same for
+	// the same objects in every process, as long as this package's version of the algorithm is; at most 64 characters.
+	Fingerprint string
+	// Records is the same for Helm's records of the release. Empty if they are not followed.
+	Records string
+}
+
+// State is what is known of one object.
+type State struct {
+	// Exists is whether the object is in the cluster.
+	Exists bool
+	// UID of the object, empty if it does not exist.
+	UID types.UID
+	// Fingerprint changes when anything but the status of the object changes.
+	Fingerprint uint64
+	// Verdict and Message are what the plan's checker says. Kinds without a health of their own are current if
+	// they exist.
+	Verdict health.Verdict
+	Message string
+	// OptOut is whether an annotation or a label on the object leaves it out of drift detection.
+	OptOut bool
+	// Manager is who last changed something in the object besides its status, by the name of the field manager, other
+	// than HelmOp. Empty if nobody did.
+	Manager string
+}
