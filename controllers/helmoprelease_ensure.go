@@ -97,7 +97,7 @@ func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, tar
 		TakeOwnership:  options.Install.TakeOwnership,
 		PendingTimeout: pendingTimeout,
 	}
-	decision := helmclient.Decide(observation, desired, policy, r.now())
+	decision := helmclient.Decide(observation, desired, policy, helmclient.Past{}, r.now())
 	switch decision.Action {
 	case helmclient.ActionNone:
 		reportInSync(release, observation)

@@ -24,6 +24,8 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // Result is what Helm's storage holds after an action, as far as the action wrote it.
@@ -38,6 +40,23 @@ type Result struct {
 	FirstDeployed, LastDeployed time.Time
 	// StorageChanged says whether anything was saved or deleted.
 	StorageChanged bool
+	// Objects are those of the revision's manifest, with namespaces filled in, hooks left out. Set after a success.
+	Objects []inventory.Ref
+	// Generations are the generations that the API server answered for those of the Objects that the action created,
+	// patched or found unchanged.
+	Generations map[inventory.Ref]int64
+	// Tests are the tests that ran, in the order of their ends. Set by ActionTest, also where they failed.
+	Tests []TestResult
+}
+
+// TestResult is how one of the chart's tests ended.
+type TestResult struct {
+	// Name is that of the test's object.
+	Name string
+	// Phase is "Succeeded", "Failed", "Running", where the tests were cut off, or "Unknown".
+	Phase string
+	// StartedAt and CompletedAt are the times, as far as the test began and ended.
+	StartedAt, CompletedAt time.Time
 }
 
 // Act carries a decision out. The error, if any, is an [*Error]; the Result is valid beside it too.

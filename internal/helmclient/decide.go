@@ -20,8 +20,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"helm.sh/helm/v3/pkg/release"
 )
 
 // Action is what a release needs next. The set is closed.
@@ -38,10 +36,19 @@ const (
 	ActionRecoverThenInstall Action = "RecoverThenInstall"
 	// ActionRecoverThenUpgrade resolves a pending record, then upgrades.
 	ActionRecoverThenUpgrade Action = "RecoverThenUpgrade"
+	// ActionRollback returns to the revision RollbackTo. Observe and decide again after it.
+	ActionRollback Action = "Rollback"
+	// ActionTest runs the chart's tests on the newest revision.
+	ActionTest Action = "Test"
+	// ActionCorrectDrift puts objects right that differ from the newest revision's manifest. Act does not do it.
+	ActionCorrectDrift Action = "CorrectDrift"
 	// ActionUninstall uninstalls the release. Where a release is desired, observe and decide again after it.
 	ActionUninstall Action = "Uninstall"
-	// ActionWait means that another holder may be at work: look again after RequeueAfter.
+	// ActionWait means that another holder may be at work, that the next try is not due, or that the cluster did not
+	// answer: look again after RequeueAfter.
 	ActionWait Action = "Wait"
+	// ActionStall means that nothing is tried any more until what is desired changes or somebody asks to try again.
+	ActionStall Action = "Stall"
 	// ActionRefuse means that the release belongs to somebody else.
 	ActionRefuse Action = "Refuse"
 )
@@ -66,6 +73,7 @@ const (
 	ReasonArtifactChanged      = "ArtifactChanged"
 	ReasonValuesChanged        = "ValuesChanged"
 	ReasonOptionsChanged       = "OptionsChanged"
+	ReasonPostRenderChanged    = "PostRenderChanged"
 	ReasonNotDeployed          = "NotDeployed"
 	ReasonRetryFailed          = "RetryFailed"
 	ReasonChangedByAnotherHand = "ChangedByAnotherHand"
@@ -77,32 +85,29 @@ const (
 	ReasonConflict             = "Conflict"
 	ReasonUninstall            = "Uninstall"
 	ReasonAlreadyUninstalled   = "AlreadyUninstalled"
+	ReasonUnreachable          = "Unreachable"
+
+	// ReasonBackoff is the wait before what failed is tried again.
+	ReasonBackoff = "Backoff"
+	// ReasonRetriesExhausted is that of ActionStall, whatever failed.
+	ReasonRetriesExhausted = "RetriesExhausted"
+	// ReasonRollbackFailed is that of ActionStall where a rollback failed too often, and of further rollbacks before.
+	ReasonRollbackFailed = "RollbackFailed"
+	// ReasonRemediateUninstall is that of the uninstall of what a failed install left.
+	ReasonRemediateUninstall = "RemediateUninstall"
+	// ReasonUpgradeFailed, ReasonUnhealthy and ReasonTestsFailed are those of rollbacks; the last also that of tests that
+	// run again.
+	ReasonUpgradeFailed = "UpgradeFailed"
+	ReasonUnhealthy     = "Unhealthy"
+	ReasonTestsFailed   = "TestsFailed"
+	// ReasonNoRollbackTarget is that of an upgrade that is tried again without a rollback, because there is nothing to
+	// return to.
+	ReasonNoRollbackTarget = "NoRollbackTarget"
+	// ReasonUntested is that of tests that did not run yet.
+	ReasonUntested = "Untested"
+	// ReasonDrifted is that of objects that differ, corrected or not.
+	ReasonDrifted = "Drifted"
 )
-
-const (
-	// DefaultPendingTimeout is the age from which on a pending record of another holder counts as abandoned. Helm's
-	// own default for one hook is 5 minutes; a shorter time tramples on people's running upgrades, a longer one keeps
-	// a release stuck after a crash elsewhere.
-	DefaultPendingTimeout = 15 * time.Minute
-	// minRequeue keeps a Wait whose end is due from becoming a busy loop.
-	minRequeue = time.Second
-)
-
-// Policy is what the owner of a release allows.
-type Policy struct {
-	// TakeOwnership adopts a release that belongs to somebody else.
-	TakeOwnership bool
-	// PendingTimeout is the age from which on a pending record of another holder counts as abandoned. Zero means
-	// [DefaultPendingTimeout].
-	PendingTimeout time.Duration
-}
-
-func (p Policy) pendingTimeout() time.Duration {
-	if p.PendingTimeout <= 0 {
-		return DefaultPendingTimeout
-	}
-	return p.PendingTimeout
-}
 
 // Decision is what a release needs next, and why.
 type Decision struct {
@@ -120,43 +125,78 @@ type Decision struct {
 	ToRevision int
 	// Recovery says how the pending record FromRevision is resolved first.
 	Recovery Recovery
+	// RollbackTo is the revision to return to, set with ActionRollback only.
+	RollbackTo int
+	// Failures is how many tries at what is desired failed so far. Act notes it on the record it makes.
+	Failures int
+	// RollbackFailures is how many rollbacks in a row failed so far.
+	RollbackFailures int
 	// RequeueAfter is when to look again, set with ActionWait only.
 	RequeueAfter time.Duration
+}
+
+// situation is all that a decision is made from.
+type situation struct {
+	obs     Observation
+	newest  Record
+	desired Desired
+	policy  Policy
+	past    Past
+	now     time.Time
 }
 
 // Decide says what a release needs to become as desired. It is a pure function.
 //
 // The caller must not call it while an action of this process runs on the release: a pending record with the
 // desired UID is taken for one that a predecessor left behind.
-func Decide(obs Observation, desired Desired, policy Policy, now time.Time) Decision {
-	state := obs.State(desired)
+func Decide(obs Observation, desired Desired, policy Policy, past Past, now time.Time) Decision {
 	newest, _ := obs.Newest()
-	d := Decision{State: state, FromRevision: newest.Revision, ToRevision: newest.Revision}
-
-	if state == StateForeign {
-		if !policy.TakeOwnership {
-			return d.refuse(obs)
-		}
-		return decideAdoption(d, newest, policy, now)
+	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past, now: now}
+	d := Decision{
+		State: obs.State(desired), FromRevision: newest.Revision, ToRevision: newest.Revision, Failures: s.failures(),
 	}
-	switch state {
+	decided := s.decide(d)
+	if past.Drifted {
+		return s.decideDrift(decided)
+	}
+	return decided
+}
+
+func (s situation) decide(d Decision) Decision {
+	revision := s.newest.Revision
+	switch d.State {
+	case StateForeign:
+		if !s.policy.TakeOwnership {
+			return d.refuse(s.obs)
+		}
+		return decideAdoption(d, s.newest, s.policy, s.now)
 	case StateAbsent:
-		return d.act(ActionInstall, ReasonNotInstalled, "The release is not installed.")
+		return s.install(d, "The release is not installed.")
 	case StateUninstalled:
-		return d.act(ActionInstall, ReasonNotInstalled, "The release is uninstalled; its history was kept.")
+		return s.install(d, "The release is uninstalled; its history was kept.")
 	case StateInSync:
-		return d.stay(ActionNone, ReasonInSync, fmt.Sprintf("Revision %d is as desired.", newest.Revision))
+		return s.decideInSync(d)
 	case StateOutOfSync:
-		return decideOutOfSync(d, newest, desired)
+		return decideOutOfSync(d, s.newest, s.desired)
 	case StateFailed:
-		return d.act(ActionUpgrade, ReasonRetryFailed, fmt.Sprintf("Revision %d failed.", newest.Revision))
+		return s.decideFailed(d)
+	case StateRolledBack:
+		return s.retry(d, s.policy.Upgrade, ActionUpgrade, ReasonRetryFailed,
+			fmt.Sprintf("The upgrade failed, and revision %d is the return to what worked before.", revision))
 	case StateUnmanaged:
-		return d.act(ActionUpgrade, ReasonChangedByAnotherHand,
-			fmt.Sprintf("Revision %d was made by another hand.", newest.Revision))
+		return d.act(ActionUpgrade, ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was made by another hand.", revision))
 	case StateUninstalling:
 		return d.finishUninstall()
 	default:
-		return decidePending(d, newest, desired, policy, now)
+		return s.decidePending(d)
+	}
+}
+
+// Unreachable returns the decision about a release of a cluster that does not answer. It is no failure of the release.
+func Unreachable() Decision {
+	return Decision{
+		Action: ActionWait, State: StateUnreachable, Reason: ReasonUnreachable, RequeueAfter: UnreachableRetry,
+		Message: "The cluster does not answer.",
 	}
 }
 
@@ -189,79 +229,13 @@ func decideOutOfSync(d Decision, newest Record, desired Desired) Decision {
 			fmt.Sprintf("Revision %d is the newest but its status is %q.", newest.Revision, newest.Status))
 	}
 	reasons := map[Difference]string{
-		DifferenceArtifact: ReasonArtifactChanged,
-		DifferenceValues:   ReasonValuesChanged,
-		DifferenceOptions:  ReasonOptionsChanged,
+		DifferenceArtifact:   ReasonArtifactChanged,
+		DifferenceValues:     ReasonValuesChanged,
+		DifferenceOptions:    ReasonOptionsChanged,
+		DifferencePostRender: ReasonPostRenderChanged,
 	}
 	return d.act(ActionUpgrade, reasons[differ[0]],
 		fmt.Sprintf("Revision %d was made from other %s.", newest.Revision, joinDifferences(differ)))
-}
-
-// decideAdoption decides on a release that belongs to somebody else and is to be adopted.
-func decideAdoption(d Decision, newest Record, policy Policy, now time.Time) Decision {
-	status := release.Status(newest.Status)
-	if !status.IsPending() && status != release.StatusUninstalling {
-		return d.act(ActionUpgrade, ReasonAdopt, fmt.Sprintf("Adopting the release at revision %d.", newest.Revision))
-	}
-	// Nothing in the record can make it ours, so only its age counts.
-	if wait := remainingPending(newest, Desired{}, policy, now); wait > 0 {
-		return d.wait(newest, wait)
-	}
-	if status == release.StatusUninstalling {
-		return d.finishUninstall()
-	}
-	return d.recoverFailed(ReasonPendingTimeout, abandonedMessage(newest, policy))
-}
-
-func decidePending(d Decision, newest Record, desired Desired, policy Policy, now time.Time) Decision {
-	if wait := remainingPending(newest, desired, policy, now); wait > 0 {
-		return d.wait(newest, wait)
-	}
-	reason, message := ReasonPendingTimeout, abandonedMessage(newest, policy)
-	if isOwnPending(newest, desired) {
-		reason = ReasonInterrupted
-		message = fmt.Sprintf("Revision %d was interrupted and left as %s.", newest.Revision, newest.Status)
-	}
-	if !newest.authentic() || len(newest.differences(desired)) > 0 {
-		return d.recoverFailed(reason, message)
-	}
-	switch release.Status(newest.Status) {
-	case release.StatusPendingInstall:
-		if newest.Revision > 1 {
-			// An install over a kept history: without this record the newest would be superseded, and Helm installs
-			// on top of an uninstalled or failed one only.
-			return d.recoverFailed(reason, message)
-		}
-		return d.recoverDelete(ActionRecoverThenInstall, reason, message)
-	case release.StatusPendingUpgrade:
-		return d.recoverDelete(ActionRecoverThenUpgrade, reason, message)
-	default:
-		// This package makes no rollbacks.
-		return d.recoverFailed(reason, message)
-	}
-}
-
-// isOwnPending reports whether a predecessor of this process left the pending record behind.
-func isOwnPending(newest Record, desired Desired) bool {
-	return newest.authentic() && desired.UID != "" && newest.UID == desired.UID
-}
-
-// remainingPending returns how long the record must still be left to its holder.
-func remainingPending(newest Record, desired Desired, policy Policy, now time.Time) time.Duration {
-	if isOwnPending(newest, desired) {
-		return 0
-	}
-	remaining := newest.ChangedAt.Add(policy.pendingTimeout()).Sub(now)
-	if remaining <= 0 {
-		return 0
-	}
-	// A clock that runs ahead in the other cluster must not make the wait endless.
-	return min(max(remaining, minRequeue), policy.pendingTimeout())
-}
-
-func abandonedMessage(newest Record, policy Policy) string {
-	return fmt.Sprintf("Revision %d has been %s for more than %s; its holder is taken for gone.",
-		newest.Revision, newest.Status, policy.pendingTimeout())
 }
 
 func joinDifferences(differ []Difference) string {
@@ -287,22 +261,6 @@ func (d Decision) stay(action Action, reason, message string) Decision {
 func (d Decision) finishUninstall() Decision {
 	return d.stay(ActionUninstall, ReasonFinishUninstall,
 		fmt.Sprintf("An uninstall of revision %d did not end.", d.FromRevision))
-}
-
-func (d Decision) recoverDelete(action Action, reason, message string) Decision {
-	d.Recovery = RecoverDelete
-	return d.stay(action, reason, message)
-}
-
-func (d Decision) recoverFailed(reason, message string) Decision {
-	d.Recovery = RecoverFail
-	return d.act(ActionRecoverThenUpgrade, reason, message)
-}
-
-func (d Decision) wait(newest Record, after time.Duration) Decision {
-	d.RequeueAfter = after
-	return d.stay(ActionWait, ReasonPendingElsewhere,
-		fmt.Sprintf("Revision %d is %s, and another holder may be at work on it.", newest.Revision, newest.Status))
 }
 
 func (d Decision) refuse(obs Observation) Decision {

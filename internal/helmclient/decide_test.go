@@ -72,6 +72,7 @@ func TestDecide(t *testing.T) {
 		from, to int
 		recovery Recovery
 		after    time.Duration
+		failures int
 		message  string
 	}{
 		"absent":             {state: StateAbsent, action: ActionInstall, reason: ReasonNotInstalled, to: 1},
@@ -83,7 +84,7 @@ func TestDecide(t *testing.T) {
 		"values and options": {records: one(testRecord("deployed", 3, otherValues, otherOptions)), state: StateOutOfSync, action: ActionUpgrade, reason: ReasonValuesChanged, from: 3, to: 4, message: "values, options"},
 		"superseded":         {records: one(testRecord("superseded", 3)), state: StateOutOfSync, action: ActionUpgrade, reason: ReasonNotDeployed, from: 3, to: 4},
 		"unknown status":     {records: one(testRecord("unknown", 3)), state: StateOutOfSync, action: ActionUpgrade, reason: ReasonNotDeployed, from: 3, to: 4},
-		"failed":             {records: one(testRecord("failed", 3)), state: StateFailed, action: ActionUpgrade, reason: ReasonRetryFailed, from: 3, to: 4},
+		"failed":             {records: one(testRecord("failed", 3)), state: StateFailed, action: ActionUpgrade, reason: ReasonRetryFailed, from: 3, to: 4, failures: 1},
 		"failed, other now":  {records: one(testRecord("failed", 3, otherValues)), state: StateOutOfSync, action: ActionUpgrade, reason: ReasonValuesChanged, from: 3, to: 4},
 		"by another hand":    {records: one(testRecord("deployed", 3, otherHand)), state: StateUnmanaged, action: ActionUpgrade, reason: ReasonChangedByAnotherHand, from: 3, to: 4},
 		"failed by another":  {records: one(testRecord("failed", 3, otherHand)), state: StateUnmanaged, action: ActionUpgrade, reason: ReasonChangedByAnotherHand, from: 3, to: 4},
@@ -122,13 +123,13 @@ func TestDecide(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := Decide(Observation{Records: test.records}, testDesired(), test.policy, testNow)
+			got := Decide(Observation{Records: test.records}, testDesired(), test.policy, Past{}, testNow)
 			if !strings.Contains(got.Message, test.message) || got.Message == "" {
 				t.Errorf("message %q does not contain %q", got.Message, test.message)
 			}
 			got.Message = ""
 			want := Decision{Action: test.action, State: test.state, Reason: test.reason, FromRevision: test.from,
-				ToRevision: test.to, Recovery: test.recovery, RequeueAfter: test.after}
+				ToRevision: test.to, Recovery: test.recovery, RequeueAfter: test.after, Failures: test.failures}
 			if got != want {
 				t.Errorf("Decide:\n got %+v\nwant %+v", got, want)
 			}

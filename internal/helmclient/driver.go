@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -33,8 +32,8 @@ import (
 // keeps the labels right. It is safe for concurrent use.
 type recordingDriver struct {
 	driver.Driver
-	// labels are put on records that are created.
-	labels map[string]string
+	// labels are for records that are created.
+	labels relabel
 
 	mu      sync.Mutex
 	changed bool
@@ -44,7 +43,7 @@ type recordingDriver struct {
 	queried map[string][]*release.Release
 }
 
-func newRecordingDriver(inner driver.Driver, labels map[string]string) *recordingDriver {
+func newRecordingDriver(inner driver.Driver, labels relabel) *recordingDriver {
 	return &recordingDriver{
 		Driver:  inner,
 		labels:  labels,
@@ -55,10 +54,7 @@ func newRecordingDriver(inner driver.Driver, labels map[string]string) *recordin
 
 // Create implements driver.Driver.
 func (d *recordingDriver) Create(key string, rls *release.Release) error {
-	labels := withoutSystemLabels(rls.Labels)
-	maps.Copy(labels, d.labels)
-	labels[LabelRevision] = strconv.Itoa(rls.Version)
-	rls.Labels = labels
+	rls.Labels = d.labels.apply(rls.Labels, rls.Version)
 	defer d.forgetQueries()
 	if err := d.Driver.Create(key, rls); err != nil {
 		return err

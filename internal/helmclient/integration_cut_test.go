@@ -269,7 +269,7 @@ func (r *cutRun) observe() (Observation, error) {
 
 func (r *cutRun) decideNow() (Decision, error) {
 	obs, err := r.observe()
-	return Decide(obs, r.desired, r.policy, time.Now()), err
+	return Decide(obs, r.desired, r.policy, Past{}, time.Now()), err
 }
 
 func (r *cutRun) decideUninstall() (Decision, error) {
@@ -285,7 +285,7 @@ func (r *cutRun) settle() error {
 		if err != nil {
 			return err
 		}
-		decision := Decide(obs, r.desired, r.policy, now)
+		decision := Decide(obs, r.desired, r.policy, Past{}, now)
 		r.decisions = append(r.decisions, decision)
 		switch decision.Action {
 		case ActionNone:

@@ -169,7 +169,7 @@ func TestIntegrationPendingOfAnother(t *testing.T) {
 	if decision.Action != ActionWait || decision.RequeueAfter < 14*time.Minute {
 		t.Errorf("young record of another: %+v", decision)
 	}
-	decision = Decide(b.observe(desired), desired, Policy{}, time.Now().Add(DefaultPendingTimeout))
+	decision = Decide(b.observe(desired), desired, Policy{}, Past{}, time.Now().Add(DefaultPendingTimeout))
 	if _, err := b.act(decision, desired, chrt, values); err != nil {
 		t.Fatal(err)
 	}

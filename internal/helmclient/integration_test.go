@@ -125,7 +125,7 @@ func (b *bench) observe(desired Desired) Observation {
 
 func (b *bench) decide(desired Desired, policy Policy) Decision {
 	b.t.Helper()
-	return Decide(b.observe(desired), desired, policy, time.Now())
+	return Decide(b.observe(desired), desired, policy, Past{}, time.Now())
 }
 
 func (b *bench) act(decision Decision, desired Desired, chrt *chart.Chart, values map[string]any) (Result, error) {

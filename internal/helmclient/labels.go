@@ -19,6 +19,8 @@ package helmclient
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -40,8 +42,29 @@ const (
 	LabelOptionsDigest = labelPrefix + "options-digest"
 	// LabelRevision holds the revision for which the labels were written.
 	LabelRevision = labelPrefix + "revision"
+	// LabelPostRenderDigest holds the shortened digest of what changed the rendered objects; absent where nothing did.
+	LabelPostRenderDigest = labelPrefix + "postrender-digest"
 	// LabelReleaseUID holds the UID of the object that asked for the revision.
 	LabelReleaseUID = labelPrefix + "release-uid"
+	// LabelFailures holds how many tries at this very attempt, see [AttemptDigest], had failed before the record was made;
+	// absent where none had. On a record whose tests failed, that failure counts, too. On the record of a rollback it is
+	// the number of tries at what was rolled back from.
+	LabelFailures = labelPrefix + "failures"
+	// LabelRolledBackFrom is set on records of rollbacks and holds the shortened [AttemptDigest] of what was rolled back
+	// from. The other digests on such a record are those of the revision that was returned to, absent where that one
+	// was not ours.
+	LabelRolledBackFrom = labelPrefix + "rolled-back-from"
+	// LabelRollbackFailures holds how many rollbacks in a row had failed before this one; absent where none had.
+	LabelRollbackFailures = labelPrefix + "rollback-failures"
+	// LabelTested holds how the chart's tests of the revision ended, "passed" or "failed"; absent where they did not run.
+	LabelTested = labelPrefix + "tested"
+	// LabelInterrupted is "true" on records that are failed because the action was cut off, which is no failure of what
+	// is desired; absent on others.
+	LabelInterrupted = labelPrefix + "interrupted"
+
+	// Values of LabelTested.
+	testsPassed = "passed"
+	testsFailed = "failed"
 
 	// Helm's own labels.
 	helmLabelOwner      = "owner"
@@ -81,30 +104,92 @@ func digestLabel(digest string) string {
 	return hexDigits
 }
 
+// AttemptDigest returns one digest, as hex digits, of all that shapes a release. Tries at the same attempt have it in
+// common.
+func AttemptDigest(d Desired) string {
+	// Texts always marshal, and the JSON of a list keeps them apart.
+	data, _ := json.Marshal([]string{
+		digestLabel(d.ArtifactDigest), digestLabel(d.ValuesDigest), digestLabel(d.OptionsDigest), digestLabel(d.PostRenderDigest),
+	})
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// attemptLabel returns the digest of the attempt as a label value.
+func attemptLabel(d Desired) string { return digestLabel(AttemptDigest(d)) }
+
 // desiredLabels returns the labels for a revision made from d. The revision itself is added when the record is
 // created, since only Helm knows its number.
 func desiredLabels(d Desired) map[string]string {
-	return map[string]string{
-		LabelOwner:          ownerLabel(d.Owner),
-		LabelArtifactDigest: digestLabel(d.ArtifactDigest),
-		LabelValuesDigest:   digestLabel(d.ValuesDigest),
-		LabelOptionsDigest:  digestLabel(d.OptionsDigest),
-		LabelReleaseUID:     d.UID,
+	labels := ownerLabels(d)
+	labels[LabelArtifactDigest] = digestLabel(d.ArtifactDigest)
+	labels[LabelValuesDigest] = digestLabel(d.ValuesDigest)
+	labels[LabelOptionsDigest] = digestLabel(d.OptionsDigest)
+	if d.PostRenderDigest != "" {
+		labels[LabelPostRenderDigest] = digestLabel(d.PostRenderDigest)
+	}
+	return labels
+}
+
+// ownerLabels returns the labels which say whose a revision is, whatever it was made from.
+func ownerLabels(d Desired) map[string]string {
+	return map[string]string{LabelOwner: ownerLabel(d.Owner), LabelReleaseUID: d.UID}
+}
+
+// digestLabels are the labels that say what a revision was made from.
+var digestLabels = []string{LabelArtifactDigest, LabelValuesDigest, LabelOptionsDigest, LabelPostRenderDigest}
+
+// relabel replaces whatever labels of ours a new record would have, carried over from another one, and keeps all others.
+type relabel func(carried map[string]string) map[string]string
+
+// attemptLabels is the relabel of installs and upgrades.
+func attemptLabels(d Desired, failures int) relabel {
+	return func(map[string]string) map[string]string {
+		labels := desiredLabels(d)
+		setCount(labels, LabelFailures, failures)
+		return labels
+	}
+}
+
+// rollbackLabels is the relabel of rollbacks: the digests are those of the revision returned to, which Helm carries over,
+// unless another hand made it.
+func rollbackLabels(d Desired, decision Decision) relabel {
+	return func(carried map[string]string) map[string]string {
+		labels := ownerLabels(d)
+		if carried[LabelRevision] == strconv.Itoa(decision.RollbackTo) {
+			for _, key := range digestLabels {
+				if digest, ok := carried[key]; ok {
+					labels[key] = digest
+				}
+			}
+		}
+		labels[LabelRolledBackFrom] = attemptLabel(d)
+		setCount(labels, LabelFailures, decision.Failures)
+		setCount(labels, LabelRollbackFailures, decision.RollbackFailures)
+		return labels
+	}
+}
+
+// apply returns the labels for a new record, given those that Helm would put on it.
+func (r relabel) apply(carried map[string]string, revision int) map[string]string {
+	labels := withoutSystemLabels(carried)
+	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, labelPrefix) })
+	maps.Copy(labels, r(carried))
+	labels[LabelRevision] = strconv.Itoa(revision)
+	return labels
+}
+
+func setCount(labels map[string]string, key string, count int) {
+	if count > 0 {
+		labels[key] = strconv.Itoa(count)
 	}
 }
 
 // recordFromLabels reads one release Secret's labels; ok is false where they are not those of a Helm release.
 func recordFromLabels(labels map[string]string) (record Record, ok bool) {
-	if labels[helmLabelOwner] != "helm" {
+	revision := countIn(labels, helmLabelVersion)
+	if labels[helmLabelOwner] != "helm" || revision < 1 {
 		return Record{}, false
-	}
-	revision, err := strconv.Atoi(labels[helmLabelVersion])
-	if err != nil || revision < 1 {
-		return Record{}, false
-	}
-	labelled, err := strconv.Atoi(labels[LabelRevision])
-	if err != nil {
-		labelled = 0
 	}
 	return Record{
 		Revision:         revision,
@@ -114,6 +199,21 @@ func recordFromLabels(labels map[string]string) (record Record, ok bool) {
 		ArtifactDigest:   labels[LabelArtifactDigest],
 		ValuesDigest:     labels[LabelValuesDigest],
 		OptionsDigest:    labels[LabelOptionsDigest],
-		LabelledRevision: labelled,
+		PostRenderDigest: labels[LabelPostRenderDigest],
+		LabelledRevision: countIn(labels, LabelRevision),
+		Failures:         countIn(labels, LabelFailures),
+		RolledBackFrom:   labels[LabelRolledBackFrom],
+		RollbackFailures: countIn(labels, LabelRollbackFailures),
+		Tested:           labels[LabelTested],
+		Interrupted:      labels[LabelInterrupted] == "true",
 	}, true
+}
+
+// countIn returns the number in a label, zero where there is none.
+func countIn(labels map[string]string, key string) int {
+	count, err := strconv.Atoi(labels[key])
+	if err != nil || count < 0 {
+		return 0
+	}
+	return count
 }

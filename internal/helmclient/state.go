@@ -33,8 +33,16 @@ const (
 	// StateOutOfSync means that the newest revision is ours and made from something else than is desired, or
 	// that it is no longer the deployed one.
 	StateOutOfSync State = "OutOfSync"
-	// StateFailed means that the newest revision is ours, made from what is desired, and failed.
+	// StateFailed means that the newest revision is ours, made from what is desired, and failed, or its tests did; or
+	// that it is a rollback from what is desired, and failed.
 	StateFailed State = "Failed"
+	// StateRolledBack means that the newest revision is the return to an earlier one after a try at what is desired failed.
+	StateRolledBack State = "RolledBack"
+	// StateUntested means that the newest revision is as desired, but the tests that are to run did not.
+	StateUntested State = "Untested"
+	// StateDrifted means that objects differ from the manifest of the newest revision, which is as desired or was rolled
+	// back to.
+	StateDrifted State = "Drifted"
 	// StatePending means that an action on the release runs, or was cut off.
 	StatePending State = "Pending"
 	// StateUninstalling means that an uninstall runs, or was cut off or failed.
@@ -45,6 +53,8 @@ const (
 	StateUnmanaged State = "Unmanaged"
 	// StateForeign means that the release belongs to another owner, or was made without this product.
 	StateForeign State = "Foreign"
+	// StateUnreachable means that the cluster did not answer, so that nobody knows, see [Unreachable].
+	StateUnreachable State = "Unreachable"
 )
 
 // Difference names something in which a release differs from what is desired.
@@ -57,6 +67,8 @@ const (
 	DifferenceValues Difference = "values"
 	// DifferenceOptions means that other options are desired.
 	DifferenceOptions Difference = "options"
+	// DifferencePostRender means that other changes of the rendered objects are desired.
+	DifferencePostRender Difference = "post-rendering"
 )
 
 // Record is what the labels on one of Helm's release Secrets say.
@@ -68,11 +80,23 @@ type Record struct {
 	// Owner and UID are those of the [Desired] that the revision was made from; empty where
 	// Helm was used without this package.
 	Owner, UID string
-	// ArtifactDigest, ValuesDigest and OptionsDigest are shortened digests of what the revision was made from.
-	ArtifactDigest, ValuesDigest, OptionsDigest string
+	// ArtifactDigest, ValuesDigest, OptionsDigest and PostRenderDigest are shortened digests of what the revision was made
+	// from.
+	ArtifactDigest, ValuesDigest, OptionsDigest, PostRenderDigest string
 	// LabelledRevision is the revision for which the labels were written. Where it differs from Revision, Helm
 	// copied the labels and another hand made the revision. Zero where there is none.
 	LabelledRevision int
+	// Failures is how many tries at the same attempt had failed before, see [LabelFailures].
+	Failures int
+	// RolledBackFrom is the shortened digest of the attempt that was rolled back from, empty where the revision is no
+	// rollback of ours.
+	RolledBackFrom string
+	// RollbackFailures is how many rollbacks in a row had failed before this one.
+	RollbackFailures int
+	// Tested is how the tests of the revision ended, see [LabelTested]; empty where they did not run.
+	Tested string
+	// Interrupted says that the revision is failed because the action was cut off.
+	Interrupted bool
 	// ChangedAt is when the record was last written, as far as its metadata tells.
 	ChangedAt time.Time
 }
@@ -119,10 +143,33 @@ func (r Record) differences(d Desired) []Difference {
 	if r.OptionsDigest != digestLabel(d.OptionsDigest) {
 		differ = append(differ, DifferenceOptions)
 	}
+	if r.PostRenderDigest != digestLabel(d.PostRenderDigest) {
+		differ = append(differ, DifferencePostRender)
+	}
 	return differ
 }
 
-// State compares what was observed with what is desired.
+// madeFrom reports whether the record is ours and was made from what is desired.
+func (r Record) madeFrom(d Desired) bool {
+	return r.authentic() && len(r.differences(d)) == 0
+}
+
+// rolledBackFrom reports whether the record is a rollback of ours from what is desired.
+func (r Record) rolledBackFrom(d Desired) bool {
+	return r.authentic() && r.RolledBackFrom != "" && r.RolledBackFrom == attemptLabel(d)
+}
+
+// testsFailed reports whether the tests of this very revision ran and failed.
+func (r Record) testsFailed() bool { return r.authentic() && r.Tested == testsFailed }
+
+// worked reports whether the revision was once applied as a whole, whoever made it, and did not fail its tests.
+func (r Record) worked() bool {
+	status := release.Status(r.Status)
+	return (status == release.StatusDeployed || status == release.StatusSuperseded) && !r.testsFailed()
+}
+
+// State compares what was observed with what is desired. What only a policy or the caller can tell apart is not told
+// apart: a release that is untested or drifted is in sync.
 func (o Observation) State(d Desired) State {
 	newest, ok := o.Newest()
 	status := release.Status(newest.Status)
@@ -139,6 +186,10 @@ func (o Observation) State(d Desired) State {
 		return StatePending
 	case !newest.authentic():
 		return StateUnmanaged
+	case newest.rolledBackFrom(d) && status == release.StatusDeployed:
+		return StateRolledBack
+	case newest.rolledBackFrom(d) && status == release.StatusFailed:
+		return StateFailed
 	case len(newest.differences(d)) > 0:
 		return StateOutOfSync
 	case status == release.StatusDeployed:

@@ -41,4 +41,6 @@ type Desired struct {
 	UID string
 	// ArtifactDigest, ValuesDigest and OptionsDigest identify all that shapes the release.
 	ArtifactDigest, ValuesDigest, OptionsDigest string
+	// PostRenderDigest identifies what changes the rendered objects, empty where nothing does.
+	PostRenderDigest string
 }

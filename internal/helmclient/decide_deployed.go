@@ -1,0 +1,81 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/release"
+)
+
+// decideInSync decides on a newest revision that is deployed and made from what is desired.
+func (s situation) decideInSync(d Decision) Decision {
+	if s.past.Unhealthy && s.policy.Upgrade.Remediate == RemediateRollback {
+		if target, ok := s.rollbackTarget(); ok {
+			d.Failures = max(d.Failures, s.unhealthyFailures())
+			return d.rollback(target, ReasonUnhealthy, fmt.Sprintf("Revision %d did not become healthy.", d.FromRevision))
+		}
+	}
+	if s.policy.Test.Enabled {
+		switch {
+		case s.newest.Tested == "":
+			d.State = StateUntested
+			return d.stay(ActionTest, ReasonUntested, fmt.Sprintf("Revision %d is not tested.", d.FromRevision))
+		case s.newest.testsFailed() && !s.policy.Test.IgnoreFailures:
+			return s.decideFailedTests(d)
+		}
+	}
+	d.Failures = 0
+	return d.stay(ActionNone, ReasonInSync, fmt.Sprintf("Revision %d is as desired.", d.FromRevision))
+}
+
+// unhealthyFailures returns the number of failures with the newest revision, which did not become healthy.
+func (s situation) unhealthyFailures() int {
+	if s.past.RetryRequested {
+		return 1
+	}
+	return s.newest.Failures + 1
+}
+
+func (s situation) decideFailedTests(d Decision) Decision {
+	d.State = StateFailed
+	message := fmt.Sprintf("The tests of revision %d failed.", d.FromRevision)
+	policy := s.policy.Install
+	if s.workedBefore() {
+		policy = s.policy.Upgrade
+		if target, ok := s.rollbackTarget(); ok && policy.Remediate == RemediateRollback && d.Failures > 0 {
+			return d.rollback(target, ReasonTestsFailed, message)
+		}
+	}
+	return s.retry(d, policy, ActionTest, ReasonTestsFailed, message)
+}
+
+// decideDrift adds to a decision that changes nothing what is to be done about objects that differ from the manifest of the
+// newest revision, if that one is deployed.
+func (s situation) decideDrift(d Decision) Decision {
+	correct := s.policy.CorrectDrift
+	idle := d.Action == ActionNone || correct && (d.Action == ActionWait || d.Action == ActionStall)
+	if !idle || !s.newest.authentic() || release.Status(s.newest.Status) != release.StatusDeployed || d.State == StateForeign {
+		return d
+	}
+	d.State, d.RequeueAfter = StateDrifted, 0
+	message := fmt.Sprintf("Objects differ from revision %d.", d.FromRevision)
+	if correct {
+		return d.stay(ActionCorrectDrift, ReasonDrifted, message)
+	}
+	return d.stay(ActionNone, ReasonDrifted, message)
+}

@@ -1,0 +1,216 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"fmt"
+	"time"
+
+	"helm.sh/helm/v3/pkg/release"
+)
+
+// failures returns how many tries at what is desired failed, as far as anybody knows.
+func (s situation) failures() int {
+	if s.past.RetryRequested {
+		return 0
+	}
+	return max(s.past.Failures, s.newest.failuresAt(s.desired))
+}
+
+// failuresAt returns how many tries at what is desired had failed by the time the record was last written.
+func (r Record) failuresAt(d Desired) int {
+	switch {
+	case r.rolledBackFrom(d):
+		return max(r.Failures, 1)
+	case !r.madeFrom(d) || r.RolledBackFrom != "":
+		// Other tries; or a rollback to what is desired now, from something else.
+		return 0
+	case release.Status(r.Status) == release.StatusFailed && !r.Interrupted:
+		return r.Failures + 1
+	case r.testsFailed():
+		return max(r.Failures, 1)
+	default:
+		return r.Failures
+	}
+}
+
+// install decides on a release that is not there. Failures are remembered of one that was uninstalled because it failed.
+func (s situation) install(d Decision, message string) Decision {
+	return s.retry(d, s.policy.Install, ActionInstall, ReasonNotInstalled, message)
+}
+
+// decideFailed decides on a newest revision that is failed and was made from, or rolled back from, what is desired.
+func (s situation) decideFailed(d Decision) Decision {
+	if s.newest.rolledBackFrom(s.desired) {
+		return s.decideFailedRollback(d)
+	}
+	first := !s.workedBefore()
+	policy := s.policy.Upgrade
+	if first {
+		policy = s.policy.Install
+	}
+	reason, message := ReasonRetryFailed, fmt.Sprintf("Revision %d failed.", s.newest.Revision)
+	if s.newest.Interrupted {
+		// Nothing is known against what is desired.
+		return s.retry(d, policy, ActionUpgrade, ReasonInterrupted, fmt.Sprintf("Revision %d was interrupted.", s.newest.Revision))
+	}
+	switch {
+	case d.Failures == 0:
+		// Somebody asks to try again.
+	case first && policy.Remediate == RemediateUninstall && policy.allows(d.Failures) && s.neverWorked():
+		return d.stay(ActionUninstall, ReasonRemediateUninstall, message+" No revision of the release ever worked; it is uninstalled first.")
+	case !first && policy.Remediate == RemediateRollback:
+		target, ok := s.rollbackTarget()
+		if ok {
+			return d.rollback(target, ReasonUpgradeFailed, message)
+		}
+		reason, message = ReasonNoRollbackTarget, message+" There is no revision to return to."
+	}
+	return s.retry(d, policy, ActionUpgrade, reason, message)
+}
+
+// decideFailedRollback decides on a newest revision that is a failed rollback from what is desired.
+func (s situation) decideFailedRollback(d Decision) Decision {
+	policy := s.policy.Upgrade
+	message := fmt.Sprintf("The upgrade failed, and revision %d, which was to return to what worked before, failed as well.", s.newest.Revision)
+	if s.newest.Interrupted {
+		message = fmt.Sprintf("The upgrade failed, and revision %d, which was to return to what worked before, was interrupted.", s.newest.Revision)
+	}
+	if policy.Remediate != RemediateRollback {
+		return s.retry(d, policy, ActionUpgrade, ReasonRetryFailed, message)
+	}
+	target, ok := s.rollbackTarget()
+	if !ok {
+		// Its own record has all that the revision had which it was to return to.
+		target = s.newest.Revision
+	}
+	d.RollbackFailures = s.newest.RollbackFailures
+	if !s.newest.Interrupted {
+		d.RollbackFailures++
+	}
+	if s.past.RetryRequested {
+		d.RollbackFailures = 0
+	}
+	if !policy.allows(d.RollbackFailures) {
+		return d.stall(ReasonRollbackFailed, message)
+	}
+	if wait := s.remainingBackoff(d.RollbackFailures); wait > 0 {
+		return d.backOff(wait, message)
+	}
+	return d.rollback(target, ReasonRollbackFailed, message)
+}
+
+// retry decides to try an action again, once it is time and as long as the policy allows.
+func (s situation) retry(d Decision, policy FailurePolicy, action Action, reason, message string) Decision {
+	if !policy.allows(d.Failures) {
+		return d.stall(ReasonRetriesExhausted, message)
+	}
+	if wait := s.remainingBackoff(d.Failures); wait > 0 {
+		return d.backOff(wait, message)
+	}
+	if action == ActionTest {
+		return d.stay(action, reason, message)
+	}
+	return d.act(action, reason, message)
+}
+
+// remainingBackoff returns how long to wait still after so many failures.
+func (s situation) remainingBackoff(failures int) time.Duration {
+	since := s.past.FailedAt
+	// A record that is in sync, or absent, tells nothing of when something failed.
+	failed := s.newest.rolledBackFrom(s.desired) || s.newest.testsFailed() || release.Status(s.newest.Status) == release.StatusFailed
+	if failed && s.newest.ChangedAt.After(since) {
+		since = s.newest.ChangedAt
+	}
+	backoff := Backoff(failures, s.past.Jitter)
+	if since.IsZero() || backoff == 0 {
+		return 0
+	}
+	remaining := since.Add(backoff).Sub(s.now)
+	if remaining <= 0 {
+		return 0
+	}
+	// A clock that runs ahead in the other cluster must not make the wait endless.
+	return min(max(remaining, minRequeue), backoff)
+}
+
+// rollbackTarget returns the newest revision below the newest that worked and was not made from what is desired.
+func (s situation) rollbackTarget() (revision int, ok bool) {
+	for _, record := range s.below() {
+		if record.worked() && !record.madeFrom(s.desired) {
+			return record.Revision, true
+		}
+	}
+	return 0, false
+}
+
+// workedBefore reports whether any revision below the newest worked, be it one made from what is desired.
+func (s situation) workedBefore() bool {
+	for _, record := range s.below() {
+		if status := release.Status(record.Status); status == release.StatusDeployed || status == release.StatusSuperseded {
+			return true
+		}
+	}
+	return false
+}
+
+// below returns the revisions below the newest, newest first, as far as they are of the same life of the release: what
+// was before an uninstall that kept the history does not count.
+func (s situation) below() []Record {
+	for i, record := range s.obs.Records {
+		if release.Status(record.Status) == release.StatusUninstalled {
+			return s.obs.Records[min(1, i):i]
+		}
+	}
+	return s.obs.Records[min(1, len(s.obs.Records)):]
+}
+
+// neverWorked reports whether the history proves that no revision of the release ever worked: it reaches back to the
+// first revision, or to an uninstall, without a gap, and all of it failed and is ours.
+func (s situation) neverWorked() bool {
+	expected := s.newest.Revision
+	for _, record := range s.obs.Records {
+		switch {
+		case record.Revision != expected:
+			return false
+		case release.Status(record.Status) == release.StatusUninstalled:
+			return true
+		case release.Status(record.Status) != release.StatusFailed || !record.authentic():
+			return false
+		}
+		expected--
+	}
+	return expected == 0
+}
+
+// rollback returns the decision to return to a revision.
+func (d Decision) rollback(target int, reason, message string) Decision {
+	d.RollbackTo = target
+	return d.act(ActionRollback, reason, fmt.Sprintf("%s Returning to revision %d.", message, target))
+}
+
+// backOff returns the decision to wait until the next try is due.
+func (d Decision) backOff(after time.Duration, message string) Decision {
+	d.RequeueAfter = after
+	return d.stay(ActionWait, ReasonBackoff, fmt.Sprintf("%s Failures so far: %d; the next try is due later.", message, max(d.Failures, d.RollbackFailures)))
+}
+
+// stall returns the decision to try nothing any more.
+func (d Decision) stall(reason, message string) Decision {
+	return d.stay(ActionStall, reason, fmt.Sprintf("%s Failures: %d; it is not tried again. Find out why it failed and change the spec,"+
+		" or set the annotation %sretry-requested-at to try again.", message, max(d.Failures, d.RollbackFailures), labelPrefix))
+}
