@@ -19,8 +19,26 @@ package drift
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+const (
+	// parallel is the number of objects that are compared at a time: a distant cluster's latency must not add up.
+	parallel = 4
+	// maxUnanswered is the number of requests without an answer after which the cluster counts as unreachable. Each may
+	// have taken as long as a request's deadline.
+	maxUnanswered = 3
 )
 
 // Compare compares objects of a release's manifest with what is in the cluster and returns those that differ, in the
@@ -30,6 +48,183 @@ import (
 // One object's error does not hold up the others: the differences that were found are returned with it. The error is an
 // [*Errors], or that of ctx.
 func Compare(ctx context.Context, c Cluster, release Release, rules *Rules, manifest []*unstructured.Unstructured) ([]Difference, error) {
-	_, _, _, _, _ = ctx, c, release, rules, manifest
-	return nil, errors.ErrUnsupported
+	client, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	run := &comparison{client: client, mapper: c.Mapper, release: release, rules: rules}
+	results := make([]outcome, len(manifest))
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	for i, obj := range manifest {
+		group.Go(func() error {
+			results[i] = run.one(ctx, obj)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	differences, err := collect(results)
+	if ctx.Err() != nil {
+		return differences, ctx.Err()
+	}
+	return differences, err
+}
+
+// comparison is one call of Compare.
+type comparison struct {
+	client     dynamic.Interface
+	mapper     meta.RESTMapper
+	release    Release
+	rules      *Rules
+	unanswered atomic.Int32
+}
+
+// outcome is what came of one object; the zero value is that it does not differ.
+type outcome struct {
+	difference *Difference
+	err        *ObjectError
+	skipped    bool
+}
+
+// collect returns what was found, and nil or an *Errors.
+func collect(results []outcome) ([]Difference, error) {
+	var differences []Difference
+	var failed Errors
+	for _, result := range results {
+		switch {
+		case result.skipped:
+			failed.NotCompared++
+		case result.err != nil && len(failed.Objects) < maxErrors:
+			failed.Objects = append(failed.Objects, result.err)
+		case result.err != nil:
+			failed.More++
+		case result.difference != nil:
+			differences = append(differences, *result.difference)
+		}
+	}
+	if len(failed.Objects) == 0 && failed.NotCompared == 0 {
+		return differences, nil
+	}
+	return differences, &failed
+}
+
+// one compares one object.
+func (c *comparison) one(ctx context.Context, obj *unstructured.Unstructured) outcome {
+	if ctx.Err() != nil || c.unanswered.Load() >= maxUnanswered {
+		return outcome{skipped: true}
+	}
+	ref := inventory.Of(obj)
+	difference, err := c.compare(ctx, obj, &ref)
+	if apierrors.IsConflict(err) {
+		// It changed, or was created anew, between the two requests.
+		difference, err = c.compare(ctx, obj, &ref)
+	}
+	if err != nil {
+		if isUnanswered(err) {
+			c.unanswered.Add(1)
+		}
+		return outcome{err: describe(ref, err)}
+	}
+	return outcome{difference: difference}
+}
+
+// compare is one, with errors that may hold values. It completes ref.
+func (c *comparison) compare(ctx context.Context, obj *unstructured.Unstructured, ref *inventory.Ref) (*Difference, error) {
+	pointers, whole := c.rules.forObject(obj)
+	if whole || optedOut(obj) {
+		return nil, nil
+	}
+	desired, resource, err := c.resolve(obj, ref)
+	if err != nil {
+		return nil, err
+	}
+	live, err := resource.Get(ctx, ref.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return &Difference{Ref: *ref, Missing: true, desired: desired}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if optedOut(live) || live.GetDeletionTimestamp() != nil {
+		return nil, nil
+	}
+	if owner := foreignOwner(live, c.release); owner != "" {
+		return &Difference{Ref: *ref, Paths: ownerPaths(), Owner: owner}, nil
+	}
+	return compareLive(ctx, resource, *ref, desired, live, pointers)
+}
+
+// resolve returns an own copy of the object as Helm sends it, and its place in the API. It completes ref.
+func (c *comparison) resolve(obj *unstructured.Unstructured, ref *inventory.Ref) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
+	if ref.Name == "" {
+		return nil, nil, errors.New("it has no name: what cannot be found again cannot be compared")
+	}
+	mapping, err := c.mapper.RESTMapping(ref.GroupVersionKind().GroupKind(), ref.Version)
+	if err != nil {
+		return nil, nil, err
+	}
+	ref.Namespace = ""
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		if ref.Namespace = obj.GetNamespace(); ref.Namespace == "" {
+			ref.Namespace = c.release.Namespace
+		}
+	}
+	desired, err := newDesired(obj, ref.Namespace, c.release)
+	if err != nil {
+		return nil, nil, err
+	}
+	return desired, place(c.client, mapping, ref.Namespace), nil
+}
+
+// place returns where objects of a kind are in the API.
+func place(client dynamic.Interface, mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
+	if namespace == "" {
+		return client.Resource(mapping.Resource)
+	}
+	return client.Resource(mapping.Resource).Namespace(namespace)
+}
+
+// compareLive compares an object that exists.
+func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref inventory.Ref, desired, live *unstructured.Unstructured, ignored [][]string) (*Difference, error) {
+	wanted := toCompare(desired, live, ignored)
+	p, err := makePatch(ref, wanted, live.Object)
+	if err != nil || p.empty() {
+		return nil, err
+	}
+	if err := p.guard(live); err != nil {
+		return nil, err
+	}
+	difference := &Difference{Ref: ref, patch: p.data, patchType: p.kind}
+	corrected, err := resource.Patch(ctx, ref.Name, p.kind, p.data, metav1.PatchOptions{
+		DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager,
+	})
+	var paths [][]string
+	switch {
+	case apierrors.IsInvalid(err):
+		// What the manifest says cannot be reached from what is there: that is a difference, too.
+		difference.Refused = describe(ref, err)
+		paths = changedPaths(live.Object, wanted)
+	case err != nil:
+		return nil, err
+	default:
+		if paths = differingPaths(live, corrected); len(paths) == 0 {
+			return nil, nil
+		}
+	}
+	difference.name(live, paths)
+	return difference, nil
+}
+
+// patch is what is sent to the API server.
+type patch struct {
+	kind types.PatchType
+	data []byte
+	// exact is true if the patch holds for this very version of the live object only.
+	exact bool
+}
+
+func (p patch) empty() bool {
+	return string(p.data) == "{}"
 }

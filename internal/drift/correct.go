@@ -19,12 +19,49 @@ package drift
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 )
 
 // Correct puts right one difference that [Compare] found, by one request: it creates what is missing and patches only
-// what differs. It does not delete, and it does not touch an object that was created anew since. The error is an
-// [*ObjectError].
+// what differs. It does not delete, and it does not touch an object that was created anew since: that is a conflict, and
+// so is an object that was created where one was missing. The error is an [*ObjectError].
 func Correct(ctx context.Context, c Cluster, d Difference) error {
-	_, _, _ = ctx, c, d
-	return errors.ErrUnsupported
+	if d.Owner != "" {
+		return &ObjectError{Ref: d.Ref, Err: fmt.Errorf("it belongs to release %s now and is left alone", d.Owner)}
+	}
+	if d.Refused != nil {
+		return d.Refused
+	}
+	if err := correct(ctx, c, d); err != nil {
+		return describe(d.Ref, err)
+	}
+	return nil
+}
+
+func correct(ctx context.Context, c Cluster, d Difference) error {
+	client, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	mapping, err := c.Mapper.RESTMapping(d.Ref.GroupVersionKind().GroupKind(), d.Ref.Version)
+	if err != nil {
+		return err
+	}
+	resource := place(client, mapping, d.Ref.Namespace)
+	switch {
+	case d.desired != nil:
+		_, err = resource.Create(ctx, d.desired, metav1.CreateOptions{FieldManager: fieldManager})
+		if apierrors.IsAlreadyExists(err) {
+			return apierrors.NewConflict(mapping.Resource.GroupResource(), d.Ref.Name, errors.New("it was created meanwhile"))
+		}
+	case len(d.patch) > 0:
+		_, err = resource.Patch(ctx, d.Ref.Name, d.patchType, d.patch, metav1.PatchOptions{FieldManager: fieldManager})
+	default:
+		return errors.New("the difference does not come from a comparison")
+	}
+	return err
 }

@@ -17,16 +17,32 @@ limitations under the License.
 package drift
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// maxErrors bounds the errors that Errors keeps.
-const maxErrors = 10
+const (
+	// maxErrors bounds the errors that Errors keeps.
+	maxErrors = 10
+	// maxErrorLength bounds the text of one.
+	maxErrorLength = 512
+)
 
-// ObjectError is what went wrong with one object. Its text holds no value of the object.
+// errRequest stands for errors whose text may quote a Secret.
+var errRequest = errors.New("the request failed")
+
+// ObjectError is what went wrong with one object. Its text holds no value of the object. The errors of an API server can
+// be told apart by k8s.io/apimachinery/pkg/api/errors; for a Secret their text is the reason only.
 type ObjectError struct {
 	Ref inventory.Ref
 	Err error
@@ -59,10 +75,10 @@ func (e *Errors) Error() string {
 		texts = append(texts, err.Error())
 	}
 	if e.More > 0 {
-		texts = append(texts, fmt.Sprintf("%d more objects could not be compared", e.More))
+		texts = append(texts, fmt.Sprintf("%d more could not be compared", e.More))
 	}
 	if e.NotCompared > 0 {
-		texts = append(texts, fmt.Sprintf("%d objects were not compared", e.NotCompared))
+		texts = append(texts, fmt.Sprintf("%d were not compared, because the API server does not answer", e.NotCompared))
 	}
 	return strings.Join(texts, "; ")
 }
@@ -74,4 +90,93 @@ func (e *Errors) Unwrap() []error {
 		unwrapped = append(unwrapped, err)
 	}
 	return unwrapped
+}
+
+// isUnanswered tells whether an error means that there was no answer to a request.
+func isUnanswered(err error) bool {
+	var request *url.Error
+	return errors.As(err, &request)
+}
+
+// describe returns an error without values.
+func describe(ref inventory.Ref, err error) *ObjectError {
+	return &ObjectError{Ref: ref, Err: withoutValues(err, isSecret(ref.GroupVersionKind()))}
+}
+
+func withoutValues(err error, secret bool) error {
+	var answer apierrors.APIStatus
+	switch {
+	case errors.As(err, &answer):
+		return withoutValuesOf(answer.Status(), secret)
+	case meta.IsNoMatchError(err):
+		return fmt.Errorf("the cluster does not know the kind (any more): %w", err)
+	case secret && !isUnanswered(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
+		return errRequest
+	default:
+		return &bounded{err: err}
+	}
+}
+
+// bounded is an error with a bounded text.
+type bounded struct {
+	err error
+}
+
+func (b *bounded) Error() string {
+	return printable(b.err.Error(), maxErrorLength)
+}
+
+func (b *bounded) Unwrap() error {
+	return b.err
+}
+
+// withoutValuesOf returns an API server's answer, of the same kind, without what it quotes.
+func withoutValuesOf(status metav1.Status, secret bool) error {
+	safe := metav1.Status{
+		Status: metav1.StatusFailure, Code: status.Code, Reason: status.Reason,
+		Message: printable(status.Message, maxErrorLength),
+	}
+	if status.Details != nil {
+		safe.Details = &metav1.StatusDetails{RetryAfterSeconds: status.Details.RetryAfterSeconds}
+	}
+	switch {
+	case status.Reason == metav1.StatusReasonInvalid:
+		safe.Message = printable(invalidFields(status.Details), maxErrorLength)
+	case secret:
+		safe.Message = fmt.Sprintf("the API server answered %d %s", status.Code, status.Reason)
+	}
+	return &apierrors.StatusError{ErrStatus: safe}
+}
+
+// invalidFields tells which fields an API server refuses: its own message quotes their values.
+func invalidFields(details *metav1.StatusDetails) string {
+	var fields []string
+	var immutable bool
+	if details != nil {
+		for _, cause := range details.Causes {
+			immutable = immutable || isImmutable(cause)
+			if cause.Field != "" && !slices.Contains(fields, cause.Field) && len(fields) < maxPaths {
+				fields = append(fields, cause.Field)
+			}
+		}
+	}
+	message := "the API server refuses what the manifest says"
+	if len(fields) > 0 {
+		message += " of " + strings.Join(fields, ", ")
+	}
+	if !immutable {
+		return message
+	}
+	return message + ", which cannot be changed: delete the object, and it is created anew as the manifest says, " +
+		"or leave the fields out by driftDetection.ignore"
+}
+
+// isImmutable tells whether a field was refused because it cannot be changed any more.
+func isImmutable(cause metav1.StatusCause) bool {
+	for _, text := range []string{"immutable", "may not change", "may not be changed", "updates to", "cannot be changed", "may not be unset"} {
+		if strings.Contains(cause.Message, text) {
+			return true
+		}
+	}
+	return false
 }

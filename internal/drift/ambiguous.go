@@ -1,0 +1,178 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package drift
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// listKeys are the fields that tell the elements of lists apart, for the lists whose strategic merge key does not: ports
+// of both protocols have the same number, and a variable may be given twice.
+var listKeys = map[string][]string{
+	"ports":                     {"port", "containerPort", "protocol"},
+	"env":                       {"name"},
+	"hostAliases":               {"ip"},
+	"topologySpreadConstraints": {"topologyKey", "whenUnsatisfiable"},
+}
+
+// mergeKeys are the strategic merge keys of these lists; ports has one for Services and one for containers.
+var mergeKeys = map[string][]string{
+	"ports":                     {"port", "containerPort"},
+	"env":                       {"name"},
+	"hostAliases":               {"ip"},
+	"topologySpreadConstraints": {"topologyKey"},
+}
+
+// keyDefaults are what the API server sets if a key is not given.
+var keyDefaults = map[string]string{"protocol": "TCP"}
+
+// podSpecs are where the kinds of Kubernetes have the specification of a pod.
+var podSpecs = map[string][]string{
+	"Pod":                   {"spec"},
+	"Deployment":            {"spec", "template", "spec"},
+	"DaemonSet":             {"spec", "template", "spec"},
+	"StatefulSet":           {"spec", "template", "spec"},
+	"ReplicaSet":            {"spec", "template", "spec"},
+	"ReplicationController": {"spec", "template", "spec"},
+	"Job":                   {"spec", "template", "spec"},
+	"CronJob":               {"spec", "jobTemplate", "spec", "template", "spec"},
+	"PodTemplate":           {"template", "spec"},
+}
+
+// ambiguousList is a list of the wanted object, two of whose elements have the same merge key, there or in the cluster. The
+// API server cannot tell them apart when it applies a strategic merge patch.
+type ambiguousList struct {
+	parent map[string]any
+	field  string
+	merged []any
+}
+
+// ambiguousLists returns those of an object of a built-in kind, merged with what is in the cluster.
+func ambiguousLists(kind string, wanted, live map[string]any) []ambiguousList {
+	if kind == "Service" {
+		return findAmbiguous(nil, mapAt(wanted, "spec"), mapAt(live, "spec"), "ports")
+	}
+	path, ok := podSpecs[kind]
+	if !ok {
+		return nil
+	}
+	wanted, live = mapAt(wanted, path...), mapAt(live, path...)
+	found := findAmbiguous(nil, wanted, live, "hostAliases", "topologySpreadConstraints")
+	for _, field := range []string{"containers", "initContainers"} {
+		containers, _ := wanted[field].([]any)
+		for i, container := range containers {
+			if _, named := nameOf(container); !named {
+				continue
+			}
+			counterpart, _ := elementLike(container, live[field], i)
+			liveContainer, _ := counterpart.(map[string]any)
+			wantedContainer, _ := container.(map[string]any)
+			found = findAmbiguous(found, wantedContainer, liveContainer, "ports", "env")
+		}
+	}
+	return found
+}
+
+// findAmbiguous appends the ambiguous ones of some lists.
+func findAmbiguous(found []ambiguousList, wanted, live map[string]any, fields ...string) []ambiguousList {
+	for _, field := range fields {
+		wantedList, _ := wanted[field].([]any)
+		liveList, _ := live[field].([]any)
+		if len(wantedList) == 0 || len(liveList) == 0 || !repeats(wantedList, field) && !repeats(liveList, field) {
+			continue
+		}
+		found = append(found, ambiguousList{parent: wanted, field: field, merged: mergeLists(wantedList, liveList, listKeys[field])})
+	}
+	return found
+}
+
+// repeats tells whether two elements of a list have the same merge key.
+func repeats(list []any, field string) bool {
+	seen := map[string]struct{}{}
+	for _, element := range list {
+		identity := identityOf(element, mergeKeys[field])
+		if _, found := seen[identity]; found {
+			return true
+		}
+		seen[identity] = struct{}{}
+	}
+	return false
+}
+
+// identityOf returns what tells an element apart from others.
+func identityOf(element any, keys []string) string {
+	fields, _ := element.(map[string]any)
+	var identity strings.Builder
+	for _, key := range keys {
+		value, ok := fields[key]
+		if !ok {
+			value = keyDefaults[key]
+		}
+		fmt.Fprintf(&identity, "%v\x00", value)
+	}
+	return identity.String()
+}
+
+// mergeLists lays wanted elements over live ones, the n-th of an identity over the n-th. Elements that others added stay,
+// what is missing comes last.
+func mergeLists(wanted, live []any, keys []string) []any {
+	merged := make([]any, 0, len(live)+len(wanted))
+	places := map[string][]int{}
+	for i, element := range live {
+		merged = append(merged, runtime.DeepCopyJSONValue(element))
+		identity := identityOf(element, keys)
+		places[identity] = append(places[identity], i)
+	}
+	for _, element := range wanted {
+		identity := identityOf(element, keys)
+		if free := places[identity]; len(free) > 0 {
+			places[identity] = free[1:]
+			merged[free[0]] = layOver(merged[free[0]], element)
+			continue
+		}
+		merged = append(merged, element)
+	}
+	return merged
+}
+
+// layOver returns base with all that over says; lists are replaced.
+func layOver(base, over any) any {
+	baseMap, isMap := base.(map[string]any)
+	overMap, alsoMap := over.(map[string]any)
+	if !isMap || !alsoMap {
+		if reflect.DeepEqual(base, over) {
+			return base
+		}
+		return over
+	}
+	for key, value := range overMap {
+		baseMap[key] = layOver(baseMap[key], value)
+	}
+	return baseMap
+}
+
+// mapAt returns a nested map, nil if there is none.
+func mapAt(value map[string]any, path ...string) map[string]any {
+	for _, key := range path {
+		value, _ = value[key].(map[string]any)
+	}
+	return value
+}

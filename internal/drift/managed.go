@@ -1,0 +1,140 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package drift
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+// maxManagedPaths bounds the paths that owners are looked up for.
+const maxManagedPaths = 100
+
+// optedOut tells whether an object asks to be left out.
+func optedOut(obj *unstructured.Unstructured) bool {
+	return obj.GetAnnotations()[optOut] == optOutValue || obj.GetLabels()[optOut] == optOutValue
+}
+
+// foreignOwner returns the other release that an object is marked as belonging to, empty if there is none.
+func foreignOwner(live *unstructured.Unstructured, release Release) string {
+	annotations := live.GetAnnotations()
+	name, namespace := annotations[releaseNameKey], annotations[releaseNamespace]
+	if name == "" || namespace == "" || name == release.Name && namespace == release.Namespace {
+		return ""
+	}
+	return printable(namespace+"/"+name, maxPathLength)
+}
+
+// ownerPaths are the fields that differ on an object of another release.
+func ownerPaths() []string {
+	return []string{
+		formatPointer([]string{metadataField, annotationsField, releaseNameKey}),
+		formatPointer([]string{metadataField, annotationsField, releaseNamespace}),
+	}
+}
+
+// lastManager returns the field manager, other than this one, that wrote any of these fields last.
+func lastManager(live *unstructured.Unstructured, paths [][]string) string {
+	var last string
+	var lastAt time.Time
+	for _, entry := range live.GetManagedFields() {
+		if entry.Manager == fieldManager || entry.Subresource == statusField || entry.FieldsV1 == nil {
+			continue
+		}
+		var at time.Time
+		if entry.Time != nil {
+			at = entry.Time.Time
+		}
+		if last != "" && !at.After(lastAt) {
+			continue
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
+			continue
+		}
+		if ownsAny(fields, live.Object, paths) {
+			last, lastAt = printable(entry.Manager, maxPathLength), at
+		}
+	}
+	return last
+}
+
+func ownsAny(fields map[string]any, live map[string]any, paths [][]string) bool {
+	for _, path := range paths[:min(len(paths), maxManagedPaths)] {
+		if owns(fields, live, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// owns tells whether a set of fields, in the form of managedFields, has the field of a value at a path, or one below it.
+func owns(fields map[string]any, value any, path []string) bool {
+	if len(path) == 0 || len(fields) == 0 {
+		// Below a field without more of them, all is the manager's.
+		return true
+	}
+	switch typed := value.(type) {
+	case map[string]any:
+		below, ok := fields["f:"+path[0]].(map[string]any)
+		return ok && owns(below, typed[path[0]], path[1:])
+	case []any:
+		index, ok := parseIndex(path[0], len(typed))
+		if !ok {
+			return false
+		}
+		for key, inner := range fields {
+			below, ok := inner.(map[string]any)
+			if ok && isElement(key, typed[index], index) && owns(below, typed[index], path[1:]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isElement tells whether a key of managedFields means an element of a list: k: by some of its fields, v: by its value,
+// i: by its index.
+func isElement(key string, element any, index int) bool {
+	kind, text, _ := strings.Cut(key, ":")
+	var parsed any
+	if json.Unmarshal([]byte(text), &parsed) != nil {
+		return false
+	}
+	switch kind {
+	case "v":
+		return reflect.DeepEqual(parsed, element)
+	case "i":
+		return fmt.Sprint(parsed) == strconv.Itoa(index)
+	case "k":
+		keys, _ := parsed.(map[string]any)
+		fields, _ := element.(map[string]any)
+		for name, value := range keys {
+			if !reflect.DeepEqual(fields[name], value) {
+				return false
+			}
+		}
+		return len(keys) > 0
+	}
+	return false
+}

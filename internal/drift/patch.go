@@ -1,0 +1,139 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package drift
+
+import (
+	"encoding/base64"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+var (
+	emptyObject = []byte("{}")
+	// errMerge stands for errors of the merging, which quote what they could not merge.
+	errMerge = errors.New("the manifest and the object in the cluster cannot be merged: their shapes differ")
+)
+
+// makePatch returns what makes live say all that wanted says. It is Helm's three-way merge where the old manifest and the
+// new one are the same: nothing is deleted, so that no old one is needed.
+func makePatch(ref inventory.Ref, wanted, live map[string]any) (patch, error) {
+	typed, err := scheme.Scheme.New(ref.GroupVersionKind())
+	if err != nil {
+		return mergePatch(wanted, live)
+	}
+	lookup, err := strategicpatch.NewPatchMetaFromStruct(typed)
+	if err != nil {
+		return patch{}, errMerge
+	}
+	if len(ambiguousLists(ref.Kind, wanted, live)) > 0 {
+		return exactPatch(ref.Kind, runtime.DeepCopyJSON(wanted), live, lookup)
+	}
+	wantedData, liveData, err := marshal(wanted, live)
+	if err != nil {
+		return patch{}, err
+	}
+	data, err := strategicpatch.CreateThreeWayMergePatch(emptyObject, wantedData, liveData, lookup, true)
+	if err != nil {
+		return patch{}, errMerge
+	}
+	return patch{kind: types.StrategicMergePatchType, data: data}, nil
+}
+
+// mergePatch is for kinds whose lists nobody knows how to merge: they are compared and replaced as a whole.
+func mergePatch(wanted, live map[string]any) (patch, error) {
+	wantedData, liveData, err := marshal(wanted, live)
+	if err != nil {
+		return patch{}, err
+	}
+	data, err := jsonmergepatch.CreateThreeWayJSONMergePatch(emptyObject, wantedData, liveData)
+	if err != nil {
+		return patch{}, errMerge
+	}
+	return patch{kind: types.MergePatchType, data: data}, nil
+}
+
+// exactPatch is for objects with lists that a strategic merge patch gets wrong. They are merged here, and sent as a whole.
+// It changes wanted.
+func exactPatch(kind string, wanted, live map[string]any, lookup strategicpatch.LookupPatchMeta) (patch, error) {
+	for _, list := range ambiguousLists(kind, wanted, live) {
+		replacement := []any{map[string]any{"$patch": "replace"}}
+		list.parent[list.field] = append(replacement, list.merged...)
+	}
+	merged, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(live), wanted, lookup)
+	if err != nil {
+		return patch{}, errMerge
+	}
+	p, err := mergePatch(merged, live)
+	// Its lists hold what others have added so far: if they add more, it must not be applied.
+	p.exact = true
+	return p, err
+}
+
+func marshal(wanted, live map[string]any) (wantedData, liveData []byte, err error) {
+	if wantedData, err = json.Marshal(wanted); err != nil {
+		return nil, nil, errMerge
+	}
+	if liveData, err = json.Marshal(live); err != nil {
+		return nil, nil, errMerge
+	}
+	return wantedData, liveData, nil
+}
+
+// guard makes the API server refuse the patch, with a conflict, for another object of the same name; and for another
+// version of the object if the patch is exact.
+func (p *patch) guard(live *unstructured.Unstructured) error {
+	var fields map[string]any
+	if err := json.Unmarshal(p.data, &fields); err != nil {
+		return errMerge
+	}
+	metadata := child(fields, metadataField)
+	metadata["uid"] = string(live.GetUID())
+	if p.exact {
+		metadata["resourceVersion"] = live.GetResourceVersion()
+	}
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return errMerge
+	}
+	p.data = data
+	return nil
+}
+
+// isBuiltIn tells whether a kind is one of Kubernetes' own.
+func isBuiltIn(gvk schema.GroupVersionKind) bool {
+	return scheme.Scheme.Recognizes(gvk)
+}
+
+// isSecret tells whether a kind is the one that holds secrets.
+func isSecret(gvk schema.GroupVersionKind) bool {
+	return gvk.Group == "" && gvk.Kind == "Secret"
+}
+
+// encode writes a text as the API does bytes.
+func encode(text string) string {
+	return base64.StdEncoding.EncodeToString([]byte(text))
+}

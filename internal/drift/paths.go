@@ -1,0 +1,121 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package drift
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// differingPaths returns where the corrected object differs from the live one, apart from what every write changes.
+func differingPaths(live, corrected *unstructured.Unstructured) [][]string {
+	return diff(nil, nil, withoutServerFields(live), withoutServerFields(corrected), false)
+}
+
+// withoutServerFields returns the object without its status and what of its metadata is the API server's own.
+func withoutServerFields(obj *unstructured.Unstructured) map[string]any {
+	stripped := make(map[string]any, len(obj.Object))
+	for key, value := range obj.Object {
+		if key != statusField {
+			stripped[key] = value
+		}
+	}
+	metadata, _ := obj.Object[metadataField].(map[string]any)
+	own := make(map[string]any, len(metadata))
+	for key, value := range metadata {
+		if !slices.Contains(serverFields, key) {
+			own[key] = value
+		}
+	}
+	stripped[metadataField] = own
+	return stripped
+}
+
+// changedPaths returns where live does not say what wanted says.
+func changedPaths(live, wanted map[string]any) [][]string {
+	return diff(nil, nil, live, wanted, true)
+}
+
+// diff appends to found the paths at which two values differ; partial leaves out the keys that only a has. Lists of
+// different lengths differ as a whole.
+func diff(found [][]string, path []string, a, b any, partial bool) [][]string {
+	switch typedA := a.(type) {
+	case map[string]any:
+		typedB, ok := b.(map[string]any)
+		if !ok {
+			break
+		}
+		for key, valueA := range typedA {
+			valueB, inB := typedB[key]
+			switch {
+			case inB:
+				found = diff(found, append(path, key), valueA, valueB, partial)
+			case !partial:
+				found = append(found, append(slices.Clone(path), key))
+			}
+		}
+		for key := range typedB {
+			if _, inA := typedA[key]; !inA {
+				found = append(found, append(slices.Clone(path), key))
+			}
+		}
+		return found
+	case []any:
+		typedB, ok := b.([]any)
+		if !ok || len(typedA) != len(typedB) {
+			break
+		}
+		for i := range typedA {
+			found = diff(found, append(path, strconv.Itoa(i)), typedA[i], typedB[i], partial)
+		}
+		return found
+	}
+	if reflect.DeepEqual(a, b) {
+		return found
+	}
+	return append(found, slices.Clone(path))
+}
+
+// name sets what the difference says about fields of the live object.
+func (d *Difference) name(live *unstructured.Unstructured, paths [][]string) {
+	d.Manager = lastManager(live, paths)
+	texts := make([]string, 0, len(paths))
+	for _, path := range paths {
+		texts = append(texts, printable(formatPointer(path), maxPathLength))
+	}
+	slices.Sort(texts)
+	d.More = max(0, len(texts)-maxPaths)
+	d.Paths = slices.Clip(texts[:len(texts)-d.More])
+}
+
+// printable returns a text of bounded length without control characters.
+func printable(text string, length int) string {
+	if len(text) > length {
+		text = strings.ToValidUTF8(text[:length], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
