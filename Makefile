@@ -69,7 +69,12 @@ test-e2e: testbed-binaries ## The product as its users meet it, on real API serv
 	go test ./test/e2e/... -count=1 -timeout $(E2E_TIMEOUT) -run '$(E2E_RUN)' -v
 
 .PHONY: bench
-bench: ## All benchmarks, without the tests
+bench: testbed-binaries ## The release engine against a plain loop over the Helm SDK (BENCH=quick: under 3 min), then bench-go
+	go run ./test/bench
+	@$(MAKE) --no-print-directory bench-go
+
+.PHONY: bench-go
+bench-go: ## All Go benchmarks, without the tests
 	go test ./... -run '^$$' -bench . -benchmem -timeout 30m
 
 .PHONY: deflake

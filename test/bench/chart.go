@@ -1,0 +1,236 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+)
+
+// archiveBytes is about the size of a packed chart, as those of common add-ons have.
+const archiveBytes = 200_000
+
+// words make text that compresses about as documentation and dashboards do.
+var words = strings.Fields(`cluster network policy address gateway route service endpoint controller operator selector namespace
+	annotation label container image replica volume storage snapshot metric alert threshold interval timeout retry backoff
+	certificate issuer secret token key rotation audit event reason condition status generation finalizer owner reference
+	the a of and for with when where which must should may not each other before after between default value optional`)
+
+// benchChart is one chart: packed, as the engine gets it, and parsed, as the plain loop does.
+type benchChart struct {
+	name   string
+	digest string
+	packed []byte
+	parsed *chart.Chart
+}
+
+// newChart makes a chart of nine objects, which its values name and shape.
+func newChart(name string, seed uint64) (*benchChart, error) {
+	random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // The same chart each time is what is wanted.
+	files := map[string]string{
+		"Chart.yaml":  fmt.Sprintf("apiVersion: v2\nname: %s\nversion: 1.%d.0\nappVersion: 2.%d.0\ndescription: %s\n", name, seed, seed, text(random, 12)),
+		"values.yaml": chartValues + comments(random, 300),
+		"README.md":   text(random, 9000),
+	}
+	for path, content := range chartTemplates {
+		files["templates/"+path] = comments(random, 25) + content
+	}
+	for i := 0; ; i++ {
+		packed, err := pack(name, files)
+		if err != nil {
+			return nil, err
+		}
+		if len(packed) >= archiveBytes {
+			parsed, err := loader.LoadArchive(bytes.NewReader(packed))
+			if err != nil {
+				return nil, err
+			}
+			return &benchChart{name: name, digest: fmt.Sprintf("sha256:%064x", seed), packed: packed, parsed: parsed}, nil
+		}
+		files[fmt.Sprintf("dashboards/%d.json", i)] = dashboard(random)
+	}
+}
+
+// text returns n words in lines.
+func text(random *rand.Rand, n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(words[random.IntN(len(words))])
+		if random.IntN(6) == 0 {
+			fmt.Fprintf(&b, "-%d", random.IntN(1000))
+		}
+		if i%14 == 13 {
+			b.WriteByte('\n')
+		} else {
+			b.WriteByte(' ')
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// comments returns n words as lines of YAML comments.
+func comments(random *rand.Rand, n int) string {
+	return "\n# " + strings.ReplaceAll(text(random, n), "\n", "\n# ") + "\n"
+}
+
+func dashboard(random *rand.Rand) string {
+	var b strings.Builder
+	b.WriteString(`{"panels":[`)
+	for i := range 120 {
+		fmt.Fprintf(&b, `{"id":%d,"title":"%s","datasource":"prometheus","expr":"sum(rate(%s_%s_total{job=\"%s\"}[%dm])) by (%s)","gridPos":{"x":%d,"y":%d}},`+"\n",
+			i, strings.ReplaceAll(text(random, 5), "\n", " "), words[random.IntN(len(words))], words[random.IntN(len(words))],
+			words[random.IntN(len(words))], random.IntN(60), words[random.IntN(len(words))], random.IntN(24), random.IntN(900))
+	}
+	return strings.TrimSuffix(b.String(), ",\n") + "]}\n"
+}
+
+func pack(name string, files map[string]string) ([]byte, error) {
+	var buffer bytes.Buffer
+	zipped := gzip.NewWriter(&buffer)
+	archive := tar.NewWriter(zipped)
+	for path, content := range files {
+		header := &tar.Header{Name: name + "/" + path, Mode: 0o644, Size: int64(len(content))}
+		if err := archive.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := archive.Write([]byte(content)); err != nil {
+			return nil, err
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return nil, err
+	}
+	if err := zipped.Close(); err != nil {
+		return nil, err
+	}
+	return buffer.Bytes(), nil
+}
+
+const chartValues = `image:
+  repository: registry.example.com/addons/agent
+  tag: 2.0.0
+replicas: 2
+logLevel: info
+port: 8080
+resources:
+  requests:
+    cpu: 50m
+    memory: 64Mi
+  limits:
+    memory: 256Mi
+podAnnotations: {}
+tolerations:
+- operator: Exists
+rules:
+- apiGroups: [""]
+  resources: [pods, nodes, services]
+  verbs: [get, list, watch]
+`
+
+// chartTemplates are nine objects. An upgrade with another log level changes two of them.
+var chartTemplates = map[string]string{
+	"_helpers.tpl": `{{- define "name" -}}{{ .Release.Name }}-{{ .Chart.Name }}{{- end }}
+{{- define "labels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+`,
+	"serviceaccount.yaml": object("v1", "ServiceAccount", true, "automountServiceAccountToken: true\n"),
+	"config.yaml": object("v1", "ConfigMap", true, `data:
+  agent.yaml: |
+    logLevel: {{ .Values.logLevel }}
+    listen: 0.0.0.0:{{ .Values.port }}
+    cluster: {{ .Values.cluster }}
+`),
+	"credentials.yaml": object("v1", "Secret", true, "stringData:\n  token: {{ printf \"%s-%s\" .Release.Name .Values.cluster | sha256sum | quote }}\n"),
+	"clusterrole.yaml": object("rbac.authorization.k8s.io/v1", "ClusterRole", false, "rules:\n{{ toYaml .Values.rules }}\n"),
+	"clusterrolebinding.yaml": object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", false, `roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ .Release.Namespace }}-{{ include "name" . }}
+subjects:
+- kind: ServiceAccount
+  name: {{ include "name" . }}
+  namespace: {{ .Release.Namespace }}
+`),
+	"service.yaml": object("v1", "Service", true, `spec:
+  selector:
+    app.kubernetes.io/instance: {{ .Release.Name }}
+  ports:
+  - name: http
+    port: {{ .Values.port }}
+    targetPort: http
+`),
+	"deployment.yaml": object("apps/v1", "Deployment", true, workload("replicas: {{ .Values.replicas }}")),
+	"daemonset.yaml":  object("apps/v1", "DaemonSet", true, workload("minReadySeconds: 5")),
+	"pdb.yaml": object("policy/v1", "PodDisruptionBudget", true, `spec:
+  maxUnavailable: 1
+  selector:
+    matchLabels:
+      app.kubernetes.io/instance: {{ .Release.Name }}
+`),
+}
+
+func object(apiVersion, kind string, namespaced bool, rest string) string {
+	name := `{{ include "name" . }}`
+	if !namespaced {
+		name = "{{ .Release.Namespace }}-" + name
+	}
+	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n  labels: {{- include \"labels\" . | nindent 4 }}\n%s", apiVersion, kind, name, rest)
+}
+
+func workload(first string) string {
+	return "spec:\n  " + first + `
+  selector:
+    matchLabels:
+      app.kubernetes.io/instance: {{ .Release.Name }}
+  template:
+    metadata:
+      annotations:
+        checksum/log-level: {{ .Values.logLevel | sha256sum }}
+      labels: {{- include "labels" . | nindent 8 }}
+    spec:
+      serviceAccountName: {{ include "name" . }}
+      tolerations: {{- toYaml .Values.tolerations | nindent 6 }}
+      containers:
+      - name: agent
+        image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"
+        args: [--config=/etc/agent/agent.yaml]
+        ports:
+        - name: http
+          containerPort: {{ .Values.port }}
+        resources: {{- toYaml .Values.resources | nindent 10 }}
+        readinessProbe:
+          httpGet: {path: /readyz, port: http}
+        volumeMounts:
+        - {name: config, mountPath: /etc/agent}
+      volumes:
+      - name: config
+        configMap:
+          name: {{ include "name" . }}
+`
+}

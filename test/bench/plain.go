@@ -1,0 +1,130 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+
+	"helm.sh/helm/v3/pkg/action"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// plain is a loop over the Helm SDK as one writes it: the chart is parsed once, each cluster has one getter of clients
+// with cached discovery, each action a configuration of its own.
+type plain struct {
+	getters []*plainGetter
+}
+
+func newPlain(configs []*rest.Config) (*plain, error) {
+	p := &plain{}
+	for _, config := range configs {
+		client, err := discovery.NewDiscoveryClientForConfig(config)
+		if err != nil {
+			return nil, err
+		}
+		cached := memory.NewMemCacheClient(client)
+		p.getters = append(p.getters, &plainGetter{
+			config: config, discovery: cached, mapper: restmapper.NewDeferredDiscoveryRESTMapper(cached),
+		})
+	}
+	return p, nil
+}
+
+func (p *plain) name() string { return "plain" }
+
+func (p *plain) configuration(r benchRelease) (*action.Configuration, error) {
+	config := &action.Configuration{}
+	return config, config.Init(p.getters[r.cluster], r.namespace, "secret", func(string, ...any) {})
+}
+
+func (p *plain) install(r benchRelease) error {
+	config, err := p.configuration(r)
+	if err != nil {
+		return err
+	}
+	install := action.NewInstall(config)
+	install.ReleaseName, install.Namespace, install.CreateNamespace = r.name, r.namespace, true
+	_, err = install.Run(r.chart.parsed, maps.Clone(r.values))
+	return err
+}
+
+func (p *plain) upgrade(r benchRelease) error {
+	config, err := p.configuration(r)
+	if err != nil {
+		return err
+	}
+	upgrade := action.NewUpgrade(config)
+	upgrade.Namespace, upgrade.MaxHistory = r.namespace, 10
+	_, err = upgrade.Run(r.name, r.chart.parsed, maps.Clone(r.values))
+	return err
+}
+
+// check finds out whether the release is as wanted, by what Helm has stored.
+func (p *plain) check(r benchRelease) error {
+	config, err := p.configuration(r)
+	if err != nil {
+		return err
+	}
+	last, err := config.Releases.Last(r.name)
+	if err != nil {
+		return err
+	}
+	if last.Chart.Metadata.Version != r.chart.parsed.Metadata.Version || !reflect.DeepEqual(last.Config, r.values) {
+		return fmt.Errorf("%s is not as wanted", r.name)
+	}
+	return nil
+}
+
+func (p *plain) uninstall(r benchRelease) error {
+	config, err := p.configuration(r)
+	if err != nil {
+		return err
+	}
+	_, err = action.NewUninstall(config).Run(r.name)
+	return err
+}
+
+// plainGetter gives Helm one cluster's clients.
+type plainGetter struct {
+	config    *rest.Config
+	discovery discovery.CachedDiscoveryInterface
+	mapper    meta.RESTMapper
+}
+
+// ToRESTConfig implements action.RESTClientGetter.
+func (g *plainGetter) ToRESTConfig() (*rest.Config, error) { return rest.CopyConfig(g.config), nil }
+
+// ToDiscoveryClient implements action.RESTClientGetter.
+func (g *plainGetter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
+	return g.discovery, nil
+}
+
+// ToRESTMapper implements action.RESTClientGetter.
+func (g *plainGetter) ToRESTMapper() (meta.RESTMapper, error) { return g.mapper, nil }
+
+// ToRawKubeConfigLoader implements genericclioptions.RESTClientGetter.
+func (g *plainGetter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
+	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), &clientcmd.ConfigOverrides{})
+}
