@@ -30,6 +30,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
 )
@@ -77,32 +78,25 @@ type cutCase struct {
 
 // cutRun is one release of which one action is interrupted once.
 type cutRun struct {
-	*bench
-	ctx       context.Context
-	name      string
-	proxy     *cutproxy.Proxy
-	cut       cutproxy.Cut
-	client    *Client
-	target    Target
-	desired   Desired
-	chart     *chart.Chart
-	values    map[string]any
-	options   Options
-	policy    Policy
-	decisions []Decision
+	releaseRun
+	ctx   context.Context
+	kube  kubernetes.Interface
+	name  string
+	proxy *cutproxy.Proxy
+	cut   cutproxy.Cut
 	// before are the UIDs of the objects before the action.
 	before map[string]types.UID
 }
 
 func newCutRun(ctx context.Context, b *bench, name string) *cutRun {
-	r := &cutRun{bench: b, ctx: ctx, name: name, desired: desiredFor(name, "demo", "a1", "v1"),
-		chart: cutChart("1.0.0", "old"), values: map[string]any{"cidr": "1"}}
-	r.reconnect()
+	r := &cutRun{ctx: ctx, kube: b.kube, name: name}
+	r.desired, r.chart, r.values = desiredFor(name, "demo", "a1", "v1"), cutChart("1.0.0", "old"), map[string]any{"cidr": "1"}
+	r.restart()
 	return r
 }
 
-// reconnect replaces the process: nothing is known any more but what the cluster says.
-func (r *cutRun) reconnect() {
+// restart replaces the process: nothing is known any more but what the cluster says.
+func (r *cutRun) restart() {
 	r.client, r.target = New(), Target{Key: r.name, Config: sharedServer.server.RESTConfig()}
 }
 
@@ -133,27 +127,28 @@ func cutCases() map[string]cutCase {
 		"Deployment/deployment": "1.0.0 registry.invalid/a:1.0.0", "ConfigMap/hook": "ran"}
 	second := map[string]string{"ConfigMap/demo-value": "2", "ConfigMap/new": "2.0.0", "ServiceAccount/account": "2.0.0",
 		"Deployment/deployment": "2.0.0 registry.invalid/a:2.0.0", "ConfigMap/hook": "ran"}
-	install := func(r *cutRun) error { return r.settle() }
+	settle := func(r *cutRun) error { return r.settle(r.ctx) }
+	decide := func(r *cutRun) (Decision, error) { return r.decide(r.ctx) }
 	return map[string]cutCase{
 		"install": {
-			decide:  (*cutRun).decideNow,
-			finish:  (*cutRun).settle,
+			decide:  decide,
+			finish:  settle,
 			objects: first, revisions: []string{"deployed"},
 		},
 		"upgrade": {
 			prepare: func(r *cutRun) error {
 				defer r.wantSecondVersion()
-				return install(r)
+				return settle(r)
 			},
-			decide:  (*cutRun).decideNow,
-			finish:  (*cutRun).settle,
+			decide:  decide,
+			finish:  settle,
 			objects: second, revisions: []string{"superseded", "deployed"},
 			survivors: []string{"ConfigMap/demo-value", "ServiceAccount/account", "Deployment/deployment"},
 		},
 		"uninstall": {
-			prepare: install,
-			decide:  (*cutRun).decideUninstall,
-			finish:  (*cutRun).settleUninstall,
+			prepare: settle,
+			decide:  func(r *cutRun) (Decision, error) { return r.decideUninstall(r.ctx) },
+			finish:  func(r *cutRun) error { return r.settleUninstall(r.ctx) },
 			// Helm leaves hooks in place.
 			objects: map[string]string{"ConfigMap/hook": "ran"},
 		},
@@ -225,7 +220,7 @@ func (b *bench) cutOnce(ctx context.Context, c cutCase, name string, cut cutprox
 	if err := r.proxy.Stop(); err != nil {
 		return err
 	}
-	r.reconnect()
+	r.restart()
 	if err := c.finish(r); err != nil {
 		return fmt.Errorf("afterwards: %w", err)
 	}
@@ -263,64 +258,6 @@ func (r *cutRun) run(c cutCase, cut cutproxy.Cut) error {
 	return nil
 }
 
-func (r *cutRun) observe() (Observation, error) {
-	return r.client.Observe(r.ctx, r.target, r.desired.Namespace, r.desired.Name)
-}
-
-func (r *cutRun) decideNow() (Decision, error) {
-	obs, err := r.observe()
-	return Decide(obs, r.desired, r.policy, Past{}, time.Now()), err
-}
-
-func (r *cutRun) decideUninstall() (Decision, error) {
-	obs, err := r.observe()
-	return DecideUninstall(obs, r.desired, r.policy, time.Now()), err
-}
-
-// settle observes, decides and acts until there is nothing to do, and waits for no clock.
-func (r *cutRun) settle() error {
-	now := time.Now()
-	for range 8 {
-		obs, err := r.observe()
-		if err != nil {
-			return err
-		}
-		decision := Decide(obs, r.desired, r.policy, Past{}, now)
-		r.decisions = append(r.decisions, decision)
-		switch decision.Action {
-		case ActionNone:
-			return nil
-		case ActionUninstall, ActionRefuse:
-			return fmt.Errorf("%s of a release that is wanted: %s", decision.Action, decision.Message)
-		case ActionWait:
-			now = now.Add(decision.RequeueAfter)
-			continue
-		}
-		if _, err := r.client.Act(r.ctx, r.target, decision, r.desired, r.options, r.chart, r.values); err != nil {
-			return fmt.Errorf("%s (%s): %w", decision.Action, decision.Message, err)
-		}
-	}
-	return fmt.Errorf("no end after %+v", r.decisions)
-}
-
-// settleUninstall is settle for a release that is no longer wanted.
-func (r *cutRun) settleUninstall() error {
-	for range 4 {
-		decision, err := r.decideUninstall()
-		if err != nil {
-			return err
-		}
-		r.decisions = append(r.decisions, decision)
-		if decision.Action == ActionNone {
-			return nil
-		}
-		if _, err := r.client.Act(r.ctx, r.target, decision, r.desired, r.options, nil, nil); err != nil {
-			return fmt.Errorf("%s (%s): %w", decision.Action, decision.Message, err)
-		}
-	}
-	return fmt.Errorf("no end after %+v", r.decisions)
-}
-
 // check compares objects and history with what a case wants.
 func (r *cutRun) check(c cutCase) error {
 	objects, uids, err := r.objects()
@@ -335,7 +272,7 @@ func (r *cutRun) check(c cutCase) error {
 			err = errors.Join(err, fmt.Errorf("%s was deleted and made anew", object))
 		}
 	}
-	obs, observeErr := r.observe()
+	obs, observeErr := r.observe(r.ctx)
 	if observeErr != nil {
 		return errors.Join(err, observeErr)
 	}

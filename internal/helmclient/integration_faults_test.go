@@ -1,0 +1,444 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	// faultPatience is how long a test waits for what must happen on an API server that other tests keep busy.
+	faultPatience = 30 * time.Second
+	faultPoll     = 20 * time.Millisecond
+)
+
+// eventually waits until a condition holds.
+func (b *bench) eventually(what string, condition func(ctx context.Context) (bool, error)) {
+	b.t.Helper()
+	if err := wait.PollUntilContextTimeout(b.t.Context(), faultPoll, faultPatience, true, condition); err != nil {
+		b.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// endJob waits for a Job that runs and ends it, as its controller would. It may be called from any goroutine.
+func endJob(ctx context.Context, kube kubernetes.Interface, namespace, name string, failed bool) error {
+	return wait.PollUntilContextTimeout(ctx, faultPoll, faultPatience, true, func(ctx context.Context) (bool, error) {
+		job, err := kube.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && len(job.Status.Conditions) > 0 {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		setJobEnd(&job.Status, failed)
+		_, err = kube.BatchV1().Jobs(namespace).UpdateStatus(ctx, job, metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// setJobEnd sets the status of a Job that ended. The API server wants it whole.
+func setJobEnd(status *batchv1.JobStatus, failed bool) {
+	now := metav1.Now()
+	status.StartTime = &now
+	types := []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
+	if failed {
+		types = []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
+		status.Failed = 1
+	} else {
+		status.Succeeded, status.CompletionTime = 1, &now
+	}
+	for _, conditionType := range types {
+		status.Conditions = append(status.Conditions, batchv1.JobCondition{
+			Type: conditionType, Status: corev1.ConditionTrue, Reason: "Test", LastTransitionTime: now,
+		})
+	}
+}
+
+// want makes something else desired.
+func (r *releaseRun) want(artifact string, chrt *chart.Chart) {
+	r.desired.ArtifactDigest, r.chart = artifact, chrt
+}
+
+// TestIntegrationFaultHook holds that a hook that fails fails the upgrade and leaves what worked, and that a later try
+// completes it.
+func TestIntegrationFaultHook(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap, "hook.yaml": hook("Job", "job", "pre-upgrade", jobSpec)}))
+	run.values = map[string]any{"cidr": "2"}
+
+	ended := make(chan error, 1)
+	go func() { ended <- endJob(t.Context(), b.kube, b.namespace, "job", true) }()
+	result, err := run.actNow(t, ActionUpgrade)
+	wantError(t, err, nil, true, "pre-upgrade hooks failed", "job")
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if result.Revision != 2 || result.Status != "failed" {
+		t.Errorf("result %+v", result)
+	}
+	b.wantConfigMap("demo-value", "1")
+	b.wantConfigMap("first", "1")
+
+	go func() { ended <- endJob(t.Context(), b.kube, b.namespace, "job", false) }()
+	run.mustSettle(t)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	b.wantConfigMap("demo-value", "2")
+	b.wantNoConfigMap("first")
+	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
+}
+
+// TestIntegrationFaultImmutable holds that a field which cannot be changed fails the upgrade by name, and leaves what
+// worked.
+func TestIntegrationFaultImmutable(t *testing.T) {
+	b := newBench(t)
+	labelled := func(version, app string) *chart.Chart {
+		return newChart(version, map[string]string{"value.yaml": valueConfigMap,
+			"deployment.yaml": strings.ReplaceAll(cutDeployment(version), "app: a}", "app: "+app+"}")})
+	}
+	run := b.newRun(labelled("1.0.0", "a"), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	before := b.deploymentUID("deployment")
+	run.want("a2", labelled("2.0.0", "b"))
+	result, err := run.actNow(t, ActionUpgrade)
+	wantError(t, err, nil, true, "spec.selector", "immutable")
+	if result.Status != "failed" || b.deploymentUID("deployment") != before {
+		t.Errorf("result %+v; Deployment was %s, is %s", result, before, b.deploymentUID("deployment"))
+	}
+	run.want("a3", labelled("3.0.0", "a"))
+	run.mustSettle(t)
+	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
+}
+
+func (b *bench) deploymentUID(name string) types.UID {
+	b.t.Helper()
+	deployment, err := b.kube.AppsV1().Deployments(b.namespace).Get(b.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return deployment.UID
+}
+
+// TestIntegrationFaultQuota holds that a quota is no matter of rights, that what worked stays, and that the upgrade goes
+// through once there is room.
+func TestIntegrationFaultQuota(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	b.setQuota(1)
+	run.want("a2", newChart("2.0.0", twoConfigMaps()))
+	run.values = map[string]any{"cidr": "2"}
+	result, err := run.actNow(t, ActionUpgrade)
+	wantError(t, err, nil, true, "exceeded quota", `configmaps "first"`)
+	if result.Status != "failed" {
+		t.Errorf("result %+v", result)
+	}
+	if _, ok := b.configMapValue("demo-value"); !ok {
+		t.Error("what worked is gone")
+	}
+	b.setQuota(5)
+	run.mustSettle(t)
+	b.wantConfigMap("first", "1")
+	b.wantConfigMap("demo-value", "2")
+	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
+}
+
+// setQuota bounds the ConfigMaps of the namespace, and counts one, as the controller of quotas would.
+func (b *bench) setQuota(hard int64) {
+	b.t.Helper()
+	const countOf = corev1.ResourceName("count/configmaps")
+	limit := corev1.ResourceList{countOf: *resource.NewQuantity(hard, resource.DecimalSI)}
+	quotas := b.kube.CoreV1().ResourceQuotas(b.namespace)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: limit}}
+	_, err := quotas.Create(b.t.Context(), quota, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		b.t.Fatal(err)
+	}
+	b.eventually("setting the quota", func(ctx context.Context) (bool, error) {
+		quota, err := quotas.Get(ctx, "few", metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		quota.Spec.Hard = limit
+		if quota, err = quotas.Update(ctx, quota, metav1.UpdateOptions{}); err == nil {
+			quota.Status = corev1.ResourceQuotaStatus{Hard: limit, Used: corev1.ResourceList{countOf: *resource.NewQuantity(1, resource.DecimalSI)}}
+			_, err = quotas.UpdateStatus(ctx, quota, metav1.UpdateOptions{})
+		}
+		if apierrors.IsConflict(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	// Admission has a cache of quotas.
+	b.eventually("the quota being in force", func(ctx context.Context) (bool, error) {
+		var refused error
+		for i := range hard {
+			probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("probe-%d", i)}}
+			_, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			refused = errors.Join(refused, err)
+		}
+		return (refused == nil) == (hard > 1), nil
+	})
+}
+
+// TestIntegrationFaultAdmission holds that a denial of an admission policy is reported in its own words, and leaves what
+// worked.
+func TestIntegrationFaultAdmission(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	b.deny("no-first", `object.metadata.name != "first"`, "nobody is first here", admissionv1.Create)
+	run.want("a2", newChart("2.0.0", twoConfigMaps()))
+	result, err := run.actNow(t, ActionUpgrade)
+	wantError(t, err, nil, true, "nobody is first here", `configmaps "first"`)
+	if result.Status != "failed" {
+		t.Errorf("result %+v", result)
+	}
+	run.want("a3", newChart("3.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.mustSettle(t)
+	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
+}
+
+// TestIntegrationFaultDeletionDenied holds that an object which the new chart no longer has, and that cannot be deleted,
+// is not forgotten: the upgrade fails, and a later try deletes it.
+func TestIntegrationFaultDeletionDenied(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	lift := b.deny("keep-first", `oldObject.metadata.name != "first"`, "first stays", admissionv1.Delete)
+	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	_, err := run.actNow(t, ActionUpgrade)
+	wantError(t, err, nil, true, "first stays", `"first"`)
+	b.wantConfigMap("first", "1")
+	lift()
+	run.mustSettle(t)
+	b.wantNoConfigMap("first")
+	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
+}
+
+// deny has the API server check ConfigMaps of the namespace, and returns when it does.
+func (b *bench) deny(name, expression, message string, operation admissionv1.OperationType) (lift func()) {
+	b.t.Helper()
+	name = b.namespace + "-" + name
+	policies, bindings := b.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(), b.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	rule := admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{operation},
+		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+	}}
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{rule}},
+			Validations:      []admissionv1.Validation{{Expression: expression, Message: message}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			MatchResources: &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{corev1.LabelMetadataName: b.namespace}}},
+		},
+	}
+	if _, err := policies.Create(b.t.Context(), policy, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := bindings.Create(b.t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+	inForce := func(want bool) {
+		b.t.Helper()
+		configMaps := b.kube.CoreV1().ConfigMaps(b.namespace)
+		b.eventually("the policy being in force", func(ctx context.Context) (bool, error) {
+			probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "first"}}
+			_, err := configMaps.Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if operation == admissionv1.Delete {
+				err = configMaps.Delete(ctx, "first", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+			}
+			return (err != nil && strings.Contains(err.Error(), message)) == want, nil
+		})
+	}
+	inForce(true)
+	return func() {
+		b.t.Helper()
+		if err := bindings.Delete(b.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			b.t.Fatal(err)
+		}
+		inForce(false)
+	}
+}
+
+// TestIntegrationFaultTerminating holds that an installation in a namespace that goes away says so and writes nothing.
+func TestIntegrationFaultTerminating(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	// No controller runs that would end it.
+	if err := b.kube.CoreV1().Namespaces().Delete(t.Context(), b.namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	_, err := run.actNow(t, ActionInstall)
+	wantError(t, err, nil, false, "being terminated")
+	b.wantRecords(run.desired)
+	b.wantNoConfigMap("first")
+}
+
+// TestIntegrationFaultTwoWriters holds that of two processes that act at once, or on what they saw before the other acted,
+// one wins; the other is told that it knew too little, and no revision is doubled.
+func TestIntegrationFaultTwoWriters(t *testing.T) {
+	b := newBench(t)
+	chrt := newChart("1.0.0", twoConfigMaps())
+	first, second := b.newRun(chrt, map[string]any{"cidr": "1"}), b.newRun(chrt, map[string]any{"cidr": "1"})
+	second.client = New()
+	for round := range 4 {
+		var decisions [2]Decision
+		runs := [2]*releaseRun{first, second}
+		for i, run := range runs {
+			run.want(fmt.Sprintf("a%d", round), chrt)
+			decision, err := run.decide(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			decisions[i] = decision
+		}
+		errs := [2]error{}
+		if round < 3 {
+			var group sync.WaitGroup
+			for i, run := range runs {
+				group.Go(func() { _, errs[i] = run.act(t.Context(), decisions[i]) })
+			}
+			group.Wait()
+		} else {
+			for i, run := range runs {
+				_, errs[i] = run.act(t.Context(), decisions[i])
+			}
+		}
+		if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs[:]...), ErrStale) {
+			t.Errorf("round %d, %s: %v and %v, want one ErrStale", round, decisions[0].Action, errs[0], errs[1])
+		}
+		if newest, _ := b.observe(first.desired).Newest(); newest.Revision != round+1 || newest.Status != "deployed" {
+			t.Errorf("round %d: newest revision %+v", round, newest)
+		}
+	}
+}
+
+// TestIntegrationFaultManyObjects installs, changes and removes a chart of a thousand objects.
+func TestIntegrationFaultManyObjects(t *testing.T) {
+	b := newBench(t)
+	const objects = 1000
+	template := "{{- range $i := until " + fmt.Sprint(objects) + " }}\n---\n" +
+		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: many-{{ $i }}\n  labels: {one-of: many}\ndata:\n  key: {{ $.Values.cidr | quote }}\n{{- end }}\n"
+	run := b.newRun(newChart("1.0.0", map[string]string{"many.yaml": template}), map[string]any{"cidr": "1"})
+	for i, what := range []string{"install", "upgrade"} {
+		run.desired.ValuesDigest, run.values = what, map[string]any{"cidr": what}
+		begun := time.Now()
+		run.mustSettle(t)
+		t.Logf("%s of %d objects: %s, %d requests", what, objects, time.Since(begun).Round(time.Millisecond), len(b.cutter.take()))
+		list, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "one-of=many"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		right := 0
+		for j := range list.Items {
+			if list.Items[j].Data["key"] == what {
+				right++
+			}
+		}
+		if right != objects {
+			t.Errorf("%d objects are right, want %d", right, objects)
+		}
+		if newest, _ := b.observe(run.desired).Newest(); newest.Revision != i+1 {
+			t.Errorf("newest %+v", newest)
+		}
+	}
+	begun := time.Now()
+	if err := run.settleUninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("uninstall of %d objects: %s", objects, time.Since(begun).Round(time.Millisecond))
+	b.wantNoConfigMap("many-0")
+	b.wantRecords(run.desired)
+}
+
+// TestIntegrationFaultKindGone holds that a release can be changed and uninstalled when the cluster no longer serves a
+// kind of its current manifest.
+func TestIntegrationFaultKindGone(t *testing.T) {
+	for name, after := range map[string]func(*testing.T, *bench, *releaseRun){
+		"upgrade": func(t *testing.T, b *bench, run *releaseRun) {
+			run.want("a2", newChart("2.0.0", twoConfigMaps()))
+			run.mustSettle(t)
+			b.wantConfigMap("first", "1")
+			b.wantRecords(run.desired, "2 deployed", "1 superseded")
+		},
+		"uninstall": func(t *testing.T, b *bench, run *releaseRun) {
+			if err := run.settleUninstall(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.wantNoConfigMap("demo-value")
+			b.wantRecords(run.desired)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			group := name + ".gone.test"
+			chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap,
+				"widget.yaml": "apiVersion: " + group + "/v1\nkind: Widget\nmetadata:\n  name: widget\n"})
+			chrt.Files = append(chrt.Files, &chart.File{Name: "crds/widget.yaml", Data: []byte(strings.ReplaceAll(widgetCRD, "helmclient.test", group))})
+			run := b.newRun(chrt, map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			b.deleteCRD("widgets." + group)
+			after(t, b, run)
+		})
+	}
+}
+
+// deleteCRD removes a CRD and returns when its kind is no longer served.
+func (b *bench) deleteCRD(name string) {
+	b.t.Helper()
+	_, group, _ := strings.Cut(name, ".")
+	crd := b.kube.Discovery().RESTClient().Delete().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + name)
+	if err := crd.Do(b.t.Context()).Error(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.eventually("the kind being gone", func(ctx context.Context) (bool, error) {
+		err := b.kube.Discovery().RESTClient().Get().AbsPath("/apis/" + group + "/v1").Do(ctx).Error()
+		return apierrors.IsNotFound(err), nil
+	})
+}

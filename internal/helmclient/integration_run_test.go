@@ -1,0 +1,131 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// maxSteps bounds the decisions until a release has settled.
+const maxSteps = 8
+
+// releaseRun is a release as a process of this product looks after it.
+type releaseRun struct {
+	client  *Client
+	target  Target
+	desired Desired
+	chart   *chart.Chart
+	values  map[string]any
+	options Options
+	policy  Policy
+	past    Past
+	// decisions are those that settle took.
+	decisions []Decision
+}
+
+func (r *releaseRun) observe(ctx context.Context) (Observation, error) {
+	return r.client.Observe(ctx, r.target, r.desired.Namespace, r.desired.Name)
+}
+
+func (r *releaseRun) decide(ctx context.Context) (Decision, error) {
+	obs, err := r.observe(ctx)
+	return Decide(obs, r.desired, r.policy, r.past, time.Now()), err
+}
+
+func (r *releaseRun) decideUninstall(ctx context.Context) (Decision, error) {
+	obs, err := r.observe(ctx)
+	return DecideUninstall(obs, r.desired, r.policy, time.Now()), err
+}
+
+// settle observes, decides and acts until there is nothing to do. It waits for no clock: it moves its own.
+func (r *releaseRun) settle(ctx context.Context) error {
+	now := time.Now()
+	for range maxSteps {
+		obs, err := r.observe(ctx)
+		if err != nil {
+			return err
+		}
+		decision := Decide(obs, r.desired, r.policy, r.past, now)
+		r.decisions = append(r.decisions, decision)
+		switch decision.Action {
+		case ActionNone:
+			return nil
+		case ActionUninstall, ActionRefuse:
+			return fmt.Errorf("%s of a release that is wanted: %s", decision.Action, decision.Message)
+		case ActionWait:
+			now = now.Add(decision.RequeueAfter)
+			continue
+		}
+		if _, err := r.act(ctx, decision); err != nil {
+			return fmt.Errorf("%s (%s): %w", decision.Action, decision.Message, err)
+		}
+	}
+	return fmt.Errorf("no end after %+v", r.decisions)
+}
+
+// settleUninstall is settle for a release that is no longer wanted.
+func (r *releaseRun) settleUninstall(ctx context.Context) error {
+	for range maxSteps {
+		decision, err := r.decideUninstall(ctx)
+		if err != nil {
+			return err
+		}
+		r.decisions = append(r.decisions, decision)
+		if decision.Action == ActionNone {
+			return nil
+		}
+		if _, err := r.act(ctx, decision); err != nil {
+			return fmt.Errorf("%s (%s): %w", decision.Action, decision.Message, err)
+		}
+	}
+	return fmt.Errorf("no end after %+v", r.decisions)
+}
+
+func (r *releaseRun) act(ctx context.Context, decision Decision) (Result, error) {
+	return r.client.Act(ctx, r.target, decision, r.desired, r.options, r.chart, r.values)
+}
+
+// newRun returns a release of the test's namespace, with the client of the bench.
+func (b *bench) newRun(chrt *chart.Chart, values map[string]any) *releaseRun {
+	return &releaseRun{client: b.client, target: b.target, desired: desiredFor(b.namespace, "demo", "a1", "v1"), chart: chrt, values: values}
+}
+
+// mustSettle fails the test unless the release settles.
+func (r *releaseRun) mustSettle(t *testing.T) {
+	t.Helper()
+	if err := r.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// actNow takes one decision, which must be of the given action, and carries it out.
+func (r *releaseRun) actNow(t *testing.T, want Action) (Result, error) {
+	t.Helper()
+	decision, err := r.decide(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if decision.Action != want {
+		t.Fatalf("decided %+v, want %s", decision, want)
+	}
+	return r.act(t.Context(), decision)
+}
