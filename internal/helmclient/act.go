@@ -82,7 +82,10 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 	defer cancel()
 
 	if decision.Action != ActionUninstall {
-		if err := checkChart(chrt, values); err != nil {
+		if err := checkChart(chrt, values, options.skipsSchema(decision.Action)); err != nil {
+			return Result{}, fail(err, nil)
+		}
+		if err := checkChartSize(chrt); err != nil {
 			return Result{}, fail(err, nil)
 		}
 	}
@@ -90,6 +93,7 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 	if err != nil {
 		return Result{}, fail(err, nil)
 	}
+	s.watch(options.Progress)
 	err = s.perform(decision, desired, options, chrt, values)
 	result := s.result(decision.Action)
 	if err != nil {
@@ -132,7 +136,7 @@ func (s *session) perform(decision Decision, desired Desired, options Options, c
 			return err
 		}
 	default:
-		if err := s.upgrade(desired, options.Upgrade, copyChart(chrt), copyValues(values)); err != nil {
+		if err := s.upgrade(desired, options, copyChart(chrt), copyValues(values)); err != nil {
 			return err
 		}
 	}

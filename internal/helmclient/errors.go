@@ -52,6 +52,8 @@ var (
 	ErrInvalidValues = errors.New("values do not meet the chart's schema")
 	// ErrInvalidChart means that the chart cannot be rendered or is none that can be installed.
 	ErrInvalidChart = errors.New("invalid chart")
+	// ErrPostRender means that the patches cannot be applied to what the chart rendered.
+	ErrPostRender = errors.New("post-rendering failed")
 	// ErrTimeout means that the action, or one of its hooks, took longer than allowed.
 	ErrTimeout = errors.New("timed out")
 )

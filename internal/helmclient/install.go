@@ -23,15 +23,17 @@ import (
 
 // install installs the release; replace allows it over the kept history of an uninstalled one.
 func (s *session) install(desired Desired, options Options, chrt *chart.Chart, values map[string]any, replace bool) error {
-	if options.Install.CRDs != CRDsSkip && len(chrt.CRDObjects()) > 0 {
-		// Helm must learn the kinds after it has installed the CRDs, else templates that ask for them miss them.
-		s.config.Capabilities = nil
+	renderer, err := s.prepare(desired, options, chrt, values, false)
+	if err != nil {
+		return err
 	}
 	if replace {
 		// Helm limits the history on upgrades only; an install over a kept history adds to it as well.
 		s.config.Releases.MaxHistory = options.Upgrade.maxHistory()
 	}
-	_, err := s.newInstall(desired, options.Install, replace).Run(chrt, values)
+	install := s.newInstall(desired, options.Install, replace)
+	install.PostRenderer = renderer
+	_, err = install.Run(chrt, values)
 	return err
 }
 
@@ -43,8 +45,9 @@ func (s *session) newInstall(desired Desired, options InstallOptions, replace bo
 	install.Labels = desiredLabels(desired)
 	install.Timeout = options.timeout()
 	install.DisableHooks = options.DisableHooks
-	install.CreateNamespace = options.createNamespace()
-	install.SkipCRDs = options.CRDs == CRDsSkip
+	// prepare sees to both.
+	install.CreateNamespace = false
+	install.SkipCRDs = true
 	install.TakeOwnership = options.TakeOwnership
 	install.DisableOpenAPIValidation = options.DisableOpenAPIValidation
 	install.Replace = replace

@@ -33,8 +33,16 @@ import (
 // maxSchemaViolations bounds how many violations an error lists.
 const maxSchemaViolations = 5
 
+// skipsSchema says whether an action compares the values with the chart's schema.
+func (o Options) skipsSchema(action Action) bool {
+	if action == ActionInstall || action == ActionRecoverThenInstall {
+		return o.Install.DisableSchemaValidation
+	}
+	return o.Upgrade.DisableSchemaValidation
+}
+
 // checkChart checks that a chart can be installed with the values, without talking to a cluster.
-func checkChart(chrt *chart.Chart, values map[string]any) error {
+func checkChart(chrt *chart.Chart, values map[string]any, disableSchema bool) error {
 	if chrt == nil || chrt.Metadata == nil {
 		return errorOfKind(ErrInvalidChart, "there is no chart")
 	}
@@ -49,7 +57,7 @@ func checkChart(chrt *chart.Chart, values map[string]any) error {
 	if err := action.CheckDependencies(chrt, metadata.Dependencies); err != nil {
 		return errorOfKind(ErrInvalidChart, "%s", err)
 	}
-	if !hasSchema(chrt) {
+	if disableSchema || !hasSchema(chrt) {
 		return nil
 	}
 	// What Helm does before it compares values with schemas, on copies since it changes both.

@@ -66,7 +66,7 @@ func TestCheckChartSchema(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := checkChart(schemaChart(test.schema), test.values)
+			err := checkChart(schemaChart(test.schema), test.values, false)
 			if !errors.Is(classify(err), test.kind) {
 				t.Fatalf("kind of %v, want %v", err, test.kind)
 			}
@@ -91,11 +91,11 @@ func TestCheckChartSubchartSchema(t *testing.T) {
 		return chrt
 	}
 	bad := map[string]any{"sub": map[string]any{"enabled": true, "port": "geheim"}}
-	if err := checkChart(parent(), bad); !errors.Is(classify(err), ErrInvalidValues) || !strings.Contains(err.Error(), "/sub/port: must be integer") {
+	if err := checkChart(parent(), bad, false); !errors.Is(classify(err), ErrInvalidValues) || !strings.Contains(err.Error(), "/sub/port: must be integer") {
 		t.Errorf("enabled: %v", err)
 	}
 	bad["sub"].(map[string]any)["enabled"] = false
-	if err := checkChart(parent(), bad); err != nil {
+	if err := checkChart(parent(), bad, false); err != nil {
 		t.Errorf("disabled: %v", err)
 	}
 }

@@ -18,16 +18,14 @@ package helmclient
 
 import (
 	"context"
-	"errors"
 	"io"
-	"sync"
-	"time"
 
 	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // session is one action on one release.
@@ -37,6 +35,10 @@ type session struct {
 	logs    *logBuffer
 	// deletions returns the errors of deletions, which Helm reduces to "failed to delete release".
 	deletions func() error
+	// namespace sees to the release's namespace when the first record is made.
+	namespace *namespacer
+	// cluster is Helm's client of the cluster; nil where tests put another one there.
+	cluster *kubeClient
 }
 
 // openSession connects Helm with the target. ctx bounds everything but the writes to Helm's storage: the
@@ -53,8 +55,11 @@ func (c *Client) openSession(ctx context.Context, target Target, desired Desired
 	}
 	clients := &getter{conn: conn, config: conn.restConfig(ctx)}
 	cluster := newKubeClient(ctx, clients, desired.Namespace, logs.printf)
-	secrets := driver.NewSecrets(conn.core.Secrets(desired.Namespace))
-	s := newSession(secrets, cluster, desired, logs)
+	namespace := &namespacer{ctx: ctx, clients: clients, impersonated: target.Impersonate != ""}
+	records := &recordDriver{Driver: driver.NewSecrets(conn.core.Secrets(desired.Namespace)), namespace: namespace, seen: cluster.seen}
+	s := newSession(records, cluster, desired, logs)
+	s.namespace = namespace
+	s.cluster = cluster
 	s.config.RESTClientGetter = clients
 	s.config.Capabilities = capabilities
 	s.deletions = cluster.deletionErrors
@@ -79,62 +84,54 @@ func newSession(inner driver.Driver, cluster kube.Interface, desired Desired, lo
 	}
 }
 
-// kubeClient is Helm's client of a cluster, within the bounds of one action.
-type kubeClient struct {
-	*kube.Client
-	ctx context.Context
-
-	mu        sync.Mutex
-	deletions []error
-}
-
-func newKubeClient(ctx context.Context, clients *getter, namespace string, log action.DebugLog) *kubeClient {
-	return &kubeClient{
-		Client: &kube.Client{Factory: clients, Log: log, Namespace: namespace},
-		ctx:    ctx,
+// relearn asks the cluster anew what it serves.
+func (s *session) relearn() (*chartutil.Capabilities, error) {
+	conn := s.cluster.clients.conn
+	conn.kinds.invalidate()
+	capabilities, err := conn.learnCapabilities(s.logs.printf)
+	if err != nil {
+		return nil, err
 	}
+	s.config.Capabilities = capabilities
+	return capabilities, nil
 }
 
-// IsReachable implements kube.Interface. Each action follows an observation, so asking once more would only add a
-// request to every action.
-func (k *kubeClient) IsReachable() error { return nil }
-
-// Wait implements kube.Interface.
-func (k *kubeClient) Wait(resources kube.ResourceList, timeout time.Duration) error {
-	return k.Client.Wait(resources, k.remaining(timeout))
+// recordDriver is the storage below what counts records: it sees to the release's namespace, and remembers which
+// manifests are recorded.
+type recordDriver struct {
+	driver.Driver
+	namespace *namespacer
+	seen      *recordedManifests
 }
 
-// WatchUntilReady implements kube.Interface.
-func (k *kubeClient) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
-	return k.Client.WatchUntilReady(resources, k.remaining(timeout))
+// Create implements driver.Driver.
+func (d *recordDriver) Create(key string, rls *release.Release) error {
+	return d.namespace.around(func() error { return d.Driver.Create(key, rls) })
 }
 
-// WaitForDelete implements kube.InterfaceExt.
-func (k *kubeClient) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
-	return k.Client.WaitForDelete(resources, k.remaining(timeout))
-}
-
-// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation.
-func (k *kubeClient) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
-	result, errs := k.Client.DeleteWithPropagationPolicy(resources, policy)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.deletions = append(k.deletions, errs...)
-	return result, errs
-}
-
-func (k *kubeClient) deletionErrors() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return errors.Join(k.deletions...)
-}
-
-// remaining returns the timeout, cut to what is left of the action: Helm grants the whole timeout to each hook anew.
-func (k *kubeClient) remaining(timeout time.Duration) time.Duration {
-	deadline, ok := k.ctx.Deadline()
-	if !ok {
-		return timeout
+// Get implements driver.Driver.
+func (d *recordDriver) Get(key string) (*release.Release, error) {
+	rls, err := d.Driver.Get(key)
+	if err == nil {
+		d.seen.add(rls)
 	}
-	// Zero would mean no timeout at all.
-	return max(min(timeout, time.Until(deadline)), time.Millisecond)
+	return rls, err
+}
+
+// Query implements driver.Driver.
+func (d *recordDriver) Query(labels map[string]string) ([]*release.Release, error) {
+	list, err := d.Driver.Query(labels)
+	for _, rls := range list {
+		d.seen.add(rls)
+	}
+	return list, err
+}
+
+// List implements driver.Driver.
+func (d *recordDriver) List(filter func(*release.Release) bool) ([]*release.Release, error) {
+	list, err := d.Driver.List(filter)
+	for _, rls := range list {
+		d.seen.add(rls)
+	}
+	return list, err
 }

@@ -22,8 +22,14 @@ import (
 )
 
 // upgrade makes a new revision of the release.
-func (s *session) upgrade(desired Desired, options UpgradeOptions, chrt *chart.Chart, values map[string]any) error {
-	_, err := s.newUpgrade(desired, options).Run(desired.Name, chrt, values)
+func (s *session) upgrade(desired Desired, options Options, chrt *chart.Chart, values map[string]any) error {
+	renderer, err := s.prepare(desired, options, chrt, values, true)
+	if err != nil {
+		return err
+	}
+	upgrade := s.newUpgrade(desired, options.Upgrade)
+	upgrade.PostRenderer = renderer
+	_, err = upgrade.Run(desired.Name, chrt, values)
 	return err
 }
 
@@ -31,6 +37,7 @@ func (s *session) upgrade(desired Desired, options UpgradeOptions, chrt *chart.C
 func (s *session) newUpgrade(desired Desired, options UpgradeOptions) *action.Upgrade {
 	upgrade := action.NewUpgrade(s.config)
 	upgrade.Namespace = desired.Namespace
+	upgrade.SkipCRDs = true
 	upgrade.Labels = desiredLabels(desired)
 	upgrade.Timeout = options.timeout()
 	upgrade.DisableHooks = options.DisableHooks

@@ -1,0 +1,186 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"weak"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+const (
+	crdGroup = "apiextensions.k8s.io"
+	crdKind  = "CustomResourceDefinition"
+)
+
+// crdFolderObject is an object in a chart's folder crds.
+type crdFolderObject struct {
+	// file is where it is from.
+	file string
+	kind schema.GroupVersionKind
+	// namespace is empty where the object names none.
+	namespace, name string
+	// data is the object as JSON. It is shared: read only.
+	data []byte
+	// serves are the kinds that it makes the cluster serve; empty for what is no CustomResourceDefinition.
+	serves []schema.GroupVersionKind
+}
+
+func (o *crdFolderObject) isCRD() bool {
+	return o.kind.Group == crdGroup && o.kind.Version == "v1" && o.kind.Kind == crdKind
+}
+
+// crdFolder returns the objects in the folders crds of a chart and of those of its dependencies that the values enable,
+// in their order.
+func crdFolder(chrt *chart.Chart, values map[string]any) ([]*crdFolderObject, error) {
+	if len(chrt.CRDObjects()) == 0 {
+		return nil, nil
+	}
+	if len(chrt.Dependencies()) > 0 {
+		// Helm does this later on, and changes both.
+		chrt = copyChart(chrt)
+		if err := chartutil.ProcessDependenciesWithMerge(chrt, copyValues(values)); err != nil {
+			return nil, errorOfKind(ErrInvalidChart, "%s", err)
+		}
+	}
+	var objects []*crdFolderObject
+	for _, crd := range chrt.CRDObjects() {
+		parsed, err := parsedCRDs.of(crd.File)
+		if err != nil {
+			return nil, errorOfKind(ErrInvalidChart, "%s: %s", crd.Filename, err)
+		}
+		objects = append(objects, parsed...)
+	}
+	return objects, nil
+}
+
+// parsedCRDs keeps what is read from files for as long as their charts live: a fleet installs one chart many times, and
+// some have megabytes of CRDs.
+var parsedCRDs = crdCache{files: map[weak.Pointer[chart.File]][]*crdFolderObject{}}
+
+type crdCache struct {
+	mu    sync.Mutex
+	files map[weak.Pointer[chart.File]][]*crdFolderObject
+}
+
+func (c *crdCache) of(file *chart.File) ([]*crdFolderObject, error) {
+	key := weak.Make(file)
+	c.mu.Lock()
+	objects, ok := c.files[key]
+	c.mu.Unlock()
+	if ok {
+		return objects, nil
+	}
+	objects, err := parseCRDFile(file)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.files[key]; !ok {
+		c.files[key] = objects
+		runtime.AddCleanup(file, c.drop, key)
+	}
+	return objects, nil
+}
+
+func (c *crdCache) drop(key weak.Pointer[chart.File]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.files, key)
+}
+
+func parseCRDFile(file *chart.File) ([]*crdFolderObject, error) {
+	var objects []*crdFolderObject
+	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(file.Data)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		data, err := yaml.ToJSON(document)
+		if err != nil {
+			return nil, fmt.Errorf("not YAML: %w", err)
+		}
+		object, err := parseCRDObject(data)
+		if err != nil {
+			return nil, err
+		}
+		if object != nil {
+			object.file = file.Name
+			objects = append(objects, object)
+		}
+	}
+}
+
+// parseCRDObject returns nil for a document that is empty.
+func parseCRDObject(data []byte) (*crdFolderObject, error) {
+	if data = bytes.TrimSpace(data); len(data) == 0 || string(data) == "null" {
+		return nil, nil
+	}
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+		Spec json.RawMessage `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, errors.New("a document is no Kubernetes object")
+	}
+	groupVersion, err := schema.ParseGroupVersion(head.APIVersion)
+	if err != nil || head.APIVersion == "" || head.Kind == "" || head.Metadata.Name == "" {
+		return nil, errors.New("an object lacks apiVersion, kind or metadata.name")
+	}
+	object := &crdFolderObject{kind: groupVersion.WithKind(head.Kind), namespace: head.Metadata.Namespace, name: head.Metadata.Name, data: data}
+	if !object.isCRD() {
+		return object, nil
+	}
+	var spec struct {
+		Group    string                `json:"group"`
+		Names    struct{ Kind string } `json:"names"`
+		Versions []struct {
+			Name   string `json:"name"`
+			Served bool   `json:"served"`
+		} `json:"versions"`
+	}
+	if err := json.Unmarshal(head.Spec, &spec); err != nil {
+		return nil, fmt.Errorf("the CustomResourceDefinition %q is malformed", head.Metadata.Name)
+	}
+	for _, version := range spec.Versions {
+		if version.Served {
+			object.serves = append(object.serves, schema.GroupVersionKind{Group: spec.Group, Version: version.Name, Kind: spec.Names.Kind})
+		}
+	}
+	return object, nil
+}

@@ -1,0 +1,419 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	// asMetadata and asNames keep the API server from sending back megabytes of schemas.
+	asMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+	asNames    = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json"
+	// fewCRDs is the number of CRDs up to which it is cheaper to try to create each than to list what there is.
+	fewCRDs = 3
+	// crdTimeout bounds the wait until the cluster serves new kinds.
+	crdTimeout = 60 * time.Second
+	// maxCRDConflicts bounds the tries to replace a CRD that somebody else keeps changing.
+	maxCRDConflicts = 5
+)
+
+// crdApplier brings the folders crds of a chart into a cluster.
+type crdApplier struct {
+	session *session
+	ctx     context.Context
+	client  rest.Interface
+	mapper  meta.RESTMapper
+	policy  CRDPolicy
+	// preflight is called before the first write.
+	preflight func() error
+	// awaited are the kinds that the cluster is to serve from now on.
+	awaited []schema.GroupVersionKind
+}
+
+// applyCRDs creates, or creates and replaces, what is in the chart's folder crds and in those of its enabled
+// dependencies, and returns once the cluster serves the new kinds: templates that ask for them find them. Nothing is ever
+// deleted. A chart without the folder costs nothing. Preflight may be nil; it is called before the first write.
+func (s *session) applyCRDs(chrt *chart.Chart, values map[string]any, policy CRDPolicy, preflight func([]*crdFolderObject) error) error {
+	if policy == CRDsSkip || s.cluster == nil {
+		return nil
+	}
+	objects, err := crdFolder(chrt, values)
+	if err != nil || len(objects) == 0 {
+		return err
+	}
+	if err := s.namespace.check(); err != nil {
+		return err
+	}
+	a := &crdApplier{session: s, ctx: s.cluster.ctx, policy: policy, preflight: func() error { return nil }}
+	if preflight != nil {
+		a.preflight = func() error { return preflight(objects) }
+	}
+	if a.client, err = s.cluster.clients.raw(); err != nil {
+		return err
+	}
+	if a.mapper, err = s.cluster.clients.ToRESTMapper(); err != nil {
+		return err
+	}
+	s.cluster.progress("looking for the chart's CRDs")
+	return a.apply(objects)
+}
+
+func (a *crdApplier) apply(objects []*crdFolderObject) error {
+	var crds, others []*crdFolderObject
+	for _, object := range objects {
+		if object.isCRD() {
+			crds = append(crds, object)
+		} else {
+			others = append(others, object)
+		}
+	}
+	apply := a.createMissing
+	if a.policy == CRDsCreateReplace {
+		apply = a.createOrReplace
+	}
+	if err := apply(crds); err != nil {
+		return err
+	}
+	if err := a.awaitKinds(crds); err != nil {
+		return err
+	}
+	for _, object := range others {
+		if err := a.createOther(object); err != nil {
+			return fmt.Errorf("%s: creating %s %q: %w", object.file, object.kind.Kind, object.name, err)
+		}
+	}
+	return nil
+}
+
+func (a *crdApplier) createMissing(crds []*crdFolderObject) error {
+	existing := map[string]bool{}
+	if len(crds) > fewCRDs {
+		var err error
+		if existing, err = a.names(); err != nil {
+			return fmt.Errorf("listing CustomResourceDefinitions: %w", err)
+		}
+	}
+	for _, crd := range crds {
+		if !existing[crd.name] {
+			created, err := a.create(crd)
+			if err != nil {
+				return err
+			}
+			existing[crd.name] = !created
+		}
+		if existing[crd.name] {
+			a.awaitUnlessKnown(crd)
+		}
+	}
+	return nil
+}
+
+// names returns the names of the CRDs that the cluster has.
+func (a *crdApplier) names() (map[string]bool, error) {
+	data, err := a.client.Get().AbsPath(crdPath).SetHeader("Accept", asNames).Param("includeObject", "None").Do(a.ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	var table metav1.Table
+	if err := json.Unmarshal(data, &table); err != nil {
+		return nil, errorOfKind(ErrUnreachable, "the cluster's answer cannot be understood")
+	}
+	names := map[string]bool{}
+	at := slices.IndexFunc(table.ColumnDefinitions, func(column metav1.TableColumnDefinition) bool { return column.Format == "name" })
+	for _, row := range table.Rows {
+		// Whatever is not understood counts as missing; to create it anew does no harm.
+		if at >= 0 && at < len(row.Cells) {
+			if name, ok := row.Cells[at].(string); ok {
+				names[name] = true
+			}
+		}
+	}
+	return names, nil
+}
+
+// create creates a CRD; created is false where it exists.
+func (a *crdApplier) create(crd *crdFolderObject) (created bool, err error) {
+	if err := a.begin(); err != nil {
+		return false, err
+	}
+	err = a.client.Post().AbsPath(crdPath).Param("fieldManager", fieldManager).SetHeader("Accept", asMetadata).Body(crd.data).Do(a.ctx).Error()
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: creating the CustomResourceDefinition %q: %w", crd.file, crd.name, err)
+	}
+	a.awaited = append(a.awaited, crd.serves...)
+	return true, nil
+}
+
+// begin is called before each write.
+func (a *crdApplier) begin() error {
+	preflight := a.preflight
+	a.preflight = func() error { return nil }
+	if err := preflight(); err != nil {
+		return err
+	}
+	a.session.cluster.progress("applying CRDs")
+	return nil
+}
+
+// awaitUnlessKnown waits for the kind of a CRD that somebody else may have created a moment ago.
+func (a *crdApplier) awaitUnlessKnown(crd *crdFolderObject) {
+	if len(crd.serves) == 0 {
+		return
+	}
+	// In whatever version: an older CRD may have others than the chart's.
+	if _, err := a.mapper.RESTMapping(crd.serves[0].GroupKind()); meta.IsNoMatchError(err) {
+		a.awaited = append(a.awaited, crd.serves[0].GroupKind().WithVersion(""))
+	}
+}
+
+func (a *crdApplier) createOrReplace(crds []*crdFolderObject) error {
+	for _, crd := range crds {
+		if err := a.replace(crd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace makes a CRD what the chart says. It creates it where it is missing.
+func (a *crdApplier) replace(crd *crdFolderObject) error {
+	path := crdPath + "/" + crd.name
+	fail := func(err error) error {
+		return fmt.Errorf("%s: replacing the CustomResourceDefinition %q: %w", crd.file, crd.name, err)
+	}
+	for try := 1; ; try++ {
+		data, err := a.client.Get().AbsPath(path).Do(a.ctx).Raw()
+		if apierrors.IsNotFound(err) {
+			if created, err := a.create(crd); created || err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return fail(err)
+		}
+		merged, err := mergeCRD(crd.data, data)
+		if err != nil {
+			return fail(err)
+		}
+		if err := a.begin(); err != nil {
+			return err
+		}
+		err = a.client.Put().AbsPath(path).Param("fieldManager", fieldManager).SetHeader("Accept", asMetadata).Body(merged).Do(a.ctx).Error()
+		if apierrors.IsConflict(err) && try < maxCRDConflicts {
+			continue
+		}
+		if err != nil {
+			return fail(err)
+		}
+		a.awaited = append(a.awaited, crd.serves...)
+		return nil
+	}
+}
+
+// mergeCRD returns the chart's CRD as the replacement of a live one. What others put on it stays: labels, annotations,
+// finalizers, owners; the conversion where the chart says nothing about it; and the certificate authority of its webhook where the
+// chart leaves that to somebody else.
+func mergeCRD(desired, live []byte) ([]byte, error) {
+	wanted, found := map[string]any{}, map[string]any{}
+	if err := json.Unmarshal(desired, &wanted); err != nil {
+		return nil, errors.New("it cannot be read")
+	}
+	if err := json.Unmarshal(live, &found); err != nil {
+		return nil, errorOfKind(ErrUnreachable, "the cluster's answer cannot be understood")
+	}
+	metadata, _, _ := unstructured.NestedMap(found, "metadata")
+	if metadata == nil {
+		return nil, errorOfKind(ErrUnreachable, "the cluster's answer cannot be understood")
+	}
+	delete(metadata, "managedFields")
+	for _, field := range []string{"labels", "annotations"} {
+		ours, _, _ := unstructured.NestedMap(wanted, "metadata", field)
+		theirs, ok := metadata[field].(map[string]any)
+		if !ok {
+			theirs = map[string]any{}
+		}
+		for key, value := range ours {
+			theirs[key] = value
+		}
+		if len(theirs) > 0 {
+			metadata[field] = theirs
+		}
+	}
+	wanted["metadata"] = metadata
+	delete(wanted, "status")
+	spec, ok := wanted["spec"].(map[string]any)
+	if !ok {
+		return nil, errors.New("it has no spec")
+	}
+	keepConversion(spec, found)
+	return json.Marshal(wanted)
+}
+
+func keepConversion(spec, found map[string]any) {
+	theirs, ok, _ := unstructured.NestedMap(found, "spec", "conversion")
+	if !ok {
+		return
+	}
+	ours, ok := spec["conversion"].(map[string]any)
+	if !ok {
+		spec["conversion"] = theirs
+		return
+	}
+	bundle, ok, _ := unstructured.NestedString(theirs, "webhook", "clientConfig", "caBundle")
+	if !ok || bundle == "" {
+		return
+	}
+	webhook, _ := ours["webhook"].(map[string]any)
+	config, _ := webhook["clientConfig"].(map[string]any)
+	if config != nil && (config["caBundle"] == nil || config["caBundle"] == "") {
+		config["caBundle"] = bundle
+	}
+}
+
+// createOther creates an object that is no CRD, unless it exists.
+func (a *crdApplier) createOther(object *crdFolderObject) error {
+	mapping, err := a.mapper.RESTMapping(object.kind.GroupKind(), object.kind.Version)
+	if meta.IsNoMatchError(err) {
+		return a.session.cluster.refuseUnknown([]schema.GroupVersionKind{object.kind})
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.begin(); err != nil {
+		return err
+	}
+	post := func() error {
+		prefix := "/apis/" + object.kind.GroupVersion().String()
+		if object.kind.Group == "" {
+			prefix = "/api/" + object.kind.Version
+		}
+		request := a.client.Post().AbsPath(prefix).Resource(mapping.Resource.Resource).Param("fieldManager", fieldManager)
+		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+			namespace := object.namespace
+			if namespace == "" {
+				namespace = a.session.cluster.Namespace
+			}
+			request = request.Namespace(namespace)
+		}
+		return request.SetHeader("Accept", asMetadata).Body(object.data).Do(a.ctx).Error()
+	}
+	if err := a.session.namespace.around(post); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+// awaitKinds returns once the cluster serves the kinds that are new, and it is known that it does.
+func (a *crdApplier) awaitKinds(crds []*crdFolderObject) error {
+	if len(a.awaited) == 0 {
+		return nil
+	}
+	a.session.cluster.progress("waiting until the cluster serves the kinds of the CRDs")
+	deadline := time.Now().Add(crdTimeout)
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		missing, err := a.missing()
+		if err != nil || missing.Empty() {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return a.notServed(missing, crds)
+		}
+		select {
+		case <-a.ctx.Done():
+			return fmt.Errorf("waiting until the cluster serves %s of %s: %w", missing.Kind, missing.GroupVersion(), context.Cause(a.ctx))
+		case <-time.After(pause):
+		}
+	}
+}
+
+// missing returns a kind that the cluster does not serve yet, an empty one where it serves all. It asks for the versions of
+// groups, which is little, and only then for all kinds.
+func (a *crdApplier) missing() (schema.GroupVersionKind, error) {
+	for _, kind := range a.awaited {
+		if kind.Version == "" {
+			continue
+		}
+		served, err := a.session.cluster.serves(kind)
+		if err != nil || !served {
+			return kind, err
+		}
+	}
+	capabilities, err := a.session.relearn()
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	for _, kind := range a.awaited {
+		if kind.Version == "" {
+			if _, err := a.mapper.RESTMapping(kind.GroupKind()); err != nil {
+				return kind, nil
+			}
+			continue
+		}
+		if !capabilities.APIVersions.Has(kind.GroupVersion().String() + "/" + kind.Kind) {
+			return kind, nil
+		}
+	}
+	return schema.GroupVersionKind{}, nil
+}
+
+// notServed says why the cluster does not serve a kind whose CRD it has.
+func (a *crdApplier) notServed(missing schema.GroupVersionKind, crds []*crdFolderObject) error {
+	reason := ""
+	for _, crd := range crds {
+		if !slices.ContainsFunc(crd.serves, func(kind schema.GroupVersionKind) bool { return kind.GroupKind() == missing.GroupKind() }) {
+			continue
+		}
+		data, err := a.client.Get().AbsPath(crdPath + "/" + crd.name).Do(a.ctx).Raw()
+		if err != nil {
+			continue
+		}
+		var live struct {
+			Status struct {
+				Conditions []metav1.Condition `json:"conditions"`
+			} `json:"status"`
+		}
+		if err := json.Unmarshal(data, &live); err != nil {
+			continue
+		}
+		for _, condition := range live.Status.Conditions {
+			if condition.Status == metav1.ConditionFalse {
+				reason += fmt.Sprintf("; %s is %s: %s", condition.Type, condition.Status, condition.Message)
+			}
+		}
+	}
+	return errorOfKind(ErrTimeout, "the cluster does not serve %s of %s, %s after its CustomResourceDefinition was applied%s",
+		missing.Kind, missing.GroupVersion(), crdTimeout, reason)
+}

@@ -1,0 +1,245 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// kubeClient is Helm's client of a cluster, within the bounds of one action.
+type kubeClient struct {
+	*kube.Client
+	ctx     context.Context
+	clients *getter
+	// seen are the manifests that are recorded already.
+	seen *recordedManifests
+	// lenient leaves objects of kinds that the cluster no longer serves out of everything that is built without being
+	// validated, as an uninstall does with what is to be deleted.
+	lenient bool
+	// progress is told what goes on.
+	progress func(string)
+
+	mu          sync.Mutex
+	deletions   []error
+	generations map[inventory.Ref]int64
+}
+
+func newKubeClient(ctx context.Context, clients *getter, namespace string, log action.DebugLog) *kubeClient {
+	return &kubeClient{
+		Client:      &kube.Client{Factory: clients, Log: log, Namespace: namespace},
+		ctx:         ctx,
+		clients:     clients,
+		seen:        &recordedManifests{},
+		progress:    func(string) {},
+		generations: map[inventory.Ref]int64{},
+	}
+}
+
+// IsReachable implements kube.Interface. Each action follows an observation, so asking once more would only add a
+// request to every action.
+func (k *kubeClient) IsReachable() error { return nil }
+
+// Build implements kube.Interface. Kinds that the cluster does not serve are an error in what is to be applied. In what
+// is recorded they are left out: objects of such kinds cannot exist, and an upgrade or uninstall must not fail for them.
+func (k *kubeClient) Build(reader io.Reader, validate bool) (kube.ResourceList, error) {
+	manifest, err := io.ReadAll(reader)
+	if err != nil {
+		return nil, err
+	}
+	resources, err := k.Client.Build(bytes.NewReader(manifest), validate)
+	unknown := unknownKinds(err)
+	if len(unknown) == 0 {
+		return resources, err
+	}
+	if validate || !k.lenient && !k.seen.has(string(manifest)) {
+		return nil, k.refuseUnknown(unknown)
+	}
+	return k.buildServed(manifest)
+}
+
+// Create implements kube.Interface.
+func (k *kubeClient) Create(resources kube.ResourceList) (*kube.Result, error) {
+	if hook, ok := hookOf(resources); ok {
+		k.progress("creating " + hook)
+	} else {
+		k.progress(fmt.Sprintf("creating %d objects", len(resources)))
+	}
+	result, err := k.Client.Create(resources)
+	k.noteGenerations(result)
+	return result, explain(err)
+}
+
+// Update implements kube.Interface.
+func (k *kubeClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	k.progress(fmt.Sprintf("applying %d objects", len(target)))
+	result, err := k.Client.Update(original, target, force)
+	k.noteGenerations(result)
+	return result, explain(err)
+}
+
+// UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge.
+func (k *kubeClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	k.progress(fmt.Sprintf("applying %d objects", len(target)))
+	result, err := k.Client.UpdateThreeWayMerge(original, target, force)
+	k.noteGenerations(result)
+	return result, explain(err)
+}
+
+// Wait implements kube.Interface.
+func (k *kubeClient) Wait(resources kube.ResourceList, timeout time.Duration) error {
+	return k.Client.Wait(resources, k.remaining(timeout))
+}
+
+// WatchUntilReady implements kube.Interface.
+func (k *kubeClient) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
+	if hook, ok := hookOf(resources); ok {
+		k.progress("waiting for " + hook)
+	}
+	return k.Client.WatchUntilReady(resources, k.remaining(timeout))
+}
+
+// WaitForDelete implements kube.InterfaceExt.
+func (k *kubeClient) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
+	return k.Client.WaitForDelete(resources, k.remaining(timeout))
+}
+
+// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation.
+func (k *kubeClient) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
+	k.progress(fmt.Sprintf("deleting %d objects", len(resources)))
+	result, errs := k.Client.DeleteWithPropagationPolicy(resources, policy)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.deletions = append(k.deletions, errs...)
+	return result, errs
+}
+
+func (k *kubeClient) deletionErrors() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return errors.Join(k.deletions...)
+}
+
+// remaining returns the timeout, cut to what is left of the action: Helm grants the whole timeout to each hook anew.
+func (k *kubeClient) remaining(timeout time.Duration) time.Duration {
+	deadline, ok := k.ctx.Deadline()
+	if !ok {
+		return timeout
+	}
+	// Zero would mean no timeout at all.
+	return max(min(timeout, time.Until(deadline)), time.Millisecond)
+}
+
+// noteGenerations keeps the generations that the API server answered for objects of the manifest.
+func (k *kubeClient) noteGenerations(result *kube.Result) {
+	if result == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, list := range []kube.ResourceList{result.Created, result.Updated} {
+		for _, info := range list {
+			object, err := meta.Accessor(info.Object)
+			if err != nil || info.Mapping == nil || object.GetGeneration() == 0 || isHook(object) {
+				continue
+			}
+			k.generations[refOf(info)] = object.GetGeneration()
+		}
+	}
+}
+
+// appliedGenerations returns the generations of the objects of the manifest that were created, changed or found as
+// they are to be, so far as the cluster counts them.
+func (k *kubeClient) appliedGenerations() map[inventory.Ref]int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	copied := make(map[inventory.Ref]int64, len(k.generations))
+	for ref, generation := range k.generations {
+		copied[ref] = generation
+	}
+	return copied
+}
+
+func refOf(info *resource.Info) inventory.Ref {
+	kind := info.Mapping.GroupVersionKind
+	return inventory.Ref{Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Namespace: info.Namespace, Name: info.Name}
+}
+
+func isHook(object metav1.Object) bool { return object.GetAnnotations()[release.HookAnnotation] != "" }
+
+// hookOf describes the hook that the objects are; ok is false where they are none.
+func hookOf(resources kube.ResourceList) (description string, ok bool) {
+	if len(resources) == 0 || resources[0].Mapping == nil {
+		return "", false
+	}
+	object, err := meta.Accessor(resources[0].Object)
+	if err != nil || !isHook(object) {
+		return "", false
+	}
+	return fmt.Sprintf("hook %s %s (%s)", resources[0].Mapping.GroupVersionKind.Kind, resources[0].Name,
+		object.GetAnnotations()[release.HookAnnotation]), true
+}
+
+// advice tells what to do about refusals that no retry cures.
+var advice = []struct{ sign, advice string }{
+	{"field is immutable", "it cannot be changed in place: delete the object, the next try creates it anew; or set upgrade.force"},
+	{"updates to statefulset spec for fields other than", "it cannot be changed in place: delete the object, the next try creates it anew; or set upgrade.force"},
+	{"exceeded quota", "a ResourceQuota of the namespace is used up"},
+	{"denied the request", "an admission policy of the cluster refuses it"},
+	{"violates PodSecurity", "set install.namespaceMetadata.labels, for example pod-security.kubernetes.io/enforce"},
+	{"because it is being terminated", "wait until the namespace is gone"},
+}
+
+// explain adds to an error of the cluster what to do about it.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, entry := range advice {
+		if strings.Contains(text, entry.sign) {
+			return fmt.Errorf("%w (%s)", err, entry.advice)
+		}
+	}
+	return err
+}
+
+// raw returns a client for requests that no other client knows.
+func (g *getter) raw() (rest.Interface, error) {
+	config := rest.CopyConfig(g.config)
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	config.ContentType = runtime.ContentTypeJSON
+	return rest.UnversionedRESTClientFor(config)
+}

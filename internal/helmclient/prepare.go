@@ -1,0 +1,67 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/postrender"
+)
+
+// prepare does what comes before Helm's part of an install or upgrade, and returns what Helm is to render with. It takes chart
+// and values as they are, and changes neither.
+func (s *session) prepare(desired Desired, options Options, chrt *chart.Chart, values map[string]any, upgrade bool) (postrender.PostRenderer, error) {
+	renderer, err := newPostRenderer(options.PostRender, desired.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	s.prepareNamespace(desired, options.Install, !upgrade)
+	policy := options.Install.CRDs
+	if upgrade {
+		policy = options.Upgrade.CRDs
+	}
+	fits := func(crds []*crdFolderObject) error {
+		return s.checkSize(desired, chrt, values, renderer, crds, upgrade)
+	}
+	if err := s.applyCRDs(chrt, values, policy, fits); err != nil {
+		return nil, err
+	}
+	if s.cluster != nil {
+		s.cluster.progress("rendering")
+	}
+	return renderer, nil
+}
+
+// applyAgain tells that the manifest of a recorded revision is going to be applied: the cluster must serve its kinds.
+func (s *session) applyAgain(revision int) {
+	if s.cluster != nil {
+		s.cluster.seen.applyAgain(revision)
+	}
+}
+
+// onlyDeletes tells that nothing but hooks is going to be applied: kinds that the cluster no longer serves are left out.
+func (s *session) onlyDeletes() {
+	if s.cluster != nil {
+		s.cluster.lenient = true
+	}
+}
+
+// watch has the progress of the action reported.
+func (s *session) watch(progress func(string)) {
+	if s.cluster != nil && progress != nil {
+		s.cluster.progress = progress
+	}
+}
