@@ -117,8 +117,8 @@ func (c *comparison) one(ctx context.Context, obj *unstructured.Unstructured) ou
 	}
 	ref := inventory.Of(obj)
 	difference, err := c.compare(ctx, obj, &ref)
-	if apierrors.IsConflict(err) {
-		// It changed, or was created anew, between the two requests.
+	if isStale(err) {
+		// It changed, went or was created anew between the two requests.
 		difference, err = c.compare(ctx, obj, &ref)
 	}
 	if err != nil {
@@ -202,7 +202,7 @@ func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref in
 	})
 	var paths [][]string
 	switch {
-	case apierrors.IsInvalid(err):
+	case apierrors.IsInvalid(err) && !isStale(err):
 		// What the manifest says cannot be reached from what is there: that is a difference, too.
 		difference.Refused = describe(ref, err)
 		paths = changedPaths(live.Object, wanted)

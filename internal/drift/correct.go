@@ -27,8 +27,8 @@ import (
 )
 
 // Correct puts right one difference that [Compare] found, by one request: it creates what is missing and patches only
-// what differs. It does not delete, and it does not touch an object that was created anew since: that is a conflict, and
-// so is an object that was created where one was missing. The error is an [*ObjectError].
+// what differs. It does not delete, and it does not touch an object that was deleted or created anew since: that is a
+// conflict, as apierrors.IsConflict tells, and wants a new comparison. The error is an [*ObjectError].
 func Correct(ctx context.Context, c Cluster, d Difference) error {
 	if d.Owner != "" {
 		return &ObjectError{Ref: d.Ref, Err: fmt.Errorf("it belongs to release %s now and is left alone", d.Owner)}
@@ -52,16 +52,19 @@ func correct(ctx context.Context, c Cluster, d Difference) error {
 		return err
 	}
 	resource := place(client, mapping, d.Ref.Namespace)
+	var stale bool
 	switch {
 	case d.desired != nil:
 		_, err = resource.Create(ctx, d.desired, metav1.CreateOptions{FieldManager: fieldManager})
-		if apierrors.IsAlreadyExists(err) {
-			return apierrors.NewConflict(mapping.Resource.GroupResource(), d.Ref.Name, errors.New("it was created meanwhile"))
-		}
+		stale = apierrors.IsAlreadyExists(err)
 	case len(d.patch) > 0:
 		_, err = resource.Patch(ctx, d.Ref.Name, d.patchType, d.patch, metav1.PatchOptions{FieldManager: fieldManager})
+		stale = isStale(err)
 	default:
 		return errors.New("the difference does not come from a comparison")
+	}
+	if stale {
+		return apierrors.NewConflict(mapping.Resource.GroupResource(), d.Ref.Name, errors.New("it changed since it was compared"))
 	}
 	return err
 }

@@ -91,8 +91,7 @@ func toCompare(desired, live *unstructured.Unstructured, ignored [][]string) map
 	if isSecret(desired.GroupVersionKind()) {
 		foldStringData(wanted)
 	}
-	// A null is what is not set: for lists of kinds that the API server does not know itself, this is left to it.
-	dropNulls(wanted, isBuiltIn(desired.GroupVersionKind()))
+	dropNulls(wanted)
 	for _, pointer := range ignored {
 		takeOver(wanted, live.Object, pointer)
 	}
@@ -114,8 +113,8 @@ func foldStringData(secret map[string]any) {
 	delete(secret, secretStringsField)
 }
 
-// dropNulls removes the keys of maps that hold null; inLists tells whether also from maps in lists.
-func dropNulls(value any, inLists bool) {
+// dropNulls removes the keys of maps that hold null, which is how charts do not set something.
+func dropNulls(value any) {
 	switch typed := value.(type) {
 	case map[string]any:
 		for key, inner := range typed {
@@ -123,14 +122,11 @@ func dropNulls(value any, inLists bool) {
 				delete(typed, key)
 				continue
 			}
-			dropNulls(inner, inLists)
+			dropNulls(inner)
 		}
 	case []any:
-		if !inLists {
-			return
-		}
 		for _, inner := range typed {
-			dropNulls(inner, inLists)
+			dropNulls(inner)
 		}
 	}
 }

@@ -70,7 +70,8 @@ type Difference struct {
 	Paths []string
 	// More is the number of differing fields that Paths leaves out.
 	More int
-	// Manager is the field manager that changed those fields last, as far as the API server knows; empty if it does not.
+	// Manager is the field manager that wrote to those fields, or below them, last, as far as the API server knows. It does
+	// not know who removed a field; then this is empty.
 	Manager string
 	// Owner is the other release, as namespace/name, that the object is marked as belonging to now. Such an object is not
 	// corrected.

@@ -98,6 +98,20 @@ func isUnanswered(err error) bool {
 	return errors.As(err, &request)
 }
 
+// isStale tells whether a patch was refused because it is not for the object that is there now.
+func isStale(err error) bool {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return true
+	}
+	var answer apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(answer.Status().Details.Causes, func(cause metav1.StatusCause) bool {
+		return cause.Field == "metadata.uid"
+	})
+}
+
 // describe returns an error without values.
 func describe(ref inventory.Ref, err error) *ObjectError {
 	return &ObjectError{Ref: ref, Err: withoutValues(err, isSecret(ref.GroupVersionKind()))}

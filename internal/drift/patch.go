@@ -123,11 +123,6 @@ func (p *patch) guard(live *unstructured.Unstructured) error {
 	return nil
 }
 
-// isBuiltIn tells whether a kind is one of Kubernetes' own.
-func isBuiltIn(gvk schema.GroupVersionKind) bool {
-	return scheme.Scheme.Recognizes(gvk)
-}
-
 // isSecret tells whether a kind is the one that holds secrets.
 func isSecret(gvk schema.GroupVersionKind) bool {
 	return gvk.Group == "" && gvk.Kind == "Secret"

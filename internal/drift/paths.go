@@ -56,7 +56,7 @@ func changedPaths(live, wanted map[string]any) [][]string {
 }
 
 // diff appends to found the paths at which two values differ; partial leaves out the keys that only a has. Lists of
-// different lengths differ as a whole.
+// different lengths differ as a whole; null in a map is the same as nothing.
 func diff(found [][]string, path []string, a, b any, partial bool) [][]string {
 	switch typedA := a.(type) {
 	case map[string]any:
@@ -69,12 +69,12 @@ func diff(found [][]string, path []string, a, b any, partial bool) [][]string {
 			switch {
 			case inB:
 				found = diff(found, append(path, key), valueA, valueB, partial)
-			case !partial:
+			case !partial && valueA != nil:
 				found = append(found, append(slices.Clone(path), key))
 			}
 		}
-		for key := range typedB {
-			if _, inA := typedA[key]; !inA {
+		for key, valueB := range typedB {
+			if _, inA := typedA[key]; !inA && valueB != nil {
 				found = append(found, append(slices.Clone(path), key))
 			}
 		}
