@@ -122,7 +122,7 @@ func notCurrent(objects []Object) []Object {
 		if a.Verdict != b.Verdict {
 			return severity(a.Verdict) - severity(b.Verdict)
 		}
-		return compareRefs(a.Ref, b.Ref)
+		return inventory.Compare(a.Ref, b.Ref)
 	})
 	return lacking
 }
@@ -133,17 +133,6 @@ func severity(v Verdict) int {
 		return i
 	}
 	return len(order)
-}
-
-func compareRefs(a, b inventory.Ref) int {
-	for _, pair := range [][2]string{
-		{a.Kind, b.Kind}, {a.Namespace, b.Namespace}, {a.Name, b.Name}, {a.Group, b.Group}, {a.Version, b.Version},
-	} {
-		if order := strings.Compare(pair[0], pair[1]); order != 0 {
-			return order
-		}
-	}
-	return 0
 }
 
 // describe names the first of the objects that are not current.

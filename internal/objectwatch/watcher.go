@@ -18,47 +18,222 @@ package objectwatch
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
+
+// defaultDebounce is how long changes of a release are collected.
+const defaultDebounce = 250 * time.Millisecond
+
+// stopTimeout bounds how long Start waits for its goroutines. One may be in a request that heeds no context.
+const stopTimeout = 10 * time.Second
+
+// ErrDisconnected is Snapshot.Err while the streams of a cluster have been ended by Disconnect.
+var ErrDisconnected = errors.New("the cluster is disconnected")
 
 // Watcher follows the objects of releases. It is safe for concurrent use.
 type Watcher struct {
-	options Options
+	options  Options
+	notifier notifier
+	ctx      context.Context
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+
+	// mu is held for memory accesses only, never while something is judged or a cluster asked.
+	mu       sync.Mutex
+	closed   bool
+	releases map[types.NamespacedName]*release
+	links    map[linkID]*link
 }
 
 // New returns a Watcher. Streams begin with Follow and end with the context that is given to Start.
-func New(options Options) *Watcher { return &Watcher{options: options} }
+func New(options Options) *Watcher {
+	if options.Debounce <= 0 {
+		options.Debounce = defaultDebounce
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Watcher{
+		options: options, notifier: notifier{debounce: options.Debounce}, ctx: ctx, cancel: cancel,
+		releases: map[types.NamespacedName]*release{}, links: map[linkID]*link{},
+	}
+}
 
 // Start waits for the end of the context, then ends all streams and returns when they have ended. It makes the Watcher
 // a runnable of a manager.
 func (w *Watcher) Start(ctx context.Context) error {
 	<-ctx.Done()
+	w.mu.Lock()
+	w.closed = true
+	w.cancel()
+	w.mu.Unlock()
+
+	ended := make(chan struct{})
+	go func() {
+		w.running.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(stopTimeout)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		w.options.Log.Info("Streams to workload clusters have not ended in time")
+	}
 	return nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
+// Source returns a source of requests: one for each release about which something became known or changed. It is for one
+// controller.
+func (w *Watcher) Source() source.Source { return source.Func(w.notifier.start) }
+
 // Follow makes the Watcher follow what the plan says, in place of what it followed for the release before. It returns at
 // once, does nothing if nothing changed, and keeps what it knows of objects that were followed already.
-func (w *Watcher) Follow(_ types.NamespacedName, _ Connection, _ Plan) {}
+func (w *Watcher) Follow(key types.NamespacedName, conn Connection, plan Plan) {
+	digest, id := planDigest(plan), linkID{cluster: conn.Cluster, identity: conn.Identity}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old := w.releases[key]
+	if w.closed || old != nil && old.digest == digest && old.link != nil && old.link.id == id {
+		return
+	}
+	r := newRelease(key, digest, plan)
+	l := w.links[id]
+	if l == nil {
+		var err error
+		if l, err = newLink(w, id, conn); err != nil {
+			w.forgetLocked(key)
+			r.linkErr = err
+			w.releases[key] = r
+			return
+		}
+		w.links[id] = l
+	}
+	r.link = l
+	if old != nil {
+		r.recall(old)
+	}
+	w.releases[key] = r
+	l.attachLocked(r)
+	if old != nil && old.link != nil {
+		old.link.detachLocked(old)
+	}
+}
 
 // Forget ends what is followed for a release.
-func (w *Watcher) Forget(_ types.NamespacedName) {}
+func (w *Watcher) Forget(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forgetLocked(key)
+}
+
+func (w *Watcher) forgetLocked(key types.NamespacedName) {
+	r := w.releases[key]
+	if r == nil {
+		return
+	}
+	delete(w.releases, key)
+	if r.link != nil {
+		r.link.detachLocked(r)
+	}
+}
 
 // Disconnect ends all streams of a cluster, for example because it cannot be reached or is gone. What is known stays.
 // The next Follow for one of its releases begins anew.
-func (w *Watcher) Disconnect(_ string) {}
+func (w *Watcher) Disconnect(cluster string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, l := range w.links {
+		if id.cluster != cluster {
+			continue
+		}
+		for r := range l.releases {
+			r.link = nil
+			r.forgetCertainty()
+		}
+		l.closeLocked()
+	}
+}
 
 // Look returns what is known of the objects of a release; false if it is not followed.
-func (w *Watcher) Look(_ types.NamespacedName) (Snapshot, bool) { return Snapshot{}, false }
+func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
+	w.mu.Lock()
+	r := w.releases[key]
+	if r == nil {
+		w.mu.Unlock()
+		return Snapshot{}, false
+	}
+	snapshot := Snapshot{Synced: r.unknown == 0 && r.link != nil, Err: r.err()}
+	objects := slices.Clone(r.objects)
+	if r.recordsRef != nil {
+		snapshot.Records = recordsDigest(r.records)
+	}
+	w.mu.Unlock()
 
-// Source returns a source of requests: one for each release about which something became known or changed. It is for one
-// controller.
-func (w *Watcher) Source() source.Source {
-	return source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error { return nil })
+	snapshot.Fingerprint = digest(objects)
+	snapshot.Objects = make(map[inventory.Ref]State, len(objects))
+	for i := range objects {
+		o := &objects[i]
+		snapshot.Objects[o.ref.Value()] = State{
+			Exists: o.exists, UID: o.uid, Fingerprint: o.fingerprint, OptOut: o.optOut,
+			Verdict: o.verdict.Value(), Message: o.message.Value(), Manager: o.manager.Value(),
+		}
+	}
+	return snapshot, true
+}
+
+// goLocked starts a goroutine that ends with the Watcher.
+func (w *Watcher) goLocked(f func()) {
+	if !w.closed {
+		w.running.Go(f)
+	}
+}
+
+// applyLocked takes a finding about an object.
+func (w *Watcher) applyLocked(t target, f finding) {
+	if t.release.link != nil {
+		delete(t.release.link.chores.objects, t)
+	}
+	if t.release.apply(t.index, f) {
+		w.notifier.changed(t.release.key)
+	}
+}
+
+// recordLocked takes one record of a release; one without a fingerprint is gone.
+func (w *Watcher) recordLocked(r *release, name string, fingerprint uint64) {
+	before, existed := r.records[name]
+	if fingerprint == 0 {
+		delete(r.records, name)
+	} else {
+		if r.records == nil {
+			r.records = map[string]uint64{}
+		}
+		r.records[name] = fingerprint
+	}
+	if r.recordsKnown && (existed != (fingerprint != 0) || before != fingerprint) && r.unknown == 0 {
+		w.notifier.changed(r.key)
+	}
+}
+
+// recordsLocked takes all records of a release.
+func (w *Watcher) recordsLocked(r *release, objects []seen) {
+	before := recordsDigest(r.records)
+	r.records = make(map[string]uint64, len(objects))
+	for _, o := range objects {
+		for _, f := range o.findings {
+			r.records[o.name] = f.fingerprint
+		}
+	}
+	if r.applyRecords(before != recordsDigest(r.records)) {
+		w.notifier.changed(r.key)
+	}
 }

@@ -1,0 +1,262 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+const (
+	// absenceInterval is how often an object is read that does not exist, and a kind asked for that is not served.
+	absenceInterval = 5 * time.Minute
+	// choreTimeout bounds one read.
+	choreTimeout = 30 * time.Second
+)
+
+// chores are the single reads of a link, which one goroutine does while there are any: kinds to resolve, and objects that
+// are not in their stream. The Watcher's lock guards them.
+type chores struct {
+	kinds    map[schema.GroupVersionKind]time.Time
+	objects  map[target]time.Time
+	running  bool
+	wake     chan struct{}
+	failures int
+}
+
+func newChores() chores {
+	return chores{
+		kinds: map[schema.GroupVersionKind]time.Time{}, objects: map[target]time.Time{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// resolve asks for a kind, now.
+func (c *chores) resolve(gvk schema.GroupVersionKind) {
+	if _, ok := c.kinds[gvk]; !ok {
+		c.kinds[gvk] = time.Now()
+	}
+}
+
+// confirm asks for an object to be read.
+func (c *chores) confirm(t target, after time.Duration) {
+	c.objects[t] = time.Now().Add(after)
+}
+
+// forget drops what a release asked for.
+func (c *chores) forget(r *release) {
+	for t := range c.objects {
+		if t.release == r {
+			delete(c.objects, t)
+		}
+	}
+}
+
+// pauseAfterFailure returns a pause that grows with each failure in a row.
+func (c *chores) pauseAfterFailure() time.Duration {
+	wait := min(minPause<<min(c.failures, 10), maxPause)
+	c.failures++
+	return wait/2 + rand.N(wait)
+}
+
+// next returns the chore that is due first: an object, or a kind if its release is nil.
+func (c *chores) next() (due time.Time, t target, gvk schema.GroupVersionKind, ok bool) {
+	for candidate, at := range c.kinds {
+		if !ok || at.Before(due) {
+			due, gvk, ok = at, candidate, true
+		}
+	}
+	for candidate, at := range c.objects {
+		if !ok || at.Before(due) {
+			due, t, ok = at, candidate, true
+		}
+	}
+	return due, t, gvk, ok
+}
+
+// workLocked sees to it that somebody does the chores.
+func (l *link) workLocked() {
+	c := &l.chores
+	if c.running {
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+		return
+	}
+	if len(c.kinds)+len(c.objects) > 0 {
+		c.running = true
+		l.watcher.goLocked(l.work)
+	}
+}
+
+// work does the chores of a link until there are none.
+func (l *link) work() {
+	for l.ctx.Err() == nil {
+		l.watcher.mu.Lock()
+		due, t, gvk, ok := l.chores.next()
+		l.chores.running = ok
+		l.watcher.mu.Unlock()
+		if !ok {
+			return
+		}
+		if wait := time.Until(due); wait > 0 {
+			l.rest(wait)
+			continue
+		}
+		if t.release == nil {
+			l.resolveKind(gvk)
+		} else {
+			l.confirmObject(t)
+		}
+	}
+}
+
+// rest waits until a chore is due, or a new one came.
+func (l *link) rest(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-l.ctx.Done():
+	case <-timer.C:
+	case <-l.chores.wake:
+	}
+}
+
+// resolveKind asks how the cluster serves a kind: in the version asked for or, if that is gone, in any.
+func (l *link) resolveKind(gvk schema.GroupVersionKind) {
+	mapping, err := l.conn.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		mapping, err = l.conn.Mapper.RESTMapping(gvk.GroupKind())
+	}
+
+	w := l.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return
+	}
+	switch {
+	case err == nil:
+		delete(l.chores.kinds, gvk)
+		l.chores.failures, l.resolveErr = 0, nil
+		l.resolvedLocked(gvk, resource{
+			GroupVersionResource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+		})
+	case meta.IsNoMatchError(err):
+		l.chores.kinds[gvk] = time.Now().Add(absenceInterval)
+		l.chores.failures, l.resolveErr = 0, nil
+		l.unservedLocked(gvk)
+	default:
+		l.chores.kinds[gvk] = time.Now().Add(l.chores.pauseAfterFailure())
+		first := l.resolveErr == nil
+		l.resolveErr = fmt.Errorf("find out how %s is served: %s", gvk.GroupKind(), shorten(err))
+		if first {
+			l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.notifier.changed(r.key) })
+		}
+	}
+}
+
+// confirmObject reads an object that is not in its stream.
+func (l *link) confirmObject(t target) {
+	w := l.watcher
+	w.mu.Lock()
+	if _, ok := l.chores.objects[t]; !ok || t.release.objects[t.index].stream == nil {
+		delete(l.chores.objects, t)
+		w.mu.Unlock()
+		return
+	}
+	s := t.release.objects[t.index].stream
+	at := l.keyOfLocked(t)
+	w.mu.Unlock()
+
+	obj, err := l.read(s.key, at)
+	var f finding
+	if err == nil {
+		f = s.examine(obj, t.release.checker)
+	}
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := l.chores.objects[t]; !ok {
+		return // the stream, or the release, was faster
+	}
+	switch {
+	case err == nil && obj.GetLabels()[managedLabel] == managedValue:
+		l.chores.failures = 0
+		w.applyLocked(t, f)
+	case err == nil:
+		l.chores.failures = 0
+		w.applyLocked(t, f)
+		l.moveAloneLocked(t, at)
+	case apierrors.IsNotFound(err):
+		l.chores.failures = 0
+		w.applyLocked(t, absent)
+		if !commonlyDeleted(t.release.objects[t.index].ref.Value()) {
+			l.chores.confirm(t, absenceInterval)
+		}
+	case apierrors.IsForbidden(err):
+		w.applyLocked(t, finding{verdict: health.Unknown, message: "may not be read"})
+		l.chores.confirm(t, absenceInterval)
+	default:
+		l.chores.confirm(t, l.chores.pauseAfterFailure())
+	}
+}
+
+// commonlyDeleted reports whether an object is expected to be deleted some time after it has done its work.
+func commonlyDeleted(ref inventory.Ref) bool { return ref.Group == "batch" && ref.Kind == "Job" }
+
+// keyOfLocked returns the name of an object in its stream.
+func (l *link) keyOfLocked(t target) objectKey {
+	ref := t.release.objects[t.index].ref.Value()
+	if l.kinds[ref.GroupVersionKind()].namespaced {
+		return objectKey{namespace: ref.Namespace, name: ref.Name}
+	}
+	return objectKey{name: ref.Name}
+}
+
+func (l *link) read(key streamKey, at objectKey) (metav1.Object, error) {
+	ctx, cancel := context.WithTimeout(l.ctx, choreTimeout)
+	defer cancel()
+	if key.mode == whole {
+		return l.dynamic.Resource(key.resource).Namespace(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
+	}
+	return l.metadata.Resource(key.resource).Namespace(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
+}
+
+// moveAloneLocked moves an object without Helm's label to a stream of its own. If the release has too many of those, it
+// is read from time to time.
+func (l *link) moveAloneLocked(t target, at objectKey) {
+	if t.release.lone >= maxLoneStreams {
+		l.chores.confirm(t, absenceInterval)
+		return
+	}
+	t.release.lone++
+	from := t.release.objects[t.index].stream
+	from.removeLocked(at, from.wanted[at], func(other target) bool { return other == t })
+	l.placeAloneLocked(t.release, t.index, from.key, at)
+	from.endIfIdleLocked()
+}

@@ -1,0 +1,291 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// linkID tells links apart.
+type linkID struct{ cluster, identity string }
+
+// link is what is followed in one cluster under one identity. The Watcher's lock guards its fields.
+type link struct {
+	watcher  *Watcher
+	id       linkID
+	conn     Connection
+	ctx      context.Context
+	cancel   context.CancelFunc
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
+
+	releases map[*release]struct{}
+	streams  map[streamKey]*stream
+	// kinds are those that are resolved.
+	kinds map[schema.GroupVersionKind]resource
+	// narrow are the resources that may not be watched in all namespaces at once.
+	narrow map[narrowKey]struct{}
+
+	chores     chores
+	resolveErr error
+}
+
+// resource is how a cluster serves a kind.
+type resource struct {
+	schema.GroupVersionResource
+	namespaced bool
+}
+
+type narrowKey struct {
+	resource schema.GroupVersionResource
+	mode     mode
+}
+
+// secrets is where Helm keeps its records.
+var secrets = resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, namespaced: true}
+
+// newLink returns a link; it sends no request.
+func newLink(w *Watcher, id linkID, conn Connection) (*link, error) {
+	l := &link{
+		watcher: w, id: id, conn: conn,
+		releases: map[*release]struct{}{}, streams: map[streamKey]*stream{},
+		kinds: map[schema.GroupVersionKind]resource{}, narrow: map[narrowKey]struct{}{},
+	}
+	var err error
+	if l.dynamic, err = dynamic.NewForConfig(conn.Config); err != nil {
+		return nil, fmt.Errorf("cluster connection: %w", err)
+	}
+	if l.metadata, err = metadata.NewForConfig(conn.Config); err != nil {
+		return nil, fmt.Errorf("cluster connection: %w", err)
+	}
+	l.ctx, l.cancel = context.WithCancel(w.ctx)
+	l.chores = newChores()
+	return l, nil
+}
+
+// attachLocked begins to follow what a release wants.
+func (l *link) attachLocked(r *release) {
+	l.releases[r] = struct{}{}
+	r.link = l
+	for i := range r.objects {
+		l.placeLocked(r, i)
+	}
+	if r.recordsRef != nil {
+		at := objectKey{namespace: r.recordsRef.Namespace, name: r.recordsRef.Name}
+		s := l.streamLocked(streamKey{resource: secrets.GroupVersionResource, kind: schema.GroupKind{Kind: "Secret"}, mode: helmRecords}, at.namespace)
+		r.recordsStream = s
+		s.joinLocked(at, target{release: r}, r.recordsKnown)
+	}
+	l.workLocked()
+}
+
+// placeLocked puts an object into the stream that tells of it, or has its kind resolved.
+func (l *link) placeLocked(r *release, i int) {
+	o := &r.objects[i]
+	ref := o.ref.Value()
+	served, ok := l.kinds[ref.GroupVersionKind()]
+	if !ok {
+		o.stream = nil
+		l.chores.resolve(ref.GroupVersionKind())
+		return
+	}
+	key := streamKey{resource: served.GroupVersionResource, kind: ref.GroupVersionKind().GroupKind(), mode: metadataOnly}
+	if r.judges(ref) {
+		key.mode = whole
+	}
+	at := objectKey{name: ref.Name}
+	if served.namespaced {
+		at.namespace = ref.Namespace
+	}
+	if o.stream != nil && o.stream.key.name != "" && o.stream.link == l {
+		r.lone++
+		l.placeAloneLocked(r, i, key, at)
+		return
+	}
+	s := l.streamLocked(key, at.namespace)
+	o.stream = s
+	s.joinLocked(at, target{release: r, index: i}, o.known)
+	if o.known && !o.exists {
+		l.chores.confirm(target{release: r, index: i}, absenceInterval)
+	}
+}
+
+// placeAloneLocked gives an object a stream of its own.
+func (l *link) placeAloneLocked(r *release, i int, key streamKey, at objectKey) {
+	key.namespace, key.name = at.namespace, at.name
+	s := l.exactLocked(key)
+	r.objects[i].stream = s
+	s.joinLocked(at, target{release: r, index: i}, r.objects[i].known)
+}
+
+// streamLocked returns the stream for a key, of one namespace if that is all that is permitted.
+func (l *link) streamLocked(key streamKey, namespace string) *stream {
+	if _, ok := l.narrow[narrowKey{key.resource, key.mode}]; ok {
+		key.namespace = namespace
+	}
+	return l.exactLocked(key)
+}
+
+func (l *link) exactLocked(key streamKey) *stream {
+	s := l.streams[key]
+	if s == nil {
+		s = &stream{link: l, key: key, wanted: map[objectKey][]target{}}
+		l.streams[key] = s
+	}
+	return s
+}
+
+// joinLocked adds one who wants to know of an object; the stream begins anew unless that is known already.
+func (s *stream) joinLocked(at objectKey, t target, known bool) {
+	s.wanted[at] = append(s.wanted[at], t)
+	if s.cancel == nil || !known {
+		s.beginLocked()
+	}
+}
+
+// leaveLocked removes all that a release wants of a stream, which ends if nobody else wants anything.
+func (s *stream) leaveLocked(r *release) {
+	for at, targets := range s.wanted {
+		s.removeLocked(at, targets, func(t target) bool { return t.release == r })
+	}
+	s.endIfIdleLocked()
+}
+
+func (s *stream) removeLocked(at objectKey, targets []target, leaves func(target) bool) {
+	var kept []target
+	for _, t := range targets {
+		if !leaves(t) {
+			kept = append(kept, t)
+		}
+	}
+	if len(kept) == 0 {
+		delete(s.wanted, at)
+		return
+	}
+	s.wanted[at] = kept
+}
+
+func (s *stream) endIfIdleLocked() {
+	if len(s.wanted) > 0 || s.link.streams[s.key] != s {
+		return
+	}
+	delete(s.link.streams, s.key)
+	s.run++
+	if s.cancel != nil {
+		s.cancel()
+	}
+}
+
+// detachLocked ends what a release wants; the link ends with its last release.
+func (l *link) detachLocked(r *release) {
+	delete(l.releases, r)
+	left := map[*stream]struct{}{}
+	for i := range r.objects {
+		if s := r.objects[i].stream; s != nil {
+			left[s] = struct{}{}
+		}
+	}
+	if r.recordsStream != nil {
+		left[r.recordsStream] = struct{}{}
+	}
+	for s := range left {
+		s.leaveLocked(r)
+	}
+	l.chores.forget(r)
+	if len(l.releases) == 0 {
+		l.closeLocked()
+	}
+}
+
+func (l *link) closeLocked() {
+	l.cancel()
+	for _, s := range l.streams {
+		s.run++
+	}
+	clear(l.streams)
+	if l.watcher.links[l.id] == l {
+		delete(l.watcher.links, l.id)
+	}
+}
+
+// narrowLocked replaces a stream of all namespaces by one for each in which something is wanted. It reports whether
+// there is a namespace to narrow it to.
+func (l *link) narrowLocked(s *stream) bool {
+	for at := range s.wanted {
+		if at.namespace == "" {
+			return false
+		}
+	}
+	l.narrow[narrowKey{s.key.resource, s.key.mode}] = struct{}{}
+	for at, targets := range maps.Clone(s.wanted) {
+		narrowed := l.streamLocked(s.key, at.namespace)
+		for _, t := range targets {
+			if s.key.mode == helmRecords {
+				t.release.recordsStream = narrowed
+			} else {
+				t.release.objects[t.index].stream = narrowed
+			}
+			narrowed.joinLocked(at, t, false)
+		}
+	}
+	clear(s.wanted)
+	s.endIfIdleLocked()
+	return true
+}
+
+// vanishedLocked is told that an object is not in its stream.
+func (s *stream) vanishedLocked(t target) {
+	switch o := &t.release.objects[t.index]; {
+	case s.key.name != "":
+		s.link.watcher.applyLocked(t, absent)
+	case o.known && !o.exists:
+	default:
+		s.link.chores.confirm(t, 0)
+		s.link.workLocked()
+	}
+}
+
+// resolvedLocked places the objects of a kind whose resource is now known.
+func (l *link) resolvedLocked(gvk schema.GroupVersionKind, served resource) {
+	l.kinds[gvk] = served
+	l.eachUnplacedLocked(gvk, func(r *release, i int) { l.placeLocked(r, i) })
+}
+
+// unservedLocked says of the objects of a kind that the cluster does not serve that they do not exist.
+func (l *link) unservedLocked(gvk schema.GroupVersionKind) {
+	l.eachUnplacedLocked(gvk, func(r *release, i int) { l.watcher.applyLocked(target{release: r, index: i}, absent) })
+}
+
+func (l *link) eachUnplacedLocked(gvk schema.GroupVersionKind, do func(*release, int)) {
+	for r := range l.releases {
+		for i := range r.objects {
+			if r.objects[i].stream == nil && kindOf(r.objects[i].ref.Value()) == gvk {
+				do(r, i)
+			}
+		}
+	}
+}
+
+func kindOf(ref inventory.Ref) schema.GroupVersionKind { return ref.GroupVersionKind() }

@@ -1,0 +1,214 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"hash/maphash"
+	"slices"
+	"unique"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// maxLoneStreams is how many objects of one release get a stream of their own because they lost Helm's label.
+const maxLoneStreams = 16
+
+// release is what is followed of one release, and what is known of it. The Watcher's lock guards it.
+type release struct {
+	key     types.NamespacedName
+	digest  uint64
+	checker *health.Checker
+	drift   bool
+	// link is nil while its cluster is disconnected.
+	link *link
+	// linkErr is why there is no link.
+	linkErr error
+	// objects are sorted by their names.
+	objects []object
+	// unknown is the number of objects, and sets of records, about which nothing was heard since the plan was given.
+	unknown int
+	lone    int
+
+	recordsRef    *RecordsRef
+	records       map[string]uint64
+	recordsKnown  bool
+	recordsStream *stream
+}
+
+// object is what is known of one object. Its texts are shared between releases and clusters.
+type object struct {
+	ref         unique.Handle[inventory.Ref]
+	fingerprint uint64
+	uid         types.UID
+	message     unique.Handle[string]
+	manager     unique.Handle[string]
+	verdict     unique.Handle[health.Verdict]
+	// stream is the one that tells of the object, nil as long as its kind is not resolved.
+	stream                *stream
+	known, exists, optOut bool
+}
+
+// finding is what an object was found to be.
+type finding struct {
+	exists, optOut bool
+	fingerprint    uint64
+	uid            types.UID
+	manager        string
+	verdict        health.Verdict
+	message        string
+}
+
+var absent = finding{verdict: health.NotFound, message: "does not exist"}
+
+// newRelease returns a release about which nothing is known, and asks no cluster.
+func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
+	r := &release{key: key, digest: digest, checker: plan.Checker, drift: plan.Drift}
+	if plan.Records != nil {
+		records := *plan.Records
+		r.recordsRef, r.unknown = &records, 1
+	}
+	refs := make([]inventory.Ref, 0, len(plan.Objects))
+	for _, ref := range plan.Objects {
+		if plan.Drift || r.judges(ref) {
+			refs = append(refs, ref)
+		}
+	}
+	inventory.Sort(refs)
+	refs = slices.Compact(refs)
+	refs = refs[:min(len(refs), MaxObjects)]
+	r.objects = make([]object, len(refs))
+	r.unknown += len(refs)
+	for i, ref := range refs {
+		r.objects[i] = object{ref: unique.Make(ref), verdict: unique.Make(health.Unknown), message: unique.Make(""), manager: unique.Make("")}
+	}
+	return r
+}
+
+// judges reports whether the health of an object is followed, more than that it exists.
+func (r *release) judges(ref inventory.Ref) bool {
+	gvk := ref.GroupVersionKind()
+	return r.checker != nil && (inventory.HasHealth(gvk) || r.checker.Has(gvk))
+}
+
+// recall takes over what a predecessor knew. What it knew for certain stays certain if it was told by the same link and
+// the same rules.
+func (r *release) recall(old *release) {
+	certain := old.link != nil && old.link == r.link && old.checker.Equal(r.checker) && old.drift == r.drift
+	known := make(map[unique.Handle[inventory.Ref]]*object, len(old.objects))
+	for i := range old.objects {
+		known[old.objects[i].ref] = &old.objects[i]
+	}
+	for i := range r.objects {
+		before, ok := known[r.objects[i].ref]
+		if !ok {
+			continue
+		}
+		r.objects[i] = *before
+		if !certain {
+			r.objects[i].known, r.objects[i].stream = false, nil
+		}
+		if r.objects[i].known {
+			r.unknown--
+		}
+	}
+	if r.recordsRef != nil && old.recordsRef != nil && *r.recordsRef == *old.recordsRef {
+		r.records = old.records
+		if r.recordsKnown = old.recordsKnown && old.link == r.link; r.recordsKnown {
+			r.unknown--
+		}
+	}
+}
+
+// apply takes a finding about an object and reports whether the release is to be looked at.
+func (r *release) apply(i int, f finding) bool {
+	o := &r.objects[i]
+	after := *o
+	after.exists, after.optOut, after.fingerprint, after.uid = f.exists, f.optOut, f.fingerprint, f.uid
+	after.manager, after.verdict, after.message = unique.Make(f.manager), unique.Make(f.verdict), unique.Make(f.message)
+	after.known = true
+	changed := after != *o
+	if !o.known {
+		r.unknown--
+	}
+	*o = after
+	return changed && r.unknown == 0
+}
+
+// applyRecords takes the records of the release and reports whether it is to be looked at.
+func (r *release) applyRecords(changed bool) bool {
+	if !r.recordsKnown {
+		r.recordsKnown = true
+		r.unknown--
+		changed = true
+	}
+	return changed && r.unknown == 0
+}
+
+// forgetCertainty makes everything known be doubted, because streams have ended.
+func (r *release) forgetCertainty() {
+	r.unknown = len(r.objects)
+	for i := range r.objects {
+		r.objects[i].known, r.objects[i].stream = false, nil
+	}
+	r.recordsKnown, r.recordsStream, r.lone = false, nil, 0
+	if r.recordsRef != nil {
+		r.unknown++
+	}
+}
+
+// err returns why something cannot be followed.
+func (r *release) err() error {
+	switch {
+	case r.linkErr != nil:
+		return r.linkErr
+	case r.link == nil:
+		return ErrDisconnected
+	}
+	if r.recordsStream != nil && r.recordsStream.err != nil {
+		return r.recordsStream.err
+	}
+	for i := range r.objects {
+		switch s := r.objects[i].stream; {
+		case s != nil && s.err != nil:
+			return s.err
+		case s == nil && r.link.resolveErr != nil:
+			return r.link.resolveErr
+		}
+	}
+	return nil
+}
+
+// planSeed makes hashes of plans differ between processes; they never leave one.
+var planSeed = maphash.MakeSeed()
+
+// planDigest tells plans apart.
+func planDigest(plan Plan) uint64 {
+	var h maphash.Hash
+	h.SetSeed(planSeed)
+	maphash.WriteComparable(&h, plan.Drift)
+	maphash.WriteComparable(&h, plan.Checker)
+	if plan.Records != nil {
+		maphash.WriteComparable(&h, *plan.Records)
+	}
+	for _, ref := range plan.Objects {
+		maphash.WriteComparable(&h, ref)
+	}
+	return h.Sum64()
+}

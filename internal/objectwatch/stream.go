@@ -1,0 +1,242 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// settleTime is how long a stream waits for more releases to join before it begins.
+	settleTime = 200 * time.Millisecond
+	// minPause and maxPause bound the pause after a stream broke; each is twice the one before.
+	minPause, maxPause = time.Second, 30 * time.Second
+	// quietPause is the pause where a quick change is unlikely: rights that are missing, kinds that are not served.
+	quietPause = 2 * time.Minute
+	// steadyTime is how long a stream must have lasted for its next pause to be short.
+	steadyTime = time.Minute
+)
+
+// mode is what a stream shows of objects.
+type mode uint8
+
+const (
+	// whole shows objects in full, for their health.
+	whole mode = iota
+	// metadataOnly shows their metadata.
+	metadataOnly
+	// helmRecords shows the metadata of the Secrets in which Helm keeps releases.
+	helmRecords
+)
+
+// streamKey identifies a stream of a link.
+type streamKey struct {
+	resource schema.GroupVersionResource
+	kind     schema.GroupKind
+	// namespace is empty for all; name is empty but for an object that has lost Helm's label.
+	namespace, name string
+	mode            mode
+}
+
+// objectKey names an object within a stream; of Helm's records, the release.
+type objectKey struct{ namespace, name string }
+
+// target is a release that wants to know of an object, by its index.
+type target struct {
+	release *release
+	index   int
+}
+
+// stream is one watch. The Watcher's lock guards its fields.
+type stream struct {
+	link *link
+	key  streamKey
+	// wanted is what releases want to know of. What is not in it is not kept.
+	wanted map[objectKey][]target
+	// run counts the beginnings: what a former run still reports is not heard.
+	run    int
+	cancel context.CancelFunc
+	// settling is true until the run sends its first request; releases may join without beginning anew.
+	settling bool
+	err      error
+}
+
+// beginLocked makes the stream list its objects, anew if it has already.
+func (s *stream) beginLocked() {
+	if s.settling {
+		return
+	}
+	if s.cancel != nil {
+		s.cancel()
+	}
+	ctx, cancel := context.WithCancel(s.link.ctx)
+	s.run++
+	s.cancel, s.settling = cancel, true
+	run := s.run
+	s.link.watcher.goLocked(func() { s.follow(ctx, run) })
+}
+
+// follow keeps the stream going until the context ends.
+func (s *stream) follow(ctx context.Context, run int) {
+	if !pause(ctx, settleTime) || !s.settled(run) {
+		return
+	}
+	logger := logr.Discard()
+	requests := &listWatch{stream: s, run: run}
+	reflector := cache.NewReflectorWithOptions(
+		&cache.ListWatch{ListWithContextFunc: requests.list, WatchFuncWithContext: requests.watch}, nil, &sink{stream: s, run: run},
+		cache.ReflectorOptions{Name: "objectwatch", TypeDescription: s.key.resource.String(), Logger: &logger})
+	quiet := klog.NewContext(ctx, logger)
+	for failures := 0; ctx.Err() == nil; {
+		began := time.Now()
+		err := reflector.ListAndWatchWithContext(quiet)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) >= steadyTime {
+			failures = 0
+		}
+		if !s.broke(run, err) {
+			return
+		}
+		wait := min(minPause<<min(failures, 10), maxPause)
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			wait = quietPause
+		}
+		failures++
+		// A whole fleet must not come back in the same moment.
+		if !pause(ctx, wait/2+rand.N(wait)) {
+			return
+		}
+	}
+}
+
+// pause waits and reports whether the context is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (s *stream) settled(run int) bool {
+	s.link.watcher.mu.Lock()
+	defer s.link.watcher.mu.Unlock()
+	if s.run != run {
+		return false
+	}
+	s.settling = false
+	return true
+}
+
+// broke takes note of why the stream broke, nil if it ended in good order, and reports whether it goes on.
+func (s *stream) broke(run int, err error) bool {
+	w := s.link.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case s.run != run:
+		return false
+	case err == nil:
+		return true
+	case apierrors.IsNotFound(err):
+		// The cluster does not serve the kind any more.
+		s.absentLocked()
+		s.err = nil
+	case apierrors.IsForbidden(err) && s.key.namespace == "" && s.link.narrowLocked(s):
+		return false
+	case apierrors.IsForbidden(err):
+		s.failLocked(fmt.Errorf("%w %s: %s", ErrForbidden, s.describe(), shorten(err)))
+	default:
+		s.failLocked(fmt.Errorf("watch %s: %s", s.describe(), shorten(err)))
+	}
+	return true
+}
+
+// watched takes note of whether a watch could be begun again.
+func (s *stream) watched(run int, err error) {
+	w := s.link.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case s.run != run:
+	case err == nil:
+		s.err = nil
+	case !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
+		s.failLocked(fmt.Errorf("watch %s: %s", s.describe(), shorten(err)))
+	}
+}
+
+// failLocked records an error. Whoever waits for its first news is told.
+func (s *stream) failLocked(err error) {
+	first := s.err == nil || s.err.Error() != err.Error()
+	s.err = err
+	if !first {
+		return
+	}
+	for _, targets := range s.wanted {
+		for _, t := range targets {
+			if t.release.unknown > 0 {
+				s.link.watcher.notifier.changed(t.release.key)
+			}
+		}
+	}
+}
+
+// absentLocked says of all objects that they do not exist.
+func (s *stream) absentLocked() {
+	for _, targets := range s.wanted {
+		for _, t := range targets {
+			if s.key.mode == helmRecords {
+				s.link.watcher.recordsLocked(t.release, nil)
+			} else {
+				s.link.watcher.applyLocked(t, absent)
+			}
+		}
+	}
+}
+
+func (s *stream) describe() string {
+	text := s.key.resource.GroupResource().String()
+	if s.key.namespace != "" {
+		text += " in namespace " + s.key.namespace
+	}
+	return text
+}
+
+// shorten bounds the text of an error. API servers name users and objects in it, never contents.
+func shorten(err error) string {
+	const limit = 512
+	text := []rune(err.Error())
+	if len(text) > limit {
+		return string(text[:limit]) + "…"
+	}
+	return string(text)
+}
