@@ -1,0 +1,162 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+// newOwnServer starts an API server for one test, which may do with it what it likes, and returns a bench on it.
+func newOwnServer(t *testing.T) (*bench, *apiserver.Server) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a real API server")
+	}
+	t.Parallel()
+	set, err := binaries.Ensure(t.Context(), binaries.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := apiserver.Start(t.Context(), apiserver.Options{Name: "own", Dir: filepath.Join(t.TempDir(), "server"), Binaries: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	kube, err := kubernetes.NewForConfig(server.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, namespace: "own", kube: kube, client: New(), target: Target{Key: "own", Config: server.RESTConfig()}}
+	return b, server
+}
+
+// upgradeAtHook begins an upgrade whose hook waits for a Job, and returns once it waits.
+func (b *bench) upgradeAtHook(run *releaseRun) (ended <-chan error) {
+	b.t.Helper()
+	run.mustSettle(b.t)
+	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap, "hook.yaml": hook("Job", "job", "pre-upgrade", jobSpec)}))
+	run.values = map[string]any{"cidr": "2"}
+	run.options.Upgrade.Timeout = time.Minute
+	decision, err := run.decide(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := run.act(b.t.Context(), decision)
+		done <- err
+	}()
+	b.eventually("the hook", func(ctx context.Context) (bool, error) {
+		_, err := b.kube.BatchV1().Jobs(b.namespace).Get(ctx, "job", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	return done
+}
+
+// TestIntegrationRestart holds that an API server which is restarted in the middle of an upgrade leads to the same end as
+// one that is not.
+func TestIntegrationRestart(t *testing.T) {
+	b, server := newOwnServer(t)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	ended := b.upgradeAtHook(run)
+	if err := server.StopAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	obs, err := run.observe(t.Context())
+	wantError(t, err, ErrUnreachable, false)
+	if len(obs.Records) > 0 {
+		t.Errorf("observed without a server: %+v", obs)
+	}
+	if err := server.StartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := endJob(t.Context(), b.kube, b.namespace, "job", false); err != nil {
+		t.Fatal(err)
+	}
+	first := <-ended
+	t.Logf("the upgrade during which the API server was restarted: %v", first)
+	// Another process may be the one that goes on; if the first failed, its hook runs once more.
+	run.client = New()
+	jobEnds := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { jobEnds <- endJob(ctx, b.kube, b.namespace, "job", false) }()
+	run.mustSettle(t)
+	cancel()
+	<-jobEnds
+	b.wantSettledUpgrade(run, first != nil)
+}
+
+// TestIntegrationHang holds that an upgrade outlasts an API server that does not answer for a while.
+func TestIntegrationHang(t *testing.T) {
+	b, server := newOwnServer(t)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	ended := b.upgradeAtHook(run)
+	if err := server.Hang(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	_, err := run.observe(ctx)
+	cancel()
+	if err == nil {
+		t.Error("a server that hangs was observed")
+	}
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if err := endJob(t.Context(), b.kube, b.namespace, "job", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the upgrade: %v", err)
+	}
+	b.wantSettledUpgrade(run, false)
+}
+
+// wantSettledUpgrade checks the end of upgradeAtHook.
+func (b *bench) wantSettledUpgrade(run *releaseRun, failedOnce bool) {
+	b.t.Helper()
+	b.wantConfigMap("demo-value", "2")
+	b.wantNoConfigMap("first")
+	obs, err := run.observe(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	failed := 0
+	if failedOnce && len(obs.Records) > 2 {
+		failed = 1
+	}
+	if err := checkHistory(obs, []string{"superseded", "deployed"}, failed); err != nil {
+		b.t.Error(err)
+	}
+}
