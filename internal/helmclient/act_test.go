@@ -220,12 +220,12 @@ func TestOptionMapping(t *testing.T) {
 	s := newSession(driver.NewMemory(), &kubefake.PrintingKubeClient{}, desired, &logBuffer{})
 
 	install := s.newInstall(desired, InstallOptions{}, false)
-	if !install.CreateNamespace || install.Timeout != DefaultTimeout || install.Wait || install.Atomic || install.Replace || install.EnableDNS {
+	if install.CreateNamespace || !install.SkipCRDs || install.Timeout != DefaultTimeout || install.Wait || install.Atomic || install.Replace || install.EnableDNS {
 		t.Errorf("defaults of an install: %+v", install.Timeout)
 	}
 	install = s.newInstall(desired, InstallOptions{Timeout: time.Second, DisableHooks: true, CreateNamespace: &no, CRDs: CRDsSkip,
 		TakeOwnership: true, DisableOpenAPIValidation: true}, true)
-	if install.CreateNamespace || install.Timeout != time.Second || !install.DisableHooks || !install.SkipCRDs ||
+	if install.CreateNamespace || install.Timeout != time.Second || !install.DisableHooks ||
 		!install.TakeOwnership || !install.DisableOpenAPIValidation || !install.Replace {
 		t.Error("options of an install are lost")
 	}

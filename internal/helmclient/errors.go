@@ -123,6 +123,10 @@ func classify(err error) error {
 	return classifyText(err.Error())
 }
 
+// refusedByPolicy matches refusals that are about the object, not about who asks, although the API server has one code
+// for both.
+var refusedByPolicy = regexp.MustCompile(`exceeded quota|denied (?:the )?request|violates PodSecurity|must specify (?:limits|requests)|(?:maximum|minimum) (?:cpu|memory)`)
+
 // classifyStatus classifies the answers of an API server.
 func classifyStatus(err error) (kind error, ok bool) {
 	var status apierrors.APIStatus
@@ -133,6 +137,8 @@ func classifyStatus(err error) (kind error, ok bool) {
 	case apierrors.IsUnauthorized(err):
 		return ErrUnauthorized, true
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil, true
+	case apierrors.IsForbidden(err) && refusedByPolicy.MatchString(err.Error()):
 		return nil, true
 	case apierrors.IsForbidden(err):
 		return ErrForbidden, true

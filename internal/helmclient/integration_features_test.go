@@ -48,7 +48,7 @@ func TestIntegrationRequests(t *testing.T) {
 		values string
 		want   int
 	}{
-		{ActionInstall, "1", 2*objects + 4},
+		{ActionInstall, "1", 2*objects + 3},
 		{ActionUpgrade, "2", 3*objects + 4},
 		{ActionUninstall, "", objects + 6},
 	} {
@@ -246,7 +246,7 @@ func TestIntegrationMissingNamespace(t *testing.T) {
 	b.options.Install.CreateNamespace = &no
 	desired := desiredFor(b.namespace, "demo", "a1", "v1")
 	_, err := b.act(b.decide(desired, Policy{}), desired, newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
-	wantError(t, err, nil, false, fmt.Sprintf("namespaces %q not found", b.namespace))
+	wantError(t, err, nil, false, fmt.Sprintf("the namespace %q does not exist", b.namespace))
 }
 
 // TestIntegrationSharedChart holds that a chart may be shared between clusters: run it with the race detector.

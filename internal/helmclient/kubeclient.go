@@ -29,6 +29,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -107,6 +108,9 @@ func (k *kubeClient) Update(original, target kube.ResourceList, force bool) (*ku
 	k.progress(fmt.Sprintf("applying %d objects", len(target)))
 	result, err := k.Client.Update(original, target, force)
 	k.noteGenerations(result)
+	if err == nil {
+		err = k.deleteLeftovers(original.Difference(target), result)
+	}
 	return result, explain(err)
 }
 
@@ -116,6 +120,40 @@ func (k *kubeClient) UpdateThreeWayMerge(original, target kube.ResourceList, for
 	result, err := k.Client.UpdateThreeWayMerge(original, target, force)
 	k.noteGenerations(result)
 	return result, explain(err)
+}
+
+// deleteLeftovers deletes what an update no longer has and could not delete, and returns an error where it still cannot:
+// Helm only logs that, and no later revision would know of the object.
+func (k *kubeClient) deleteLeftovers(leftovers kube.ResourceList, result *kube.Result) error {
+	var errs []error
+	for _, info := range leftovers {
+		if result.Deleted.Contains(info) {
+			continue
+		}
+		if err := deleteLeftover(info); err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("deleting %s %q, which is no longer wanted: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err))
+			continue
+		}
+		result.Deleted.Append(info)
+	}
+	return errors.Join(errs...)
+}
+
+func deleteLeftover(info *resource.Info) error {
+	if err := info.Get(); err != nil {
+		return err
+	}
+	object, err := meta.Accessor(info.Object)
+	if err != nil {
+		return err
+	}
+	if object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+		return nil
+	}
+	background := metav1.DeletePropagationBackground
+	_, err = resource.NewHelper(info.Client, info.Mapping).WithFieldManager(fieldManager).
+		DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{PropagationPolicy: &background})
+	return err
 }
 
 // Wait implements kube.Interface.
@@ -217,7 +255,8 @@ var advice = []struct{ sign, advice string }{
 	{"field is immutable", "it cannot be changed in place: delete the object, the next try creates it anew; or set upgrade.force"},
 	{"updates to statefulset spec for fields other than", "it cannot be changed in place: delete the object, the next try creates it anew; or set upgrade.force"},
 	{"exceeded quota", "a ResourceQuota of the namespace is used up"},
-	{"denied the request", "an admission policy of the cluster refuses it"},
+	{"denied request", "an admission policy of the cluster refuses it"},
+	{"denied the request", "an admission webhook of the cluster refuses it"},
 	{"violates PodSecurity", "set install.namespaceMetadata.labels, for example pod-security.kubernetes.io/enforce"},
 	{"because it is being terminated", "wait until the namespace is gone"},
 }

@@ -172,7 +172,7 @@ func (n *namespacer) missing() error {
 // explain says of a namespace that is being deleted what to do.
 func (n *namespacer) explain(err error) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return errorOfKind(nil, "the namespace %q is being deleted: wait until it is gone, this is tried again", n.name)
+		return errorOfKind(nil, "the namespace %q is being terminated: wait until it is gone, this is tried again", n.name)
 	}
 	return err
 }

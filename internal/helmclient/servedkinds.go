@@ -48,6 +48,9 @@ type recordedManifests struct {
 }
 
 func (m *recordedManifests) add(rls *release.Release) {
+	if rls.Manifest == "" {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.revisions == nil {
