@@ -24,6 +24,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
@@ -45,7 +46,7 @@ type Result struct {
 	// Generations are the generations that the API server answered for those of the Objects that the action created,
 	// patched or found unchanged.
 	Generations map[inventory.Ref]int64
-	// Tests are the tests that ran, in the order of their ends. Set by ActionTest, also where they failed.
+	// Tests are the tests that ran, in the order in which they did. Set by ActionTest, also where they failed.
 	Tests []TestResult
 }
 
@@ -59,10 +60,19 @@ type TestResult struct {
 	StartedAt, CompletedAt time.Time
 }
 
+// job is what Act is to do.
+type job struct {
+	decision Decision
+	desired  Desired
+	options  Options
+	chart    *chart.Chart
+	values   map[string]any
+}
+
 // Act carries a decision out. The error, if any, is an [*Error]; the Result is valid beside it too.
 //
-// Chart and values are read only, and may be shared between calls; they may be nil for an uninstall. Decisions
-// that ask for no action return at once.
+// Chart and values are read only, and may be shared between calls; they may be nil for all but installs and upgrades.
+// Decisions that ask for no action return at once, as does ActionCorrectDrift.
 //
 // A ctx that ends after Act began does not stop it: what was begun is brought to its end, within the timeout of the
 // action.
@@ -81,20 +91,17 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 
-	if decision.Action != ActionUninstall {
-		if err := checkChart(chrt, values, options.skipsSchema(decision.Action)); err != nil {
-			return Result{}, fail(err, nil)
-		}
-		if err := checkChartSize(chrt); err != nil {
-			return Result{}, fail(err, nil)
-		}
+	j := job{decision: decision, desired: desired, options: options, chart: chrt, values: values}
+	if err := j.check(); err != nil {
+		return Result{}, fail(err, nil)
 	}
 	s, err := c.open(ctx, target, desired, logs)
 	if err != nil {
 		return Result{}, fail(err, nil)
 	}
 	s.watch(options.Progress)
-	err = s.perform(decision, desired, options, chrt, values)
+	err = s.perform(j)
+	c.manifests.note(target, desired, s.storage)
 	result := s.result(decision.Action)
 	if err != nil {
 		actErr := fail(err, s)
@@ -103,6 +110,7 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 		}
 		return result, actErr
 	}
+	result.Objects = s.objects(desired.Namespace)
 	return result, nil
 }
 
@@ -113,6 +121,10 @@ func actionTimeout(action Action, options Options) (timeout time.Duration, ok bo
 		return options.Install.timeout(), true
 	case ActionUpgrade, ActionRecoverThenUpgrade:
 		return options.Upgrade.timeout(), true
+	case ActionRollback:
+		return options.Rollback.timeout(), true
+	case ActionTest:
+		return options.Test.timeout(), true
 	case ActionUninstall:
 		return options.Uninstall.timeout(), true
 	default:
@@ -120,27 +132,75 @@ func actionTimeout(action Action, options Options) (timeout time.Duration, ok bo
 	}
 }
 
+// check checks what can be checked without the cluster.
+func (j job) check() error {
+	if !j.decision.Action.rendersChart() {
+		return nil
+	}
+	// Values that are still to be laid over others cannot be compared with a schema yet.
+	upgrades := j.decision.Action == ActionUpgrade || j.decision.Action == ActionRecoverThenUpgrade
+	merges := upgrades && j.options.Upgrade.Values != ValuesReset
+	if err := checkChart(j.chart, j.values, merges || j.options.skipsSchema(j.decision.Action)); err != nil {
+		return err
+	}
+	return checkChartSize(j.chart)
+}
+
+// rendersChart reports whether the action makes a revision from a chart and values.
+func (a Action) rendersChart() bool {
+	switch a {
+	case ActionInstall, ActionRecoverThenInstall, ActionUpgrade, ActionRecoverThenUpgrade:
+		return true
+	default:
+		return false
+	}
+}
+
 // perform calls the verbs that the decision asks for.
-func (s *session) perform(decision Decision, desired Desired, options Options, chrt *chart.Chart, values map[string]any) error {
-	if decision.Recovery != RecoverNothing {
-		if err := s.recoverPending(decision, desired); err != nil {
+func (s *session) perform(j job) error {
+	if j.decision.Recovery != RecoverNothing {
+		if err := s.recoverPending(j.decision, j.desired); err != nil {
 			return err
 		}
 	}
-	switch decision.Action {
+	s.storage.labels = attemptLabels(j.desired, j.decision.Failures)
+	var err error
+	switch j.decision.Action {
 	case ActionUninstall:
-		return s.uninstall(desired, options.Uninstall)
+		return s.uninstall(j.decision, j.desired, j.options.Uninstall)
 	case ActionInstall, ActionRecoverThenInstall:
-		// Helm changes the chart and the values it is given.
-		if err := s.install(desired, options, copyChart(chrt), copyValues(values), decision.State == StateUninstalled); err != nil {
-			return err
-		}
+		err = s.install(j)
+	case ActionRollback:
+		err = s.rollback(j.decision, j.desired, j.options)
+	case ActionTest:
+		err = s.test(j.decision, j.desired, j.options.Test)
 	default:
-		if err := s.upgrade(desired, options, copyChart(chrt), copyValues(values)); err != nil {
-			return err
-		}
+		err = s.upgrade(j)
+	}
+	if err != nil {
+		return err
 	}
 	return s.checkRecorded()
+}
+
+// checkNewest returns an error where the newest revision is no longer the one that the decision was made on: Helm's lock
+// keeps two actions apart, but not a decision from what happened since.
+func (s *session) checkNewest(decision Decision, desired Desired) error {
+	if decision.FromRevision == 0 || decision.Recovery == RecoverDelete {
+		// The newest revision is the one below that which was deleted.
+		return nil
+	}
+	last, err := s.config.Releases.Last(desired.Name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return errorOfKind(ErrStale, "revision %d is gone", decision.FromRevision)
+	}
+	if err != nil {
+		return fmt.Errorf("reading revision %d: %w", decision.FromRevision, err)
+	}
+	if last.Version != decision.FromRevision {
+		return errorOfKind(ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
+	}
+	return nil
 }
 
 // checkRecorded returns an error where Helm claims success but could not save it, which it only logs.
@@ -152,13 +212,16 @@ func (s *session) checkRecorded() error {
 }
 
 func (s *session) result(action Action) Result {
-	result := Result{StorageChanged: s.storage.storageChanged()}
+	result := Result{StorageChanged: s.storage.storageChanged(), Tests: s.tests}
 	newest := s.storage.newest()
 	if newest == nil {
 		if action == ActionUninstall && result.StorageChanged {
 			result.Status = release.StatusUninstalled.String()
 		}
 		return result
+	}
+	if s.cluster != nil {
+		result.Generations = s.cluster.appliedGenerations()
 	}
 	result.Revision = newest.Version
 	if newest.Info != nil {
@@ -191,7 +254,7 @@ func newActError(action Action, err error, s *session, logs *logBuffer) *Error {
 		Kind:           kind,
 		Action:         action,
 		StorageChanged: storageChanged,
-		Message:        logs.redactor.text(text),
+		Message:        logs.text(text),
 		Logs:           logs.last(),
 	}
 }

@@ -33,6 +33,7 @@ func init() { kube.ManagedFieldsManager = fieldManager }
 // must not run two actions on one release at the same time.
 type Client struct {
 	connections *connections
+	manifests   *manifestCache
 	now         func() time.Time
 	// open begins an action; tests put another storage and another cluster there.
 	open func(ctx context.Context, target Target, desired Desired, logs *logBuffer) (*session, error)
@@ -40,10 +41,13 @@ type Client struct {
 
 // New returns a Client.
 func New() *Client {
-	c := &Client{connections: newConnections(maxConnections), now: time.Now}
+	c := &Client{connections: newConnections(maxConnections), manifests: newManifestCache(maxManifestBytes), now: time.Now}
 	c.open = c.openSession
 	return c
 }
 
 // Forget drops what is kept about a cluster, given the Key of its [Target]. Call it when the cluster is gone.
-func (c *Client) Forget(key string) { c.connections.forget(key) }
+func (c *Client) Forget(key string) {
+	c.connections.forget(key)
+	c.manifests.forget(key)
+}

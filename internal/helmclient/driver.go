@@ -34,10 +34,14 @@ type recordingDriver struct {
 	driver.Driver
 	// labels are for records that are created.
 	labels relabel
+	// complete returns what is to be saved where Helm works on a part of a record; nil where it does not.
+	complete func(*release.Release) *release.Release
 
 	mu      sync.Mutex
 	changed bool
 	saved   map[int]*release.Release
+	// failed holds the revisions that were read as failed.
+	failed map[int]bool
 	// queried holds the answers to queries until the next write: an upgrade asks for the history twice, and
 	// each answer may be megabytes.
 	queried map[string][]*release.Release
@@ -48,6 +52,7 @@ func newRecordingDriver(inner driver.Driver, labels relabel) *recordingDriver {
 		Driver:  inner,
 		labels:  labels,
 		saved:   map[int]*release.Release{},
+		failed:  map[int]bool{},
 		queried: map[string][]*release.Release{},
 	}
 }
@@ -63,8 +68,16 @@ func (d *recordingDriver) Create(key string, rls *release.Release) error {
 	return nil
 }
 
-// Update implements driver.Driver.
+// Update implements driver.Driver. A failed revision stays failed: Helm calls it superseded where a later revision comes
+// after it, and nothing would tell it from one that worked and can be returned to.
 func (d *recordingDriver) Update(key string, rls *release.Release) error {
+	if d.staysFailed(rls) {
+		rls.Info.Status = release.StatusFailed
+		return nil
+	}
+	if d.complete != nil {
+		rls = d.complete(rls)
+	}
 	defer d.forgetQueries()
 	if err := d.Driver.Update(key, rls); err != nil {
 		return err
@@ -99,7 +112,7 @@ func (d *recordingDriver) Get(key string) (rls *release.Release, err error) {
 	defer recoverUnreadable(key, &err)
 	rls, err = d.Driver.Get(key)
 	if err == nil {
-		rls.Labels = withoutSystemLabels(rls.Labels)
+		d.noteRead(rls)
 	}
 	return rls, err
 }
@@ -119,12 +132,27 @@ func (d *recordingDriver) Query(labels map[string]string) ([]*release.Release, e
 		return nil, err
 	}
 	for _, rls := range list {
-		rls.Labels = withoutSystemLabels(rls.Labels)
+		d.noteRead(rls)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.queried[key] = slices.Clone(list)
 	return list, nil
+}
+
+// noteRead takes note of a record that was read, and takes Helm's own labels off.
+func (d *recordingDriver) noteRead(rls *release.Release) {
+	rls.Labels = withoutSystemLabels(rls.Labels)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failed[rls.Version] = rls.Info != nil && rls.Info.Status == release.StatusFailed
+}
+
+// staysFailed reports whether a failed revision is about to be called superseded.
+func (d *recordingDriver) staysFailed(rls *release.Release) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed[rls.Version] && rls.Info != nil && rls.Info.Status == release.StatusSuperseded
 }
 
 // forgetQueries drops the answers to queries once a write may have made them wrong.

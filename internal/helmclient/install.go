@@ -16,24 +16,23 @@ limitations under the License.
 
 package helmclient
 
-import (
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
-)
+import "helm.sh/helm/v3/pkg/action"
 
-// install installs the release; replace allows it over the kept history of an uninstalled one.
-func (s *session) install(desired Desired, options Options, chrt *chart.Chart, values map[string]any, replace bool) error {
-	renderer, err := s.prepare(desired, options, chrt, values, false)
+// install installs the release, be it over the kept history of one that was uninstalled.
+func (s *session) install(j job) error {
+	renderer, err := s.prepare(j.desired, j.options, j.chart, j.values, false)
 	if err != nil {
 		return err
 	}
+	replace := j.decision.State == StateUninstalled
 	if replace {
 		// Helm limits the history on upgrades only; an install over a kept history adds to it as well.
-		s.config.Releases.MaxHistory = options.Upgrade.maxHistory()
+		s.config.Releases.MaxHistory = j.options.Upgrade.maxHistory()
 	}
-	install := s.newInstall(desired, options.Install, replace)
+	install := s.newInstall(j.desired, j.options.Install, replace)
 	install.PostRenderer = renderer
-	_, err = install.Run(chrt, values)
+	// Helm changes the chart and the values it is given.
+	_, err = install.Run(copyChart(j.chart), copyValues(j.values))
 	return err
 }
 

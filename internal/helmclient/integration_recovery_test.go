@@ -137,7 +137,7 @@ func TestIntegrationPendingInstallOtherDesired(t *testing.T) {
 	if len(actions) != 1 || actions[0] != ActionRecoverThenUpgrade {
 		t.Errorf("recovered by %v", actions)
 	}
-	b.wantRecords(desired, "2 deployed", "1 superseded")
+	b.wantRecords(desired, "2 deployed", "1 failed")
 	b.wantConfigMap("demo-value", "2")
 	b.wantNoConfigMap("first")
 	b.wantNoConfigMap("second")

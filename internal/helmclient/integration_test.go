@@ -123,9 +123,10 @@ func (b *bench) observe(desired Desired) Observation {
 	return obs
 }
 
+// decide decides as if it were a little later: no test waits until the next try is due.
 func (b *bench) decide(desired Desired, policy Policy) Decision {
 	b.t.Helper()
-	return Decide(b.observe(desired), desired, policy, Past{}, time.Now())
+	return Decide(b.observe(desired), desired, policy, Past{}, time.Now().Add(2*minBackoff))
 }
 
 func (b *bench) act(decision Decision, desired Desired, chrt *chart.Chart, values map[string]any) (Result, error) {

@@ -62,9 +62,9 @@ const (
 	// is desired; absent on others.
 	LabelInterrupted = labelPrefix + "interrupted"
 
-	// Values of LabelTested.
-	testsPassed = "passed"
-	testsFailed = "failed"
+	// TestedPassed and TestedFailed are the values of LabelTested.
+	TestedPassed = "passed"
+	TestedFailed = "failed"
 
 	// Helm's own labels.
 	helmLabelOwner      = "owner"

@@ -38,10 +38,24 @@ func SilenceHelm() { log.SetOutput(io.Discard) }
 
 // logBuffer keeps the last lines that Helm logged, without values.
 type logBuffer struct {
+	mu       sync.Mutex
 	redactor redactor
+	lines    []string
+}
 
-	mu    sync.Mutex
-	lines []string
+// hide keeps the sensitive ones among the values out of all that is logged and said from now on.
+func (b *logBuffer) hide(values map[string]any) {
+	more := newRedactor(values, nil)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.redactor = b.redactor.and(more)
+}
+
+// text returns the text without values.
+func (b *logBuffer) text(text string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.redactor.text(text)
 }
 
 // printf is Helm's DebugLog.
@@ -50,9 +64,10 @@ func (b *logBuffer) printf(format string, args ...any) {
 		// Its arguments hold the entire Secret.
 		format, args = "a release record cannot be decoded", nil
 	}
-	line := truncate(b.redactor.text(fmt.Sprintf(format, args...)), maxLogLine)
+	text := fmt.Sprintf(format, args...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	line := truncate(b.redactor.text(text), maxLogLine)
 	if n := len(b.lines); n > 0 && b.lines[n-1] == line {
 		return
 	}

@@ -19,12 +19,152 @@ package helmclient
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"strings"
 
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// Manifest returns the objects of a revision, with namespaces filled in, hooks left out. They are shared: read only. It
-// keeps what Act made in memory; of another revision it reads the record. The error is an [*Error].
-func (c *Client) Manifest(_ context.Context, _ Target, _, _ string, _ int) ([]*unstructured.Unstructured, error) {
-	return nil, observeError(errors.New("not implemented yet"))
+// Manifest returns the objects of a revision, with namespaces filled in, hooks left out. They belong to the caller. What
+// Act made is kept in memory; of any other revision the record is read. The error is an [*Error]: of the kind ErrStale
+// where there is no such revision.
+func (c *Client) Manifest(ctx context.Context, target Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error) {
+	objects, err := c.manifest(ctx, target, namespace, name, revision)
+	if err != nil {
+		return nil, observeError(err)
+	}
+	return objects, nil
+}
+
+func (c *Client) manifest(ctx context.Context, target Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error) {
+	s, err := c.open(ctx, target, Desired{Name: name, Namespace: namespace}, &logBuffer{})
+	if err != nil {
+		return nil, err
+	}
+	key := manifestKey{cluster: target.Key, namespace: namespace, name: name}
+	text, ok := c.manifests.get(key, revision)
+	if !ok {
+		record, err := s.config.Releases.Get(name, revision)
+		if errors.Is(err, driver.ErrReleaseNotFound) {
+			return nil, errorOfKind(ErrStale, "there is no revision %d", revision)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading revision %d: %w", revision, err)
+		}
+		text = record.Manifest
+		c.manifests.put(key, revision, text)
+	}
+	objects, err := decodeManifest([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	namespaces := s.namespaces(namespace)
+	for _, object := range objects {
+		object.SetNamespace(namespaces.of(object.GroupVersionKind(), object.GetNamespace()))
+	}
+	return objects, nil
+}
+
+// objects returns which objects the newest revision that was saved consists of, where it has been rolled out.
+func (s *session) objects(namespace string) []inventory.Ref {
+	newest := s.storage.newest()
+	if newest == nil || newest.Info == nil || newest.Info.Status != release.StatusDeployed {
+		return nil
+	}
+	heads, err := manifestHeads(newest.Manifest)
+	if err != nil {
+		// Helm has read the same manifest before.
+		s.logs.printf("the objects of revision %d cannot be listed: %s", newest.Version, err)
+		return nil
+	}
+	namespaces := s.namespaces(namespace)
+	refs := make([]inventory.Ref, 0, len(heads))
+	for _, head := range heads {
+		kind := schema.FromAPIVersionAndKind(head.APIVersion, head.Kind)
+		refs = append(refs, inventory.Ref{
+			Group: kind.Group, Version: kind.Version, Kind: kind.Kind,
+			Namespace: namespaces.of(kind, head.Metadata.Namespace), Name: head.Metadata.Name,
+		})
+	}
+	return refs
+}
+
+// documentHead is what names an object, and what a list holds.
+type documentHead struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+	Items []documentHead `json:"items"`
+}
+
+// manifestHeads returns what names the objects of a manifest, those in lists one by one.
+func manifestHeads(manifest string) ([]documentHead, error) {
+	var heads []documentHead
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
+	for {
+		var head documentHead
+		err := decoder.Decode(&head)
+		switch {
+		case errors.Is(err, io.EOF):
+			return heads, nil
+		case err != nil:
+			// The text of the error may quote the manifest.
+			return nil, errors.New("the manifest cannot be read")
+		case head.Kind == "":
+		case strings.HasSuffix(head.Kind, "List") && head.Items != nil:
+			heads = append(heads, head.Items...)
+		default:
+			heads = append(heads, head)
+		}
+	}
+}
+
+// namespaces tells in which namespaces objects are.
+type namespaces struct {
+	mapper  meta.RESTMapper
+	release string
+	scoped  map[schema.GroupVersionKind]bool
+}
+
+func (s *session) namespaces(release string) *namespaces {
+	n := &namespaces{release: release, scoped: map[schema.GroupVersionKind]bool{}}
+	if s.config.RESTClientGetter != nil {
+		// Ours never fails.
+		n.mapper, _ = s.config.RESTClientGetter.ToRESTMapper()
+	}
+	return n
+}
+
+// of returns the namespace of an object of a kind, given the one in its manifest. A kind that is not known is taken for
+// one with namespaces where the manifest names one.
+func (n *namespaces) of(kind schema.GroupVersionKind, named string) string {
+	scoped, ok := n.scoped[kind]
+	if !ok {
+		scoped = named != ""
+		if n.mapper != nil {
+			if mapping, err := n.mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil {
+				scoped = mapping.Scope.Name() == meta.RESTScopeNameNamespace
+				n.scoped[kind] = scoped
+			}
+		}
+	}
+	switch {
+	case !scoped:
+		return ""
+	case named == "":
+		return n.release
+	default:
+		return named
+	}
 }

@@ -215,10 +215,19 @@ type shapingOptions struct {
 	UpgradeCleanupOnFail  bool `json:"upgradeCleanupOnFail,omitempty"`
 	UpgradeTakeOwnership  bool `json:"upgradeTakeOwnership,omitempty"`
 	UpgradeSkipValidation bool `json:"upgradeSkipValidation,omitempty"`
+
+	NamespaceLabels      map[string]string `json:"namespaceLabels,omitempty"`
+	NamespaceAnnotations map[string]string `json:"namespaceAnnotations,omitempty"`
+	InstallReplaceCRDs   bool              `json:"installReplaceCRDs,omitempty"`
+	InstallSkipSchema    bool              `json:"installSkipSchema,omitempty"`
+	UpgradeCRDs          CRDPolicy         `json:"upgradeCRDs,omitempty"`
+	UpgradeSkipSchema    bool              `json:"upgradeSkipSchema,omitempty"`
+	UpgradeValues        ValuesPolicy      `json:"upgradeValues,omitempty"`
 }
 
 // OptionsDigest returns the sha256, as hex digits, of those options that shape what Helm writes. Timeouts and the
-// options of an uninstall are not among them: changing those is no reason for an upgrade.
+// options of rollbacks, tests and uninstalls are not among them: changing those is no reason for an upgrade. Nor is what
+// has a digest of its own, [Options].PostRender.
 func OptionsDigest(o Options) string {
 	shaping := shapingOptions{
 		InstallDisableHooks:   o.Install.DisableHooks,
@@ -231,11 +240,18 @@ func OptionsDigest(o Options) string {
 		UpgradeCleanupOnFail:  o.Upgrade.CleanupOnFail,
 		UpgradeTakeOwnership:  o.Upgrade.TakeOwnership,
 		UpgradeSkipValidation: o.Upgrade.DisableOpenAPIValidation,
+		NamespaceLabels:       o.Install.NamespaceLabels,
+		NamespaceAnnotations:  o.Install.NamespaceAnnotations,
+		InstallReplaceCRDs:    o.Install.CRDs == CRDsCreateReplace,
+		InstallSkipSchema:     o.Install.DisableSchemaValidation,
+		UpgradeCRDs:           o.Upgrade.CRDs,
+		UpgradeSkipSchema:     o.Upgrade.DisableSchemaValidation,
+		UpgradeValues:         o.Upgrade.Values,
 	}
 	if n := o.Upgrade.maxHistory(); n != DefaultMaxHistory {
 		shaping.UpgradeMaxHistory = &n
 	}
-	// A struct of booleans and integers always marshals.
+	// A struct of booleans, numbers, texts and maps of texts always marshals.
 	data, _ := json.Marshal(shaping)
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

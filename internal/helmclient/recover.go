@@ -19,6 +19,7 @@ package helmclient
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -41,6 +42,9 @@ func (s *session) recoverPending(decision Decision, desired Desired) error {
 		_, err = s.config.Releases.Delete(desired.Name, decision.FromRevision)
 	default:
 		record.SetStatus(release.StatusFailed, "Interrupted")
+		if record.Labels[LabelRevision] == strconv.Itoa(record.Version) {
+			record.Labels[LabelInterrupted] = "true"
+		}
 		err = s.config.Releases.Update(record)
 	}
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -46,7 +47,7 @@ var sensitiveKey = regexp.MustCompile(`(?i)pass|secret|token|key|cred|auth|cert|
 
 // redactor removes values from texts. The zero value removes what is quoted as an invalid value.
 type redactor struct {
-	replacer *strings.Replacer
+	replacers []*strings.Replacer
 }
 
 // newRedactor returns a redactor which also removes the sensitive ones among the values, and all that is in secrets.
@@ -72,7 +73,12 @@ func newRedactor(values map[string]any, secretValues []any) redactor {
 	for _, secret := range secrets {
 		pairs = append(pairs, secret, redacted, base64.StdEncoding.EncodeToString([]byte(secret)), redacted)
 	}
-	return redactor{replacer: strings.NewReplacer(pairs...)}
+	return redactor{replacers: []*strings.Replacer{strings.NewReplacer(pairs...)}}
+}
+
+// and returns a redactor that removes what either of the two does.
+func (r redactor) and(other redactor) redactor {
+	return redactor{replacers: slices.Concat(r.replacers, other.replacers)}
 }
 
 // collectSensitive gathers the strings below sensitive keys.
@@ -97,8 +103,8 @@ func collectSensitive(value any, sensitive bool, found map[string]struct{}) {
 
 // text returns the text without values, in one line, bounded.
 func (r redactor) text(text string) string {
-	if r.replacer != nil {
-		text = r.replacer.Replace(text)
+	for _, replacer := range r.replacers {
+		text = replacer.Replace(text)
 	}
 	text = quotedValue.ReplaceAllString(text, "$1$2 "+redacted)
 	text = strings.Join(strings.Fields(text), " ")

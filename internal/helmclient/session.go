@@ -39,6 +39,8 @@ type session struct {
 	namespace *namespacer
 	// cluster is Helm's client of the cluster; nil where tests put another one there.
 	cluster *kubeClient
+	// tests are those that ran.
+	tests []TestResult
 }
 
 // openSession connects Helm with the target. ctx bounds everything but the writes to Helm's storage: the

@@ -160,7 +160,7 @@ func (r Record) rolledBackFrom(d Desired) bool {
 }
 
 // testsFailed reports whether the tests of this very revision ran and failed.
-func (r Record) testsFailed() bool { return r.authentic() && r.Tested == testsFailed }
+func (r Record) testsFailed() bool { return r.authentic() && r.Tested == TestedFailed }
 
 // worked reports whether the revision was once applied as a whole, whoever made it, and did not fail its tests.
 func (r Record) worked() bool {

@@ -17,14 +17,24 @@ limitations under the License.
 package helmclient
 
 import (
+	"cmp"
 	"errors"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // uninstall removes the release. One that is gone already is no error.
-func (s *session) uninstall(desired Desired, options UninstallOptions) error {
+func (s *session) uninstall(decision Decision, desired Desired, options UninstallOptions) error {
+	if decision.Reason == ReasonRemediateUninstall {
+		// It may work by now, if somebody else has seen to it.
+		if err := s.checkNewest(decision, desired); err != nil {
+			return err
+		}
+	}
+	s.onlyDeletes()
 	_, err := s.newUninstall(options).Run(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
@@ -39,6 +49,6 @@ func (s *session) newUninstall(options UninstallOptions) *action.Uninstall {
 	uninstall.Timeout = options.timeout()
 	uninstall.DisableHooks = options.DisableHooks
 	uninstall.KeepHistory = options.KeepHistory
-	uninstall.DeletionPropagation = "background"
+	uninstall.DeletionPropagation = strings.ToLower(string(cmp.Or(options.Propagation, metav1.DeletePropagationBackground)))
 	return uninstall
 }

@@ -16,20 +16,32 @@ limitations under the License.
 
 package helmclient
 
-import (
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
-)
+import "helm.sh/helm/v3/pkg/action"
 
 // upgrade makes a new revision of the release.
-func (s *session) upgrade(desired Desired, options Options, chrt *chart.Chart, values map[string]any) error {
-	renderer, err := s.prepare(desired, options, chrt, values, true)
+func (s *session) upgrade(j job) error {
+	options := j.options.Upgrade
+	if err := s.checkNewest(j.decision, j.desired); err != nil {
+		return err
+	}
+	values, err := s.upgradeValues(j.desired, options.Values, j.values)
 	if err != nil {
 		return err
 	}
-	upgrade := s.newUpgrade(desired, options.Upgrade)
+	if options.Values != ValuesReset {
+		// The wanted values alone were not compared with the schema.
+		if err := checkChart(j.chart, values, options.DisableSchemaValidation); err != nil {
+			return err
+		}
+	}
+	renderer, err := s.prepare(j.desired, j.options, j.chart, values, true)
+	if err != nil {
+		return err
+	}
+	upgrade := s.newUpgrade(j.desired, options)
 	upgrade.PostRenderer = renderer
-	_, err = upgrade.Run(desired.Name, chrt, values)
+	// Helm changes the chart and the values it is given.
+	_, err = upgrade.Run(j.desired.Name, copyChart(j.chart), values)
 	return err
 }
 
@@ -46,7 +58,7 @@ func (s *session) newUpgrade(desired Desired, options UpgradeOptions) *action.Up
 	upgrade.CleanupOnFail = options.CleanupOnFail
 	upgrade.TakeOwnership = options.TakeOwnership
 	upgrade.DisableOpenAPIValidation = options.DisableOpenAPIValidation
-	// Without it Helm reuses the previous values where the desired ones are empty.
+	// The values are complete. Without it Helm reuses the previous ones where they are empty.
 	upgrade.ResetValues = true
 	upgrade.SkipSchemaValidation = true
 	return upgrade

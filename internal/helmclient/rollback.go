@@ -1,0 +1,72 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+)
+
+// rollback returns to the revision that the decision names.
+func (s *session) rollback(decision Decision, desired Desired, options Options) error {
+	target, err := s.config.Releases.Get(desired.Name, decision.RollbackTo)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return errorOfKind(ErrStale, "revision %d, which was to be returned to, is gone", decision.RollbackTo)
+	}
+	if err != nil {
+		return fmt.Errorf("reading revision %d, which is to be returned to: %w", decision.RollbackTo, err)
+	}
+	if err := s.checkNewest(decision, desired); err != nil {
+		return err
+	}
+	s.logs.hide(target.Config)
+	s.storage.labels = rollbackLabels(desired, decision)
+	s.applyAgain(decision.RollbackTo)
+	err = s.newRollback(decision, options).Run(desired.Name)
+	if err != nil {
+		s.settleRollback()
+	}
+	return err
+}
+
+// settleRollback marks the record of a rollback that failed as failed: Helm leaves it pending where a hook failed.
+func (s *session) settleRollback() {
+	newest := s.storage.newest()
+	if newest == nil || newest.Info == nil || newest.Info.Status != release.StatusPendingRollback {
+		return
+	}
+	newest.SetStatus(release.StatusFailed, "Rollback failed")
+	if err := s.config.Releases.Update(newest); err != nil {
+		s.logs.printf("the failure of the rollback could not be saved: %s", err)
+	}
+}
+
+// newRollback maps the options to Helm's.
+func (s *session) newRollback(decision Decision, options Options) *action.Rollback {
+	rollback := action.NewRollback(s.config)
+	rollback.Version = decision.RollbackTo
+	rollback.Timeout = options.Rollback.timeout()
+	rollback.DisableHooks = options.Rollback.DisableHooks
+	rollback.Force = options.Rollback.Force
+	rollback.CleanupOnFail = options.Rollback.CleanupOnFail
+	rollback.MaxHistory = options.Upgrade.maxHistory()
+	return rollback
+}

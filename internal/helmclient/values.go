@@ -1,0 +1,62 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+)
+
+// upgradeValues returns the values of an upgrade: those that are wanted, laid over those of the revision before as the policy
+// says. What is null in the wanted values removes a value, be it the chart's default; Helm's own merge forgets the null and
+// brings the default back.
+func (s *session) upgradeValues(desired Desired, policy ValuesPolicy, wanted map[string]any) (map[string]any, error) {
+	wanted = copyValues(wanted)
+	if policy == ValuesReset {
+		return wanted, nil
+	}
+	before, err := s.previous(desired.Name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the values of the revision before: %w", err)
+	}
+	given := copyValues(before.Config)
+	if policy == ValuesReuse && before.Chart != nil {
+		given, err = chartutil.CoalesceValues(copyChart(before.Chart), given)
+		if err != nil {
+			return nil, errorOfKind(ErrInvalidChart, "the values of revision %d cannot be computed", before.Version)
+		}
+	}
+	s.logs.hide(given)
+	return chartutil.MergeTables(wanted, given), nil
+}
+
+// previous returns the revision that an upgrade starts from: the deployed one, or the newest where none is.
+func (s *session) previous(name string) (*release.Release, error) {
+	last, err := s.config.Releases.Last(name)
+	if err != nil || last.Info != nil && last.Info.Status == release.StatusDeployed {
+		return last, err
+	}
+	deployed, err := s.config.Releases.Deployed(name)
+	if errors.Is(err, driver.ErrNoDeployedReleases) {
+		return last, nil
+	}
+	return deployed, err
+}
