@@ -72,7 +72,7 @@ func (e *engine) pass(r benchRelease) (helmclient.Action, error) {
 	if err != nil {
 		return "", err
 	}
-	decision := helmclient.Decide(observation, desired, helmclient.Policy{}, time.Now())
+	decision := helmclient.Decide(observation, desired, helmclient.Policy{}, helmclient.Past{}, time.Now())
 	if decision.Action == helmclient.ActionNone {
 		return decision.Action, nil
 	}
