@@ -57,10 +57,14 @@ var podSpecs = map[string][]string{
 	"PodTemplate":           {"template", "spec"},
 }
 
-// ambiguousList is a list of the wanted object, two of whose elements have the same merge key, there or in the cluster. The
-// API server cannot tell them apart when it applies a strategic merge patch.
+// ambiguousList is a list of the wanted object, two of whose elements have the same merge key, there or in the cluster. A
+// strategic merge cannot tell them apart.
 type ambiguousList struct {
-	parent map[string]any
+	// path leads to the map that has the list, or that has the container that has it.
+	path []string
+	// containers and container name the container, in a list by this name; both are empty if the list is in no container.
+	containers, container string
+	// field is the name of the list, merged what is to be in it.
 	field  string
 	merged []any
 }
@@ -68,40 +72,61 @@ type ambiguousList struct {
 // ambiguousLists returns those of an object of a built-in kind, merged with what is in the cluster.
 func ambiguousLists(kind string, wanted, live map[string]any) []ambiguousList {
 	if kind == "Service" {
-		return findAmbiguous(nil, mapAt(wanted, "spec"), mapAt(live, "spec"), "ports")
+		path := []string{"spec"}
+		return findAmbiguous(nil, ambiguousList{path: path}, mapAt(wanted, path...), mapAt(live, path...), "ports")
 	}
 	path, ok := podSpecs[kind]
 	if !ok {
 		return nil
 	}
 	wanted, live = mapAt(wanted, path...), mapAt(live, path...)
-	found := findAmbiguous(nil, wanted, live, "hostAliases", "topologySpreadConstraints")
-	for _, field := range []string{"containers", "initContainers"} {
-		containers, _ := wanted[field].([]any)
-		for i, container := range containers {
-			if _, named := nameOf(container); !named {
-				continue
-			}
-			counterpart, _ := elementLike(container, live[field], i)
-			liveContainer, _ := counterpart.(map[string]any)
-			wantedContainer, _ := container.(map[string]any)
-			found = findAmbiguous(found, wantedContainer, liveContainer, "ports", "env")
+	found := findAmbiguous(nil, ambiguousList{path: path}, wanted, live, "hostAliases", "topologySpreadConstraints")
+	for _, containers := range []string{"containers", "initContainers"} {
+		list, _ := wanted[containers].([]any)
+		for _, element := range list {
+			name, _ := nameOf(element)
+			wantedContainer, _ := element.(map[string]any)
+			at := ambiguousList{path: path, containers: containers, container: name}
+			found = findAmbiguous(found, at, wantedContainer, named(live[containers], name), "ports", "env")
 		}
 	}
 	return found
 }
 
-// findAmbiguous appends the ambiguous ones of some lists.
-func findAmbiguous(found []ambiguousList, wanted, live map[string]any, fields ...string) []ambiguousList {
+// findAmbiguous appends the ambiguous ones of some lists of a map; at tells where the map is.
+func findAmbiguous(found []ambiguousList, at ambiguousList, wanted, live map[string]any, fields ...string) []ambiguousList {
 	for _, field := range fields {
 		wantedList, _ := wanted[field].([]any)
 		liveList, _ := live[field].([]any)
 		if len(wantedList) == 0 || len(liveList) == 0 || !repeats(wantedList, field) && !repeats(liveList, field) {
 			continue
 		}
-		found = append(found, ambiguousList{parent: wanted, field: field, merged: mergeLists(wantedList, liveList, listKeys[field])})
+		at.field, at.merged = field, mergeLists(wantedList, liveList, listKeys[field])
+		found = append(found, at)
 	}
 	return found
+}
+
+// put sets the list in an object that was merged without regard to it.
+func (l ambiguousList) put(merged map[string]any) {
+	target := mapAt(merged, l.path...)
+	if l.containers != "" {
+		target = named(target[l.containers], l.container)
+	}
+	if target != nil {
+		target[l.field] = l.merged
+	}
+}
+
+// named returns the map of a list by its name, nil if there is none.
+func named(list any, name string) map[string]any {
+	elements, _ := list.([]any)
+	for _, element := range elements {
+		if other, ok := nameOf(element); ok && other == name {
+			return element.(map[string]any)
+		}
+	}
+	return nil
 }
 
 // repeats tells whether two elements of a list have the same merge key.
@@ -131,26 +156,38 @@ func identityOf(element any, keys []string) string {
 	return identity.String()
 }
 
-// mergeLists lays wanted elements over live ones, the n-th of an identity over the n-th. Elements that others added stay,
-// what is missing comes last.
+// mergeLists lays wanted elements over live ones, the n-th of an identity over the n-th. Elements that others added stay.
+// The order is that of the live ones; if any is missing there, that of the wanted ones, and the others follow.
 func mergeLists(wanted, live []any, keys []string) []any {
-	merged := make([]any, 0, len(live)+len(wanted))
 	places := map[string][]int{}
 	for i, element := range live {
-		merged = append(merged, runtime.DeepCopyJSONValue(element))
 		identity := identityOf(element, keys)
 		places[identity] = append(places[identity], i)
 	}
+	merged := make([]any, len(live))
+	inWantedOrder := make([]any, 0, len(wanted)+len(live))
+	complete := true
 	for _, element := range wanted {
 		identity := identityOf(element, keys)
 		if free := places[identity]; len(free) > 0 {
 			places[identity] = free[1:]
-			merged[free[0]] = layOver(merged[free[0]], element)
-			continue
+			element = layOver(runtime.DeepCopyJSONValue(live[free[0]]), element)
+			merged[free[0]] = element
+		} else {
+			complete = false
 		}
-		merged = append(merged, element)
+		inWantedOrder = append(inWantedOrder, element)
 	}
-	return merged
+	for i, element := range live {
+		if merged[i] == nil {
+			merged[i] = element
+			inWantedOrder = append(inWantedOrder, element)
+		}
+	}
+	if complete {
+		return merged
+	}
+	return inWantedOrder
 }
 
 // layOver returns base with all that over says; lists are replaced.

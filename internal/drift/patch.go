@@ -49,8 +49,8 @@ func makePatch(ref inventory.Ref, wanted, live map[string]any) (patch, error) {
 	if err != nil {
 		return patch{}, errMerge
 	}
-	if len(ambiguousLists(ref.Kind, wanted, live)) > 0 {
-		return exactPatch(ref.Kind, runtime.DeepCopyJSON(wanted), live, lookup)
+	if lists := ambiguousLists(ref.Kind, wanted, live); len(lists) > 0 {
+		return exactPatch(lists, wanted, live, lookup)
 	}
 	wantedData, liveData, err := marshal(wanted, live)
 	if err != nil {
@@ -77,15 +77,13 @@ func mergePatch(wanted, live map[string]any) (patch, error) {
 }
 
 // exactPatch is for objects with lists that a strategic merge patch gets wrong. They are merged here, and sent as a whole.
-// It changes wanted.
-func exactPatch(kind string, wanted, live map[string]any, lookup strategicpatch.LookupPatchMeta) (patch, error) {
-	for _, list := range ambiguousLists(kind, wanted, live) {
-		replacement := []any{map[string]any{"$patch": "replace"}}
-		list.parent[list.field] = append(replacement, list.merged...)
-	}
-	merged, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(live), wanted, lookup)
+func exactPatch(lists []ambiguousList, wanted, live map[string]any, lookup strategicpatch.LookupPatchMeta) (patch, error) {
+	merged, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(live), runtime.DeepCopyJSON(wanted), lookup)
 	if err != nil {
 		return patch{}, errMerge
+	}
+	for _, list := range lists {
+		list.put(merged)
 	}
 	p, err := mergePatch(merged, live)
 	// Its lists hold what others have added so far: if they add more, it must not be applied.

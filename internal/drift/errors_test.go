@@ -1,0 +1,173 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package drift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+func TestOptOutIsThatOfTheAPI(t *testing.T) {
+	t.Parallel()
+	if optOut != addonsv1.DriftDetectionAnnotation {
+		t.Errorf("%s, but the API says %s", optOut, addonsv1.DriftDetectionAnnotation)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "a", errors.New("denied: hunter2 is no good"))
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "x"}, "a", field.ErrorList{
+		field.Invalid(field.NewPath("spec", "size"), "hunter2", "must be a number"),
+		field.Invalid(field.NewPath("spec", "size"), "hunter2", "must be small"),
+		field.Required(field.NewPath("spec", "name"), "hunter2"),
+	})
+	immutable := apierrors.NewInvalid(schema.GroupKind{Kind: "x"}, "a", field.ErrorList{
+		field.Invalid(field.NewPath("spec"), "hunter2", "field is immutable"),
+	})
+	network := &url.Error{Op: "Get", URL: "https://cluster.example.com", Err: context.DeadlineExceeded}
+	for _, test := range []struct {
+		name   string
+		kind   string
+		err    error
+		want   string
+		secret bool
+	}{
+		{"admission", "ConfigMap", denied, `x "a" is forbidden: denied: hunter2 is no good`, true},
+		{"admission of a Secret", "Secret", denied, "the API server answered 403 Forbidden", false},
+		{"invalid", "ConfigMap", invalid, "the API server refuses what the manifest says of spec.size, spec.name", false},
+		{"invalid Secret", "Secret", invalid, "the API server refuses what the manifest says of spec.size, spec.name", false},
+		{"immutable", "ConfigMap", immutable, "the API server refuses what the manifest says of spec, which cannot be changed: " +
+			"delete the object, and it is created anew as the manifest says, or leave the fields out by driftDetection.ignore", false},
+		{"wrapped", "Secret", fmt.Errorf("hunter2: %w", denied), "the API server answered 403 Forbidden", false},
+		{"network", "Secret", network, `Get "https://cluster.example.com": context deadline exceeded`, false},
+		{"ended", "Secret", context.Canceled, "context canceled", false},
+		{"anything", "ConfigMap", errors.New("x\ny"), "x y", false},
+		{"anything of a Secret", "Secret", errors.New("hunter2"), "the request failed", false},
+		{"long", "ConfigMap", errors.New(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength) + "…", false},
+		{"long answer", "ConfigMap", apierrors.NewBadRequest(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength) + "…", false},
+	} {
+		got := describe(refOf("v1", test.kind), test.err)
+		if want := test.kind + " n/a: " + test.want; got.Error() != want {
+			t.Errorf("%s: %q, want %q", test.name, got, want)
+		}
+		if apierrors.ReasonForError(got) != apierrors.ReasonForError(test.err) {
+			t.Errorf("%s: became %s", test.name, apierrors.ReasonForError(got))
+		}
+		// Not even what it wraps holds more.
+		for err := error(got); err != nil && test.want != "" && !test.secret; err = errors.Unwrap(err) {
+			if text := fmt.Sprintf("%+v", err); strings.Contains(text, "hunter2") {
+				t.Errorf("%s: holds %s", test.name, text)
+			}
+		}
+	}
+	throttled := apierrors.NewTooManyRequests("later", 7)
+	if seconds, ok := apierrors.SuggestsClientDelay(describe(refOf("v1", "Secret"), throttled)); !ok || seconds != 7 {
+		t.Errorf("delay %d, %t", seconds, ok)
+	}
+}
+
+func TestErrorsAreBounded(t *testing.T) {
+	t.Parallel()
+	var results []outcome
+	for range 25 {
+		results = append(results, outcome{err: describe(refOf("v1", "ConfigMap"), apierrors.NewBadRequest("no"))})
+	}
+	found := Difference{Missing: true}
+	results = append(results, outcome{skipped: true}, outcome{}, outcome{difference: &found})
+	differences, err := collect(results)
+	var failed *Errors
+	if len(differences) != 1 || !errors.As(err, &failed) || len(failed.Objects) != 10 || failed.More != 15 || failed.NotCompared != 1 {
+		t.Fatalf("%v, %#v", differences, err)
+	}
+	if !apierrors.IsBadRequest(err) || strings.Count(err.Error(), "ConfigMap n/a: no") != 10 ||
+		!strings.HasSuffix(err.Error(), "; 15 more could not be compared; 1 were not compared, because the API server does not answer") {
+		t.Errorf("error %v", err)
+	}
+	if differences, err := collect([]outcome{{}, {difference: &found}}); len(differences) != 1 || err != nil {
+		t.Errorf("%v, %v", differences, err)
+	}
+}
+
+func TestClusterThatDoesNotAnswer(t *testing.T) {
+	b := newBench(t)
+	var manifest = b.parse(strings.Repeat("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n", 100))
+	meant := errors.New("cut")
+	b.requests.setBefore(func(*http.Request) error { return meant })
+	_, err := Compare(t.Context(), b.cluster, b.release, nil, manifest)
+	var failed *Errors
+	if !errors.As(err, &failed) || !errors.Is(err, meant) || len(failed.Objects)+failed.NotCompared != 100 {
+		t.Fatalf("error %v", err)
+	}
+	if made := len(b.requests.reset()); made >= maxUnanswered+parallel {
+		t.Errorf("%d requests", made)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	b.requests.setBefore(func(*http.Request) error {
+		cancel()
+		return nil
+	})
+	if _, err := Compare(ctx, b.cluster, b.release, nil, manifest); !errors.Is(err, context.Canceled) || errors.As(err, &failed) && len(failed.Objects) > parallel {
+		t.Errorf("error %v", err)
+	}
+	if made := len(b.requests.reset()); made > parallel {
+		t.Errorf("%d requests after the end", made)
+	}
+	b.requests.setBefore(nil)
+	if err := Correct(t.Context(), b.cluster, Difference{Ref: refOf("v1", "ConfigMap")}); err == nil {
+		t.Error("corrected what was not compared")
+	}
+}
+
+func TestAnswersThatQuoteSecrets(t *testing.T) {
+	b := newBench(t)
+	manifest := b.parse("{apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {password: hunter2}}")
+	b.install(manifest...)
+	b.edit(manifest[0], `[{"op":"replace","path":"/data/password","value":"eA=="}]`)
+	differences := b.compare(nil, manifest...)
+	b.cluster.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet {
+				return next.RoundTrip(r)
+			}
+			status := `{"kind":"Status","apiVersion":"v1","status":"Failure","code":400,"reason":"BadRequest","message":"denied: password hunter2 aHVudGVyMg=="}`
+			return answer(r, http.StatusBadRequest, status), nil
+		})
+	})
+	_, err := Compare(t.Context(), b.cluster, b.release, nil, manifest)
+	for _, err := range []error{err, Correct(t.Context(), b.cluster, differences[0])} {
+		if !apierrors.IsBadRequest(err) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "aHVu") {
+			t.Errorf("error %v", err)
+		}
+		var answered apierrors.APIStatus
+		if !errors.As(err, &answered) || answered.Status().Reason != metav1.StatusReasonBadRequest {
+			t.Errorf("error %#v", err)
+		}
+	}
+}
