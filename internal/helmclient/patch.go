@@ -100,10 +100,10 @@ func newPatchPart(document []byte, matcher *inventory.Matcher) (patchPart, error
 		}
 		operations, err := jsonpatch.DecodePatch(document)
 		if err != nil {
-			return part, errors.New("it is no JSON patch: each operation is to have op and path, and value or from")
+			return part, errors.New("it is no JSON patch: each operation has op (add, remove, replace, move, copy, test), path, and value or from")
 		}
 		part.operations = operations
-		return part, checkOperations(operations)
+		return part, nil
 	case '{':
 		part.merge = &unstructured.Unstructured{}
 		if err := utiljson.Unmarshal(document, &part.merge.Object); err != nil {
@@ -116,20 +116,6 @@ func newPatchPart(document []byte, matcher *inventory.Matcher) (patchPart, error
 	default:
 		return part, errors.New("it is neither a strategic merge patch, which is an object, nor a JSON patch, which is a list")
 	}
-}
-
-func checkOperations(operations jsonpatch.Patch) error {
-	for i, operation := range operations {
-		switch kind := operation.Kind(); kind {
-		case "add", "remove", "replace", "move", "copy", "test":
-		default:
-			return fmt.Errorf("operation %d is none of add, remove, replace, move, copy and test", i+1)
-		}
-		if _, err := operation.Path(); err != nil {
-			return fmt.Errorf("operation %d has no path", i+1)
-		}
-	}
-	return nil
 }
 
 // String says which objects the patch is for.

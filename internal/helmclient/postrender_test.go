@@ -1,0 +1,314 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/postrender"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+const deploymentText = `# Source: demo/templates/web.yaml
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web # the name
+  labels: {app: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    spec:
+      initContainers:
+      - {name: init, image: "registry.example.com/tools/init:1"}
+      containers:
+      - name: web
+        image: nginx:1.27@sha256:0123
+        env:
+        - {name: A, value: "1"}
+        - {name: B, value: "2"}`
+
+const serviceText = `# Source: demo/templates/service.yaml
+apiVersion: v1
+kind: Service
+metadata:
+  name: web
+spec:
+  # This comment must stay.
+  ports: [{port: 80}]`
+
+const roleText = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: web`
+
+func manifestOf(documents ...string) string { return "---\n" + strings.Join(documents, "\n---\n") + "\n" }
+
+func mustRender(t *testing.T, p PostRender, manifest string) string {
+	t.Helper()
+	out, err := render(p, manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func render(p PostRender, manifest string) (string, error) {
+	renderer, err := newPostRenderer(&p, "apps")
+	if err != nil {
+		return "", err
+	}
+	out, err := renderer.Run(bytes.NewBufferString(manifest))
+	if err != nil {
+		return "", err
+	}
+	return out.String(), nil
+}
+
+func TestPostRendererOfNothing(t *testing.T) {
+	t.Parallel()
+	for _, p := range []*PostRender{nil, {}, {Labels: map[string]string{}}} {
+		renderer, err := newPostRenderer(p, "apps")
+		if err != nil || renderer != postrender.PostRenderer(nil) {
+			t.Errorf("%+v: %v, %v", p, renderer, err)
+		}
+	}
+}
+
+func TestPostRenderChanges(t *testing.T) {
+	t.Parallel()
+	all := manifestOf(deploymentText, serviceText, roleText)
+	deployment := &inventory.Selector{Kind: "Deployment"}
+	tests := map[string]struct {
+		change     PostRender
+		manifest   string
+		want       []string
+		wantAbsent []string
+	}{
+		"strategic merge by name": {
+			change: PostRender{Patches: []Patch{{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 3\n  template:\n    spec:\n      containers:\n      - name: web\n        env: [{name: B, value: \"3\"}]\n"}}},
+			want:   []string{"replicas: 3", "value: \"1\"", "value: \"3\"", "nginx:1.27@sha256:0123"}, wantAbsent: []string{"value: \"2\""},
+		},
+		"strategic merge by target keeps the name": {
+			change: PostRender{Patches: []Patch{{Target: deployment, Patch: "kind: Other\nmetadata: {name: other}\nspec: {replicas: 3}\n"}}},
+			want:   []string{"replicas: 3", "kind: Deployment", "name: web"}, wantAbsent: []string{"other", "Other"},
+		},
+		"several documents": {
+			change: PostRender{Patches: []Patch{{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 3}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: NodePort}\n"}}},
+			want:   []string{"replicas: 3", "type: NodePort"},
+		},
+		"deletion": {
+			change: PostRender{Patches: []Patch{{Patch: "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n$patch: delete\n"}}},
+			want:   []string{"kind: Deployment", "kind: ClusterRole"}, wantAbsent: []string{"kind: Service"},
+		},
+		"JSON patch": {
+			change: PostRender{Patches: []Patch{{Target: deployment, Patch: "- {op: add, path: /spec/replicas, value: 3}\n- {op: remove, path: /metadata/labels/app}\n"}}},
+			want:   []string{"replicas: 3", "labels: {}"},
+		},
+		"one after the other": {
+			change: PostRender{Patches: []Patch{{Target: deployment, Patch: "spec: {replicas: 3}"}, {Target: deployment, Patch: `[{"op":"test","path":"/spec/replicas","value":3},{"op":"replace","path":"/spec/replicas","value":4}]`}}},
+			want:   []string{"replicas: 4"},
+		},
+		"target by namespace of the release": {
+			change: PostRender{Patches: []Patch{{Target: &inventory.Selector{Namespace: "apps", Name: "w.b"}, Patch: "metadata: {annotations: {here: yes}}"}}},
+			want:   []string{"name: web\nspec:"}, wantAbsent: nil,
+		},
+		"labels and annotations": {
+			change: PostRender{Labels: map[string]string{"team": "a"}, Annotations: map[string]string{"note": "1"}},
+			want:   []string{"team: a", "note: \"1\"", "app: web", "matchLabels:\n      app: web\n  template"},
+		},
+		"images": {
+			change: PostRender{Images: []ImageOverride{{Name: "nginx", NewTag: "1.28"}, {Name: "registry.example.com/tools/init", NewName: "mirror/init", Digest: "sha256:ff"}}},
+			want:   []string{"image: nginx:1.28\n", "image: mirror/init@sha256:ff"}, wantAbsent: []string{"0123"},
+		},
+		"image of another name": {
+			change: PostRender{Images: []ImageOverride{{Name: "ngin.", NewTag: "1.28"}, {Name: "inx", NewName: "x"}, {Name: "(", NewName: "x"}}},
+			want:   []string{"image: nginx:1.27@sha256:0123"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.manifest == "" {
+				test.manifest = all
+			}
+			got := mustRender(t, test.change, test.manifest)
+			for _, part := range test.want {
+				if !strings.Contains(got, part) {
+					t.Errorf("lacks %q:\n%s", part, got)
+				}
+			}
+			for _, part := range test.wantAbsent {
+				if strings.Contains(got, part) {
+					t.Errorf("has %q:\n%s", part, got)
+				}
+			}
+		})
+	}
+}
+
+// TestPostRenderLeavesTheRest holds that what no patch is for stays as it was to the letter, in its place.
+func TestPostRenderLeavesTheRest(t *testing.T) {
+	t.Parallel()
+	odd := "# only a comment"
+	duplicate := strings.Replace(configMap("same", "1"), "name: same", "name: same\n  namespace: one", 1)
+	manifest := manifestOf(serviceText, odd, "", deploymentText, strings.TrimSpace(duplicate), strings.TrimSpace(duplicate), roleText)
+	got := mustRender(t, PostRender{Patches: []Patch{{Target: &inventory.Selector{Kind: "Deployment"}, Patch: "spec: {replicas: 3}"}}}, manifest)
+	var at int
+	for _, part := range []string{serviceText, "# Source: demo/templates/web.yaml", "replicas: 3", strings.TrimSpace(duplicate), strings.TrimSpace(duplicate), roleText} {
+		next := strings.Index(got[at:], part)
+		if next < 0 {
+			t.Fatalf("%q is not in its place:\n%s", part, got)
+		}
+		at += next + len(part)
+	}
+	if n := strings.Count(got, "\nkind:"); n != 5 {
+		t.Errorf("%d objects:\n%s", n, got)
+	}
+}
+
+func TestPostRenderLists(t *testing.T) {
+	t.Parallel()
+	list := "# Source: demo/templates/list.yaml\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: one}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: two}}"
+	got := mustRender(t, PostRender{Patches: []Patch{{Patch: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\ndata: {key: x}"}}}, manifestOf(list))
+	if strings.Count(got, "kind: ConfigMap") != 2 || strings.Contains(got, "kind: List") || strings.Count(got, "key: x") != 1 {
+		t.Error(got)
+	}
+}
+
+// TestPostRenderSpareCRDs holds that images are not replaced in the schemas of CRDs, but that patches reach CRDs.
+func TestPostRenderSpareCRDs(t *testing.T) {
+	t.Parallel()
+	crd := widgetCRD + "  x: {containers: [{image: nginx}]}\n"
+	got := mustRender(t, PostRender{Images: []ImageOverride{{Name: "nginx", NewTag: "2"}}, Labels: map[string]string{"team": "a"}}, manifestOf(crd))
+	if strings.Contains(got, "nginx:2") || !strings.Contains(got, "team: a") {
+		t.Error(got)
+	}
+}
+
+func TestPostRenderErrors(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t-in-a-patch"
+	deployment := &inventory.Selector{Kind: "Deployment"}
+	var doubling strings.Builder
+	doubling.WriteString(`[{"op":"add","path":"/metadata/annotations","value":{"a":"` + strings.Repeat("x", 1000) + `"}}`)
+	for i := range 40 {
+		fmt.Fprintf(&doubling, `,{"op":"copy","from":"/metadata","path":"/metadata/m%d"}`, i)
+	}
+	doubling.WriteString("]")
+	tests := map[string]struct {
+		patch Patch
+		want  string
+	}{
+		"no object of the name":  {Patch{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: gone}\nspec: {secret: " + secret + "}"}, `patch 1 (Deployment gone): it matches no object (Deployment "gone" of apps/v1)`},
+		"no object of the group": {Patch{Patch: "apiVersion: apps/v2\nkind: Deployment\nmetadata: {name: web}"}, "it matches no object"},
+		"other namespace":        {Patch{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: other}"}, "it matches no object"},
+		"target of nothing":      {Patch{Patch: "spec: {}", Target: &inventory.Selector{Kind: "Dep"}}, "patch 1 (kind Dep): it matches no object"},
+		"target is malformed":    {Patch{Patch: "spec: {}", Target: &inventory.Selector{Name: "("}}, "patch 1: its target: name"},
+		"unnamed":                {Patch{Patch: "spec: {secret: " + secret + "}"}, "without a target it must have"},
+		"JSON patch, no target":  {Patch{Patch: `[{"op":"remove","path":"/spec"}]`}, "needs a target"},
+		"JSON patch, bad op":     {Patch{Patch: `[{"op":"delete","path":"/spec"}]`, Target: deployment}, "it is no JSON patch"},
+		"JSON patch, no path":    {Patch{Patch: `[{"op":"remove"}]`, Target: deployment}, "it is no JSON patch"},
+		"JSON patch, no op":      {Patch{Patch: `[{"path":"/spec"}]`, Target: deployment}, "it is no JSON patch"},
+		"JSON patch, odd op":     {Patch{Patch: `[1]`, Target: deployment}, "no JSON patch"},
+		"JSON patch, no such":    {Patch{Patch: `[{"op":"remove","path":"/spec/gone"}]`, Target: deployment}, `patch 1 (kind Deployment): Deployment "web": `},
+		"JSON patch, far index":  {Patch{Patch: `[{"op":"add","path":"/spec/template/spec/containers/99","value":"` + secret + `"}]`, Target: deployment}, `Deployment "web": `},
+		"JSON patch, no value":   {Patch{Patch: `[{"op":"add","path":"/spec/x"}]`, Target: deployment}, ""},
+		"JSON patch, no object":  {Patch{Patch: `[{"op":"replace","path":"","value":3}]`, Target: deployment}, `Deployment "web": `},
+		"JSON patch, bomb":       {Patch{Patch: doubling.String(), Target: deployment}, `Deployment "web": `},
+		"no YAML":                {Patch{Patch: "a: b: " + secret, Target: deployment}, "it is no YAML"},
+		"a scalar":               {Patch{Patch: secret, Target: deployment}, "it is neither"},
+		"a path":                 {Patch{Patch: "/etc/passwd", Target: deployment}, "it is neither"},
+		"an address":             {Patch{Patch: "https://example.com/patch.yaml", Target: deployment}, "it is neither"},
+		"empty":                  {Patch{Patch: "---\n# nothing", Target: deployment}, "it is empty"},
+		"documents and a target": {Patch{Patch: "spec: {}\n---\nspec: {}", Target: deployment}, "one document"},
+		"aliases":                {Patch{Patch: aliasBomb(), Target: deployment}, "no YAML"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := render(PostRender{Patches: []Patch{test.patch}}, manifestOf(deploymentText))
+			if test.want == "" && err == nil {
+				return
+			}
+			if !errors.Is(classify(err), ErrPostRender) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), secret) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func aliasBomb() string {
+	text := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := 1; i < 10; i++ {
+		text += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
+	}
+	return text
+}
+
+// TestPostRenderKustomizeDirectives holds that what kustomize would follow is plain data here.
+func TestPostRenderKustomizeDirectives(t *testing.T) {
+	t.Parallel()
+	object := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: odd\n  annotations:\n    config.kubernetes.io/local-config: \"true\"\n    config.kubernetes.io/function: \"exec: {path: /bin/false}\""
+	kustomization := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nmetadata: {name: k}\nresources: [https://example.com/x, /etc]"
+	got := mustRender(t, PostRender{Labels: map[string]string{"team": "a"}}, manifestOf(object, kustomization))
+	if strings.Count(got, "team: a") != 2 || !strings.Contains(got, "/bin/false") || !strings.Contains(got, "https://example.com/x") {
+		t.Error(got)
+	}
+}
+
+func FuzzPostRender(f *testing.F) {
+	f.Add("spec: {replicas: 3}", deploymentText)
+	f.Add(`[{"op":"add","path":"/spec/x","value":1}]`, serviceText)
+	f.Add("spec: {template: {spec: {containers: {name: x}}}}", deploymentText)
+	f.Fuzz(func(t *testing.T, patchText, manifest string) {
+		_, err := render(PostRender{Patches: []Patch{{Patch: patchText, Target: &inventory.Selector{}}}, Labels: map[string]string{"a": "b"},
+			Images: []ImageOverride{{Name: "x", NewTag: "y"}}}, manifest)
+		if err != nil && !errors.Is(classify(err), ErrPostRender) {
+			t.Error(err)
+		}
+	})
+}
+
+// BenchmarkPostRender tells what 1,000 objects cost: by metadata and images only, and with one patch for all of them.
+func BenchmarkPostRender(b *testing.B) {
+	documents := make([]string, 1000)
+	for i := range documents {
+		documents[i] = strings.Replace(deploymentText, "name: web #", fmt.Sprintf("name: web-%d #", i), 1)
+	}
+	manifest := manifestOf(documents...)
+	for name, change := range map[string]PostRender{
+		"metadata": {Labels: map[string]string{"team": "a"}, Images: []ImageOverride{{Name: "nginx", NewTag: "2"}}},
+		"merge":    {Patches: []Patch{{Target: &inventory.Selector{Kind: "Deployment"}, Patch: "spec: {replicas: 3}"}}},
+		"json":     {Patches: []Patch{{Target: &inventory.Selector{Kind: "Deployment"}, Patch: `[{"op":"add","path":"/spec/replicas","value":3}]`}}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(manifest)))
+			for b.Loop() {
+				if _, err := render(change, manifest); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
