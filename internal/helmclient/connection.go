@@ -21,12 +21,15 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
@@ -40,8 +43,8 @@ const (
 	userAgent = "helmop"
 	// connectionQPS and connectionBurst bound the requests to one cluster, all of its releases together. A chart of
 	// hundreds of objects needs the burst; API servers have their own fairness against the rest.
-	connectionQPS   = 50
-	connectionBurst = 100
+	connectionQPS   = 200
+	connectionBurst = 400
 	// coolDown is how long after its last action a connection keeps what it learned about the cluster's kinds,
 	// about half a megabyte.
 	coolDown = 5 * time.Minute
@@ -52,6 +55,10 @@ const (
 // cluster is what is kept about one cluster between actions. It is safe for concurrent use.
 type cluster struct {
 	identity [sha256.Size]byte
+	// root is the path of the API server.
+	root    string
+	limiter flowcontrol.RateLimiter
+	codec   *recordCodec
 	// own is the connection as the user of the config.
 	own   *connection
 	kinds *kinds
@@ -68,12 +75,15 @@ type connection struct {
 	*cluster
 	host      rest.Config
 	transport http.RoundTripper
-	core      corev1client.CoreV1Interface
-	metadata  metadata.Interface
+	// core speaks protobuf, which has no base64 in it: records are large.
+	core     corev1client.CoreV1Interface
+	metadata metadata.Interface
+	// observations are for the actions that follow.
+	observations *observations
 }
 
 // newCluster returns what is kept about a cluster; it sends no request.
-func newCluster(config *rest.Config) (*cluster, error) {
+func newCluster(config *rest.Config, codec *recordCodec) (*cluster, error) {
 	copied := rest.CopyConfig(config)
 	// The deadline of one request is the transport's; a client's timeout would cut watches too.
 	copied.Timeout = 0
@@ -82,28 +92,40 @@ func newCluster(config *rest.Config) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster connection: %w", err)
 	}
-	c := &cluster{identity: configIdentity(config), impersonated: map[string]*connection{}}
+	c := &cluster{
+		identity:     configIdentity(config),
+		limiter:      flowcontrol.NewTokenBucketRateLimiter(connectionQPS, connectionBurst),
+		codec:        codec,
+		impersonated: map[string]*connection{},
+	}
+	if address, err := url.Parse(config.Host); err == nil {
+		c.root = strings.TrimSuffix(address.Path, "/")
+	}
 	// Everything about TLS and credentials is in the transport.
 	c.own, err = newConnection(c, transport, rest.Config{
-		Host:           config.Host,
-		APIPath:        config.APIPath,
-		UserAgent:      userAgent,
-		RateLimiter:    flowcontrol.NewTokenBucketRateLimiter(connectionQPS, connectionBurst),
+		Host:      config.Host,
+		APIPath:   config.APIPath,
+		UserAgent: userAgent,
+		// The transport limits the rate, below what is answered without a request.
+		RateLimiter:    flowcontrol.NewFakeAlwaysRateLimiter(),
 		WarningHandler: rest.NoWarnings{},
 	})
 	if err != nil {
 		return nil, err
 	}
-	if c.kinds, err = newKinds(c.own.host, transport); err != nil {
+	if c.kinds, err = newKinds(c.own.host, transport, c.limiter); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 func newConnection(c *cluster, transport http.RoundTripper, host rest.Config) (conn *connection, err error) {
-	conn = &connection{cluster: c, host: host, transport: transport}
+	conn = &connection{cluster: c, host: host, transport: transport, observations: newObservations()}
 	own := conn.restConfig(context.Background())
-	if conn.core, err = corev1client.NewForConfig(own); err != nil {
+	binary := rest.CopyConfig(own)
+	binary.ContentType = runtime.ContentTypeProtobuf
+	binary.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	if conn.core, err = corev1client.NewForConfig(binary); err != nil {
 		return nil, fmt.Errorf("cluster connection: %w", err)
 	}
 	if conn.metadata, err = metadata.NewForConfig(own); err != nil {
@@ -142,9 +164,17 @@ func (c *connection) restConfig(ctx context.Context) *rest.Config {
 		base:         c.transport,
 		parent:       ctx,
 		timeout:      requestTimeout,
+		limiter:      c.limiter,
 		kindsChanged: c.forgetKinds,
 	}
 	return &config
+}
+
+// actionConfig is like restConfig, for the objects of one action: it does not ask twice in a row for the same object.
+func (c *connection) actionConfig(ctx context.Context) *rest.Config {
+	config := c.restConfig(ctx)
+	config.Transport = newReadCache(config.Transport, c.root)
+	return config
 }
 
 // learnCapabilities returns what the cluster serves, not older than kindsTTL.

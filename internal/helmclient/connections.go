@@ -27,7 +27,8 @@ const maxConnections = 5000
 
 // connections keeps what is known of each cluster. It is safe for concurrent use.
 type connections struct {
-	max int
+	max   int
+	codec *recordCodec
 
 	mu    sync.Mutex
 	byKey map[string]*list.Element
@@ -41,7 +42,7 @@ type connectionEntry struct {
 }
 
 func newConnections(maxKept int) *connections {
-	return &connections{max: maxKept, byKey: map[string]*list.Element{}, recent: list.New()}
+	return &connections{max: maxKept, codec: newRecordCodec(), byKey: map[string]*list.Element{}, recent: list.New()}
 }
 
 // get returns the connection to the target, a new one where its config changed.
@@ -67,7 +68,7 @@ func (cs *connections) cluster(target Target) (*cluster, error) {
 		}
 		cs.removeLocked(element)
 	}
-	made, err := newCluster(target.Config)
+	made, err := newCluster(target.Config, cs.codec)
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 const (
@@ -86,8 +87,9 @@ type kindsFlight struct {
 }
 
 // newKinds returns what is not known yet of a cluster; it sends no request.
-func newKinds(host rest.Config, transport http.RoundTripper) (*kinds, error) {
-	tags := &tagTransport{base: &boundedTransport{base: transport, parent: context.Background(), timeout: requestTimeout}}
+func newKinds(host rest.Config, transport http.RoundTripper, limiter flowcontrol.RateLimiter) (*kinds, error) {
+	bounded := &boundedTransport{base: transport, parent: context.Background(), timeout: requestTimeout, limiter: limiter}
+	tags := &tagTransport{base: bounded}
 	host.Transport = tags
 	live, err := discovery.NewDiscoveryClientForConfig(&host)
 	if err != nil {
@@ -213,7 +215,7 @@ func (k *kinds) ask(known *knownKinds) (*knownKinds, error) {
 // unchanged asks the server whether its kinds are those of the tag. Any doubt is a no.
 func (k *kinds) unchanged(tag string) bool {
 	url := k.live.RESTClient().Get().AbsPath("/apis").URL()
-	req, err := http.NewRequest(http.MethodGet, url.String(), nil)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url.String(), nil)
 	if err != nil {
 		return false
 	}

@@ -169,7 +169,9 @@ func (m kindsMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*me
 
 // RESTMappings implements meta.RESTMapper.
 func (m kindsMapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
-	return mapped(m.kinds, func(mapper meta.RESTMapper) ([]*meta.RESTMapping, error) { return mapper.RESTMappings(kind, versions...) })
+	return mapped(m.kinds, func(mapper meta.RESTMapper) ([]*meta.RESTMapping, error) {
+		return mapper.RESTMappings(kind, versions...)
+	})
 }
 
 // ResourceSingularizer implements meta.RESTMapper.

@@ -25,7 +25,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/metadata"
 )
 
@@ -44,10 +43,12 @@ func (c *Client) Observe(ctx context.Context, target Target, namespace, name str
 	if err != nil {
 		return Observation{}, observeError(err)
 	}
-	obs, err := observe(ctx, conn.metadata, namespace, name)
+	at := conn.observations.now()
+	obs, records, err := observe(ctx, conn.metadata, namespace, name)
 	if err != nil {
 		return Observation{}, observeError(err)
 	}
+	conn.observations.put(namespace+"/"+name, at, records)
 	return obs, nil
 }
 
@@ -55,28 +56,29 @@ func observeError(err error) *Error {
 	return &Error{Kind: classify(err), Message: redactor{}.text(err.Error())}
 }
 
-func observe(ctx context.Context, client metadata.Interface, namespace, name string) (Observation, error) {
-	selector := labels.Set{helmLabelOwner: "helm", helmLabelName: name}.AsSelector().String()
-	options := metav1.ListOptions{LabelSelector: selector, Limit: observePageSize}
+func observe(ctx context.Context, client metadata.Interface, namespace, name string) (Observation, []metav1.PartialObjectMetadata, error) {
+	options := metav1.ListOptions{LabelSelector: recordSelector(name), Limit: observePageSize}
 	secrets := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
 	var obs Observation
+	var records []metav1.PartialObjectMetadata
 	for range maxObservePages {
 		page, err := secrets.List(ctx, options)
 		if err != nil {
-			return Observation{}, err
+			return Observation{}, nil, err
 		}
 		for i := range page.Items {
 			if record, ok := recordFromMetadata(&page.Items[i].ObjectMeta); ok {
 				obs.Records = append(obs.Records, record)
 			}
 		}
+		records = append(records, page.Items...)
 		if page.Continue == "" {
 			slices.SortFunc(obs.Records, func(a, b Record) int { return b.Revision - a.Revision })
-			return obs, nil
+			return obs, records, nil
 		}
 		options.Continue = page.Continue
 	}
-	return Observation{}, errors.New("the release has more records than can be read; limit its history")
+	return Observation{}, nil, errors.New("the release has more records than can be read; limit its history")
 }
 
 func recordFromMetadata(object *metav1.ObjectMeta) (Record, bool) {

@@ -52,7 +52,7 @@ func TestObserve(t *testing.T) {
 		secret("b", "10", "deployed"),
 		secret("c", "no number", "deployed"),
 		secret("d", "11", "deployed", "name", "other"))
-	obs, err := observe(t.Context(), client, "apps", "demo")
+	obs, _, err := observe(t.Context(), client, "apps", "demo")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestObserve(t *testing.T) {
 	if obs.Owner() != "default.demo" {
 		t.Errorf("owner %q", obs.Owner())
 	}
-	if empty, err := observe(t.Context(), client, "none", "demo"); err != nil || len(empty.Records) != 0 {
+	if empty, _, err := observe(t.Context(), client, "none", "demo"); err != nil || len(empty.Records) != 0 {
 		t.Errorf("a namespace without records: %+v, %v", empty, err)
 	}
 }

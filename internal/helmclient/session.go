@@ -55,10 +55,10 @@ func (c *Client) openSession(ctx context.Context, target Target, desired Desired
 	if err != nil {
 		return nil, err
 	}
-	clients := &getter{conn: conn, config: conn.restConfig(ctx)}
+	clients := &getter{conn: conn, config: conn.actionConfig(ctx)}
 	cluster := newKubeClient(ctx, clients, desired.Namespace, logs.printf)
 	namespace := &namespacer{ctx: ctx, clients: clients, impersonated: target.Impersonate != ""}
-	records := &recordDriver{Driver: driver.NewSecrets(conn.core.Secrets(desired.Namespace)), namespace: namespace, seen: cluster.seen}
+	records := &recordDriver{Driver: conn.records(desired.Namespace), namespace: namespace, seen: cluster.seen}
 	s := newSession(records, cluster, desired, logs)
 	s.namespace = namespace
 	s.cluster = cluster
@@ -108,6 +108,9 @@ type recordDriver struct {
 
 // Create implements driver.Driver.
 func (d *recordDriver) Create(key string, rls *release.Release) error {
+	if err := fitsRecord(rls); err != nil {
+		return err
+	}
 	return d.namespace.around(func() error { return d.Driver.Create(key, rls) })
 }
 

@@ -25,6 +25,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 const (
@@ -47,8 +49,10 @@ type boundedTransport struct {
 	base http.RoundTripper
 	// parent bounds all requests together.
 	parent context.Context
-	// timeout bounds each request that is not a watch.
+	// timeout bounds each request that is not a watch, once the limiter lets it go.
 	timeout time.Duration
+	// limiter, if set, is waited for before each request.
+	limiter flowcontrol.RateLimiter
 	// kindsChanged, if set, is called when a request changed what kinds the cluster serves.
 	kindsChanged func()
 }
@@ -57,6 +61,13 @@ type boundedTransport struct {
 func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	stop := context.AfterFunc(t.parent, func() { cancel(context.Cause(t.parent)) })
+	if t.limiter != nil {
+		if err := t.limiter.Wait(ctx); err != nil {
+			defer cancel(nil)
+			defer stop()
+			return nil, causeOf(ctx, req.Context(), err)
+		}
+	}
 	watch := isWatch(req)
 	if !watch {
 		timer := time.AfterFunc(t.timeout, func() { cancel(errRequestDeadline) })

@@ -1,0 +1,310 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/sync/singleflight"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+)
+
+const (
+	// maxRecordBytes bounds what a record may unpack to. What fits into a Secret is some tens of megabytes at most, unless
+	// somebody made it to fill memory.
+	maxRecordBytes = 64 << 20
+	// maxPieceBytes bounds the memory for packed charts, their unpacked files included.
+	maxPieceBytes = 64 << 20
+	// maxPieces bounds their number.
+	maxPieces = 1000
+)
+
+var errUnreadableRecord = errors.New("it cannot be decoded")
+
+// recordCodec writes and reads the payload of Helm's records: base64 of gzip of JSON. The files of the chart are most
+// of it and are the same in each record of that chart, in every cluster. They are therefore packed once, as a gzip
+// member of their own at the beginning, and the rest is packed as a second member; all readers of gzip read members as
+// one stream, and JSON objects have no order. Files count as the same if a digest of all of them is. A record that begins
+// with a member that was packed here is read by unpacking only the rest. It is safe for concurrent use.
+type recordCodec struct {
+	packing singleflight.Group
+
+	mu     sync.Mutex
+	pieces *lru.LRU[chartKey, *chartPiece]
+	bytes  int
+}
+
+// chartKey is the digest of a chart's files.
+type chartKey [sha256.Size]byte
+
+// chartPiece is the packed beginning of all records of a chart. It is read only.
+type chartPiece struct {
+	packed []byte
+	// chart holds what is packed: templates, files and schema. They are shared with whoever gave the chart.
+	chart chart.Chart
+	size  int
+}
+
+// chartRest are the fields of a chart that are not in its piece, because Helm changes them while it works.
+type chartRest struct {
+	Metadata *chart.Metadata `json:"metadata"`
+	Lock     *chart.Lock     `json:"lock"`
+	Values   map[string]any  `json:"values"`
+}
+
+func newRecordCodec() *recordCodec {
+	c := &recordCodec{}
+	// It fails only if the size is not positive.
+	c.pieces, _ = lru.NewLRU(maxPieces, func(_ chartKey, piece *chartPiece) { c.bytes -= piece.size })
+	return c
+}
+
+// encode returns the payload of a record.
+func (c *recordCodec) encode(rls *release.Release) ([]byte, error) {
+	if rls.Chart == nil {
+		text, err := json.Marshal(rls)
+		if err != nil {
+			return nil, err
+		}
+		return encodeBase64(nil, text)
+	}
+	piece, err := c.piece(rls.Chart)
+	if err != nil {
+		return nil, err
+	}
+	ofChart, err := json.Marshal(chartRest{Metadata: rls.Chart.Metadata, Lock: rls.Chart.Lock, Values: rls.Chart.Values})
+	if err != nil {
+		return nil, err
+	}
+	without := *rls
+	without.Chart = nil
+	ofRelease, err := json.Marshal(&without)
+	if err != nil {
+		return nil, err
+	}
+	// The piece ends within the object "chart": its other fields, its end, and the release's other fields follow.
+	rest := append(ofChart[1:len(ofChart):len(ofChart)], ',')
+	if len(ofRelease) > len("{}") {
+		rest = append(rest, ofRelease[1:]...)
+	} else {
+		rest[len(rest)-1] = '}'
+	}
+	return encodeBase64(piece.packed, rest)
+}
+
+// packers are gzip writers for reuse: each takes most of a megabyte.
+var packers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
+
+// encodeBase64 returns the base64 of what is packed and of text, which is packed behind it.
+func encodeBase64(packed, text []byte) ([]byte, error) {
+	buffer := bytes.NewBuffer(slices.Grow(slices.Clone(packed), len(text)/2))
+	packer := packers.Get().(*gzip.Writer)
+	defer packers.Put(packer)
+	packer.Reset(buffer)
+	if _, err := packer.Write(text); err != nil {
+		return nil, err
+	}
+	if err := packer.Close(); err != nil {
+		return nil, err
+	}
+	return base64.StdEncoding.AppendEncode(nil, buffer.Bytes()), nil
+}
+
+// piece returns the packed files of a chart.
+func (c *recordCodec) piece(chrt *chart.Chart) (*chartPiece, error) {
+	key := keyOf(chrt)
+	if piece, ok := c.known(key); ok {
+		return piece, nil
+	}
+	packed, err, _ := c.packing.Do(string(key[:]), func() (any, error) {
+		piece, err := packChart(key, chrt)
+		if err == nil {
+			c.keep(key, piece)
+		}
+		return piece, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return packed.(*chartPiece), nil
+}
+
+func (c *recordCodec) known(key chartKey) (*chartPiece, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pieces.Get(key)
+}
+
+func (c *recordCodec) keep(key chartKey, piece *chartPiece) {
+	if piece.size > maxPieceBytes/4 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pieces.Contains(key) {
+		return
+	}
+	c.pieces.Add(key, piece)
+	c.bytes += piece.size
+	for c.bytes > maxPieceBytes {
+		c.pieces.RemoveOldest()
+	}
+}
+
+func keyOf(chrt *chart.Chart) chartKey {
+	digest := sha256.New()
+	for _, files := range [][]*chart.File{chrt.Templates, chrt.Files} {
+		writeLength(digest, len(files))
+		for _, file := range files {
+			// A missing file is not an empty one.
+			if file == nil {
+				writeLength(digest, -1)
+				continue
+			}
+			writeBytes(digest, []byte(file.Name))
+			writeBytes(digest, file.Data)
+		}
+	}
+	writeBytes(digest, chrt.Schema)
+	return chartKey(digest.Sum(nil))
+}
+
+// writeBytes tells no bytes from none at all: they differ in JSON.
+func writeBytes(digest hash.Hash, data []byte) {
+	if data == nil {
+		writeLength(digest, -2)
+		return
+	}
+	writeLength(digest, len(data))
+	digest.Write(data)
+}
+
+func writeLength(digest hash.Hash, n int) {
+	digest.Write(binary.LittleEndian.AppendUint64(nil, uint64(int64(n)))) //nolint:gosec // It is only to be distinct.
+}
+
+// packChart packs the files of a chart as the beginning of a record.
+func packChart(key chartKey, chrt *chart.Chart) (*chartPiece, error) {
+	templates, err := json.Marshal(chrt.Templates)
+	if err != nil {
+		return nil, err
+	}
+	files, err := json.Marshal(chrt.Files)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := json.Marshal(chrt.Schema)
+	if err != nil {
+		return nil, err
+	}
+	var buffer bytes.Buffer
+	packer, err := gzip.NewWriterLevel(&buffer, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	packer.Extra = append([]byte{extraID[0], extraID[1], sha256.Size, 0}, key[:]...)
+	for _, part := range [][]byte{
+		[]byte(`{"chart":{"templates":`), templates, []byte(`,"files":`), files, []byte(`,"schema":`), schema, []byte(`,`),
+	} {
+		if _, err := packer.Write(part); err != nil {
+			return nil, err
+		}
+	}
+	if err := packer.Close(); err != nil {
+		return nil, err
+	}
+	return &chartPiece{
+		packed: buffer.Bytes(),
+		chart:  chart.Chart{Templates: chrt.Templates, Files: chrt.Files, Schema: chrt.Schema},
+		size:   buffer.Len() + len(templates) + len(files) + len(schema),
+	}, nil
+}
+
+// extraID marks the field of gzip's header that holds the key of a piece.
+const extraID = "ho"
+
+// pieceKey returns the key that a gzip header names.
+func pieceKey(header gzip.Header) (key chartKey, ok bool) {
+	if len(header.Extra) != 4+sha256.Size || !strings.HasPrefix(string(header.Extra), extraID) {
+		return chartKey{}, false
+	}
+	return chartKey(header.Extra[4:]), true
+}
+
+// decode reads the payload of a record, whoever wrote it.
+func (c *recordCodec) decode(data []byte) (*release.Release, error) {
+	packed, err := base64.StdEncoding.AppendDecode(nil, data)
+	if err != nil {
+		return nil, errUnreadableRecord
+	}
+	rls := &release.Release{}
+	piece, text, err := c.unpack(packed)
+	// The error of the decoder may quote values.
+	if err != nil || json.Unmarshal(text, rls) != nil || rls.Info == nil {
+		return nil, errUnreadableRecord
+	}
+	if piece != nil && rls.Chart != nil {
+		rls.Chart.Templates, rls.Chart.Files = slices.Clone(piece.chart.Templates), slices.Clone(piece.chart.Files)
+		rls.Chart.Schema = piece.chart.Schema
+	}
+	return rls, nil
+}
+
+// unpack returns the JSON of a record, and what is left out of it because it is known.
+func (c *recordCodec) unpack(packed []byte) (*chartPiece, []byte, error) {
+	if !bytes.HasPrefix(packed, []byte{0x1f, 0x8b, 0x08}) {
+		// Helm 2 did not pack.
+		return nil, packed, nil
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, nil, err
+	}
+	key, ok := pieceKey(reader.Header)
+	if piece, known := c.known(key); ok && known && bytes.HasPrefix(packed, piece.packed) {
+		if err := reader.Reset(bytes.NewReader(packed[len(piece.packed):])); err != nil {
+			return nil, nil, err
+		}
+		text, err := readLimited(reader, []byte(`{"chart":{`))
+		return piece, text, err
+	}
+	text, err := readLimited(reader, nil)
+	return nil, text, err
+}
+
+func readLimited(reader io.Reader, begin []byte) ([]byte, error) {
+	buffer := bytes.NewBuffer(begin)
+	n, err := buffer.ReadFrom(io.LimitReader(reader, maxRecordBytes+1))
+	if err == nil && n > maxRecordBytes {
+		err = fmt.Errorf("it unpacks to more than %d MiB", maxRecordBytes>>20)
+	}
+	return buffer.Bytes(), err
+}

@@ -1,0 +1,391 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kblabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	recordSecretType = corev1.SecretType("helm.sh/release.v1")
+	recordKey        = "release"
+	// acceptMetadata spares the way back of what was just written.
+	acceptMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+	// writeTries is how often a write that lost its connection is tried, if the tries fail within writeTriesTime.
+	writeTries     = 3
+	writeTriesTime = 5 * time.Second
+)
+
+// recordStore keeps Helm's records in Secrets, byte by byte so that Helm's own driver reads them, and reads less than it:
+//
+//   - a history is the metadata of all records and the payload of the newest; the others are stubs with name, version,
+//     status and labels. [recordStore.Get] and queries by status return whole records. Where metadata and payload do
+//     not tell the same, all payloads are read;
+//   - the metadata may be what Observe saw right before the action;
+//   - deletions read nothing, and answers to writes are metadata.
+//
+// Its requests are not bound to an action, only to their own deadline: the outcome of an action that ran out of
+// time must still be recorded. It is safe for concurrent use.
+type recordStore struct {
+	client    rest.Interface
+	metadata  metadata.ResourceInterface
+	namespace string
+	codec     *recordCodec
+	// observed returns the metadata of a release's records if they were observed a moment ago.
+	observed func(name string) ([]metav1.PartialObjectMetadata, bool)
+
+	mu sync.Mutex
+	// listed and read hold what was read since the last write.
+	listed map[string][]metav1.PartialObjectMetadata
+	read   map[string]*release.Release
+	wrote  bool
+	stubs  map[*release.Release]bool
+}
+
+var _ driver.Driver = &recordStore{}
+
+// records returns the store of Helm's records in a namespace.
+func (c *connection) records(namespace string) *recordStore {
+	return &recordStore{
+		client:    c.core.RESTClient(),
+		metadata:  c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace),
+		namespace: namespace,
+		codec:     c.codec,
+		observed: func(name string) ([]metav1.PartialObjectMetadata, bool) {
+			return c.observations.take(namespace + "/" + name)
+		},
+		listed: map[string][]metav1.PartialObjectMetadata{},
+		read:   map[string]*release.Release{},
+		stubs:  map[*release.Release]bool{},
+	}
+}
+
+// Name implements driver.Driver.
+func (s *recordStore) Name() string { return driver.SecretsDriverName }
+
+// Get implements driver.Queryor.
+func (s *recordStore) Get(key string) (*release.Release, error) {
+	s.mu.Lock()
+	known, ok := s.read[key]
+	s.mu.Unlock()
+	if ok {
+		return copyRelease(known), nil
+	}
+	secret := &corev1.Secret{}
+	err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(key).Do(context.Background()).Into(secret)
+	if apierrors.IsNotFound(err) {
+		return nil, driver.ErrReleaseNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the release record %q: %w", key, err)
+	}
+	rls, err := s.decode(secret)
+	if err != nil {
+		return nil, fmt.Errorf("the release record %q cannot be read: %w", key, err)
+	}
+	s.mu.Lock()
+	s.read[key] = copyRelease(rls)
+	s.mu.Unlock()
+	return rls, nil
+}
+
+func (s *recordStore) decode(secret *corev1.Secret) (*release.Release, error) {
+	rls, err := s.codec.decode(secret.Data[recordKey])
+	if err != nil {
+		return nil, err
+	}
+	rls.Labels = withoutSystemLabels(secret.Labels)
+	return rls, nil
+}
+
+// List implements driver.Queryor.
+func (s *recordStore) List(filter func(*release.Release) bool) ([]*release.Release, error) {
+	all, err := s.readAll(map[string]string{helmLabelOwner: "helm"})
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []*release.Release
+	for _, rls := range all {
+		if filter(rls) {
+			list = append(list, rls)
+		}
+	}
+	return list, nil
+}
+
+// Query implements driver.Queryor.
+func (s *recordStore) Query(labels map[string]string) ([]*release.Release, error) {
+	rest := maps.Clone(labels)
+	name, status := rest[helmLabelName], rest[helmLabelStatus]
+	delete(rest, helmLabelName)
+	delete(rest, helmLabelStatus)
+	if name == "" || len(rest) != 1 || rest[helmLabelOwner] != "helm" {
+		return s.readAll(labels)
+	}
+	objects, err := s.list(name)
+	if err != nil {
+		return nil, err
+	}
+	list, ok, err := s.assemble(name, status, objects)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return s.readAll(labels)
+	}
+	if len(list) == 0 {
+		return nil, driver.ErrReleaseNotFound
+	}
+	return list, nil
+}
+
+// assemble makes releases of the metadata of records: whole ones of those with the status, or of the newest if it is
+// empty, and stubs of the others. It is not ok if the records are not what their metadata says.
+func (s *recordStore) assemble(name, status string, objects []metav1.PartialObjectMetadata) (list []*release.Release, ok bool, err error) {
+	newest := 0
+	for i := range objects {
+		stub := s.stub(name, &objects[i])
+		if stub == nil {
+			return nil, false, nil
+		}
+		newest = max(newest, stub.Version)
+		if status == "" || string(stub.Info.Status) == status {
+			list = append(list, stub)
+		}
+	}
+	for i, stub := range list {
+		if status == "" && stub.Version != newest {
+			s.mu.Lock()
+			s.stubs[stub] = true
+			s.mu.Unlock()
+			continue
+		}
+		whole, err := s.Get(recordName(name, stub.Version))
+		switch {
+		case errors.Is(err, driver.ErrReleaseNotFound), errors.Is(err, errUnreadableRecord):
+			return nil, false, nil
+		case err != nil:
+			return nil, false, err
+		case whole.Name != name || whole.Version != stub.Version || whole.Info.Status != stub.Info.Status:
+			return nil, false, nil
+		}
+		list[i] = whole
+	}
+	return list, true, nil
+}
+
+// stub returns what the metadata of a record says of it, nil where it is not as Helm writes it.
+func (s *recordStore) stub(name string, object *metav1.PartialObjectMetadata) *release.Release {
+	revision, err := strconv.Atoi(object.Labels[helmLabelVersion])
+	status := release.Status(object.Labels[helmLabelStatus])
+	if err != nil || revision <= 0 || status == "" || object.Name != recordName(name, revision) {
+		return nil
+	}
+	return &release.Release{
+		Name: name, Namespace: s.namespace, Version: revision,
+		Info: &release.Info{Status: status}, Labels: withoutSystemLabels(object.Labels),
+	}
+}
+
+// list returns the metadata of all records of a release.
+func (s *recordStore) list(name string) ([]metav1.PartialObjectMetadata, error) {
+	s.mu.Lock()
+	listed, ok := s.listed[name]
+	wrote := s.wrote
+	s.mu.Unlock()
+	if ok {
+		return listed, nil
+	}
+	if !wrote {
+		listed, ok = s.observed(name)
+	}
+	if !ok {
+		list, err := s.metadata.List(context.Background(), metav1.ListOptions{LabelSelector: recordSelector(name)})
+		if err != nil {
+			return nil, fmt.Errorf("listing the release records: %w", err)
+		}
+		listed = list.Items
+	}
+	s.mu.Lock()
+	s.listed[name] = listed
+	s.mu.Unlock()
+	return listed, nil
+}
+
+// readAll reads the records with the labels, payloads included. Those that cannot be read are left out, as Helm does.
+func (s *recordStore) readAll(labels map[string]string) ([]*release.Release, error) {
+	secrets := &corev1.SecretList{}
+	options := metav1.ListOptions{LabelSelector: kblabels.Set(labels).AsSelector().String()}
+	err := s.client.Get().Namespace(s.namespace).Resource("secrets").VersionedParams(&options, scheme.ParameterCodec).
+		Do(context.Background()).Into(secrets)
+	if err != nil {
+		return nil, fmt.Errorf("reading the release records: %w", err)
+	}
+	if len(secrets.Items) == 0 {
+		return nil, driver.ErrReleaseNotFound
+	}
+	var list []*release.Release
+	for i := range secrets.Items {
+		if rls, err := s.decode(&secrets.Items[i]); err == nil {
+			list = append(list, rls)
+		}
+	}
+	return list, nil
+}
+
+// Create implements driver.Creator.
+func (s *recordStore) Create(key string, rls *release.Release) error {
+	secret, err := s.secret(key, rls, "createdAt")
+	if err != nil {
+		return err
+	}
+	defer s.forget()
+	err = s.client.Post().Namespace(s.namespace).Resource("secrets").SetHeader("Accept", acceptMetadata).Body(secret).
+		Do(context.Background()).Error()
+	if apierrors.IsAlreadyExists(err) {
+		return driver.ErrReleaseExists
+	}
+	if err != nil {
+		return fmt.Errorf("creating the release record %q: %w", key, err)
+	}
+	return nil
+}
+
+// Update implements driver.Updator. Of a stub only the status and the description are saved.
+func (s *recordStore) Update(key string, rls *release.Release) error {
+	s.mu.Lock()
+	stub := s.stubs[rls]
+	s.mu.Unlock()
+	if stub {
+		whole, err := s.Get(key)
+		if err != nil {
+			return err
+		}
+		whole.Info.Status, whole.Labels = rls.Info.Status, rls.Labels
+		if rls.Info.Description != "" {
+			whole.Info.Description = rls.Info.Description
+		}
+		rls = whole
+	}
+	secret, err := s.secret(key, rls, "modifiedAt")
+	if err != nil {
+		return err
+	}
+	defer s.forget()
+	err = persist(func() error {
+		return s.client.Put().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", acceptMetadata).
+			Body(secret).Do(context.Background()).Error()
+	})
+	if err != nil {
+		return fmt.Errorf("updating the release record %q: %w", key, err)
+	}
+	return nil
+}
+
+// Delete implements driver.Deletor. What it returns is a stub.
+func (s *recordStore) Delete(key string) (*release.Release, error) {
+	defer s.forget()
+	err := persist(func() error {
+		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", acceptMetadata).
+			Do(context.Background()).Error()
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, driver.ErrReleaseNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("deleting the release record %q: %w", key, err)
+	}
+	// A key ends with the revision, after a "v"; zero where it does not.
+	revision, _ := strconv.Atoi(key[strings.LastIndexByte(key, 'v')+1:])
+	return &release.Release{Namespace: s.namespace, Version: revision, Info: &release.Info{}}, nil
+}
+
+// forget drops what was read before a write.
+func (s *recordStore) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrote = true
+	clear(s.listed)
+	clear(s.read)
+}
+
+// secret returns the Secret for a record, with the time under the given label.
+func (s *recordStore) secret(key string, rls *release.Release, timeLabel string) (*corev1.Secret, error) {
+	payload, err := s.codec.encode(rls)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the release record %q: %w", key, err)
+	}
+	labels := map[string]string{timeLabel: strconv.FormatInt(time.Now().Unix(), 10)}
+	maps.Copy(labels, rls.Labels)
+	labels[helmLabelName], labels[helmLabelOwner] = rls.Name, "helm"
+	labels[helmLabelStatus], labels[helmLabelVersion] = rls.Info.Status.String(), strconv.Itoa(rls.Version)
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: key, Labels: labels},
+		Type:       recordSecretType,
+		Data:       map[string][]byte{recordKey: payload},
+	}, nil
+}
+
+// persist carries out a write that may be repeated, again where the connection broke. Helm only logs it if it cannot mark
+// a revision as superseded, and then two of them count as deployed.
+func persist(write func() error) error {
+	begun := time.Now()
+	for try := 1; ; try++ {
+		err := write()
+		if err == nil || try == writeTries || !isNetworkError(err) || time.Since(begun) > writeTriesTime {
+			return err
+		}
+	}
+}
+
+func recordName(name string, revision int) string {
+	return storage.HelmStorageType + "." + name + ".v" + strconv.Itoa(revision)
+}
+
+func recordSelector(name string) string {
+	return kblabels.Set{helmLabelOwner: "helm", helmLabelName: name}.AsSelector().String()
+}
+
+// copyRelease copies what Helm changes of a release that it has read.
+func copyRelease(rls *release.Release) *release.Release {
+	copied := *rls
+	info := *rls.Info
+	copied.Info = &info
+	copied.Labels = maps.Clone(rls.Labels)
+	return &copied
+}
