@@ -253,6 +253,25 @@ func TestIntegrationFaultDeletionDenied(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
+// TestIntegrationFaultLeftovers holds that what failed upgrades had created does not outlive them where it is not wanted
+// any more.
+func TestIntegrationFaultLeftovers(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	for _, version := range []string{"2", "3"} {
+		chrt := brokenChart(version + ".0.0")
+		chrt.Templates = append(chrt.Templates, &chart.File{Name: "templates/left.yaml", Data: []byte(configMap("left-"+version, "1"))})
+		run.failing(t, "a"+version, chrt, ActionUpgrade)
+		b.wantConfigMap("left-"+version, "1")
+	}
+	run.want("a4", newChart("4.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.mustSettle(t)
+	b.wantNoConfigMap("left-2")
+	b.wantNoConfigMap("left-3")
+	b.wantRecords(run.desired, "4 deployed", "3 failed", "2 failed", "1 superseded")
+}
+
 // deny has the API server check ConfigMaps of the namespace, and returns when it does.
 func (b *bench) deny(name, expression, message string, operation admissionv1.OperationType) (lift func()) {
 	b.t.Helper()

@@ -216,7 +216,7 @@ func matrixFailed() map[string]matrixCase {
 	}
 	return map[string]matrixCase{
 		"failed install": {build: failedInstall, state: StateFailed, reason: ReasonBackoff,
-			actions: []Action{ActionUpgrade, ActionNone}, history: []string{"2 deployed", "1 superseded"}, value: "1"},
+			actions: []Action{ActionUpgrade, ActionNone}, history: []string{"2 deployed", "1 failed"}, value: "1"},
 		"failed install and uninstalled": {build: failedInstall, policy: Policy{Install: FailurePolicy{Remediate: RemediateUninstall}},
 			state: StateFailed, reason: ReasonRemediateUninstall, actions: []Action{ActionUninstall, ActionInstall, ActionNone},
 			history: []string{"1 deployed"}, value: "1"},
@@ -228,7 +228,7 @@ func matrixFailed() map[string]matrixCase {
 			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2"},
 		"failed upgrade and rolled back": {build: repaired, policy: rollBack, state: StateFailed, reason: ReasonUpgradeFailed,
 			actions: []Action{ActionRollback, ActionUpgrade, ActionNone},
-			history: []string{"4 deployed", "3 superseded", "2 superseded", "1 superseded"}, value: "2"},
+			history: []string{"4 deployed", "3 superseded", "2 failed", "1 superseded"}, value: "2"},
 		"unhealthy and rolled back": {
 			build: func(t *testing.T, b *bench, run *releaseRun) {
 				t.Helper()
@@ -263,7 +263,7 @@ func matrixStalled() map[string]matrixCase {
 		},
 		"stalled and rolled back": {build: failedUpgrade, policy: Policy{Upgrade: FailurePolicy{Retries: &none, Remediate: RemediateRollback}},
 			state: StateFailed, reason: ReasonUpgradeFailed, actions: []Action{ActionRollback, ActionStall},
-			history: []string{"3 deployed", "2 superseded", "1 superseded"}, value: "1"},
+			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "1"},
 		"retries until the end": {
 			build: failedUpgrade, policy: Policy{Upgrade: FailurePolicy{Retries: new(2)}}, state: StateFailed, reason: ReasonBackoff,
 			actions: []Action{ActionUpgrade, ActionUpgrade, ActionStall},
@@ -298,7 +298,7 @@ func matrixPending() map[string]matrixCase {
 	return map[string]matrixCase{
 		"pending-install of ours": recovered(pending(1, release.StatusPendingInstall, nil), ReasonInterrupted, 0, ActionRecoverThenInstall, "1 deployed"),
 		"pending-install of ours and other wanted": recovered(pending(1, release.StatusPendingInstall, other), ReasonInterrupted, 0, ActionRecoverThenUpgrade,
-			"2 deployed", "1 superseded"),
+			"2 deployed", "1 failed"),
 		"pending-upgrade of ours": recovered(pending(2, release.StatusPendingUpgrade, nil), ReasonInterrupted, 0, ActionRecoverThenUpgrade,
 			"2 deployed", "1 superseded"),
 		"pending-upgrade of ours and other wanted": recovered(pending(2, release.StatusPendingUpgrade, other), ReasonInterrupted, 0, ActionRecoverThenUpgrade,

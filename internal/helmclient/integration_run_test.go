@@ -56,7 +56,7 @@ func (r *releaseRun) decideUninstall(ctx context.Context) (Decision, error) {
 	return DecideUninstall(obs, r.desired, r.policy, time.Now()), err
 }
 
-// settle observes, decides and acts until there is nothing to do. It waits for no clock: it moves its own.
+// settle observes, decides and acts until there is nothing to do, or nothing is tried any more. It waits for no clock: it moves its own.
 func (r *releaseRun) settle(ctx context.Context) error {
 	now := time.Now()
 	for range maxSteps {
@@ -67,7 +67,7 @@ func (r *releaseRun) settle(ctx context.Context) error {
 		decision := Decide(obs, r.desired, r.policy, r.past, now)
 		r.decisions = append(r.decisions, decision)
 		switch decision.Action {
-		case ActionNone:
+		case ActionNone, ActionStall:
 			return nil
 		case ActionUninstall, ActionRefuse:
 			return fmt.Errorf("%s of a release that is wanted: %s", decision.Action, decision.Message)

@@ -1,0 +1,149 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"fmt"
+	"math/rand"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// bigText returns text of about so many bytes that compresses like hashes and certificates do, by a third or so, always
+// the same.
+func bigText(size int) string {
+	random := rand.New(rand.NewSource(1))
+	var text strings.Builder
+	for text.Len() < size {
+		fmt.Fprintf(&text, "%016x", random.Uint64())
+	}
+	return text.String()
+}
+
+// bigChart has a ConfigMap beside what makes it big: files, which Helm stores, or what its template makes of little.
+func bigChart(version string, fileBytes, renderedHashes int) *chart.Chart {
+	many := fmt.Sprintf("{{- range $i := until %d }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: big-{{ $i }}\ndata:\n", renderedHashes/100) +
+		"{{- range $j := until 100 }}\n  k{{ $j }}: {{ printf \"%d-%d\" $i $j | sha256sum }}\n{{- end }}\n{{- end }}\n"
+	chrt := newChart(version, map[string]string{"value.yaml": valueConfigMap, "many.yaml": many})
+	if fileBytes > 0 {
+		chrt.Files = append(chrt.Files, &chart.File{Name: "dashboards.json", Data: []byte(bigText(fileBytes))})
+	}
+	return chrt
+}
+
+// withWidgets adds a CRD to a chart.
+func withWidgets(chrt *chart.Chart, group string) *chart.Chart {
+	chrt.Files = append(chrt.Files, &chart.File{Name: "crds/widget.yaml", Data: []byte(strings.ReplaceAll(widgetCRD, "helmclient.test", group))})
+	return chrt
+}
+
+// TestIntegrationBigFits holds that a release which just fits is installed, upgraded, observed by one request, and removed.
+func TestIntegrationBigFits(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(bigChart("1.0.0", 850<<10, 1000), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	run.want("a2", bigChart("2.0.0", 860<<10, 1000))
+	run.mustSettle(t)
+	b.wantRecords(run.desired, "2 deployed", "1 superseded")
+	records, err := b.kube.CoreV1().Secrets(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range records.Items {
+		size := len(records.Items[i].Data["release"])
+		t.Logf("%s: %d KiB", records.Items[i].Name, size>>10)
+		if size < maxRecordSize*8/10 {
+			t.Errorf("%s has %d bytes: too small to show anything", records.Items[i].Name, size)
+		}
+	}
+	b.cutter.take()
+	if decision, err := run.decide(t.Context()); err != nil || decision.Action != ActionNone || len(b.cutter.take()) != 1 {
+		t.Errorf("an idle pass over a big release: %+v, %v", decision, err)
+	}
+	if err := run.settleUninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRecords(run.desired)
+	b.wantNoConfigMap("big-0")
+}
+
+// TestIntegrationBigRefused holds that what does not fit is refused before anything is there: no namespace, no CRD, no
+// object, no record.
+func TestIntegrationBigRefused(t *testing.T) {
+	tests := map[string]func() (*chart.Chart, map[string]any){
+		"files": func() (*chart.Chart, map[string]any) {
+			return bigChart("1.0.0", 2500<<10, 0), map[string]any{"cidr": "1"}
+		},
+		"rendered": func() (*chart.Chart, map[string]any) {
+			return bigChart("1.0.0", 0, 40_000), map[string]any{"cidr": "1"}
+		},
+		"both": func() (*chart.Chart, map[string]any) {
+			return bigChart("1.0.0", 700<<10, 20_000), map[string]any{"cidr": "1"}
+		},
+		"values": func() (*chart.Chart, map[string]any) {
+			return bigChart("1.0.0", 0, 0), map[string]any{"cidr": "1", "unused": bigText(2500 << 10)}
+		},
+	}
+	for name, make := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			chrt, values := make()
+			group := name + ".big.test"
+			run := b.newRun(withWidgets(chrt, group), values)
+			_, err := run.actNow(t, ActionInstall)
+			wantError(t, err, ErrTooLarge, false, "KiB")
+			if len(err.Error()) > 1000 {
+				t.Errorf("an error of %d bytes", len(err.Error()))
+			}
+			b.wantRecords(run.desired)
+			b.wantNoConfigMap("demo-value")
+			b.wantNoConfigMap("big-0")
+			if _, err := b.kube.CoreV1().Namespaces().Get(t.Context(), b.namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("the namespace: %v", err)
+			}
+			crd := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets." + group
+			if err := b.kube.Discovery().RESTClient().Get().AbsPath(crd).Do(t.Context()).Error(); !apierrors.IsNotFound(err) {
+				t.Errorf("the CRD: %v", err)
+			}
+		})
+	}
+}
+
+// TestIntegrationBigUpgradeRefused holds that an upgrade which does not fit changes nothing, and that one that does goes
+// through afterwards.
+func TestIntegrationBigUpgradeRefused(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(bigChart("1.0.0", 0, 100), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	for _, big := range []*chart.Chart{bigChart("2.0.0", 2500<<10, 100), bigChart("2.0.0", 0, 40_000)} {
+		run.want("a2", big)
+		run.values = map[string]any{"cidr": "2"}
+		_, err := run.actNow(t, ActionUpgrade)
+		wantError(t, err, ErrTooLarge, false)
+		b.wantConfigMap("demo-value", "1")
+		b.wantNoConfigMap("big-5")
+		b.wantRecords(run.desired, "1 deployed")
+	}
+	run.want("a3", bigChart("3.0.0", 0, 200))
+	run.mustSettle(t)
+	b.wantConfigMap("demo-value", "2")
+	b.wantRecords(run.desired, "2 deployed", "1 superseded")
+}
