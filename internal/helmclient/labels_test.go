@@ -82,8 +82,101 @@ func TestRecordFromLabels(t *testing.T) {
 			t.Errorf("%s: taken for a record", name)
 		}
 	}
+	maps.Copy(labels, map[string]string{
+		LabelFailures: "3", LabelRolledBackFrom: "f", LabelRollbackFailures: "2", LabelTested: TestedPassed, LabelInterrupted: "true", LabelPostRenderDigest: "p",
+	})
+	record, _ = recordFromLabels(labels)
+	want.Failures, want.RolledBackFrom, want.RollbackFailures, want.Tested, want.Interrupted, want.PostRenderDigest = 3, "f", 2, TestedPassed, true, "p"
+	if record != want {
+		t.Errorf("got %+v, want %+v", record, want)
+	}
+	labels[LabelFailures], labels[LabelRollbackFailures] = "-1", "many"
+	if record, _ := recordFromLabels(labels); record.Failures != 0 || record.RollbackFailures != 0 {
+		t.Errorf("unreadable counts are read as %d and %d", record.Failures, record.RollbackFailures)
+	}
 	labels[LabelRevision] = "six"
 	if record, _ := recordFromLabels(labels); record.authentic() {
 		t.Error("an unreadable revision label is taken for authentic")
+	}
+}
+
+func TestAttemptDigest(t *testing.T) {
+	t.Parallel()
+	d := testDesired()
+	base := AttemptDigest(d)
+	other := d
+	other.UID, other.Owner, other.Name = "uid-9", "default.other", "other"
+	other.ArtifactDigest = strings.TrimPrefix(other.ArtifactDigest, "sha256:")
+	if AttemptDigest(other) != base {
+		t.Error("the digest depends on who asks, or on how digests are written")
+	}
+	for name, change := range map[string]func(*Desired){
+		"artifact":    func(d *Desired) { d.ArtifactDigest = "1" },
+		"values":      func(d *Desired) { d.ValuesDigest = "1" },
+		"options":     func(d *Desired) { d.OptionsDigest = "1" },
+		"post-render": func(d *Desired) { d.PostRenderDigest = "1" },
+		"moved":       func(d *Desired) { d.PostRenderDigest, d.OptionsDigest = d.OptionsDigest, "" },
+	} {
+		changed := d
+		change(&changed)
+		if AttemptDigest(changed) == base {
+			t.Errorf("%s: the digest does not change", name)
+		}
+	}
+}
+
+func TestPostRenderDigestLabel(t *testing.T) {
+	t.Parallel()
+	d := testDesired()
+	if _, ok := desiredLabels(d)[LabelPostRenderDigest]; ok {
+		t.Error("there is a label where nothing is post-rendered")
+	}
+	before := testRecord("deployed", 1)
+	if differ := before.differences(d); len(differ) > 0 {
+		t.Errorf("a record of before differs in %v", differ)
+	}
+	d.PostRenderDigest = "sha256:" + strings.Repeat("d", 64)
+	if differ := before.differences(d); len(differ) != 1 || differ[0] != DifferencePostRender {
+		t.Errorf("differs in %v", differ)
+	}
+	if got := desiredLabels(d)[LabelPostRenderDigest]; got != strings.Repeat("d", 40) {
+		t.Errorf("label %q", got)
+	}
+}
+
+func TestRelabel(t *testing.T) {
+	t.Parallel()
+	d := testDesired()
+	// What Helm carries over from the revision before, or from the one that is returned to.
+	carried := map[string]string{
+		"name": "helm's", "team": "kept", LabelOwner: "default.other", LabelReleaseUID: "uid-9", LabelArtifactDigest: "a9", LabelValuesDigest: "v9",
+		LabelOptionsDigest: "o9", LabelPostRenderDigest: "p9", LabelRevision: "3", LabelFailures: "9", LabelTested: TestedFailed,
+		LabelRolledBackFrom: "r9", LabelRollbackFailures: "9", LabelInterrupted: "true",
+	}
+	ours := map[string]string{"team": "kept", LabelOwner: ownerLabel(d.Owner), LabelReleaseUID: d.UID, LabelRevision: "7"}
+	made := map[string]string{LabelArtifactDigest: strings.Repeat("a", 40), LabelValuesDigest: strings.Repeat("b", 40), LabelOptionsDigest: strings.Repeat("c", 40)}
+	target := map[string]string{LabelArtifactDigest: "a9", LabelValuesDigest: "v9", LabelOptionsDigest: "o9", LabelPostRenderDigest: "p9"}
+	returned := map[string]string{LabelRolledBackFrom: attemptLabel(d), LabelFailures: "2"}
+	tests := map[string]struct {
+		relabel relabel
+		want    []map[string]string
+	}{
+		"first try":            {attemptLabels(d, 0), []map[string]string{ours, made}},
+		"third try":            {attemptLabels(d, 2), []map[string]string{ours, made, {LabelFailures: "2"}}},
+		"rollback":             {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2}), []map[string]string{ours, target, returned}},
+		"rollback, again":      {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2, RollbackFailures: 1}), []map[string]string{ours, target, returned, {LabelRollbackFailures: "1"}}},
+		"rollback to a hand's": {rollbackLabels(d, Decision{RollbackTo: 4, Failures: 2}), []map[string]string{ours, returned}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := map[string]string{}
+			for _, part := range test.want {
+				maps.Copy(want, part)
+			}
+			if got := test.relabel.apply(carried, 7); !maps.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
 	}
 }

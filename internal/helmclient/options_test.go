@@ -33,12 +33,20 @@ func TestOptionsDigest(t *testing.T) {
 		"namespace created as by default": {Install: InstallOptions{CreateNamespace: &yes}},
 		"history as by default":           {Upgrade: UpgradeOptions{MaxHistory: &ten}},
 		"timeouts":                        {Install: InstallOptions{Timeout: time.Hour}, Upgrade: UpgradeOptions{Timeout: time.Hour}},
-		"uninstall":                       {Uninstall: UninstallOptions{Timeout: time.Hour, DisableHooks: true, KeepHistory: true}},
+		"uninstall":                       {Uninstall: UninstallOptions{Timeout: time.Hour, DisableHooks: true, KeepHistory: true, Propagation: "Orphan"}},
+		"rollback":                        {Rollback: RollbackOptions{Timeout: time.Hour, DisableHooks: true, Force: true, CleanupOnFail: true}},
+		"tests":                           {Test: TestOptions{Timeout: time.Hour, Only: []string{"a"}, Except: []string{"b"}}},
+		"post-rendering":                  {PostRender: &PostRender{Images: []ImageOverride{{Name: "a"}}}},
+		"empty metadata":                  {Install: InstallOptions{NamespaceLabels: map[string]string{}}},
 	}
 	for name, options := range same {
 		if OptionsDigest(options) != base {
 			t.Errorf("%s: changes the digest", name)
 		}
+	}
+	// What was shipped as this must stay this.
+	if got, want := OptionsDigest(Options{Install: InstallOptions{CRDs: CRDsSkip}}), "d9a13a54e0d9238302211f5c0989559c4948a68e21b654f44d080e511b95b1e0"; got != want {
+		t.Errorf("digest without CRDs = %s, want %s", got, want)
 	}
 	seen := map[string]string{base: "defaults"}
 	for name, options := range map[string]Options{
@@ -53,6 +61,15 @@ func TestOptionsDigest(t *testing.T) {
 		"cleanup":                    {Upgrade: UpgradeOptions{CleanupOnFail: true}},
 		"upgrade takes ownership":    {Upgrade: UpgradeOptions{TakeOwnership: true}},
 		"upgrade without validation": {Upgrade: UpgradeOptions{DisableOpenAPIValidation: true}},
+		"install replaces CRDs":      {Install: InstallOptions{CRDs: CRDsCreateReplace}},
+		"upgrade without CRDs":       {Upgrade: UpgradeOptions{CRDs: CRDsSkip}},
+		"upgrade replaces CRDs":      {Upgrade: UpgradeOptions{CRDs: CRDsCreateReplace}},
+		"install without schema":     {Install: InstallOptions{DisableSchemaValidation: true}},
+		"upgrade without schema":     {Upgrade: UpgradeOptions{DisableSchemaValidation: true}},
+		"values reused":              {Upgrade: UpgradeOptions{Values: ValuesReuse}},
+		"values reset, then reused":  {Upgrade: UpgradeOptions{Values: ValuesResetThenReuse}},
+		"labels of the namespace":    {Install: InstallOptions{NamespaceLabels: map[string]string{"a": "b"}}},
+		"annotations of it":          {Install: InstallOptions{NamespaceAnnotations: map[string]string{"a": "b"}}},
 	} {
 		digest := OptionsDigest(options)
 		if other, ok := seen[digest]; ok {
