@@ -29,13 +29,9 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
@@ -81,14 +77,17 @@ func (k *kubeClient) Build(reader io.Reader, validate bool) (kube.ResourceList, 
 		return nil, err
 	}
 	resources, err := k.Client.Build(bytes.NewReader(manifest), validate)
-	unknown := unknownKinds(err)
-	if len(unknown) == 0 {
-		return resources, err
+	if unknown := unknownKinds(err); len(unknown) > 0 {
+		if validate || !k.lenient && !k.seen.has(string(manifest)) {
+			return nil, k.refuseUnknown(unknown)
+		}
+		resources, err = k.buildServed(manifest)
 	}
-	if validate || !k.lenient && !k.seen.has(string(manifest)) {
-		return nil, k.refuseUnknown(unknown)
+	if err != nil && k.lenient {
+		// An uninstall only says that it failed.
+		k.noteDeletions(err)
 	}
-	return k.buildServed(manifest)
+	return resources, err
 }
 
 // Create implements kube.Interface.
@@ -122,40 +121,6 @@ func (k *kubeClient) UpdateThreeWayMerge(original, target kube.ResourceList, for
 	return result, explain(err)
 }
 
-// deleteLeftovers deletes what an update no longer has and could not delete, and returns an error where it still cannot:
-// Helm only logs that, and no later revision would know of the object.
-func (k *kubeClient) deleteLeftovers(leftovers kube.ResourceList, result *kube.Result) error {
-	var errs []error
-	for _, info := range leftovers {
-		if result.Deleted.Contains(info) {
-			continue
-		}
-		if err := deleteLeftover(info); err != nil && !apierrors.IsNotFound(err) {
-			errs = append(errs, fmt.Errorf("deleting %s %q, which is no longer wanted: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err))
-			continue
-		}
-		result.Deleted.Append(info)
-	}
-	return errors.Join(errs...)
-}
-
-func deleteLeftover(info *resource.Info) error {
-	if err := info.Get(); err != nil {
-		return err
-	}
-	object, err := meta.Accessor(info.Object)
-	if err != nil {
-		return err
-	}
-	if object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
-		return nil
-	}
-	background := metav1.DeletePropagationBackground
-	_, err = resource.NewHelper(info.Client, info.Mapping).WithFieldManager(fieldManager).
-		DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{PropagationPolicy: &background})
-	return err
-}
-
 // Wait implements kube.Interface.
 func (k *kubeClient) Wait(resources kube.ResourceList, timeout time.Duration) error {
 	return k.Client.Wait(resources, k.remaining(timeout))
@@ -177,11 +142,15 @@ func (k *kubeClient) WaitForDelete(resources kube.ResourceList, timeout time.Dur
 // DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation.
 func (k *kubeClient) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
 	k.progress(fmt.Sprintf("deleting %d objects", len(resources)))
-	result, errs := k.Client.DeleteWithPropagationPolicy(resources, policy)
+	result, errs := k.deleteAll(resources, policy)
+	k.noteDeletions(errs...)
+	return result, errs
+}
+
+func (k *kubeClient) noteDeletions(errs ...error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.deletions = append(k.deletions, errs...)
-	return result, errs
 }
 
 func (k *kubeClient) deletionErrors() error {
@@ -273,12 +242,4 @@ func explain(err error) error {
 		}
 	}
 	return err
-}
-
-// raw returns a client for requests that no other client knows.
-func (g *getter) raw() (rest.Interface, error) {
-	config := rest.CopyConfig(g.config)
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	config.ContentType = runtime.ContentTypeJSON
-	return rest.UnversionedRESTClientFor(config)
 }

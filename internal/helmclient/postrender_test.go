@@ -61,7 +61,9 @@ kind: ClusterRole
 metadata:
   name: web`
 
-func manifestOf(documents ...string) string { return "---\n" + strings.Join(documents, "\n---\n") + "\n" }
+func manifestOf(documents ...string) string {
+	return "---\n" + strings.Join(documents, "\n---\n") + "\n"
+}
 
 func mustRender(t *testing.T, p PostRender, manifest string) string {
 	t.Helper()

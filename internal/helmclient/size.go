@@ -28,6 +28,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/postrender"
+	"helm.sh/helm/v3/pkg/release"
 )
 
 const (
@@ -79,6 +80,21 @@ func (s *session) checkSize(desired Desired, chrt *chart.Chart, values map[strin
 	rls, err := install.Run(copyChart(chrt), copyValues(values))
 	if err != nil {
 		s.logs.printf("the size of the release is not known in advance: %s", err)
+		return nil
+	}
+	return checkRecordSize(storedSize(rls))
+}
+
+// fitsRecord returns an error where a revision is too large for Helm's storage.
+func fitsRecord(rls *release.Release) error {
+	size := len(rls.Manifest)
+	for _, hook := range rls.Hooks {
+		size += len(hook.Manifest)
+	}
+	if rls.Chart != nil {
+		size += chartBytes(rls.Chart)
+	}
+	if size < smallChart {
 		return nil
 	}
 	return checkRecordSize(storedSize(rls))

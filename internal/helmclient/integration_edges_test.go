@@ -1,0 +1,407 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// crdOf returns a CRD for the kind Widget of a group; the last version is the stored one.
+func crdOf(group string, versions ...string) string {
+	text := fmt.Sprintf("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: widgets.%s\n  annotations: {by: chart}\n"+
+		"spec:\n  group: %s\n  names: {kind: Widget, plural: widgets, singular: widget, listKind: WidgetList}\n  scope: Namespaced\n  versions:\n", group, group)
+	for i, version := range versions {
+		text += fmt.Sprintf("  - name: %s\n    served: true\n    storage: %t\n    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}\n",
+			version, i == len(versions)-1)
+	}
+	return text
+}
+
+// widgetOf returns a template of a Widget that is there only if the templates know the version.
+func widgetOf(group, version, name string) string {
+	return fmt.Sprintf("{{- if .Capabilities.APIVersions.Has \"%[1]s/%[2]s/Widget\" }}\napiVersion: %[1]s/%[2]s\nkind: Widget\nmetadata:\n  name: %[3]s\n{{- end }}\n", group, version, name)
+}
+
+// chartWithCRDs returns a chart with files in its folder crds, name → content.
+func chartWithCRDs(version string, templates, crds map[string]string) *chart.Chart {
+	chrt := newChart(version, templates)
+	for _, name := range slices.Sorted(maps.Keys(crds)) {
+		chrt.Files = append(chrt.Files, &chart.File{Name: "crds/" + name, Data: []byte(crds[name])})
+	}
+	return chrt
+}
+
+// get returns an object by its path, nil where there is none.
+func (b *bench) get(path string) *unstructured.Unstructured {
+	b.t.Helper()
+	data, err := b.kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(b.t.Context())
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	object := &unstructured.Unstructured{}
+	if err == nil {
+		err = json.Unmarshal(data, &object.Object)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return object
+}
+
+func (b *bench) crdVersions(group string) (names []string) {
+	b.t.Helper()
+	crd := b.get(crdPath + "/widgets." + group)
+	if crd == nil {
+		return nil
+	}
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, version := range versions {
+		names = append(names, version.(map[string]any)["name"].(string))
+	}
+	return names
+}
+
+func TestIntegrationCRDPolicies(t *testing.T) {
+	for name, test := range map[string]struct {
+		install, upgrade CRDPolicy
+		// installed and upgraded are the versions that the CRD has afterwards.
+		installed, upgraded []string
+	}{
+		"create":      {CRDsCreate, CRDsCreate, []string{"v1"}, []string{"v1"}},
+		"replace":     {CRDsCreateReplace, CRDsCreateReplace, []string{"v1"}, []string{"v1", "v2"}},
+		"skip":        {CRDsSkip, CRDsSkip, nil, nil},
+		"create-late": {CRDsSkip, CRDsCreate, nil, []string{"v1", "v2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			group := name + ".edges.test"
+			b.options.Install.CRDs, b.options.Upgrade.CRDs = test.install, test.upgrade
+			desired := desiredFor(b.namespace, "demo", "a1", "v1")
+			templates := map[string]string{"value.yaml": valueConfigMap, "one.yaml": widgetOf(group, "v1", "one"), "two.yaml": widgetOf(group, "v2", "two")}
+			b.converge(desired, chartWithCRDs("1.0.0", templates, map[string]string{"crd.yaml": crdOf(group, "v1")}), map[string]any{"cidr": "1"})
+			if got := b.crdVersions(group); !slices.Equal(got, test.installed) {
+				t.Errorf("installed: %v, want %v", got, test.installed)
+			}
+			if test.installed != nil {
+				patch := []byte(`{"metadata":{"labels":{"by":"human"},"annotations":{"also":"human"}}}`)
+				if err := b.kube.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(crdPath + "/widgets." + group).Body(patch).Do(t.Context()).Error(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			desired.ArtifactDigest = "a2"
+			b.converge(desired, chartWithCRDs("2.0.0", templates, map[string]string{"crd.yaml": crdOf(group, "v1", "v2")}), map[string]any{"cidr": "1"})
+			if got := b.crdVersions(group); !slices.Equal(got, test.upgraded) {
+				t.Errorf("upgraded: %v, want %v", got, test.upgraded)
+			}
+			for version, object := range map[string]string{"v1": "one", "v2": "two"} {
+				found := b.get("/apis/"+group+"/"+version+"/namespaces/"+b.namespace+"/widgets/"+object) != nil
+				if found != slices.Contains(test.upgraded, version) {
+					t.Errorf("widget %s of %s exists: %t", object, version, found)
+				}
+			}
+			if test.installed != nil {
+				crd := b.get(crdPath + "/widgets." + group)
+				if crd.GetLabels()["by"] != "human" || crd.GetAnnotations()["also"] != "human" || crd.GetAnnotations()["by"] != "chart" {
+					t.Errorf("labels %v, annotations %v", crd.GetLabels(), crd.GetAnnotations())
+				}
+			}
+		})
+	}
+}
+
+// TestIntegrationCRDRefused holds that a CRD that cannot be replaced is an error before the release is touched.
+func TestIntegrationCRDRefused(t *testing.T) {
+	b := newBench(t)
+	group := "refused.edges.test"
+	b.options.Upgrade.CRDs = CRDsCreateReplace
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	templates := map[string]string{"value.yaml": valueConfigMap}
+	b.converge(desired, chartWithCRDs("1.0.0", templates, map[string]string{"crd.yaml": crdOf(group, "v1")}), map[string]any{"cidr": "1"})
+	desired.ArtifactDigest = "a2"
+	_, err := b.act(b.decide(desired, Policy{}), desired, chartWithCRDs("2.0.0", templates, map[string]string{"crd.yaml": crdOf(group, "v2")}), map[string]any{"cidr": "2"})
+	wantError(t, err, nil, false, `crds/crd.yaml: replacing the CustomResourceDefinition "widgets.refused.edges.test"`, "storedVersions")
+	b.wantRecords(desired, "1 deployed")
+	b.wantConfigMap("demo-value", "1")
+}
+
+// TestIntegrationCRDRequests holds what CRDs that exist cost: nothing is sent for each of many.
+func TestIntegrationCRDRequests(t *testing.T) {
+	b := newBench(t)
+	crds := map[string]string{}
+	for i := range 5 {
+		crds[fmt.Sprintf("crd%d.yaml", i)] = crdOf(fmt.Sprintf("many%d.edges.test", i), "v1")
+	}
+	// What is no CRD is created, too, where it is missing, after the CRDs.
+	crds["other.yaml"] = configMap("other", "1") + "---\n# nothing\n---\napiVersion: many0.edges.test/v1\nkind: Widget\nmetadata: {name: other}\n"
+	chrt := chartWithCRDs("1.0.0", map[string]string{"value.yaml": valueConfigMap}, crds)
+	b.converge(desiredFor(b.namespace, "first", "a1", "v1"), chrt, map[string]any{"cidr": "1"})
+	b.wantConfigMap("other", "1")
+	if b.get("/apis/many0.edges.test/v1/namespaces/"+b.namespace+"/widgets/other") == nil {
+		t.Error("the widget in the folder crds was not created")
+	}
+	b.cutter.take()
+	if _, err := b.act(Decision{Action: ActionInstall}, desiredFor(b.namespace, "second", "a1", "v1"), chrt, map[string]any{"cidr": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	var sent []string
+	for _, request := range b.cutter.take() {
+		if strings.Contains(request, "/customresourcedefinitions") {
+			sent = append(sent, request)
+		}
+	}
+	if len(sent) != 1 || sent[0] != "GET "+crdPath {
+		t.Errorf("for five CRDs that exist: %v", sent)
+	}
+}
+
+func TestIntegrationNamespaceMetadata(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap})
+	b.options.Install.NamespaceLabels = map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}
+	b.options.Install.NamespaceAnnotations = map[string]string{"note": "one"}
+	want := func(labels, annotations map[string]string) {
+		t.Helper()
+		namespace := b.get("/api/v1/namespaces/" + b.namespace)
+		for key, value := range labels {
+			if namespace.GetLabels()[key] != value {
+				t.Errorf("label %s is %q, want %q", key, namespace.GetLabels()[key], value)
+			}
+		}
+		for key, value := range annotations {
+			if namespace.GetAnnotations()[key] != value {
+				t.Errorf("annotation %s is %q, want %q", key, namespace.GetAnnotations()[key], value)
+			}
+		}
+	}
+	b.converge(desired, chrt, map[string]any{"cidr": "1"})
+	want(map[string]string{"name": b.namespace, "pod-security.kubernetes.io/enforce": "baseline"}, map[string]string{"note": "one"})
+
+	patch := []byte(`{"metadata":{"labels":{"by":"human","pod-security.kubernetes.io/enforce":"restricted"}}}`)
+	if _, err := b.kube.CoreV1().Namespaces().Patch(t.Context(), b.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	desired.ValuesDigest = "v2"
+	b.options.Install.NamespaceAnnotations = map[string]string{"note": "two"}
+	b.converge(desired, chrt, map[string]any{"cidr": "2"})
+	want(map[string]string{"by": "human", "pod-security.kubernetes.io/enforce": "baseline"}, map[string]string{"note": "two"})
+
+	// Another release finds the namespace there.
+	b.options.Install.NamespaceAnnotations = map[string]string{"note": "three"}
+	b.converge(desiredFor(b.namespace, "other", "a1", "v1"), newChart("1.0.0", map[string]string{"a.yaml": configMap("other", "1")}), nil)
+	want(map[string]string{"by": "human"}, map[string]string{"note": "three"})
+}
+
+// TestIntegrationNothingLeftBehind holds that what cannot be installed leaves neither namespace nor CRD nor record.
+func TestIntegrationNothingLeftBehind(t *testing.T) {
+	random := make([]byte, 1200<<10)
+	rand.New(rand.NewSource(1)).Read(random)
+	no := false
+	crd := func(group string) map[string]string { return map[string]string{"crd.yaml": crdOf(group, "v1")} }
+	with := func(chrt *chart.Chart, name string, data []byte) *chart.Chart {
+		chrt.Files = append(chrt.Files, &chart.File{Name: name, Data: data})
+		return chrt
+	}
+	printing := map[string]string{"big.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: big}\ndata:\n  key: {{ .Files.Get \"big.bin\" | b64enc }}\n"}
+	for name, test := range map[string]struct {
+		chart  *chart.Chart
+		change func(*Options)
+		values map[string]any
+		kind   error
+		want   string
+	}{
+		"chart":    {chart: with(chartWithCRDs("1.0.0", twoConfigMaps(), crd("chart.left.test")), "large.bin", random), kind: ErrTooLarge, want: "a Secret of Helm holds 1016 KiB"},
+		"manifest": {chart: with(chartWithCRDs("1.0.0", printing, crd("manifest.left.test")), "big.bin", random[:520<<10]), kind: ErrTooLarge, want: "split the chart"},
+		"values": {chart: newChart("1.0.0", map[string]string{"value.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: big}\ndata: {key: {{ .Values.cidr | b64enc | b64enc | quote }}}\n"}),
+			values: map[string]any{"cidr": fmt.Sprintf("%x", random[:700<<10])}, kind: ErrTooLarge, want: "split the chart"},
+		"template": {chart: newChart("1.0.0", map[string]string{"bad.yaml": "{{ fail \"bad\" }}"}), kind: ErrInvalidChart, want: "bad"},
+		"kind":     {chart: newChart("1.0.0", map[string]string{"odd.yaml": "apiVersion: odd.left.test/v1\nkind: Odd\nmetadata: {name: odd}\n"}), kind: ErrInvalidChart, want: "does not serve Odd of odd.left.test/v1"},
+		"patch": {chart: chartWithCRDs("1.0.0", twoConfigMaps(), nil), kind: ErrPostRender, want: "it matches no object",
+			change: func(o *Options) {
+				o.PostRender = &PostRender{Patches: []Patch{{Patch: "kind: ConfigMap\napiVersion: v1\nmetadata: {name: gone}"}}}
+			}},
+		"patch-form": {chart: chartWithCRDs("1.0.0", twoConfigMaps(), crd("patch-form.left.test")), kind: ErrPostRender, want: "patch 1: it is empty",
+			change: func(o *Options) { o.PostRender = &PostRender{Patches: []Patch{{}}} }},
+		"namespace": {chart: chartWithCRDs("1.0.0", twoConfigMaps(), crd("namespace.left.test")), want: "does not exist and install.createNamespace is false",
+			change: func(o *Options) { o.Install.CreateNamespace = &no }},
+		"impersonated": {chart: newChart("1.0.0", twoConfigMaps()), want: "with a service account, it is created only if install.createNamespace is true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if name == "impersonated" {
+				b.target.Impersonate = b.admin()
+			}
+			if test.change != nil {
+				test.change(&b.options)
+			}
+			if test.values == nil {
+				test.values = map[string]any{"cidr": "1"}
+			}
+			desired := desiredFor(b.namespace, "demo", "a1", "v1")
+			_, err := b.act(b.decide(desired, Policy{}), desired, test.chart, test.values)
+			wantError(t, err, test.kind, false, test.want)
+			b.wantRecords(desired)
+			if b.get("/api/v1/namespaces/"+b.namespace) != nil {
+				t.Error("there is a namespace")
+			}
+			if got := b.crdVersions(name + ".left.test"); got != nil {
+				t.Errorf("there is a CRD: %v", got)
+			}
+		})
+	}
+}
+
+// admin returns a user who may do everything.
+func (b *bench) admin() string {
+	b.t.Helper()
+	user := "system:serviceaccount:kube-system:" + b.namespace
+	binding := fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":%q},`+
+		`"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},`+
+		`"subjects":[{"kind":"ServiceAccount","namespace":"kube-system","name":%q}]}`, b.namespace, b.namespace)
+	err := b.kube.Discovery().RESTClient().Post().AbsPath("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings").Body([]byte(binding)).Do(b.t.Context()).Error()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return user
+}
+
+func TestIntegrationPostRender(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap, "first.yaml": configMap("first", "1"),
+		"hook.yaml": hook("ConfigMap", "hook", "pre-install", "data: {key: ran}\n")})
+	b.options.PostRender = &PostRender{
+		Patches: []Patch{{Target: &inventory.Selector{Kind: "ConfigMap", Name: "first"}, Patch: "data: {key: patched}"}},
+		Labels:  map[string]string{"team": "a"},
+	}
+	b.converge(desired, chrt, map[string]any{"cidr": "1"})
+	b.wantConfigMap("first", "patched")
+	b.wantConfigMap("demo-value", "1")
+	for name, team := range map[string]string{"first": "a", "demo-value": "a", "hook": ""} {
+		if got := b.get("/api/v1/namespaces/" + b.namespace + "/configmaps/" + name).GetLabels()["team"]; got != team {
+			t.Errorf("label of %s: %q, want %q", name, got, team)
+		}
+	}
+	// A patch that is gone is undone.
+	b.options.PostRender, desired.PostRenderDigest = nil, "p2"
+	b.converge(desired, chrt, map[string]any{"cidr": "1"})
+	b.wantConfigMap("first", "1")
+	if labels := b.get("/api/v1/namespaces/" + b.namespace + "/configmaps/first").GetLabels(); labels["team"] != "" {
+		t.Errorf("labels %v", labels)
+	}
+}
+
+// TestIntegrationVersionGone holds that an object of a kind that is served in another version than the recorded manifest
+// has is still deleted.
+func TestIntegrationVersionGone(t *testing.T) {
+	for _, action := range []string{"upgrade", "uninstall"} {
+		t.Run(action, func(t *testing.T) {
+			b := newBench(t)
+			group := action + ".moved.test"
+			run := b.newRun(chartWithCRDs("1.0.0", map[string]string{"value.yaml": valueConfigMap, "one.yaml": widgetOf(group, "v1", "one")},
+				map[string]string{"crd.yaml": crdOf(group, "v1", "v2")}), map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			widget := "/apis/" + group + "/v2/namespaces/" + b.namespace + "/widgets/one"
+			if b.get(widget) == nil {
+				t.Fatal("there is no widget")
+			}
+			patch := []byte(`[{"op":"replace","path":"/spec/versions/0/served","value":false}]`)
+			if err := b.kube.Discovery().RESTClient().Patch(types.JSONPatchType).AbsPath(crdPath + "/widgets." + group).Body(patch).Do(t.Context()).Error(); err != nil {
+				t.Fatal(err)
+			}
+			b.eventually("the version being gone", func(context.Context) (bool, error) { return b.get("/apis/"+group+"/v1") == nil, nil })
+			if action == "upgrade" {
+				run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+				run.mustSettle(t)
+			} else if err := run.settleUninstall(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if b.get(widget) != nil {
+				t.Error("the widget is still there")
+			}
+		})
+	}
+}
+
+// TestIntegrationServiceDown holds that the objects of an API service which does not answer are not taken for gone.
+func TestIntegrationServiceDown(t *testing.T) {
+	b := newBench(t)
+	const group = "down.edges.test"
+	run := b.newRun(chartWithCRDs("1.0.0", map[string]string{"value.yaml": valueConfigMap, "one.yaml": widgetOf(group, "v1", "one")},
+		map[string]string{"crd.yaml": crdOf(group, "v1")}), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	b.deleteCRD("widgets." + group)
+	b.eventually("the API service of the CRD being gone", func(context.Context) (bool, error) {
+		return b.get("/apis/apiregistration.k8s.io/v1/apiservices/v1."+group) == nil, nil
+	})
+	service := fmt.Sprintf(`{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.%s"},"spec":{"group":%q,"version":"v1",`+
+		`"groupPriorityMinimum":100,"versionPriority":10,"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"nobody"}}}`, group, group)
+	path := "/apis/apiregistration.k8s.io/v1/apiservices"
+	if err := b.kube.Discovery().RESTClient().Post().AbsPath(path).Body([]byte(service)).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = b.kube.Discovery().RESTClient().Delete().AbsPath(path + "/v1." + group).Do(context.Background()).Error()
+	})
+	b.eventually("the API service not answering", func(ctx context.Context) (bool, error) {
+		return apierrors.IsServiceUnavailable(b.kube.Discovery().RESTClient().Get().AbsPath("/apis/" + group + "/v1").Do(ctx).Error()), nil
+	})
+	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	// As somebody who did not know the kind before.
+	b.reconnect(-1)
+	run.client, run.target = b.client, b.target
+	err := run.settle(t.Context())
+	wantError(t, err, ErrUnreachable, false, "Widget of "+group+"/v1")
+	err = run.settleUninstall(t.Context())
+	wantError(t, err, ErrUnreachable, true, "Widget of "+group+"/v1")
+	b.wantConfigMap("demo-value", "1")
+}
+
+func TestIntegrationProgress(t *testing.T) {
+	b := newBench(t)
+	var mu sync.Mutex
+	var steps []string
+	b.options.Progress = func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		steps = append(steps, what)
+	}
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	b.converge(desired, chartWithCRDs("1.0.0", map[string]string{"value.yaml": valueConfigMap, "hook.yaml": hook("ConfigMap", "hook", "pre-install", "")},
+		map[string]string{"crd.yaml": crdOf("progress.edges.test", "v1")}), map[string]any{"cidr": "1"})
+	want := []string{"looking for the chart's CRDs", "applying CRDs", "waiting until the cluster serves the kinds of the CRDs", "rendering",
+		"creating hook ConfigMap hook (pre-install)", "waiting for hook ConfigMap hook (pre-install)", "creating 1 objects"}
+	if !slices.Equal(steps, want) {
+		t.Errorf("got %q, want %q", steps, want)
+	}
+}
