@@ -82,7 +82,8 @@ func compileExpression(source string) (cel.Program, error) {
 	}
 	ast, issues := env.Compile(source)
 	if err := issues.Err(); err != nil {
-		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " "))
+		first := issues.Errors()[0]
+		return nil, fmt.Errorf("line %d, column %d: %s", first.Location.Line(), first.Location.Column()+1, first.Message)
 	}
 	if kind := ast.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
 		return nil, fmt.Errorf("must be true or false, not of type %s", kind)

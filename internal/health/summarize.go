@@ -17,6 +17,7 @@ limitations under the License.
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,6 +136,11 @@ func severity(v Verdict) int {
 	return len(order)
 }
 
+// words say what a verdict is where nobody says why.
+var words = map[Verdict]string{
+	InProgress: "is in progress", Failed: "has failed", Terminating: "is being deleted", NotFound: "does not exist",
+}
+
 // describe names the first of the objects that are not current.
 func describe(lacking []Object, total int) string {
 	var b strings.Builder
@@ -143,16 +149,8 @@ func describe(lacking []Object, total int) string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		message := o.Message
-		switch {
-		case message != "":
-		case o.Verdict == NotFound:
-			message = "does not exist"
-		default:
-			message = strings.ToLower(string(o.Verdict))
-		}
 		// Names have up to 253 characters each.
-		b.WriteString(bounded(o.Ref.String(), 160) + ": " + bounded(message, 160))
+		b.WriteString(bounded(o.Ref.String(), 140) + ": " + bounded(cmp.Or(o.Message, words[o.Verdict], "is unknown"), 140))
 	}
 	if more := len(lacking) - maxNamed; more > 0 {
 		fmt.Fprintf(&b, "; and %d more", more)

@@ -167,9 +167,11 @@ func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 			GroupVersionResource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
 		})
 	case meta.IsNoMatchError(err):
-		l.chores.kinds[gvk] = time.Now().Add(absenceInterval)
 		l.chores.failures, l.resolveErr = 0, nil
-		l.unservedLocked(gvk)
+		l.chores.kinds[gvk] = time.Now().Add(absenceInterval)
+		if l.unservedLocked(gvk) == 0 {
+			delete(l.chores.kinds, gvk)
+		}
 	default:
 		l.chores.kinds[gvk] = time.Now().Add(l.chores.pauseAfterFailure())
 		first := l.resolveErr == nil
@@ -201,17 +203,16 @@ func (l *link) confirmObject(t target) {
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := l.chores.objects[t]; !ok {
+	if _, ok := l.chores.objects[t]; !ok || l.ctx.Err() != nil {
 		return // the stream, or the release, was faster
 	}
 	switch {
-	case err == nil && obj.GetLabels()[managedLabel] == managedValue:
-		l.chores.failures = 0
-		w.applyLocked(t, f)
 	case err == nil:
 		l.chores.failures = 0
 		w.applyLocked(t, f)
-		l.moveAloneLocked(t, at)
+		if obj.GetLabels()[managedLabel] != managedValue {
+			l.moveAloneLocked(t, at)
+		}
 	case apierrors.IsNotFound(err):
 		l.chores.failures = 0
 		w.applyLocked(t, absent)

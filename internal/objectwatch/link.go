@@ -24,8 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
-
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // linkID tells links apart.
@@ -270,22 +268,32 @@ func (s *stream) vanishedLocked(t target) {
 // resolvedLocked places the objects of a kind whose resource is now known.
 func (l *link) resolvedLocked(gvk schema.GroupVersionKind, served resource) {
 	l.kinds[gvk] = served
-	l.eachUnplacedLocked(gvk, func(r *release, i int) { l.placeLocked(r, i) })
+	l.eachUnplacedLocked(gvk, func(r *release, i int) {
+		if o := &r.objects[i]; o.known {
+			o.known = false
+			r.unknown++
+		}
+		l.placeLocked(r, i)
+	})
 }
 
-// unservedLocked says of the objects of a kind that the cluster does not serve that they do not exist.
-func (l *link) unservedLocked(gvk schema.GroupVersionKind) {
-	l.eachUnplacedLocked(gvk, func(r *release, i int) { l.watcher.applyLocked(target{release: r, index: i}, absent) })
+// unservedLocked says of the objects of a kind that the cluster does not serve that they do not exist. It returns how many
+// there are.
+func (l *link) unservedLocked(gvk schema.GroupVersionKind) int {
+	count := 0
+	l.eachUnplacedLocked(gvk, func(r *release, i int) {
+		count++
+		l.watcher.applyLocked(target{release: r, index: i}, absent)
+	})
+	return count
 }
 
 func (l *link) eachUnplacedLocked(gvk schema.GroupVersionKind, do func(*release, int)) {
 	for r := range l.releases {
 		for i := range r.objects {
-			if r.objects[i].stream == nil && kindOf(r.objects[i].ref.Value()) == gvk {
+			if r.objects[i].stream == nil && r.objects[i].ref.Value().GroupVersionKind() == gvk {
 				do(r, i)
 			}
 		}
 	}
 }
-
-func kindOf(ref inventory.Ref) schema.GroupVersionKind { return ref.GroupVersionKind() }

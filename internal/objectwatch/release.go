@@ -57,6 +57,7 @@ type object struct {
 	ref         unique.Handle[inventory.Ref]
 	fingerprint uint64
 	uid         types.UID
+	generation  int64
 	message     unique.Handle[string]
 	manager     unique.Handle[string]
 	verdict     unique.Handle[health.Verdict]
@@ -70,6 +71,7 @@ type finding struct {
 	exists, optOut bool
 	fingerprint    uint64
 	uid            types.UID
+	generation     int64
 	manager        string
 	verdict        health.Verdict
 	message        string
@@ -140,7 +142,8 @@ func (r *release) recall(old *release) {
 func (r *release) apply(i int, f finding) bool {
 	o := &r.objects[i]
 	after := *o
-	after.exists, after.optOut, after.fingerprint, after.uid = f.exists, f.optOut, f.fingerprint, f.uid
+	after.exists, after.optOut, after.fingerprint = f.exists, f.optOut, f.fingerprint
+	after.uid, after.generation = f.uid, f.generation
 	after.manager, after.verdict, after.message = unique.Make(f.manager), unique.Make(f.verdict), unique.Make(f.message)
 	after.known = true
 	changed := after != *o

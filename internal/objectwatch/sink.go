@@ -116,7 +116,7 @@ func (s *sink) each(items []any, all bool) {
 	if s.stream.run != s.run {
 		return
 	}
-	s.stream.err = nil
+	s.stream.wellLocked()
 	if !all {
 		for key, objects := range found {
 			for _, t := range s.stream.wanted[key] {
@@ -193,7 +193,7 @@ func (s *stream) keyOf(obj metav1.Object) objectKey {
 func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 	entries := managedEntries(obj)
 	f := finding{
-		exists: true, optOut: optedOut(obj), uid: obj.GetUID(), manager: lastOther(entries),
+		exists: true, optOut: optedOut(obj), uid: obj.GetUID(), generation: obj.GetGeneration(), manager: lastOther(entries),
 		fingerprint: fingerprint(s.key.kind, obj, entries), verdict: health.Current,
 	}
 	u, full := obj.(*unstructured.Unstructured)

@@ -18,6 +18,7 @@ package objectwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -169,7 +170,7 @@ func (s *stream) broke(run int, err error) bool {
 	case apierrors.IsNotFound(err):
 		// The cluster does not serve the kind any more.
 		s.absentLocked()
-		s.err = nil
+		s.wellLocked()
 	case apierrors.IsForbidden(err) && s.key.namespace == "" && s.link.narrowLocked(s):
 		return false
 	case apierrors.IsForbidden(err):
@@ -188,22 +189,37 @@ func (s *stream) watched(run int, err error) {
 	switch {
 	case s.run != run:
 	case err == nil:
-		s.err = nil
+		s.wellLocked()
 	case !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
 		s.failLocked(fmt.Errorf("watch %s: %s", s.describe(), shorten(err)))
 	}
 }
 
-// failLocked records an error. Whoever waits for its first news is told.
+// failLocked records an error. Who waits for first news is told, and everybody if it is about rights: the other errors
+// say nothing about a release.
 func (s *stream) failLocked(err error) {
-	first := s.err == nil || s.err.Error() != err.Error()
-	s.err = err
-	if !first {
+	if s.err != nil && s.err.Error() == err.Error() {
 		return
 	}
+	s.err = err
+	forbidden := errors.Is(err, ErrForbidden)
+	s.tellLocked(func(r *release) bool { return forbidden || r.unknown > 0 })
+}
+
+// wellLocked forgets an error.
+func (s *stream) wellLocked() {
+	forbidden := errors.Is(s.err, ErrForbidden)
+	s.err = nil
+	if forbidden {
+		s.tellLocked(func(*release) bool { return true })
+	}
+}
+
+// tellLocked asks for the releases that follow something in this stream.
+func (s *stream) tellLocked(concerns func(*release) bool) {
 	for _, targets := range s.wanted {
 		for _, t := range targets {
-			if t.release.unknown > 0 {
+			if concerns(t.release) {
 				s.link.watcher.notifier.changed(t.release.key)
 			}
 		}

@@ -96,6 +96,8 @@ type State struct {
 	Exists bool
 	// UID of the object, empty if it does not exist.
 	UID types.UID
+	// Generation of the object, 0 if it does not exist or its kind has none.
+	Generation int64
 	// Fingerprint changes when anything but the status of the object changes.
 	Fingerprint uint64
 	// Verdict and Message are what the plan's checker says. Kinds without a health of their own are current if

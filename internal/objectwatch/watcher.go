@@ -184,7 +184,7 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 	for i := range objects {
 		o := &objects[i]
 		snapshot.Objects[o.ref.Value()] = State{
-			Exists: o.exists, UID: o.uid, Fingerprint: o.fingerprint, OptOut: o.optOut,
+			Exists: o.exists, UID: o.uid, Generation: o.generation, Fingerprint: o.fingerprint, OptOut: o.optOut,
 			Verdict: o.verdict.Value(), Message: o.message.Value(), Manager: o.manager.Value(),
 		}
 	}

@@ -1,0 +1,169 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"encoding/json"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// object1 has what an API server says of an object of a kind with generations.
+const object1 = `
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: d
+  uid: u
+  generation: 3
+  resourceVersion: "7"
+  labels: {a: b, c: d}
+  annotations: {x: one, deployment.kubernetes.io/revision: "4"}
+  managedFields:
+  - {manager: helmop, operation: Update, time: "2026-01-01T00:00:05Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}}
+  - {manager: kubectl-edit, operation: Update, time: "2026-01-01T00:00:01Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}
+  - {manager: kube-controller-manager, operation: Update, subresource: status, time: "2026-01-01T00:00:09Z", fieldsType: FieldsV1, fieldsV1: {"f:status": {}}}
+`
+
+func decode(t *testing.T, text string, change func(map[string]any)) *unstructured.Unstructured {
+	t.Helper()
+	var content map[string]any
+	if err := yaml.Unmarshal([]byte(text), &content); err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(content["metadata"].(map[string]any))
+	}
+	obj := &unstructured.Unstructured{Object: content}
+	data, err := obj.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := obj.UnmarshalJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+func fingerprintOf(obj metav1.Object, kind schema.GroupKind) uint64 {
+	return fingerprint(kind, obj, managedEntries(obj))
+}
+
+func TestFingerprint(t *testing.T) {
+	t.Parallel()
+	set := func(key string, value any) func(map[string]any) {
+		return func(m map[string]any) { m[key] = value }
+	}
+	entry := func(i int, key string, value any) func(map[string]any) {
+		return func(m map[string]any) { m["managedFields"].([]any)[i].(map[string]any)[key] = value }
+	}
+	deployments, services, configMaps := schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "ConfigMap"}
+	const withoutGeneration = "generation"
+	for _, tt := range []struct {
+		name    string
+		kind    schema.GroupKind
+		change  func(map[string]any)
+		without string
+		differs bool
+	}{
+		{"nothing", deployments, func(map[string]any) {}, "", false},
+		{"generation", deployments, set("generation", 4), "", true},
+		{"uid", deployments, set("uid", "v"), "", true},
+		{"deletion", deployments, set("deletionTimestamp", "2026-01-01T00:00:00Z"), "", true},
+		{"labels", deployments, set("labels", map[string]any{"a": "b", "c": "e"}), "", true},
+		{"labels that only look alike", deployments, set("labels", map[string]any{"a": "bc", "d": ""}), "", true},
+		{"annotations", deployments, set("annotations", map[string]any{"x": "two"}), "", true},
+		{"annotations of controllers", deployments, set("annotations", map[string]any{"x": "one", "deployment.kubernetes.io/revision": "5"}), "", false},
+		{"owners", deployments, set("ownerReferences", []any{map[string]any{"kind": "K", "uid": "o"}}), "", true},
+		{"a status", deployments, set("resourceVersion", "8"), "", false},
+		{"times of managers, where there is a generation", deployments, entry(1, "time", "2026-01-01T00:00:07Z"), "", false},
+		{"times of managers", services, entry(1, "time", "2026-01-01T00:00:07Z"), withoutGeneration, true},
+		{"fields of managers", services, entry(1, "fieldsV1", map[string]any{"f:spec": map[string]any{}}), withoutGeneration, true},
+		{"a status, without generation", services, entry(2, "time", "2026-01-01T00:00:11Z"), withoutGeneration, false},
+		{"any change of what has no status", configMaps, set("resourceVersion", "8"), withoutGeneration, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			strip := func(m map[string]any) { delete(m, tt.without) }
+			before := decode(t, object1, strip)
+			after := decode(t, object1, func(m map[string]any) { tt.change(m); strip(m) })
+			if differs := fingerprintOf(before, tt.kind) != fingerprintOf(after, tt.kind); differs != tt.differs {
+				t.Errorf("differs: %t", differs)
+			}
+			// Both ways to read an object tell the same.
+			data, err := after.MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			partial := &metav1.PartialObjectMetadata{}
+			if err := json.Unmarshal(data, partial); err != nil {
+				t.Fatal(err)
+			}
+			if fingerprintOf(partial, tt.kind) != fingerprintOf(after, tt.kind) {
+				t.Error("metadata alone has another fingerprint")
+			}
+			if lastOther(managedEntries(partial)) != lastOther(managedEntries(after)) {
+				t.Error("metadata alone has another manager")
+			}
+		})
+	}
+}
+
+// TestFingerprintIsOfNoProcess holds the value of the algorithm: if it changes, every release is compared once after an upgrade
+// of HelmOp.
+func TestFingerprintIsOfNoProcess(t *testing.T) {
+	t.Parallel()
+	const want = 3396377862868254690
+	if got := fingerprintOf(decode(t, object1, nil), schema.GroupKind{Group: "apps", Kind: "Deployment"}); got != want {
+		t.Errorf("got %d", got)
+	}
+}
+
+func TestWhoChangedSomething(t *testing.T) {
+	t.Parallel()
+	if got := lastOther(managedEntries(decode(t, object1, nil))); got != "kubectl-edit" {
+		t.Errorf("got %q", got)
+	}
+	odd := decode(t, object1, func(m map[string]any) { m["managedFields"] = []any{"x", map[string]any{"manager": 7}} })
+	if got := lastOther(managedEntries(odd)); got != "" {
+		t.Errorf("got %q", got)
+	}
+	if got := lastOther(managedEntries(&unstructured.Unstructured{Object: map[string]any{}})); got != "" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestOptsOut(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		key, value string
+		want       bool
+	}{
+		{"annotations", "Disabled", true}, {"labels", "Disabled", true}, {"annotations", "Enabled", false}, {"finalizers", "Disabled", false},
+	} {
+		obj := decode(t, object1, func(m map[string]any) {
+			m[tt.key] = map[string]any{"addons.cluster.x-k8s.io/drift-detection": tt.value}
+		})
+		if got := optedOut(obj); got != tt.want {
+			t.Errorf("%s %s: %t", tt.key, tt.value, got)
+		}
+	}
+}

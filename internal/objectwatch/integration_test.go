@@ -1,0 +1,304 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+func TestFollowsHealth(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	deployment, gone := b.createDeployment("d", helmLabels()), b.deploymentRef("gone")
+	config := b.createConfigMap("c")
+	b.createDeployment("other", helmLabels())
+	release := key("r")
+	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{deployment, config, gone}, Checker: checker(t)})
+	snapshot := b.synced(release)
+	if snapshot.Err != nil || len(snapshot.Objects) != 2 {
+		t.Fatalf("want the two Deployments, which have a health, got %+v", snapshot)
+	}
+	if state := snapshot.Objects[gone]; state.Exists || state.Verdict != health.NotFound {
+		t.Errorf("an object that does not exist is %+v", state)
+	}
+	b.verdict(release, deployment, health.InProgress)
+	eventually(t, "the first request", func() bool { return b.asked(release) == 1 })
+
+	b.rollOut("d")
+	before := b.verdict(release, deployment, health.Current)
+	eventually(t, "a request for the changed verdict", func() bool { return b.asked(release) == 2 })
+
+	since := time.Now()
+	b.deleteDeployment("d")
+	b.verdict(release, deployment, health.NotFound)
+	if sent := b.sent(apiserver.Since(since)); len(sent) != 1 || sent[0].Verb != "get" {
+		t.Errorf("a deletion is confirmed by one read, got %+v", sent)
+	}
+	b.createDeployment("d", helmLabels())
+	after := b.verdict(release, deployment, health.InProgress)
+	if before.UID == after.UID || before.Fingerprint == after.Fingerprint || after.UID == "" {
+		t.Errorf("an object of the same name is another one: %+v, %+v", before, after)
+	}
+}
+
+func TestJudgesByChecks(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	config := b.createConfigMap("c")
+	strict := checker(t, health.Check{APIVersion: "v1", Kind: "ConfigMap", Current: "self.data.k == 'good'"})
+	easy := checker(t, health.Check{APIVersion: "v1", Kind: "ConfigMap", Current: "self.data.k == 'v'"})
+	b.watcher.Follow(key("strict"), b.conn, Plan{Objects: []inventory.Ref{config}, Checker: strict})
+	b.watcher.Follow(key("easy"), b.conn, Plan{Objects: []inventory.Ref{config}, Checker: easy})
+	b.verdict(key("strict"), config, health.InProgress)
+	b.verdict(key("easy"), config, health.Current)
+	b.patchConfigMap("c", `{"data":{"k":"good"}}`)
+	b.verdict(key("strict"), config, health.Current)
+	b.verdict(key("easy"), config, health.InProgress)
+	// Other rules for what is followed already.
+	b.watcher.Follow(key("strict"), b.conn, Plan{Objects: []inventory.Ref{config}, Checker: easy})
+	b.verdict(key("strict"), config, health.InProgress)
+}
+
+func TestNoticesDrift(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
+	release := key("r")
+	plan := Plan{Objects: []inventory.Ref{deployment, config}, Checker: checker(t), Drift: true}
+	b.watcher.Follow(release, b.conn, plan)
+	first := b.synced(release)
+	if state := first.Objects[config]; !state.Exists || state.Verdict != health.Current || state.OptOut {
+		t.Errorf("a ConfigMap that exists is %+v", state)
+	}
+
+	b.rollOut("d")
+	b.verdict(release, deployment, health.Current)
+	if now := b.look(release); now.Fingerprint != first.Fingerprint {
+		t.Error("a change of a status looks like drift")
+	}
+
+	b.patchConfigMap("c", `{"data":{"k":"other"}}`)
+	b.becomes(release, config, "changed", func(s State) bool {
+		return s.Fingerprint != first.Objects[config].Fingerprint && s.Manager == "somebody"
+	})
+	second := b.look(release)
+	if second.Fingerprint == first.Fingerprint {
+		t.Error("the fingerprint of the whole has not changed")
+	}
+	b.patchDeployment("d", `{"metadata":{"annotations":{"addons.cluster.x-k8s.io/drift-detection":"Disabled"}}}`)
+	b.becomes(release, deployment, "left out", func(s State) bool { return s.OptOut })
+
+	// A restarted process sees the same.
+	last := b.look(release)
+	b.stop()
+	b.start()
+	b.watcher.Follow(release, b.conn, plan)
+	if again := b.synced(release); again.Fingerprint != last.Fingerprint {
+		t.Errorf("after a restart the fingerprint is %s, was %s", again.Fingerprint, last.Fingerprint)
+	}
+}
+
+func TestObjectWithoutLabel(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	deployment := b.createDeployment("d", helmLabels())
+	release := key("r")
+	plan := Plan{Objects: []inventory.Ref{deployment}, Checker: checker(t)}
+	b.watcher.Follow(release, b.conn, plan)
+	first := b.synced(release).Objects[deployment]
+	b.patchDeployment("d", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
+	b.becomes(release, deployment, "changed", func(s State) bool { return s.Exists && s.Fingerprint != first.Fingerprint })
+	b.rollOut("d")
+	b.verdict(release, deployment, health.Current)
+
+	// It stays followed when the plan changes.
+	another := b.createDeployment("e", helmLabels())
+	plan.Objects = append(plan.Objects, another)
+	b.watcher.Follow(release, b.conn, plan)
+	b.synced(release)
+	b.deleteDeployment("d")
+	b.verdict(release, deployment, health.NotFound)
+	b.createDeployment("d", nil)
+	b.verdict(release, deployment, health.InProgress)
+	never(t, 200*time.Millisecond, "the other object is lost", func() bool { return !b.look(release).Objects[another].Exists })
+}
+
+func TestSharedStreamsAreQuiet(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	one, two, config := b.createDeployment("one", helmLabels()), b.createDeployment("two", helmLabels()), b.createConfigMap("c")
+	plan := Plan{Objects: []inventory.Ref{one, config}, Checker: checker(t), Drift: true}
+	b.watcher.Follow(key("one"), b.conn, plan)
+	b.watcher.Follow(key("two"), b.conn, Plan{Objects: []inventory.Ref{two, config}, Checker: checker(t), Drift: true})
+	b.synced(key("one"))
+	b.synced(key("two"))
+	if sent := b.sent(); len(sent) != 2 {
+		t.Errorf("two releases share one watch of Deployments and one of ConfigMaps, got %+v", sent)
+	}
+	eventually(t, "first requests", func() bool { return b.asked(key("one")) == 1 && b.asked(key("two")) == 1 })
+
+	since := time.Now()
+	for range 100 {
+		b.watcher.Follow(key("one"), b.conn, plan)
+	}
+	// Objects of others are none of our business.
+	b.createDeployment("foreign", helmLabels())
+	never(t, 2*time.Second, "something happened", func() bool { return b.asked(key("one")) > 1 || b.asked(key("two")) > 1 })
+	if sent := b.sent(apiserver.Since(since)); len(sent) > 0 {
+		t.Errorf("nothing changed, but the cluster was asked %+v", sent)
+	}
+
+	// What is followed already needs nothing when the plan changes.
+	b.watcher.Follow(key("one"), b.conn, Plan{Objects: []inventory.Ref{one}, Checker: checker(t), Drift: true})
+	b.rollOut("one")
+	b.verdict(key("one"), one, health.Current)
+	if sent := b.sent(apiserver.Since(since)); len(sent) > 0 {
+		t.Errorf("a smaller plan made requests: %+v", sent)
+	}
+	b.watcher.Forget(key("one"))
+	b.rollOut("two")
+	b.verdict(key("two"), two, health.Current)
+	if _, ok := b.watcher.Look(key("one")); ok {
+		t.Error("a forgotten release is remembered")
+	}
+}
+
+// grant lets a user do something in the bench's namespace.
+func (b *bench) grant(user string, rules ...rbacv1.PolicyRule) *rest.Config {
+	b.t.Helper()
+	meta := metav1.ObjectMeta{Name: user, Namespace: b.namespace}
+	if _, err := b.kube.RbacV1().Roles(b.namespace).Create(b.t.Context(),
+		&rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.kube.RbacV1().RoleBindings(b.namespace).Create(b.t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta, Subjects: []rbacv1.Subject{{Kind: "User", Name: user, APIGroup: rbacv1.GroupName}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+	}, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+	config := b.server.RESTConfig()
+	config.Impersonate.UserName = user
+	return config
+}
+
+func TestTenantsAreFollowedByNamespace(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
+	secret := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"owner": "helm", "name": "r"}}}
+	if _, err := b.kube.CoreV1().Secrets(b.namespace).Create(t.Context(), &secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	tenant := b.connection("cluster", b.grant("tenant",
+		rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch"}}))
+	records := &RecordsRef{Namespace: b.namespace, Name: "r"}
+	permitted := Plan{Objects: []inventory.Ref{deployment}, Checker: checker(t), Records: records}
+	b.watcher.Follow(key("permitted"), tenant, permitted)
+	if snapshot := b.synced(key("permitted")); snapshot.Err != nil || snapshot.Records == recordsDigest(nil) {
+		t.Fatalf("got %+v", snapshot)
+	}
+	b.rollOut("d")
+	b.verdict(key("permitted"), deployment, health.Current)
+
+	b.watcher.Follow(key("forbidden"), tenant, Plan{Objects: []inventory.Ref{deployment, config}, Drift: true})
+	eventually(t, "an error", func() bool { return b.look(key("forbidden")).Err != nil })
+	eventually(t, "a request about it", func() bool { return b.asked(key("forbidden")) > 0 })
+	if snapshot := b.look(key("forbidden")); !errors.Is(snapshot.Err, ErrForbidden) || snapshot.Synced {
+		t.Errorf("got %+v", snapshot)
+	}
+}
+
+func TestFollowsRecords(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	release := key("r")
+	b.watcher.Follow(release, b.conn, Plan{Records: &RecordsRef{Namespace: b.namespace, Name: "app"}})
+	none := b.synced(release).Records
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "sh.helm.release.v1.app.v1", Labels: map[string]string{
+		"owner": "helm", "name": "app", "version": "1", "status": "deployed"}}}
+	secrets := b.kube.CoreV1().Secrets(b.namespace)
+	created, err := secrets.Create(t.Context(), secret, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a record", func() bool { return b.look(release).Records != none })
+	one, asked := b.look(release).Records, b.asked(release)
+	created.Labels["status"] = "superseded"
+	if _, err := secrets.Update(t.Context(), created, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a changed record", func() bool { return b.look(release).Records != one && b.asked(release) > asked })
+	if err := secrets.Delete(t.Context(), created.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no record", func() bool { return b.look(release).Records == none })
+}
+
+func TestKindThatIsNotServed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	widget := inventory.Ref{Group: "example.com", Version: "v1", Kind: "Widget", Namespace: b.namespace, Name: "w"}
+	old := b.createDeployment("d", helmLabels())
+	old.Version = "v1beta1"
+	b.watcher.Follow(key("r"), b.conn, Plan{Objects: []inventory.Ref{widget, old}, Checker: checker(t)})
+	snapshot := b.synced(key("r"))
+	if state := snapshot.Objects[widget]; state.Exists || state.Verdict != health.NotFound {
+		t.Errorf("got %+v", state)
+	}
+	if state := snapshot.Objects[old]; !state.Exists || state.Verdict != health.InProgress {
+		t.Errorf("a version that is not served any more is read in another, got %+v", state)
+	}
+}
+
+func TestDisconnect(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	deployment := b.createDeployment("d", helmLabels())
+	plan := Plan{Objects: []inventory.Ref{deployment}, Checker: checker(t)}
+	b.watcher.Follow(key("r"), b.conn, plan)
+	before := b.synced(key("r"))
+	b.watcher.Disconnect("another")
+	if !b.look(key("r")).Synced {
+		t.Error("another cluster is none of our business")
+	}
+	b.watcher.Disconnect(b.conn.Cluster)
+	snapshot := b.look(key("r"))
+	if snapshot.Synced || !errors.Is(snapshot.Err, ErrDisconnected) || snapshot.Objects[deployment] != before.Objects[deployment] {
+		t.Errorf("what is known stays, got %+v", snapshot)
+	}
+	b.rollOut("d")
+	b.watcher.Follow(key("r"), b.conn, plan)
+	b.verdict(key("r"), deployment, health.Current)
+	// Other credentials are another connection.
+	other := b.conn
+	other.Identity = "other"
+	b.watcher.Follow(key("r"), other, plan)
+	b.synced(key("r"))
+}

@@ -1,0 +1,181 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+// The tests of this file run alone: they stop the API server that the others share, or count goroutines.
+
+func TestAPIServerRestarts(t *testing.T) {
+	b := newBench(t)
+	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
+	release := key("r")
+	plan := Plan{
+		Objects: []inventory.Ref{deployment, config, b.deploymentRef("gone")}, Checker: checker(t), Drift: true,
+		Records: &RecordsRef{Namespace: b.namespace, Name: "app"},
+	}
+	b.watcher.Follow(release, b.conn, plan)
+	before := b.synced(release)
+	eventually(t, "the first request", func() bool { return b.asked(release) == 1 })
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := b.server.StopAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "an error", func() bool { return b.look(release).Err != nil })
+	if during := b.look(release); !during.Synced || during.Fingerprint != before.Fingerprint {
+		t.Errorf("what is known stays while the cluster does not answer, got %+v", during)
+	}
+	if err := b.server.StartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the streams to go on", func() bool { return b.look(release).Err == nil })
+	if after := b.look(release); after.Fingerprint != before.Fingerprint || b.asked(release) != 1 {
+		t.Errorf("nothing changed, but the release was asked for %d times: %+v", b.asked(release), after)
+	}
+	b.rollOut("d")
+	b.verdict(release, deployment, health.Current)
+	b.patchConfigMap("c", `{"data":{"k":"other"}}`)
+	b.becomes(release, config, "changed", func(s State) bool { return s.Fingerprint != before.Objects[config].Fingerprint })
+}
+
+func TestDeletedWhileAway(t *testing.T) {
+	b := newBench(t)
+	deployment := b.createDeployment("d", helmLabels())
+	release := key("r")
+	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{deployment}, Checker: checker(t)})
+	b.synced(release)
+	// The restarted server forgets what a watch could go on from.
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	b.watcher.Disconnect(b.conn.Cluster)
+	if err := b.server.StopAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{deployment}, Checker: checker(t)})
+	eventually(t, "an error", func() bool { return b.look(release).Err != nil })
+	if err := b.server.StartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.deleteDeployment("d")
+	b.verdict(release, deployment, health.NotFound)
+}
+
+// own returns how many goroutines run functions of this package, which are those that streams need.
+func own() int {
+	var b strings.Builder
+	if err := pprof.Lookup("goroutine").WriteTo(&b, 2); err != nil {
+		return -1
+	}
+	return strings.Count(b.String(), "objectwatch.(*stream).follow") + strings.Count(b.String(), "objectwatch.(*link).work")
+}
+
+func TestGoroutinesEnd(t *testing.T) {
+	b := newBench(t)
+	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
+	plan := Plan{Objects: []inventory.Ref{deployment, config}, Checker: checker(t), Drift: true}
+	// The first connection of the process stays open.
+	b.watcher.Follow(key("warm"), b.conn, plan)
+	b.synced(key("warm"))
+	b.watcher.Forget(key("warm"))
+	eventually(t, "the streams to end", func() bool { return own() == 0 })
+	before := runtime.NumGoroutine()
+	for i := range 20 {
+		b.watcher.Follow(key(fmt.Sprint(i)), b.conn, plan)
+	}
+	b.synced(key("0"))
+	for i := range 20 {
+		b.watcher.Forget(key(fmt.Sprint(i)))
+	}
+	eventually(t, "the goroutines to end", func() bool { return own() == 0 && runtime.NumGoroutine() <= before+1 })
+	if len(b.watcher.links) > 0 {
+		t.Error("the connection is kept without a release")
+	}
+
+	// One that hangs, with the whole Watcher.
+	b.watcher.Follow(key("hangs"), b.conn, plan)
+	b.synced(key("hangs"))
+	if err := b.server.Hang(); err != nil {
+		t.Fatal(err)
+	}
+	other := b.conn
+	other.Identity = "other"
+	b.watcher.Follow(key("hangs"), other, Plan{Objects: []inventory.Ref{deployment, b.deploymentRef("more")}, Checker: checker(t)})
+	began := time.Now()
+	b.stop()
+	took := time.Since(began)
+	if err := b.server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if own() != 0 || took > 5*time.Second {
+		t.Errorf("after %s, %d streams are left", took, own())
+	}
+}
+
+// TestCostOfStreams reports what streams cost in memory and goroutines, for clusters with one health stream and two of
+// metadata each. They share one HTTP connection, so what differs from a fleet is that connection.
+func TestCostOfStreams(t *testing.T) {
+	const clusters, streams, objects = 100, 3, 20
+	b := newBench(t)
+	var refs []inventory.Ref
+	for i := range objects {
+		name := fmt.Sprintf("d%d", i)
+		refs = append(refs, b.createDeployment(name, helmLabels()))
+	}
+	refs = append(refs, b.createConfigMap("c"), inventory.Ref{Version: "v1", Kind: "ServiceAccount", Namespace: b.namespace, Name: "gone"})
+	memory := func() (uint64, int) {
+		runtime.GC()
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc + stats.StackInuse, runtime.NumGoroutine()
+	}
+	config := b.server.RESTConfig()
+	bytesBefore, goroutinesBefore := memory()
+	for i := range clusters {
+		conn := b.conn
+		conn.Cluster, conn.Config = fmt.Sprint(i), config
+		conn.Config.UserAgent = b.agent
+		b.watcher.Follow(key(fmt.Sprint(i)), conn, Plan{Objects: refs, Checker: checker(t), Drift: true})
+	}
+	for i := range clusters {
+		b.synced(key(fmt.Sprint(i)))
+	}
+	bytesAfter, goroutinesAfter := memory()
+	perStream := float64(bytesAfter-bytesBefore) / clusters / streams
+	goroutines := float64(goroutinesAfter-goroutinesBefore) / clusters / streams
+	t.Logf("%.0f bytes and %.1f goroutines per stream, with %d objects on every third", perStream, goroutines, objects)
+	if perStream > 100<<10 || goroutines > 6 {
+		t.Errorf("a stream costs %.0f bytes and %.1f goroutines", perStream, goroutines)
+	}
+	if sent := b.sent(apiserver.WithVerb("list")); len(sent) > 0 {
+		t.Errorf("a server of today streams the first list, got %+v", sent[0])
+	}
+}

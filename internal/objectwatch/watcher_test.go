@@ -1,0 +1,200 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+func ref(kind, name string) inventory.Ref {
+	return inventory.Ref{Group: "apps", Version: "v1", Kind: kind, Namespace: "ns", Name: name}
+}
+
+func TestPlansSelectObjects(t *testing.T) {
+	t.Parallel()
+	deployment, config := ref("Deployment", "d"), inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "c"}
+	all := []inventory.Ref{deployment, config, deployment}
+	checked := checker(t, health.Check{APIVersion: "v1", Kind: "ConfigMap", Current: "true"})
+	for _, tt := range []struct {
+		name string
+		plan Plan
+		want []inventory.Ref
+	}{
+		{"nothing asked for", Plan{Objects: all}, nil},
+		{"health", Plan{Objects: all, Checker: checker(t)}, []inventory.Ref{deployment}},
+		{"health by a check", Plan{Objects: all, Checker: checked}, []inventory.Ref{config, deployment}},
+		{"drift", Plan{Objects: all, Drift: true}, []inventory.Ref{config, deployment}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var got []inventory.Ref
+			for _, o := range newRelease(key("r"), 0, tt.plan).objects {
+				got = append(got, o.ref.Value())
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+
+	var many []inventory.Ref
+	for i := range MaxObjects + 5 {
+		many = append(many, ref("Deployment", fmt.Sprint(i)))
+	}
+	if got := newRelease(key("r"), 0, Plan{Objects: many, Drift: true}); len(got.objects) != MaxObjects || got.unknown != MaxObjects {
+		t.Errorf("%d objects are followed", len(got.objects))
+	}
+}
+
+func TestFindingsThatAreNews(t *testing.T) {
+	t.Parallel()
+	r := newRelease(key("r"), 0, Plan{Objects: []inventory.Ref{ref("Deployment", "a"), ref("Deployment", "b")}, Checker: checker(t)})
+	current := finding{exists: true, fingerprint: 1, uid: "u", verdict: health.Current}
+	if r.apply(0, current) {
+		t.Error("half of what is to be known is no news")
+	}
+	if !r.apply(1, current) {
+		t.Error("that all is known is news")
+	}
+	if r.apply(1, current) {
+		t.Error("the same again is no news")
+	}
+	for _, change := range []func(*finding){
+		func(f *finding) { f.fingerprint++ }, func(f *finding) { f.verdict = health.Failed },
+		func(f *finding) { f.message = "x" }, func(f *finding) { f.optOut = true }, func(f *finding) { *f = absent },
+	} {
+		f := current
+		change(&f)
+		if r.apply(1, current); !r.apply(1, f) {
+			t.Errorf("%+v is news", f)
+		}
+	}
+}
+
+func TestRequestsAreCollected(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := notifier{debounce: 250 * time.Millisecond}
+		n.changed(key("early"))
+		n.changed(key("early"))
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := n.start(ctx, queue); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			n.changed(key("late"))
+		}
+		synctest.Wait()
+		if queue.Len() != 1 {
+			t.Errorf("%d requests before their time", queue.Len())
+		}
+		<-time.After(time.Second)
+		synctest.Wait()
+		if queue.Len() != 2 {
+			t.Errorf("%d requests", queue.Len())
+		}
+		cancel()
+		synctest.Wait()
+		n.changed(key("after"))
+		queue.ShutDown()
+		synctest.Wait()
+	})
+}
+
+// mapper stands for a cluster that does not answer.
+type mapper struct {
+	meta.RESTMapper
+	mu    sync.Mutex
+	asked int
+}
+
+func (m *mapper) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked++
+	return nil, errors.New("nobody answers")
+}
+
+func TestClusterThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := New(Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- w.Start(ctx) }()
+		m := &mapper{}
+		conn := Connection{Cluster: "c", Config: &rest.Config{Host: "https://127.0.0.1:1"}, Mapper: m}
+		plan := Plan{Objects: []inventory.Ref{ref("Deployment", "a")}, Checker: checker(t)}
+		w.Follow(key("r"), conn, plan)
+		<-time.After(10 * time.Minute)
+		if snapshot, ok := w.Look(key("r")); !ok || snapshot.Synced || snapshot.Err == nil {
+			t.Errorf("got %+v", snapshot)
+		}
+		if m.asked < 10 || m.asked > 60 {
+			t.Errorf("asked %d times in ten minutes", m.asked)
+		}
+		w.Forget(key("r"))
+		synctest.Wait()
+		asked := m.asked
+		<-time.After(10 * time.Minute)
+		if m.asked != asked {
+			t.Error("asked for nobody")
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		w.Follow(key("r"), conn, plan)
+		if _, ok := w.Look(key("r")); ok {
+			t.Error("followed after the end")
+		}
+	})
+}
+
+func TestConfigThatIsWrong(t *testing.T) {
+	t.Parallel()
+	w := New(Options{})
+	plan := Plan{Objects: []inventory.Ref{ref("Deployment", "a")}, Drift: true}
+	w.Follow(key("r"), Connection{Cluster: "c", Config: &rest.Config{Host: "://"}}, plan)
+	if snapshot, ok := w.Look(key("r")); !ok || snapshot.Err == nil || snapshot.Synced {
+		t.Errorf("got %+v", snapshot)
+	}
+	w.Forget(key("r"))
+	w.Forget(key("r"))
+	w.Disconnect("c")
+	if _, ok := w.Look(types.NamespacedName{Name: "never"}); ok {
+		t.Error("something is known of nothing")
+	}
+}
