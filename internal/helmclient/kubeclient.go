@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,6 +47,8 @@ type kubeClient struct {
 	// lenient leaves objects of kinds that the cluster no longer serves out of everything that is built without being
 	// validated, as an uninstall does with what is to be deleted.
 	lenient bool
+	// leftovers are what else may exist of the release; nil where nothing does.
+	leftovers *leftovers
 	// progress is told what goes on.
 	progress func(string)
 
@@ -108,7 +111,7 @@ func (k *kubeClient) Update(original, target kube.ResourceList, force bool) (*ku
 	result, err := k.Client.Update(original, target, force)
 	k.noteGenerations(result)
 	if err == nil {
-		err = k.deleteLeftovers(original.Difference(target), result)
+		err = k.cleanUp(original, target, result)
 	}
 	return result, explain(err)
 }
@@ -118,7 +121,19 @@ func (k *kubeClient) UpdateThreeWayMerge(original, target kube.ResourceList, for
 	k.progress(fmt.Sprintf("applying %d objects", len(target)))
 	result, err := k.Client.UpdateThreeWayMerge(original, target, force)
 	k.noteGenerations(result)
+	if err == nil {
+		err = k.cleanUp(original, target, result)
+	}
 	return result, explain(err)
+}
+
+// cleanUp deletes what is no longer wanted, so far as Helm did not.
+func (k *kubeClient) cleanUp(original, target kube.ResourceList, result *kube.Result) error {
+	behind, err := k.leftBehind(append(slices.Clone(target), original...))
+	if err != nil {
+		return err
+	}
+	return k.deleteLeftovers(append(original.Difference(target), behind...), result)
 }
 
 // Wait implements kube.Interface.

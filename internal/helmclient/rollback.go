@@ -37,6 +37,9 @@ func (s *session) rollback(decision Decision, desired Desired, options Options) 
 	if err := s.checkNewest(decision, desired); err != nil {
 		return err
 	}
+	if err := s.findLeftovers(decision, desired); err != nil {
+		return err
+	}
 	s.logs.hide(target.Config)
 	s.storage.labels = rollbackLabels(desired, decision)
 	s.applyAgain(decision.RollbackTo)

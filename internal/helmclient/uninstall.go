@@ -34,6 +34,9 @@ func (s *session) uninstall(decision Decision, desired Desired, options Uninstal
 			return err
 		}
 	}
+	if err := s.findLeftovers(decision, desired); err != nil {
+		return err
+	}
 	s.onlyDeletes()
 	_, err := s.newUninstall(options).Run(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {

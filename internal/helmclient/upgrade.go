@@ -38,6 +38,9 @@ func (s *session) upgrade(j job) error {
 	if err != nil {
 		return err
 	}
+	if err := s.findLeftovers(j.decision, j.desired); err != nil {
+		return err
+	}
 	upgrade := s.newUpgrade(j.desired, options)
 	upgrade.PostRenderer = renderer
 	// Helm changes the chart and the values it is given.

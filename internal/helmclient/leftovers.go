@@ -1,0 +1,186 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/cli-runtime/pkg/resource"
+)
+
+// Helm's own annotations on the objects of a release.
+const (
+	helmReleaseName      = "meta.helm.sh/release-name"
+	helmReleaseNamespace = "meta.helm.sh/release-namespace"
+)
+
+// maxLeftoverRevisions bounds the revisions that are read to learn what they may have left behind.
+const maxLeftoverRevisions = 10
+
+// leftovers are the manifests of revisions that Helm does not look at, although objects of them may exist: an upgrade
+// compares with the revision that is deployed, and knows nothing of what failed ones after it created; a rollback and
+// an uninstall look at the newest revision alone.
+type leftovers struct {
+	name, namespace string
+	manifests       []string
+}
+
+// findLeftovers has the action delete what revisions that Helm does not look at have left behind and the new one, if
+// there is one, does not have. It reads nothing more than Helm unless the newest revision failed or was cut off.
+func (s *session) findLeftovers(decision Decision, desired Desired) error {
+	if s.cluster == nil {
+		return nil
+	}
+	history, err := s.config.Releases.History(desired.Name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the history: %w", err)
+	}
+	history = slices.Clone(history)
+	releaseutil.Reverse(history, releaseutil.SortByRevision)
+	found := &leftovers{name: desired.Name, namespace: desired.Namespace}
+	known := map[string]bool{}
+	if decision.Action.rendersChart() {
+		known[digestsIn(desiredLabels(desired))] = true
+	}
+	for _, record := range suspects(history, decision) {
+		key := digestsIn(record.Labels)
+		if record.Labels[LabelRevision] != strconv.Itoa(record.Version) {
+			// Another hand made it: the digests mean nothing.
+			key = strconv.Itoa(record.Version)
+		}
+		if known[key] && record.Manifest == "" {
+			continue
+		}
+		known[key] = true
+		manifest, err := s.manifestOf(record)
+		if err != nil {
+			return err
+		}
+		found.manifests = append(found.manifests, manifest)
+	}
+	s.cluster.leftovers = found
+	return nil
+}
+
+// suspects returns the revisions, newest first, of which objects may exist although Helm does not look at them.
+func suspects(history []*release.Release, decision Decision) []*release.Release {
+	var found []*release.Release
+	for i, record := range history {
+		if record.Info == nil || record.Info.Status == release.StatusUninstalled || len(found) == maxLeftoverRevisions {
+			break
+		}
+		worked := record.Info.Status == release.StatusDeployed || record.Info.Status == release.StatusSuperseded
+		switch {
+		case i == 0 && worked:
+			// Helm looks at it, and its objects are all there are: what came before was seen to when it was made.
+			return nil
+		case decision.Action == ActionRollback && record.Version == decision.RollbackTo:
+			if i > 0 {
+				return found
+			}
+			continue
+		case decision.Action.rendersChart() && worked:
+			return found
+		}
+		found = append(found, record)
+		if worked && decision.Action == ActionUninstall {
+			return found
+		}
+	}
+	return found
+}
+
+// digestsIn returns one text for what a revision was made from.
+func digestsIn(labels map[string]string) string {
+	digests := make([]string, 0, len(digestLabels))
+	for _, key := range digestLabels {
+		digests = append(digests, labels[key])
+	}
+	return strings.Join(digests, "/")
+}
+
+// manifestOf returns the manifest of a record, of which the history may hold the metadata alone.
+func (s *session) manifestOf(record *release.Release) (string, error) {
+	if record.Manifest != "" {
+		return record.Manifest, nil
+	}
+	whole, err := s.config.Releases.Get(record.Name, record.Version)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading revision %d: %w", record.Version, err)
+	}
+	return whole.Manifest, nil
+}
+
+// leftBehind returns the objects of the leftovers which are not among those that are kept, exist and belong to the
+// release.
+func (k *kubeClient) leftBehind(kept kube.ResourceList) (kube.ResourceList, error) {
+	if k.leftovers == nil {
+		return nil, nil
+	}
+	var found kube.ResourceList
+	for _, manifest := range k.leftovers.manifests {
+		resources, err := k.Build(strings.NewReader(manifest), false)
+		if err != nil {
+			return nil, fmt.Errorf("what failed revisions left behind: %w", err)
+		}
+		for _, info := range resources.Difference(kept).Difference(found) {
+			ours, err := k.leftovers.own(info)
+			if err != nil {
+				return nil, err
+			}
+			if ours {
+				found.Append(info)
+			}
+		}
+	}
+	return found, nil
+}
+
+// own reports whether an object exists, belongs to the release and is not to be kept: the revision may have failed before
+// it made the object, and somebody else may have made one of that name.
+func (l *leftovers) own(info *resource.Info) (bool, error) {
+	err := info.Get()
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for %s %q, which is no longer wanted: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err)
+	}
+	object, err := meta.Accessor(info.Object)
+	if err != nil {
+		return false, err
+	}
+	annotations := object.GetAnnotations()
+	ours := annotations[helmReleaseName] == l.name && annotations[helmReleaseNamespace] == l.namespace
+	return ours && annotations[kube.ResourcePolicyAnno] != kube.KeepPolicy, nil
+}
