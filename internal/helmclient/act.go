@@ -140,10 +140,7 @@ func (j job) check() error {
 	// Values that are still to be laid over others cannot be compared with a schema yet.
 	upgrades := j.decision.Action == ActionUpgrade || j.decision.Action == ActionRecoverThenUpgrade
 	merges := upgrades && j.options.Upgrade.Values != ValuesReset
-	if err := checkChart(j.chart, j.values, merges || j.options.skipsSchema(j.decision.Action)); err != nil {
-		return err
-	}
-	return checkChartSize(j.chart)
+	return checkChart(j.chart, j.values, merges || j.options.skipsSchema(j.decision.Action))
 }
 
 // rendersChart reports whether the action makes a revision from a chart and values.

@@ -19,14 +19,14 @@ package helmclient
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"sync"
-	"weak"
 
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -79,19 +79,33 @@ func crdFolder(chrt *chart.Chart, values map[string]any) ([]*crdFolderObject, er
 	return objects, nil
 }
 
-// parsedCRDs keeps what is read from files for as long as their charts live: a fleet installs one chart many times, and
-// some have megabytes of CRDs.
-var parsedCRDs = crdCache{files: map[weak.Pointer[chart.File]][]*crdFolderObject{}}
+// maxParsedCRDBytes bounds the memory for CRDs that were read.
+const maxParsedCRDBytes = 32 << 20
 
+// parsedCRDs keeps what is read from files: a fleet installs one chart many times, and some have megabytes of CRDs.
+var parsedCRDs = newCRDCache()
+
+// crdCache keeps parsed files by their digests, those that were used last. It is safe for concurrent use.
 type crdCache struct {
 	mu    sync.Mutex
-	files map[weak.Pointer[chart.File]][]*crdFolderObject
+	files *lru.LRU[[sha256.Size]byte, []*crdFolderObject]
+	bytes int
+}
+
+func newCRDCache() *crdCache {
+	c := &crdCache{}
+	// It fails only if the size is not positive. The bytes bound it, the number does not.
+	c.files, _ = lru.NewLRU(maxParsedCRDBytes, func(_ [sha256.Size]byte, objects []*crdFolderObject) { c.bytes -= bytesOf(objects) })
+	return c
 }
 
 func (c *crdCache) of(file *chart.File) ([]*crdFolderObject, error) {
-	key := weak.Make(file)
+	digest := sha256.New()
+	writeBytes(digest, []byte(file.Name))
+	writeBytes(digest, file.Data)
+	key := [sha256.Size]byte(digest.Sum(nil))
 	c.mu.Lock()
-	objects, ok := c.files[key]
+	objects, ok := c.files.Get(key)
 	c.mu.Unlock()
 	if ok {
 		return objects, nil
@@ -102,17 +116,21 @@ func (c *crdCache) of(file *chart.File) ([]*crdFolderObject, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.files[key]; !ok {
-		c.files[key] = objects
-		runtime.AddCleanup(file, c.drop, key)
+	if !c.files.Contains(key) {
+		c.files.Add(key, objects)
+		c.bytes += bytesOf(objects)
+		for c.bytes > maxParsedCRDBytes {
+			c.files.RemoveOldest()
+		}
 	}
 	return objects, nil
 }
 
-func (c *crdCache) drop(key weak.Pointer[chart.File]) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.files, key)
+func bytesOf(objects []*crdFolderObject) (total int) {
+	for _, object := range objects {
+		total += len(object.data)
+	}
+	return total
 }
 
 func parseCRDFile(file *chart.File) ([]*crdFolderObject, error) {

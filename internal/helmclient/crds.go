@@ -116,7 +116,7 @@ func (a *crdApplier) apply(objects []*crdFolderObject) error {
 
 func (a *crdApplier) createMissing(crds []*crdFolderObject) error {
 	existing := map[string]bool{}
-	if len(crds) > fewCRDs {
+	if len(crds) > fewCRDs || a.allKnown(crds) {
 		var err error
 		if existing, err = a.names(); err != nil {
 			return fmt.Errorf("listing CustomResourceDefinitions: %w", err)
@@ -135,6 +135,16 @@ func (a *crdApplier) createMissing(crds []*crdFolderObject) error {
 		}
 	}
 	return nil
+}
+
+// allKnown reports whether the cluster seems to serve all kinds already: then it is cheaper to look than to try.
+func (a *crdApplier) allKnown(crds []*crdFolderObject) bool {
+	known := a.session.config.Capabilities.APIVersions
+	return !slices.ContainsFunc(crds, func(crd *crdFolderObject) bool {
+		return slices.ContainsFunc(crd.serves, func(kind schema.GroupVersionKind) bool {
+			return !known.Has(kind.GroupVersion().String() + "/" + kind.Kind)
+		})
+	})
 }
 
 // names returns the names of the CRDs that the cluster has.

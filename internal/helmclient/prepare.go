@@ -28,6 +28,9 @@ func (s *session) prepare(desired Desired, options Options, chrt *chart.Chart, v
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkChartSize(chrt); err != nil {
+		return nil, err
+	}
 	s.prepareNamespace(desired, options.Install, !upgrade)
 	policy := options.Install.CRDs
 	if upgrade {

@@ -274,6 +274,9 @@ func (s *recordStore) Create(key string, rls *release.Release) error {
 	if err != nil {
 		return err
 	}
+	if err := checkRecordSize(len(secret.Data[recordKey])); err != nil {
+		return err
+	}
 	defer s.forget()
 	err = s.client.Post().Namespace(s.namespace).Resource("secrets").SetHeader("Accept", acceptMetadata).Body(secret).
 		Do(context.Background()).Error()

@@ -17,18 +17,12 @@ limitations under the License.
 package helmclient
 
 import (
-	"compress/gzip"
 	"encoding/base64"
-	"encoding/json"
-	"runtime"
 	"slices"
-	"sync"
-	"weak"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/postrender"
-	"helm.sh/helm/v3/pkg/release"
 )
 
 const (
@@ -49,22 +43,23 @@ func checkRecordSize(encoded int) error {
 }
 
 // checkChartSize returns an error where a chart is too large for Helm's storage, whatever is rendered from it.
-func checkChartSize(chrt *chart.Chart) error {
-	if chartBytes(chrt) < smallChart {
+func (s *session) checkChartSize(chrt *chart.Chart) error {
+	if s.cluster == nil || chartBytes(chrt) < smallChart {
 		return nil
 	}
-	return checkRecordSize(chartSizes.of(chrt))
+	piece, err := s.cluster.clients.conn.codec.piece(chrt)
+	if err != nil {
+		return errorOfKind(ErrInvalidChart, "the chart cannot be recorded: %s", err)
+	}
+	return checkRecordSize(base64.StdEncoding.EncodedLen(len(piece.packed)))
 }
 
-// checkSize renders a large chart before its CRDs are applied, as if the cluster served their kinds already, and returns an
-// error where the outcome is too large for Helm's storage. A chart that cannot be rendered so is no error: it may look
-// something up in the cluster. All other charts are checked when their record is made, before anything else.
+// checkSize renders a chart before its CRDs are applied, as if the cluster served their kinds already, and returns an error
+// where the outcome is too large for Helm's storage. A chart that cannot be rendered so is no error: it may look
+// something up in the cluster. A chart without CRDs is checked when its record is made, before anything else.
 func (s *session) checkSize(desired Desired, chrt *chart.Chart, values map[string]any, renderer postrender.PostRenderer,
 	crds []*crdFolderObject, upgrade bool,
 ) error {
-	if chartBytes(chrt) < smallChart {
-		return nil
-	}
 	install := action.NewInstall(&action.Configuration{Log: s.logs.printf, Capabilities: s.config.Capabilities})
 	install.ReleaseName, install.Namespace, install.Labels = desired.Name, desired.Namespace, desiredLabels(desired)
 	install.ClientOnly, install.DryRun, install.SkipCRDs, install.SkipSchemaValidation = true, true, true, true
@@ -82,22 +77,11 @@ func (s *session) checkSize(desired Desired, chrt *chart.Chart, values map[strin
 		s.logs.printf("the size of the release is not known in advance: %s", err)
 		return nil
 	}
-	return checkRecordSize(storedSize(rls))
-}
-
-// fitsRecord returns an error where a revision is too large for Helm's storage.
-func fitsRecord(rls *release.Release) error {
-	size := len(rls.Manifest)
-	for _, hook := range rls.Hooks {
-		size += len(hook.Manifest)
+	payload, err := s.cluster.clients.conn.codec.encode(rls)
+	if err != nil {
+		return errorOfKind(ErrInvalidChart, "the release cannot be recorded: %s", err)
 	}
-	if rls.Chart != nil {
-		size += chartBytes(rls.Chart)
-	}
-	if size < smallChart {
-		return nil
-	}
-	return checkRecordSize(storedSize(rls))
+	return checkRecordSize(len(payload))
 }
 
 // chartBytes returns how large the files of a chart are that Helm stores; it does not store those of dependencies.
@@ -105,65 +89,10 @@ func chartBytes(chrt *chart.Chart) int {
 	total := len(chrt.Schema)
 	for _, files := range [][]*chart.File{chrt.Templates, chrt.Files} {
 		for _, file := range files {
-			total += len(file.Data)
+			if file != nil {
+				total += len(file.Data)
+			}
 		}
 	}
 	return total
-}
-
-// chartSizes keeps how large charts are when they are stored, for as long as they live.
-var chartSizes = sizeCache{sizes: map[weak.Pointer[chart.Chart]]int{}}
-
-type sizeCache struct {
-	mu    sync.Mutex
-	sizes map[weak.Pointer[chart.Chart]]int
-}
-
-func (c *sizeCache) of(chrt *chart.Chart) int {
-	key := weak.Make(chrt)
-	c.mu.Lock()
-	size, ok := c.sizes[key]
-	c.mu.Unlock()
-	if ok {
-		return size
-	}
-	size = storedSize(chrt)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.sizes[key]; !ok {
-		c.sizes[key] = size
-		runtime.AddCleanup(chrt, c.drop, key)
-	}
-	return size
-}
-
-func (c *sizeCache) drop(key weak.Pointer[chart.Chart]) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.sizes, key)
-}
-
-// storedSize returns how large a value is when Helm stores it, zero where it cannot be stored at all.
-func storedSize(value any) int {
-	var counter countingWriter
-	compressor, err := gzip.NewWriterLevel(&counter, gzip.BestCompression)
-	if err != nil {
-		return 0
-	}
-	if err := json.NewEncoder(compressor).Encode(value); err != nil {
-		return 0
-	}
-	if err := compressor.Close(); err != nil {
-		return 0
-	}
-	return base64.StdEncoding.EncodedLen(int(counter))
-}
-
-// countingWriter counts what is written to it.
-type countingWriter int
-
-// Write implements io.Writer.
-func (w *countingWriter) Write(p []byte) (int, error) {
-	*w += countingWriter(len(p))
-	return len(p), nil
 }
