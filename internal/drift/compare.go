@@ -142,6 +142,9 @@ func (c *comparison) compare(ctx context.Context, obj *unstructured.Unstructured
 	}
 	live, err := resource.Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
+		if endsItself(desired) {
+			return nil, nil
+		}
 		return &Difference{Ref: *ref, Missing: true, desired: desired}, nil
 	}
 	if err != nil {
@@ -209,7 +212,7 @@ func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref in
 	case err != nil:
 		return nil, err
 	default:
-		if paths = differingPaths(live, corrected); len(paths) == 0 {
+		if paths = differingPaths(live, corrected, wanted); len(paths) == 0 {
 			return nil, nil
 		}
 	}

@@ -21,6 +21,8 @@ limitations under the License.
 // itself leaves it alone in an upgrade. An object costs one GET. Only if it does not say word by word what the manifest
 // says, the API server is asked, by one PATCH as a dry run, whether that matters: "1000m" and "1" are the same.
 //
+// A Job that Kubernetes deletes when it is done (ttlSecondsAfterFinished) is not missed.
+//
 // Nothing here ever deletes an object, and no difference, error or text holds a value, only paths.
 package drift
 

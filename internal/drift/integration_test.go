@@ -196,6 +196,26 @@ func TestDeletedObjectIsCreatedAgain(t *testing.T) {
 	}
 }
 
+func TestJobThatEndedIsNotMissed(t *testing.T) {
+	b := newBench(t)
+	manifest := b.parse(strings.Repeat(`---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+spec:
+  ttlSecondsAfterFinished: 0
+  template:
+    spec: {restartPolicy: Never, containers: [{name: main, image: example.invalid/a}]}
+`, 2))
+	if got := b.compare(nil, manifest[0]); len(got) != 0 {
+		t.Errorf("differences %v", got)
+	}
+	unstructured.RemoveNestedField(manifest[1].Object, "spec", "ttlSecondsAfterFinished")
+	if got := b.compare(nil, manifest[1]); len(got) != 1 || !got[0].Missing {
+		t.Errorf("differences %v", got)
+	}
+}
+
 func TestLeftOut(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse(`

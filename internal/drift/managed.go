@@ -35,6 +35,13 @@ func optedOut(obj *unstructured.Unstructured) bool {
 	return obj.GetAnnotations()[optOut] == optOutValue || obj.GetLabels()[optOut] == optOutValue
 }
 
+// endsItself tells whether an object is deleted by Kubernetes once it has done its work: to create it again would do the
+// work again.
+func endsItself(obj *unstructured.Unstructured) bool {
+	gvk := obj.GroupVersionKind()
+	return gvk.Group == "batch" && gvk.Kind == "Job" && mapAt(obj.Object, "spec")["ttlSecondsAfterFinished"] != nil
+}
+
 // foreignOwner returns the other release that an object is marked as belonging to, empty if there is none.
 func foreignOwner(live *unstructured.Unstructured, release Release) string {
 	annotations := live.GetAnnotations()

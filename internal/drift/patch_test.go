@@ -191,6 +191,23 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+func TestDifferingPaths(t *testing.T) {
+	t.Parallel()
+	parse := func(text string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: parseJSON(t, text)}
+	}
+	live := parse(`{"metadata":{"generation":1,"resourceVersion":"1","annotations":{"touched":"1","ours":"1"}},"spec":{"l":[{"a":1,"b":1}]},"status":{"a":1}}`)
+	corrected := parse(`{"metadata":{"generation":2,"resourceVersion":"2","annotations":{"touched":"2","ours":"1"}},"spec":{"l":[{"a":1,"b":1}]},"status":{"a":2}}`)
+	wanted := parseJSON(t, `{"metadata":{"annotations":{"ours":"1"}},"spec":{"l":[{"a":1}]}}`)
+	if got := differingPaths(live, corrected, wanted); len(got) > 0 {
+		t.Errorf("differs at %s, which nobody wants", formatAll(got))
+	}
+	corrected = parse(`{"metadata":{"annotations":{"touched":"2","ours":"2"}},"spec":{"l":[{"a":1,"b":2}]}}`)
+	if got := len(differingPaths(live, corrected, wanted)); got != 2 {
+		t.Errorf("%d paths, want 2", got)
+	}
+}
+
 func TestDifferenceIsBounded(t *testing.T) {
 	t.Parallel()
 	var paths [][]string

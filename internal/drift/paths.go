@@ -26,9 +26,22 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// differingPaths returns where the corrected object differs from the live one, apart from what every write changes.
-func differingPaths(live, corrected *unstructured.Unstructured) [][]string {
-	return diff(nil, nil, withoutServerFields(live), withoutServerFields(corrected), false)
+// differingPaths returns where the corrected object differs from the live one in what is wanted. Any write changes some
+// fields of the API server's own, and of webhooks: these are nobody's drift.
+func differingPaths(live, corrected *unstructured.Unstructured, wanted map[string]any) [][]string {
+	found := diff(nil, nil, withoutServerFields(live), withoutServerFields(corrected), false)
+	return slices.DeleteFunc(found, func(path []string) bool { return !isWanted(wanted, path) })
+}
+
+// isWanted tells whether a value says anything at a path of the live object. Lists may be in another order there: all
+// that is in one that is wanted is.
+func isWanted(wanted any, path []string) bool {
+	fields, isMap := wanted.(map[string]any)
+	if len(path) == 0 || !isMap {
+		return true
+	}
+	inner, found := fields[path[0]]
+	return found && isWanted(inner, path[1:])
 }
 
 // withoutServerFields returns the object without its status and what of its metadata is the API server's own.
