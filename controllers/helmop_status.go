@@ -106,9 +106,7 @@ func summarize(clusters []*clusterScope) fleetSummary {
 		if c.step.Told && phase != phasePaused && phase != phaseWaiting {
 			s.told++
 		}
-		if c.child != nil && conditions.IsTrue(c.child, addonsv1.ReadyCondition) {
-			s.counts.Ready++
-		}
+		s.countChild(c.child)
 		switch phase {
 		case phasePaused:
 			s.counts.Paused++
@@ -128,6 +126,22 @@ func summarize(clusters []*clusterScope) fleetSummary {
 		s.failures = s.failures[:maxReportedFailures]
 	}
 	return s
+}
+
+// countChild counts what is true of a release whatever its Cluster counts as.
+func (s *fleetSummary) countChild(child *addonsv1.HelmOpRelease) {
+	if child == nil {
+		return
+	}
+	if conditions.IsTrue(child, addonsv1.ReadyCondition) {
+		s.counts.Ready++
+	}
+	if conditions.IsTrue(child, addonsv1.StalledCondition) {
+		s.counts.Stalled++
+	}
+	if conditions.IsTrue(child, addonsv1.DriftedCondition) {
+		s.counts.Drifted++
+	}
 }
 
 // phaseOf tells what a Cluster counts as and, if something is wrong in it, what.

@@ -51,11 +51,20 @@ type releaseReconciler struct {
 	errands    *errands[*oci.Content]
 	fetches    *fetchFailures
 	engine     Engine
+	watcher    Watcher
 	references *referenceReader
 	renderer   *renderer
 	slots      *actionSlots
 	recorder   events.EventRecorder
 	now        func() time.Time
+
+	// kubeconfigs reads the Secrets with the kubeconfigs, and refuses those that must not be used.
+	kubeconfigs client.Reader
+
+	// written, checkers and drifts are what is remembered of the objects of releases.
+	written  *writtenGenerations
+	checkers *checkers
+	drifts   *driftMemories
 
 	// watchFilter is Options.WatchFilterValue.
 	watchFilter string
@@ -77,6 +86,9 @@ type releaseScope struct {
 func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
 	release := &addonsv1.HelmOpRelease{}
 	if err := r.client.Get(ctx, req.NamespacedName, release); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if isBeingMoved(release) || !isWatched(release, r.watchFilter) {
@@ -110,6 +122,13 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 	return r.reconcileNormal(ctx, scope)
 }
 
+// forget drops what is remembered of the objects of a release.
+func (r *releaseReconciler) forget(key client.ObjectKey) {
+	r.watcher.Forget(key)
+	r.written.forget(key)
+	r.drifts.forget(key)
+}
+
 // patchTimeout bounds the last write of a pass.
 const patchTimeout = 10 * time.Second
 
@@ -134,6 +153,7 @@ func (r *releaseReconciler) gather(ctx context.Context, reader client.Reader, re
 	}
 	if apierrors.IsNotFound(err) {
 		r.engine.Forget(clusterKey(release).String())
+		r.watcher.Disconnect(clusterKey(release).String())
 		return scope, nil
 	}
 	if err != nil {
@@ -293,6 +313,7 @@ func describe(release *addonsv1.HelmOpRelease) string {
 func patchRelease(ctx context.Context, patcher *patch.Helper, release *addonsv1.HelmOpRelease) error {
 	return patcher.Patch(ctx, release, patch.WithStatusObservedGeneration{}, patch.WithOwnedConditions{Conditions: []string{
 		addonsv1.ReadyCondition, addonsv1.ClusterReachableCondition, addonsv1.ReleasedCondition, addonsv1.PausedCondition,
+		addonsv1.HealthyCondition, addonsv1.TestedCondition, addonsv1.DriftedCondition, addonsv1.StalledCondition,
 	}})
 }
 

@@ -18,6 +18,7 @@ package controllers
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,38 +31,48 @@ import (
 
 // What is done to a release, in status, Events and metrics.
 const (
-	verbInstall   = "Install"
-	verbUpgrade   = "Upgrade"
-	verbUninstall = "Uninstall"
+	verbInstall      = "Install"
+	verbUpgrade      = "Upgrade"
+	verbRollback     = "Rollback"
+	verbTest         = "Test"
+	verbCorrectDrift = "CorrectDrift"
+	verbUninstall    = "Uninstall"
 )
 
-// Tries that changed the cluster and failed are repeated after 10 s, 20 s, 40 s and so on, up to 10 min. Each makes a
-// Helm revision: less would push what worked out of the history within minutes.
 const (
-	minActionRetry = 10 * time.Second
-	maxActionRetry = 10 * time.Minute
+	metav1True    = metav1.ConditionTrue
+	metav1False   = metav1.ConditionFalse
+	metav1Unknown = metav1.ConditionUnknown
 )
 
-// retryBackoff is the wait after a number of failures in a row.
-func retryBackoff(failures int32) time.Duration {
-	delay := minActionRetry
-	for range min(max(failures, 1), 16) - 1 {
-		delay *= 2
-	}
-	return min(delay, maxActionRetry)
-}
-
-// retryDelay is how long an attempt must still wait because the same one failed before; 0 is not at all. Another
-// attempt than the last need not wait.
-func retryDelay(status *addonsv1.HelmOpReleaseStatus, attempt string, now time.Time) time.Duration {
+// retryDelay is how long an uninstallation must still wait because the same one failed before; 0 is not at all.
+func retryDelay(release *addonsv1.HelmOpRelease, attempt string, now time.Time) time.Duration {
+	status := &release.Status
 	if status.Failures == 0 || status.LastAttemptedRevision != attempt {
 		return 0
 	}
-	return max(0, status.LastAttemptedAt.Add(retryBackoff(status.Failures)).Sub(now))
+	return max(0, status.LastAttemptedAt.Add(helmclient.Backoff(int(status.Failures), jitter(release))).Sub(now))
+}
+
+// recordUninstall notes how a try to end a release ended.
+func (r *releaseReconciler) recordUninstall(scope *releaseScope, decision helmclient.Decision, result helmclient.Result, attempt string, err error) {
+	status := &scope.release.Status
+	if err == nil || !result.StorageChanged {
+		return
+	}
+	if status.LastAttemptedRevision != attempt {
+		status.Failures = 0
+	}
+	status.Failures++
+	status.LastAttemptedRevision, status.LastAttemptedAt = attempt, metav1.NewTime(r.now())
+	status.LastRetryRequest = retryRequest(scope)
+	remember(status, addonsv1.ReleaseAction{
+		Action: verbUninstall, Reason: decision.Reason, FromRevision: int64(decision.FromRevision), Time: status.LastAttemptedAt,
+	})
 }
 
 func reportReachable(release *addonsv1.HelmOpRelease) {
-	setCondition(release, addonsv1.ClusterReachableCondition, metav1.ConditionTrue, addonsv1.ClusterReachableReason, "")
+	setCondition(release, addonsv1.ClusterReachableCondition, metav1True, addonsv1.ClusterReachableReason, "")
 }
 
 // reportOutdated says that nothing is known yet of what is wanted since the spec changed. A pass that ends early must not
@@ -69,29 +80,74 @@ func reportReachable(release *addonsv1.HelmOpRelease) {
 func reportOutdated(obj conditions.Setter) {
 	ready := conditions.Get(obj, addonsv1.ReadyCondition)
 	generation := obj.(metav1.Object).GetGeneration()
-	if ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration != generation &&
+	if ready != nil && ready.Status == metav1True && ready.ObservedGeneration != generation &&
 		!conditions.IsTrue(obj, addonsv1.PausedCondition) {
-		setCondition(obj, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ProgressingReason, "the spec changed and was not acted upon yet")
+		setCondition(obj, addonsv1.ReadyCondition, metav1False, addonsv1.ProgressingReason, "the spec changed and was not acted upon yet")
 	}
 }
 
 // reportUnreachable leaves Released as it is: nothing is known to have changed.
 func reportUnreachable(release *addonsv1.HelmOpRelease, message string) {
-	setCondition(release, addonsv1.ClusterReachableCondition, metav1.ConditionFalse, addonsv1.ClusterUnreachableReason, message)
+	release.Status.State = string(helmclient.StateUnreachable)
+	setCondition(release, addonsv1.ClusterReachableCondition, metav1False, addonsv1.ClusterUnreachableReason, message)
 	setNotReady(release, addonsv1.ClusterUnreachableReason, message)
 }
 
 // reportNotReleased tells why the release is not as it is wanted, and whether that is news.
 func reportNotReleased(release *addonsv1.HelmOpRelease, reason, message string) bool {
-	changed := setCondition(release, addonsv1.ReleasedCondition, metav1.ConditionFalse, reason, message)
+	changed := setCondition(release, addonsv1.ReleasedCondition, metav1False, reason, message)
 	return setNotReady(release, reason, message) || changed
 }
 
-// reportWaiting says why the last try failed while the next one waits for its time.
-func reportWaiting(release *addonsv1.HelmOpRelease, decision helmclient.Decision) {
-	if conditions.GetReason(release, addonsv1.ReadyCondition) == addonsv1.ClusterUnreachableReason {
-		reportNotReleased(release, failureReason(decision), release.Status.LastError)
+// reportWaiting says what is waited for: somebody else's action, or the time of the next try.
+func reportWaiting(p *releasePass, decision helmclient.Decision) {
+	switch {
+	case decision.Reason != helmclient.ReasonBackoff:
+		reportNotReleased(p.release, addonsv1.ReleasePendingReason, decision.Message)
+	case p.observation.State(p.desired) == helmclient.StateInSync:
+		reportDeployed(p)
+	default:
+		reportNotReleased(p.release, standingReason(p.release, decision), withLastError(p.release, decision.Message))
 	}
+}
+
+// reportStalled says that nothing is tried any more.
+func (r *releaseReconciler) reportStalled(p *releasePass, decision helmclient.Decision) {
+	release := p.release
+	message := withLastError(release, decision.Message)
+	if setCondition(release, addonsv1.StalledCondition, metav1True, addonsv1.RetriesExhaustedReason, message) {
+		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RetriesExhaustedReason, string(decision.Action),
+			fmt.Sprintf("Cluster %s, release %s: %s", release.Spec.ClusterRef.Name, describe(release), message))
+	}
+	if p.observation.State(p.desired) == helmclient.StateInSync {
+		reportDeployed(p)
+		return
+	}
+	reportNotReleased(release, standingReason(release, decision), message)
+}
+
+// standingReason is the reason for which a release is not as it is wanted, while nothing is done about it.
+func standingReason(release *addonsv1.HelmOpRelease, decision helmclient.Decision) string {
+	if decision.State == helmclient.StateRolledBack {
+		return addonsv1.RolledBackReason
+	}
+	switch known := conditions.GetReason(release, addonsv1.ReleasedCondition); known {
+	case "", addonsv1.ReleasedReason, addonsv1.UpdatingReason, addonsv1.ReleasePendingReason:
+		if decision.FromRevision <= 1 {
+			return addonsv1.InstallFailedReason
+		}
+		return addonsv1.UpgradeFailedReason
+	default:
+		return known
+	}
+}
+
+// withLastError adds the last error to a message, in front of which it is what people look for.
+func withLastError(release *addonsv1.HelmOpRelease, message string) string {
+	if release.Status.LastError == "" {
+		return message
+	}
+	return strings.TrimRight(message, ". ") + "; the last error: " + release.Status.LastError
 }
 
 // failureReason is the reason of an action that failed for no reason with a name of its own.
@@ -101,14 +157,27 @@ func failureReason(decision helmclient.Decision) string {
 		return addonsv1.InstallFailedReason
 	case verbUninstall:
 		return addonsv1.UninstallFailedReason
+	case verbRollback:
+		return addonsv1.RollbackFailedReason
+	case verbTest:
+		return addonsv1.TestsFailedReason
 	default:
 		return addonsv1.UpgradeFailedReason
 	}
 }
 
-// reportInSync says that the cluster has what is wanted.
-func reportInSync(release *addonsv1.HelmOpRelease, observation helmclient.Observation) {
-	newest, _ := observation.Newest()
+// reportInSync says that the cluster has what is wanted and that nothing is left to do.
+func reportInSync(p *releasePass) {
+	// A request to try again is met where there is nothing to try.
+	p.release.Status.LastRetryRequest = retryRequest(p.releaseScope)
+	p.release.Status.Failures, p.release.Status.LastError = 0, ""
+	reportDeployed(p)
+}
+
+// reportDeployed says that what is wanted is deployed. Its tests may have failed.
+func reportDeployed(p *releasePass) {
+	release := p.release
+	newest, _ := p.observation.Newest()
 	known := release.Status.Release
 	if known == nil || known.Revision != int64(newest.Revision) || known.Status != newest.Status ||
 		known.ArtifactDigest != release.Spec.Artifact.Digest || known.ValuesDigest != release.Spec.ValuesDigest {
@@ -122,81 +191,88 @@ func reportInSync(release *addonsv1.HelmOpRelease, observation helmclient.Observ
 			release.Status.Release.Chart, release.Status.Release.AppVersion = known.Chart, known.AppVersion
 		}
 	}
+	reportTests(p, newest)
 	setReleased(release)
 }
 
 func setReleased(release *addonsv1.HelmOpRelease) {
-	release.Status.Failures, release.Status.LastError = 0, ""
 	message := fmt.Sprintf("revision %d is %s", release.Status.Release.Revision, release.Status.Release.Status)
-	setCondition(release, addonsv1.ReleasedCondition, metav1.ConditionTrue, addonsv1.ReleasedReason, message)
-	setCondition(release, addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason, message)
+	setCondition(release, addonsv1.ReleasedCondition, metav1True, addonsv1.ReleasedReason, message)
+	reportReady(release)
 }
 
-// recordAttempt notes what was done, how it ended, and how often it failed.
-func (r *releaseReconciler) recordAttempt(scope *releaseScope, decision helmclient.Decision, result helmclient.Result, attempt string, err error) {
-	status := &scope.release.Status
-	if err != nil && !result.StorageChanged {
+// reportReady sums a release up whose newest revision is what is wanted: it is ready once it is healthy and its tests
+// succeeded, as far as these are asked for.
+func reportReady(release *addonsv1.HelmOpRelease) {
+	released := conditions.Get(release, addonsv1.ReleasedCondition)
+	if released == nil || released.Status != metav1True {
 		return
 	}
-	switch {
-	case err == nil:
-		status.Failures = 0
-	case status.LastAttemptedRevision == attempt:
-		status.Failures++
-	default:
-		status.Failures = 1
+	for _, name := range []string{addonsv1.HealthyCondition, addonsv1.TestedCondition} {
+		gate := conditions.Get(release, name)
+		if gate == nil || gate.Status == metav1True || isIgnored(release, name) {
+			continue
+		}
+		reason := gate.Reason
+		if reason == addonsv1.TestsPendingReason {
+			reason = addonsv1.ProgressingReason
+		}
+		setNotReady(release, reason, gate.Message)
+		return
 	}
-	status.LastAttemptedRevision, status.LastAttemptedAt = attempt, metav1.NewTime(r.now())
-	entry := addonsv1.ReleaseAction{
-		Action:         verbOf(decision.Action),
-		Reason:         decision.Reason,
-		FromRevision:   int64(decision.FromRevision),
-		Revision:       int64(result.Revision),
-		Succeeded:      err == nil,
-		ChartVersion:   result.ChartVersion,
-		ArtifactDigest: scope.release.Spec.Artifact.Digest,
-		ValuesDigest:   scope.release.Spec.ValuesDigest,
-		Time:           status.LastAttemptedAt,
-	}
-	status.History = append([]addonsv1.ReleaseAction{entry}, status.History...)
-	if len(status.History) > maxHistory {
-		status.History = status.History[:maxHistory]
-	}
-	if result.Revision > 0 {
-		status.Release = observed(scope.release, result)
-	}
+	setCondition(release, addonsv1.ReadyCondition, metav1True, addonsv1.ReadyReason, released.Message)
 }
 
-func observed(release *addonsv1.HelmOpRelease, result helmclient.Result) *addonsv1.ReleaseObservation {
+// isIgnored tells whether a release may be ready although a condition is not true.
+func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
+	return condition == addonsv1.TestedCondition && releasePolicy(&release.Spec).Test.IgnoreFailures
+}
+
+func observed(release *addonsv1.HelmOpRelease, decision helmclient.Decision, result helmclient.Result) *addonsv1.ReleaseObservation {
 	return &addonsv1.ReleaseObservation{
 		Revision:       int64(result.Revision),
 		Status:         result.Status,
 		Chart:          result.ChartName,
 		Version:        result.ChartVersion,
 		AppVersion:     truncate(result.AppVersion, 256),
-		ArtifactDigest: release.Spec.Artifact.Digest,
-		ValuesDigest:   release.Spec.ValuesDigest,
+		ArtifactDigest: madeFromDesired(decision, release.Spec.Artifact.Digest),
+		ValuesDigest:   madeFromDesired(decision, release.Spec.ValuesDigest),
 		LastDeployed:   metav1.NewTime(result.LastDeployed),
 	}
 }
 
 // reportReleased tells of a successful installation or upgrade.
-func (r *releaseReconciler) reportReleased(scope *releaseScope, decision helmclient.Decision, result helmclient.Result) {
-	release := scope.release
-	wasReady := conditions.IsTrue(release, addonsv1.ReleasedCondition)
+func (r *releaseReconciler) reportReleased(p *releasePass, decision helmclient.Decision, result helmclient.Result) {
+	release := p.release
+	wasReleased := conditions.IsTrue(release, addonsv1.ReleasedCondition)
+	if p.policy.Test.Enabled {
+		setCondition(release, addonsv1.TestedCondition, metav1Unknown, addonsv1.TestsPendingReason, "the tests are about to run")
+	}
+	release.Status.LastError = ""
 	setReleased(release)
 	reason := addonsv1.UpgradedEvent
 	if verbOf(decision.Action) == verbInstall {
 		reason = addonsv1.InstalledEvent
-		if since, ok := firstServed(scope.cluster, scope.helmOp); ok && !wasReady {
+		if since, ok := firstServed(p.cluster, p.helmOp); ok && !wasReleased {
 			timeToDeployed.Observe(r.now().Sub(since).Seconds())
 		}
 	}
 	if decision.Recovery != helmclient.RecoverNothing {
-		r.event(scope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, verbOf(decision.Action), decision.Message)
+		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, verbOf(decision.Action), decision.Message)
 	}
-	r.event(scope, corev1.EventTypeNormal, reason, verbOf(decision.Action), fmt.Sprintf("%s release %s in Cluster %s: chart %s %s, revision %d (%s)",
-		reason, describe(release), release.Spec.ClusterRef.Name, result.ChartName, result.ChartVersion, result.Revision, decision.Reason))
+	r.event(p.releaseScope, corev1.EventTypeNormal, reason, verbOf(decision.Action), fmt.Sprintf(
+		"%s release %s in Cluster %s: chart %s %s, revision %d to %d (%s)", reason, describe(release), release.Spec.ClusterRef.Name,
+		result.ChartName, result.ChartVersion, decision.FromRevision, result.Revision, decision.Reason))
+}
+
+// reportRolledBack tells of a return to a revision that worked.
+func (r *releaseReconciler) reportRolledBack(p *releasePass, decision helmclient.Decision, result helmclient.Result) {
+	release := p.release
+	reportNotReleased(release, addonsv1.RolledBackReason, withLastError(release, decision.Message))
+	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RolledBackEvent, verbRollback, fmt.Sprintf(
+		"Rolled release %s in Cluster %s back: revision %d is as revision %d was, chart %s %s (%s): %s", describe(release),
+		release.Spec.ClusterRef.Name, result.Revision, decision.RollbackTo, result.ChartName, result.ChartVersion, decision.Reason,
+		release.Status.LastError))
 }
 
 // verbOf is the Helm action that a decision comes down to.
@@ -204,9 +280,9 @@ func verbOf(action helmclient.Action) string {
 	switch action {
 	case helmclient.ActionInstall, helmclient.ActionRecoverThenInstall:
 		return verbInstall
-	case helmclient.ActionUninstall:
-		return verbUninstall
-	default:
+	case helmclient.ActionUpgrade, helmclient.ActionRecoverThenUpgrade:
 		return verbUpgrade
+	default:
+		return string(action)
 	}
 }

@@ -37,7 +37,7 @@ const scrapeTimeout = 10 * time.Second
 var (
 	actionDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "helmop_release_action_duration_seconds",
-		Help:    "How long Helm actions in workload clusters took, by action (Install, Upgrade, Uninstall) and result (success, failure).",
+		Help:    "How long Helm actions in workload clusters took, by action (Install, Upgrade, Rollback, Test, Uninstall) and result (success, failure).",
 		Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 150, 300},
 	}, []string{"action", "result"})
 
@@ -46,6 +46,11 @@ var (
 		Help:    "Time from a Cluster's control plane being initialized to the first deployment of a release in it, for Clusters that became initialized after their HelmOp was created.",
 		Buckets: []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800},
 	})
+
+	driftCorrections = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "helmop_drift_corrections_total",
+		Help: "Objects in workload clusters that were put right because they differed from what their release installed, by result (success, failure).",
+	}, []string{"result"})
 
 	registryRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "helmop_registry_requests_total",
@@ -67,7 +72,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(actionDuration, timeToDeployed, registryRequests, registryBytes)
+	metrics.Registry.MustRegister(actionDuration, timeToDeployed, driftCorrections, registryRequests, registryBytes)
 }
 
 // stateCollector tells the state of HelmOps and counts the releases when it is asked, so that nothing has to be kept up to
@@ -131,11 +136,16 @@ func (c *stateCollector) collectReleases(ctx context.Context, out chan<- prometh
 }
 
 func observeAction(action string, started, ended time.Time, err error) {
-	result := "success"
+	actionDuration.WithLabelValues(action, resultOf(err)).Observe(ended.Sub(started).Seconds())
+}
+
+func observeCorrection(err error) { driftCorrections.WithLabelValues(resultOf(err)).Inc() }
+
+func resultOf(err error) string {
 	if err != nil {
-		result = "failure"
+		return "failure"
 	}
-	actionDuration.WithLabelValues(action, result).Observe(ended.Sub(started).Seconds())
+	return "success"
 }
 
 // RegistryObserver counts the requests to registries, and logs what is wrong with the manager's own files about them.

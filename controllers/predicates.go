@@ -55,9 +55,9 @@ func servabilityOf(object *unstructured.Unstructured) servability {
 	}
 }
 
-// pauseOrPolicyChanged passes events of HelmOps that change whether their releases may be worked on, or how they end.
-// Everything else reaches a release through its spec.
-func pauseOrPolicyChanged() predicate.Predicate {
+// orderChanged passes events of HelmOps that change whether their releases may be worked on or how they end, or that ask to try
+// again. Everything else reaches a release through its spec.
+func orderChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -68,6 +68,7 @@ func pauseOrPolicyChanged() predicate.Predicate {
 			}
 			return before.Spec.Suspend != after.Spec.Suspend ||
 				annotations.HasPaused(before) != annotations.HasPaused(after) ||
+				before.Annotations[addonsv1.RetryRequestedAtAnnotation] != after.Annotations[addonsv1.RetryRequestedAtAnnotation] ||
 				before.Spec.DeletionPolicy != after.Spec.DeletionPolicy ||
 				!equality.Semantic.DeepEqual(before.Spec.Uninstall, after.Spec.Uninstall)
 		},

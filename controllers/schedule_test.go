@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -168,26 +169,31 @@ func TestResolutionScheduleBacksOff(t *testing.T) {
 }
 
 func TestRetryDelay(t *testing.T) {
-	failed := func(failures int32, attempt string) *addonsv1.HelmOpReleaseStatus {
-		return &addonsv1.HelmOpReleaseStatus{Failures: failures, LastAttemptedRevision: attempt, LastAttemptedAt: metav1.NewTime(noon)}
+	failed := func(failures int32, attempt string) *addonsv1.HelmOpRelease {
+		return &addonsv1.HelmOpRelease{Status: addonsv1.HelmOpReleaseStatus{
+			Failures: failures, LastAttemptedRevision: attempt, LastAttemptedAt: metav1.NewTime(noon),
+		}}
+	}
+	backoff := func(failures int) time.Duration {
+		return helmclient.Backoff(failures, jitter(&addonsv1.HelmOpRelease{}))
 	}
 	tests := map[string]struct {
-		status  *addonsv1.HelmOpReleaseStatus
+		release *addonsv1.HelmOpRelease
 		attempt string
 		after   time.Duration
 		want    time.Duration
 	}{
 		"never failed":                    {failed(0, "x"), "x", 0, 0},
 		"something else is wanted by now": {failed(3, "x"), "y", 0, 0},
-		"failed once, just now":           {failed(1, "x"), "x", 0, 10 * time.Second},
-		"failed once, a while ago":        {failed(1, "x"), "x", 4 * time.Second, 6 * time.Second},
+		"failed once, just now":           {failed(1, "x"), "x", 0, backoff(1)},
+		"failed once, a while ago":        {failed(1, "x"), "x", 4 * time.Second, backoff(1) - 4*time.Second},
 		"failed once, long ago":           {failed(1, "x"), "x", time.Hour, 0},
-		"failed thrice":                   {failed(3, "x"), "x", 0, 40 * time.Second},
-		"failed very often":               {failed(1<<30, "x"), "x", 0, maxActionRetry},
+		"failed thrice":                   {failed(3, "x"), "x", 0, backoff(3)},
+		"failed very often":               {failed(1<<30, "x"), "x", 0, backoff(100)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := retryDelay(tc.status, tc.attempt, noon.Add(tc.after)); got != tc.want {
+			if got := retryDelay(tc.release, tc.attempt, noon.Add(tc.after)); got != tc.want {
 				t.Errorf("wait %s, want %s", got, tc.want)
 			}
 		})

@@ -73,8 +73,15 @@ type Options struct {
 	// Engine brings releases to what is wanted.
 	Engine Engine
 
+	// Watcher follows the objects of releases in the workload clusters.
+	Watcher Watcher
+
 	// ClusterCache holds the connections to the workload clusters.
 	ClusterCache clustercache.ClusterCache
+
+	// Kubeconfigs reads the Secrets with the kubeconfigs of Clusters and refuses those that must not be used, see
+	// SafeKubeconfigs.
+	Kubeconfigs client.Reader
 
 	// WatchFilterValue restricts the controllers to objects whose label cluster.x-k8s.io/watch-filter has this value.
 	// Empty is no restriction.
@@ -162,10 +169,16 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		fetches:    newFetchFailures(),
 		slots:      newActionSlots(concurrency.MaxConcurrentReconciles),
 		engine:     options.Engine,
+		watcher:    options.Watcher,
 		references: references,
 		renderer:   renderer,
 		recorder:   mgr.GetEventRecorder("helmop-controller"),
 		now:        time.Now,
+
+		kubeconfigs: options.Kubeconfigs,
+		written:     newWrittenGenerations(),
+		checkers:    newCheckers(),
+		drifts:      newDriftMemories(),
 
 		watchFilter: options.WatchFilterValue,
 	}
@@ -176,13 +189,14 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(watchFilter(mgr, log, options), specChanged())).
 		Watches(newCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(servabilityChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(childRequestsForHelmOp(reconciler.client)),
-			builder.WithPredicates(pauseOrPolicyChanged())).
+			builder.WithPredicates(orderChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unreadyRequests(reconciler.client, requestForItself)),
 			builder.WithPredicates(sourceChanged())).
 		WatchesMetadata(partialOf(kindSecret), delayed(unreadyRequests(reconciler.client, ofSecret))).
 		WatchesMetadata(partialOf(kindServiceAccount), delayed(unreadyRequests(reconciler.client,
 			requestsForReference(kindServiceAccount, reconciler.client)))).
 		WatchesRawSource(reconciler.errands.source()).
+		WatchesRawSource(options.Watcher.Source()).
 		WatchesRawSource(options.ClusterCache.GetClusterSource("helmoprelease", ofCluster)).
 		WithOptions(concurrency).
 		Complete(reconciler)

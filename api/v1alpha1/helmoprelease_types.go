@@ -166,6 +166,11 @@ type Inventory struct {
 	// revision is Helm's number of the revision whose objects these are.
 	Revision int64 `json:"revision"`
 
+	// selection stands for what these objects were chosen by.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Selection string `json:"selection,omitempty"`
+
 	// truncated tells that the release has more objects than are followed.
 	// +optional
 	Truncated bool `json:"truncated,omitempty"`
@@ -203,6 +208,10 @@ type HealthStatus struct {
 	// wasHealthy tells whether it was healthy once.
 	// +optional
 	WasHealthy bool `json:"wasHealthy,omitempty"`
+
+	// lost tells that it was healthy and ceased to be.
+	// +optional
+	Lost bool `json:"lost,omitempty"`
 
 	// progressingSince is since when one that was healthy is in progress.
 	// +optional
@@ -360,6 +369,11 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
+
+	// lastAttemptedGeneration is the generation of the spec that the last try was made for. With another, tries are counted
+	// anew.
+	// +optional
+	LastAttemptedGeneration int64 `json:"lastAttemptedGeneration,omitempty"`
 
 	// lastAttemptedAt is when the last try ended.
 	// +optional

@@ -46,6 +46,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/cloud"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
@@ -159,16 +160,30 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 	if err != nil {
 		return fmt.Errorf("setting up the chart loader: %w", err)
 	}
-	clusters, err := setupClusterCache(ctx, mgr, options)
+	kubeconfigs, err := setupKubeconfigs(mgr, options)
+	if err != nil {
+		return fmt.Errorf("setting up the cache of kubeconfigs: %w", err)
+	}
+	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
+		SecretClient:  kubeconfigs,
+		ClusterFilter: controllers.ClusterFilter,
+		Client:        clustercache.ClientOptions{UserAgent: "helmop-manager/" + version.Version},
+	}, controller.Options{MaxConcurrentReconciles: 50})
 	if err != nil {
 		return fmt.Errorf("setting up the connections to the workload clusters: %w", err)
+	}
+	watcher := objectwatch.New(objectwatch.Options{Log: mgr.GetLogger().WithName("objects")})
+	if err := mgr.Add(watcher); err != nil {
+		return fmt.Errorf("setting up the watches of objects: %w", err)
 	}
 	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		Registry:           registry,
 		Verifier:           verifier,
 		Charts:             charts,
 		Engine:             helmclient.New(),
+		Watcher:            watcher,
 		ClusterCache:       clusters,
+		Kubeconfigs:        kubeconfigs,
 		WatchFilterValue:   options.watchFilter,
 		HelmOpConcurrency:  options.helmOpConcurrency,
 		ReleaseConcurrency: options.releaseConcurrency,
@@ -205,9 +220,9 @@ func setupRegistries(options *Options, log logr.Logger) (*oci.Client, *verificat
 	return registry, verifier, nil
 }
 
-// setupClusterCache connects to the workload clusters. The Secrets that belong to Clusters, among them the kubeconfigs, are
-// cached with their content, and no others.
-func setupClusterCache(ctx context.Context, mgr ctrl.Manager, options *Options) (clustercache.ClusterCache, error) {
+// setupKubeconfigs makes the cache of kubeconfigs. The Secrets that belong to Clusters, among them the kubeconfigs, are cached
+// with their content, and no others.
+func setupKubeconfigs(mgr ctrl.Manager, options *Options) (client.Reader, error) {
 	ofCluster, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, err
@@ -224,9 +239,5 @@ func setupClusterCache(ctx context.Context, mgr ctrl.Manager, options *Options) 
 	if err := mgr.Add(secrets); err != nil {
 		return nil, err
 	}
-	return clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient:  secrets,
-		ClusterFilter: controllers.ClusterFilter,
-		Client:        clustercache.ClientOptions{UserAgent: "helmop-manager/" + version.Version},
-	}, controller.Options{MaxConcurrentReconciles: 50})
+	return controllers.SafeKubeconfigs(secrets), nil
 }

@@ -49,6 +49,7 @@ import (
 var sharedServer struct {
 	once   sync.Once
 	dir    string
+	set    *binaries.Set
 	server *apiserver.Server
 	err    error
 }
@@ -75,6 +76,7 @@ func startServer() {
 		sharedServer.err = err
 		return
 	}
+	sharedServer.set = set
 	if sharedServer.dir, sharedServer.err = os.MkdirTemp("", "objectwatch-"); sharedServer.err != nil {
 		return
 	}

@@ -189,6 +189,8 @@ func (d *demo) createClusters(ctx context.Context) error {
 		}
 		if _, err := d.env.Management.CreateCluster(ctx, testbed.ClusterOptions{
 			Namespace: namespace, Name: cluster.name, Labels: labels, PodCIDRs: []string{cluster.podCIDR}, Region: cluster.region,
+			// With controllers, a DaemonSet becomes what it is to be.
+			Controllers: true,
 		}); err != nil {
 			return fmt.Errorf("creating Cluster %s: %w", cluster.name, err)
 		}

@@ -182,12 +182,18 @@ func (s *scenario) newHelmOp(name string, change ...func(*addonsv1.HelmOp)) *add
 			Source:          s.env.Source("charts/"+environment.ChartHello, addonsv1.ArtifactReference{Tag: "1.0.0"}),
 			Release:         addonsv1.ReleaseTemplate{Namespace: releaseNamespace},
 			Values:          helloValues(nil),
+			ReleaseOptions:  addonsv1.ReleaseOptions{Health: withoutHealth()},
 		},
 	}
 	for _, c := range change {
 		c(helmOp)
 	}
 	return helmOp
+}
+
+// withoutHealth is for clusters in which no controller runs: what is installed there never becomes healthy.
+func withoutHealth() *addonsv1.HealthOptions {
+	return &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled}
 }
 
 // forAll selects all Clusters of the namespace.

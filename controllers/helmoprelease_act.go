@@ -1,0 +1,238 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+)
+
+// errOutdated says that the HelmOp wants something else by now than its release was told.
+var errOutdated = errors.New("the HelmOp is about to update this release")
+
+// ingredients are what an installation or an upgrade is made of.
+type ingredients struct {
+	chart  *bundle.Chart
+	values map[string]any
+}
+
+// act carries out a decision that needs Helm.
+func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision helmclient.Decision) (ctrl.Result, error) {
+	var made ingredients
+	if isRelease(decision.Action) {
+		var result ctrl.Result
+		var err error
+		var ok bool
+		if made, result, err, ok = r.gatherIngredients(ctx, p); !ok {
+			return result, err
+		}
+	}
+	done, ok := r.slots.acquire(p.target.Key, p.desired.Owner)
+	if !ok {
+		return ctrl.Result{RequeueAfter: slotRetry}, nil
+	}
+	defer done()
+	started := r.now()
+	progress := r.startProgress(ctx, p.release, decision)
+	p.options.Progress = progress.tell
+	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, made.chart, made.values)
+	progress.stop()
+	observeAction(verbOf(decision.Action), started, r.now(), err)
+	r.recordAttempt(p, decision, result, err)
+	if err != nil {
+		return r.actionFailed(ctx, p, decision, result, err)
+	}
+	return r.acted(ctx, p, decision, result), nil
+}
+
+// acted reports an action that succeeded and says when to look at what it came to.
+func (r *releaseReconciler) acted(ctx context.Context, p *releasePass, decision helmclient.Decision, result helmclient.Result) ctrl.Result {
+	switch decision.Action {
+	case helmclient.ActionUninstall:
+		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall, fmt.Sprintf(
+			"Uninstalled release %s from Cluster %s to install it anew: %s", describe(p.release), p.release.Spec.ClusterRef.Name, decision.Message))
+		return ctrl.Result{RequeueAfter: lookAgain}
+	case helmclient.ActionTest:
+		r.reportTested(p, result)
+		return ctrl.Result{RequeueAfter: lookAgain}
+	case helmclient.ActionRollback:
+		r.reportRolledBack(p, decision, result)
+		r.followNew(ctx, p, result)
+		return ctrl.Result{RequeueAfter: lookAgain}
+	}
+	r.reportReleased(p, decision, result)
+	r.followNew(ctx, p, result)
+	if p.policy.Test.Enabled {
+		return ctrl.Result{RequeueAfter: lookAgain}
+	}
+	return ctrl.Result{RequeueAfter: p.requeueAfter}
+}
+
+// gatherIngredients renders and pulls what an installation or an upgrade is made of. If ok is false, something is missing: it was
+// reported, and result and err say when to go on.
+func (r *releaseReconciler) gatherIngredients(ctx context.Context, p *releasePass) (made ingredients, result ctrl.Result, err error, ok bool) {
+	release := p.release
+	if p.helmOp == nil {
+		setNotReady(release, addonsv1.UpdatingReason, "the HelmOp of this release is gone: nobody tells its values")
+		return made, ctrl.Result{RequeueAfter: outdatedRetry}, nil, false
+	}
+	made.values, err = r.renderInto(ctx, p)
+	switch {
+	case errors.Is(err, errOutdated):
+		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
+		return made, ctrl.Result{RequeueAfter: outdatedRetry}, nil, false
+	case err != nil:
+		result, err = r.failed(ctx, p.releaseScope, renderReason(err), err)
+		return made, result, err, false
+	}
+	if made.chart, err = r.chart(ctx, p.releaseScope); err != nil {
+		result, err = r.chartFailed(ctx, p.releaseScope, err)
+		return made, result, err, false
+	}
+	return made, ctrl.Result{}, nil, true
+}
+
+// renderInto renders the values, and what changes the rendered chart into the options of the pass.
+func (r *releaseReconciler) renderInto(ctx context.Context, p *releasePass) (map[string]any, error) {
+	rendered, secretValues, err := r.renderer.values(ctx, p.helmOp, p.object, p.cluster)
+	if err != nil {
+		return nil, err
+	}
+	if rendered.Digest != p.release.Spec.ValuesDigest || rendered.PostRenderDigest != p.release.Spec.PostRenderDigest {
+		return nil, errOutdated
+	}
+	p.options.SecretValues = secretValues
+	if rendered.PostRender == nil {
+		return rendered.Values, nil
+	}
+	data, err := json.Marshal(rendered.PostRender)
+	if err != nil {
+		return nil, err
+	}
+	var spec addonsv1.PostRender
+	if err := json.Unmarshal(data, &spec); err != nil {
+		return nil, fmt.Errorf("spec.postRender: %w", err)
+	}
+	p.options.PostRender = postRender(&spec)
+	return rendered.Values, nil
+}
+
+// uninstall ends the release in the workload cluster and lets the object go.
+func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, target helmclient.Target) (ctrl.Result, error) {
+	release := scope.release
+	desired, options := desiredRelease(release)
+	if scope.helmOp != nil {
+		// They may be changed to help an uninstallation that is stuck.
+		options.Uninstall = engineOptions(&scope.helmOp.Spec.ReleaseOptions).Uninstall
+	}
+	observation, err := r.observe(ctx, target, desired)
+	if err != nil {
+		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
+	}
+	reportReachable(release)
+	decision := helmclient.DecideUninstall(observation, desired, helmclient.Policy{PendingTimeout: pendingTimeout}, r.now())
+	release.Status.State = string(decision.State)
+	switch decision.Action {
+	case helmclient.ActionUninstall:
+	case helmclient.ActionWait:
+		setNotReady(release, addonsv1.ReleasePendingReason, decision.Message)
+		return ctrl.Result{RequeueAfter: decision.RequeueAfter}, nil
+	default:
+		// Nothing there, or what is there is not ours.
+		ctrl.LoggerFrom(ctx).Info("Nothing to uninstall", "why", decision.Message)
+		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+		return ctrl.Result{}, nil
+	}
+	attempt, err := digestOf(desired, verbUninstall, options.Uninstall)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if wait := retryDelay(release, attempt, r.now()); wait > 0 && retryRequest(scope) == release.Status.LastRetryRequest {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	done, ok := r.slots.acquire(target.Key, desired.Owner)
+	if !ok {
+		return ctrl.Result{RequeueAfter: slotRetry}, nil
+	}
+	defer done()
+	setNotReady(release, addonsv1.DeletingReason, "the release is being uninstalled")
+	started := r.now()
+	progress := r.startProgress(ctx, release, decision)
+	options.Progress = progress.tell
+	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
+	progress.stop()
+	observeAction(verbUninstall, started, r.now(), err)
+	r.recordUninstall(scope, decision, result, attempt, err)
+	if err != nil {
+		return r.actionFailed(ctx, &releasePass{releaseScope: scope}, decision, result, err)
+	}
+	r.event(scope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall,
+		fmt.Sprintf("Uninstalled release %s from Cluster %s", describe(release), release.Spec.ClusterRef.Name))
+	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+	return ctrl.Result{}, nil
+}
+
+// failed reports an error that changed nothing in the workload cluster and decides when to try again.
+func (r *releaseReconciler) failed(ctx context.Context, scope *releaseScope, fallback string, err error) (ctrl.Result, error) {
+	release := scope.release
+	if ctx.Err() != nil {
+		return ctrl.Result{}, ctx.Err()
+	}
+	if errors.Is(err, helmclient.ErrStale) {
+		// Somebody else changed the release meanwhile: look again, less and less often.
+		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
+		return ctrl.Result{}, err
+	}
+	reason := reasonFor(err, engineErrors, fallback)
+	if reason == addonsv1.ClusterUnreachableReason || errors.Is(err, clustercache.ErrClusterNotConnected) {
+		reportUnreachable(release, err.Error())
+		return ctrl.Result{RequeueAfter: unreachableRetry}, nil
+	}
+	release.Status.LastError = truncate(err.Error(), maxConditionMessage)
+	if reportNotReleased(release, reason, err.Error()) {
+		r.event(scope, corev1.EventTypeWarning, reason, "Reconcile",
+			fmt.Sprintf("Cluster %s, release %s: %v", release.Spec.ClusterRef.Name, describe(release), err))
+	}
+	return ctrl.Result{}, err
+}
+
+// actionFailed reports an action that failed. One that changed the cluster counts: the next pass decides what follows it and
+// when. One that did not is tried again as any other error.
+func (r *releaseReconciler) actionFailed(ctx context.Context, p *releasePass, decision helmclient.Decision,
+	result helmclient.Result, err error,
+) (ctrl.Result, error) {
+	if decision.Action == helmclient.ActionTest && len(result.Tests) > 0 {
+		r.reportTested(p, result)
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	}
+	outcome, failure := r.failed(ctx, p.releaseScope, failureReason(decision), err)
+	if !result.StorageChanged {
+		return outcome, failure
+	}
+	return ctrl.Result{RequeueAfter: lookAgain}, nil
+}

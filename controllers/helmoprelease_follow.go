@@ -1,0 +1,312 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+)
+
+const (
+	// maxInventory bounds the objects of a release that are followed. The status holds their names, at about 40 bytes each.
+	maxInventory = 2000
+
+	// manifestTimeout bounds the read of what a release installed, which happens only if the status was lost or if what is
+	// followed changed.
+	manifestTimeout = 20 * time.Second
+)
+
+// Watcher follows the objects of releases in the workload clusters.
+type Watcher interface {
+	Follow(key types.NamespacedName, conn objectwatch.Connection, plan objectwatch.Plan)
+	Forget(key types.NamespacedName)
+	Disconnect(cluster string)
+	Look(key types.NamespacedName) (objectwatch.Snapshot, bool)
+	Source() source.Source
+}
+
+// follow makes the objects of a deployed release followed, as far as anything asks for it, and takes in what is seen of them.
+func (r *releaseReconciler) follow(ctx context.Context, p *releasePass) {
+	release := p.release
+	if !isFollowed(&release.Spec) {
+		r.unfollow(release)
+		return
+	}
+	newest, ok := p.observation.Newest()
+	if !ok || p.observation.State(p.desired) == helmclient.StateForeign {
+		r.unfollow(release)
+		return
+	}
+	if newest.Status == statusDeployed && !isInventoryOf(release, newest.Revision) {
+		if err := r.readInventory(ctx, p, newest.Revision); err != nil {
+			ctrl.LoggerFrom(ctx).Info("Cannot read what the release installed; it is tried again", "why", err.Error())
+			p.due(unreachableRetry)
+			return
+		}
+	}
+	if release.Status.Inventory == nil {
+		return
+	}
+	r.watch(ctx, p)
+	if snapshot, ok := r.watcher.Look(client.ObjectKeyFromObject(release)); ok {
+		p.snapshot = &snapshot
+	}
+}
+
+// statusDeployed is Helm's word for a revision that was installed.
+const statusDeployed = "deployed"
+
+// unfollow forgets the objects of a release.
+func (r *releaseReconciler) unfollow(release *addonsv1.HelmOpRelease) {
+	r.forget(client.ObjectKeyFromObject(release))
+	release.Status.Inventory, release.Status.Health, release.Status.Drift = nil, nil, nil
+}
+
+// isFollowed tells whether anything asks for the objects of a release to be followed.
+func isFollowed(spec *addonsv1.HelmOpReleaseSpec) bool {
+	return followsHealth(spec) || driftMode(spec) != addonsv1.DriftModeDisabled
+}
+
+// followNew takes in what an action installed, and makes it followed.
+func (r *releaseReconciler) followNew(ctx context.Context, p *releasePass, result helmclient.Result) {
+	release := p.release
+	if !isFollowed(&release.Spec) {
+		return
+	}
+	release.Status.Inventory = inventoryOf(&release.Spec, result.Objects, result.Revision)
+	release.Status.Health = nil
+	r.written.set(client.ObjectKeyFromObject(release), result.Generations)
+	r.watch(ctx, p)
+	// What is seen now may be what was before the action.
+	p.snapshot = nil
+	r.assessHealth(p)
+	reportReady(release)
+}
+
+// watch tells the watcher what of a release is to be followed.
+func (r *releaseReconciler) watch(ctx context.Context, p *releasePass) {
+	release := p.release
+	access, err := r.engine.Access(p.target)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot follow the objects of the release")
+		return
+	}
+	plan := objectwatch.Plan{Objects: refsOf(release.Status.Inventory)}
+	if followsHealth(&release.Spec) {
+		// An expression that cannot be compiled is reported where health is assessed.
+		plan.Checker, _ = r.checkers.get(release.Spec.Health)
+	}
+	if driftMode(&release.Spec) != addonsv1.DriftModeDisabled {
+		plan.Drift = true
+		plan.Records = &objectwatch.RecordsRef{Namespace: p.desired.Namespace, Name: p.desired.Name}
+	}
+	r.watcher.Follow(client.ObjectKeyFromObject(release), objectwatch.Connection{
+		Cluster: p.target.Key, Config: access.Config, Mapper: access.Mapper, Identity: access.Identity,
+	}, plan)
+}
+
+// readInventory reads from the cluster what a revision installed.
+func (r *releaseReconciler) readInventory(ctx context.Context, p *releasePass, revision int) error {
+	ctx, cancel := context.WithTimeout(ctx, manifestTimeout)
+	defer cancel()
+	objects, err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, revision)
+	if err != nil {
+		return err
+	}
+	p.release.Status.Inventory = inventoryOf(&p.release.Spec, inventory.FromObjects(objects), revision)
+	return nil
+}
+
+// isInventoryOf tells whether the inventory of a release is that of a revision, and has all that is asked for.
+func isInventoryOf(release *addonsv1.HelmOpRelease, revision int) bool {
+	known := release.Status.Inventory
+	return known != nil && known.Revision == int64(revision) && known.Selection == selectionOf(&release.Spec)
+}
+
+// selectionOf stands for which objects of a release are asked for.
+func selectionOf(spec *addonsv1.HelmOpReleaseSpec) string {
+	if driftMode(spec) != addonsv1.DriftModeDisabled {
+		return "all"
+	}
+	checked := checkedKinds(spec)
+	if len(checked) == 0 {
+		return "health"
+	}
+	return "health-" + hexDigest(strings.Join(slices.Sorted(maps.Keys(checked)), " "))[:16]
+}
+
+// checkedKinds are the kinds, as "<apiVersion> <kind>", that a release has health checks for.
+func checkedKinds(spec *addonsv1.HelmOpReleaseSpec) map[string]bool {
+	kinds := map[string]bool{}
+	if spec.Health != nil {
+		for _, check := range spec.Health.Checks {
+			kinds[check.APIVersion+" "+check.Kind] = true
+		}
+	}
+	return kinds
+}
+
+// inventoryOf are those objects of a revision that are asked for, as the status names them.
+func inventoryOf(spec *addonsv1.HelmOpReleaseSpec, refs []inventory.Ref, revision int) *addonsv1.Inventory {
+	known := &addonsv1.Inventory{Revision: int64(revision), Selection: selectionOf(spec)}
+	kinds := map[schema.GroupVersionKind]int{}
+	all, count := driftMode(spec) != addonsv1.DriftModeDisabled, 0
+	refs = slices.Clone(refs)
+	inventory.Sort(refs)
+	for _, ref := range slices.Compact(refs) {
+		if !all && !hasHealth(spec, ref) {
+			continue
+		}
+		if count++; count > maxInventory {
+			known.Truncated = true
+			break
+		}
+		i, ok := kinds[ref.GroupVersionKind()]
+		if !ok {
+			i = len(known.Kinds)
+			kinds[ref.GroupVersionKind()] = i
+			known.Kinds = append(known.Kinds, addonsv1.InventoryKind{APIVersion: ref.APIVersion(), Kind: ref.Kind})
+		}
+		known.Kinds[i].Objects = append(known.Kinds[i].Objects, strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/"))
+	}
+	return known
+}
+
+// hasHealth tells whether an object's health is more than that it exists.
+func hasHealth(spec *addonsv1.HelmOpReleaseSpec, ref inventory.Ref) bool {
+	return inventory.HasHealth(ref.GroupVersionKind()) || checkedKinds(spec)[ref.APIVersion()+" "+ref.Kind]
+}
+
+// refsOf are the objects that the status names. What cannot be read is left out.
+func refsOf(known *addonsv1.Inventory) []inventory.Ref {
+	if known == nil {
+		return nil
+	}
+	var refs []inventory.Ref
+	for _, kind := range known.Kinds {
+		gv, err := schema.ParseGroupVersion(kind.APIVersion)
+		if err != nil {
+			continue
+		}
+		for _, object := range kind.Objects {
+			namespace, name, ok := strings.Cut(object, "/")
+			if !ok {
+				namespace, name = "", object
+			}
+			refs = append(refs, inventory.Ref{Group: gv.Group, Version: gv.Version, Kind: kind.Kind, Namespace: namespace, Name: name})
+		}
+	}
+	return refs
+}
+
+// writtenGenerations remember, until it was seen, which generation of which object an action wrote: what a watch shows may
+// lag behind, and the health of before must not pass for that of now. It is safe for concurrent use.
+type writtenGenerations struct {
+	mu        sync.Mutex
+	byRelease map[types.NamespacedName]map[inventory.Ref]int64
+}
+
+func newWrittenGenerations() *writtenGenerations {
+	return &writtenGenerations{byRelease: map[types.NamespacedName]map[inventory.Ref]int64{}}
+}
+
+func (w *writtenGenerations) set(key types.NamespacedName, generations map[inventory.Ref]int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.byRelease[key] = maps.Clone(generations)
+}
+
+func (w *writtenGenerations) forget(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.byRelease, key)
+}
+
+// isSeen tells whether an object is seen as the last action left it, or as somebody did later.
+func (w *writtenGenerations) isSeen(key types.NamespacedName, ref inventory.Ref, state objectwatch.State) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wanted, ok := w.byRelease[key][ref]
+	if !ok {
+		return true
+	}
+	if !state.Exists || state.Generation < wanted {
+		return false
+	}
+	delete(w.byRelease[key], ref)
+	return true
+}
+
+// checkers keep compiled health checks.
+type checkers struct {
+	mu    sync.Mutex
+	known map[string]*health.Checker
+}
+
+// maxCheckers bounds the compiled checks that are kept, some ten kilobytes each.
+const maxCheckers = 256
+
+func newCheckers() *checkers { return &checkers{known: map[string]*health.Checker{}} }
+
+// get compiles the checks of a release, or returns what was compiled before.
+func (c *checkers) get(spec *addonsv1.HealthOptions) (*health.Checker, error) {
+	var checks []addonsv1.HealthCheck
+	if spec != nil {
+		checks = spec.Checks
+	}
+	key, err := digestOf(checks)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.known[key]; ok {
+		return known, nil
+	}
+	compiled := make([]health.Check, len(checks))
+	for i, check := range checks {
+		compiled[i] = health.Check{
+			APIVersion: check.APIVersion, Kind: check.Kind,
+			InProgress: check.InProgress, Failed: check.Failed, Current: check.Current,
+		}
+	}
+	checker, err := health.NewChecker(compiled)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.known) >= maxCheckers {
+		clear(c.known)
+	}
+	c.known[key] = checker
+	return checker, nil
+}

@@ -1,0 +1,114 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+)
+
+func nthUID(i int) types.UID { return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)) }
+
+var (
+	deployment = inventory.Ref{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "apps", Name: "web"}
+	configMap  = inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "apps", Name: "config"}
+	role       = inventory.Ref{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", Name: "web"}
+	custom     = inventory.Ref{Group: "example.com", Version: "v1", Kind: "Widget", Namespace: "apps", Name: "w"}
+)
+
+func TestInventoryHoldsWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	refs := []inventory.Ref{role, configMap, deployment, custom, configMap}
+	watchConfigMaps := &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "ConfigMap", Current: "true"}}}
+	for name, tc := range map[string]struct {
+		options addonsv1.ReleaseOptions
+		want    []inventory.Ref
+	}{
+		"health":       {addonsv1.ReleaseOptions{}, []inventory.Ref{deployment, custom}},
+		"health check": {addonsv1.ReleaseOptions{Health: watchConfigMaps}, []inventory.Ref{configMap, deployment, custom}},
+		"drift": {
+			addonsv1.ReleaseOptions{DriftDetection: &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}},
+			[]inventory.Ref{configMap, deployment, custom, role},
+		},
+	} {
+		spec := &addonsv1.HelmOpReleaseSpec{ReleaseOptions: tc.options}
+		known := inventoryOf(spec, refs, 3)
+		got := refsOf(known)
+		inventory.Sort(got)
+		inventory.Sort(tc.want)
+		if !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+		release := &addonsv1.HelmOpRelease{Spec: *spec}
+		release.Status.Inventory = known
+		if !isInventoryOf(release, 3) || isInventoryOf(release, 4) {
+			t.Errorf("%s: the inventory is not known again", name)
+		}
+		release.Spec.Health = &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "Secret", Current: "true"}}}
+		if name != "drift" && isInventoryOf(release, 3) {
+			t.Errorf("%s: an inventory of another selection is taken for this one's", name)
+		}
+	}
+}
+
+func TestInventoryIsBounded(t *testing.T) {
+	t.Parallel()
+	var refs []inventory.Ref
+	for i := range maxInventory + 1 {
+		refs = append(refs, inventory.Ref{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "apps", Name: fmt.Sprint(i)})
+	}
+	known := inventoryOf(&addonsv1.HelmOpReleaseSpec{}, refs, 1)
+	if !known.Truncated || len(refsOf(known)) != maxInventory {
+		t.Errorf("truncated %t, %d objects", known.Truncated, len(refsOf(known)))
+	}
+}
+
+func TestWhatIsSeenMustBeAsNewAsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "fleet", Name: "one"}
+	written := newWrittenGenerations()
+	written.set(key, map[inventory.Ref]int64{deployment: 2})
+	steps := []struct {
+		ref   inventory.Ref
+		state objectwatch.State
+		want  bool
+	}{
+		{deployment, objectwatch.State{}, false},
+		{deployment, objectwatch.State{Exists: true, Generation: 1}, false},
+		{configMap, objectwatch.State{}, true},
+		{deployment, objectwatch.State{Exists: true, Generation: 3}, true},
+		// It was seen once: that it is gone now is news.
+		{deployment, objectwatch.State{}, true},
+	}
+	for i, step := range steps {
+		if got := written.isSeen(key, step.ref, step.state); got != step.want {
+			t.Errorf("step %d: %t", i, got)
+		}
+	}
+	written.set(key, map[inventory.Ref]int64{deployment: 9})
+	written.forget(key)
+	if !written.isSeen(key, deployment, objectwatch.State{}) {
+		t.Error("something is left of a release that was forgotten")
+	}
+}

@@ -1,0 +1,71 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+func TestReportReady(t *testing.T) {
+	t.Parallel()
+	type gates map[string]metav1.Condition
+	healthy := metav1.Condition{Status: metav1True, Reason: addonsv1.HealthyReason}
+	for name, tc := range map[string]struct {
+		gates  gates
+		test   *addonsv1.TestOptions
+		status metav1.ConditionStatus
+		reason string
+	}{
+		"released":         {gates{}, nil, metav1True, addonsv1.ReadyReason},
+		"healthy":          {gates{addonsv1.HealthyCondition: healthy}, nil, metav1True, addonsv1.ReadyReason},
+		"on its way":       {gates{addonsv1.HealthyCondition: {Status: metav1Unknown, Reason: addonsv1.HealthProgressingReason}}, nil, metav1False, addonsv1.ProgressingReason},
+		"unhealthy":        {gates{addonsv1.HealthyCondition: {Status: metav1False, Reason: addonsv1.HealthTimeoutReason}}, nil, metav1False, addonsv1.HealthTimeoutReason},
+		"to be tested":     {gates{addonsv1.TestedCondition: {Status: metav1Unknown, Reason: addonsv1.TestsPendingReason}}, nil, metav1False, addonsv1.ProgressingReason},
+		"tests failed":     {gates{addonsv1.HealthyCondition: healthy, addonsv1.TestedCondition: {Status: metav1False, Reason: addonsv1.TestsFailedReason}}, nil, metav1False, addonsv1.TestsFailedReason},
+		"failures ignored": {gates{addonsv1.TestedCondition: {Status: metav1False, Reason: addonsv1.TestsFailedReason}}, &addonsv1.TestOptions{IgnoreFailures: ptr.To(true)}, metav1True, addonsv1.ReadyReason},
+		"drift is no gate": {gates{addonsv1.DriftedCondition: {Status: metav1True, Reason: addonsv1.DriftDetectedReason}}, nil, metav1True, addonsv1.ReadyReason},
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		release.Spec.Test = tc.test
+		release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1, Status: "deployed"}
+		for name, gate := range tc.gates {
+			setCondition(release, name, gate.Status, gate.Reason, "why")
+		}
+		setReleased(release)
+		ready := conditions.Get(release, addonsv1.ReadyCondition)
+		if ready == nil || ready.Status != tc.status || ready.Reason != tc.reason {
+			t.Errorf("%s: %+v", name, ready)
+		}
+	}
+}
+
+func TestNotReleasedIsNotMadeReadyByItsHealth(t *testing.T) {
+	t.Parallel()
+	release := &addonsv1.HelmOpRelease{}
+	reportNotReleased(release, addonsv1.RolledBackReason, "why")
+	setCondition(release, addonsv1.HealthyCondition, metav1True, addonsv1.HealthyReason, "")
+	reportReady(release)
+	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready.Status != metav1False || ready.Reason != addonsv1.RolledBackReason {
+		t.Errorf("%+v", ready)
+	}
+}

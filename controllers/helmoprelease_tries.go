@@ -1,0 +1,141 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// retryRequest stands for what people asked with the annotation retry-requested-at, on the release or on its HelmOp.
+func retryRequest(scope *releaseScope) string {
+	request := scope.release.Annotations[addonsv1.RetryRequestedAtAnnotation]
+	if scope.helmOp != nil {
+		if ofHelmOp := scope.helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation]; ofHelmOp != "" {
+			request += "/" + ofHelmOp
+		}
+	}
+	if len(request) > maxResolveRequest {
+		request = hexDigest(request)
+	}
+	return request
+}
+
+// settleRequests takes a request as acted upon where nothing is known of the release yet: it is new, or its status was lost in
+// a move, which must not count as a request.
+func (r *releaseReconciler) settleRequests(p *releasePass) {
+	status := &p.release.Status
+	if status.Release == nil && status.LastAttemptedRevision == "" {
+		status.LastRetryRequest = retryRequest(p.releaseScope)
+	}
+}
+
+// isRetryRequested tells whether failures are to be forgotten: a human asks, or changed the spec since the last try.
+func isRetryRequested(p *releasePass) bool {
+	status := &p.release.Status
+	request := retryRequest(p.releaseScope)
+	return request != "" && request != status.LastRetryRequest ||
+		status.LastAttemptedGeneration != 0 && status.LastAttemptedGeneration != p.release.Generation
+}
+
+// pastOf is what the status remembers of the tries at what is wanted now.
+func pastOf(p *releasePass) helmclient.Past {
+	status := &p.release.Status
+	past := helmclient.Past{
+		Unhealthy:      p.unhealthy,
+		Drifted:        p.drifted,
+		RetryRequested: isRetryRequested(p),
+		Jitter:         jitter(p.release),
+	}
+	if status.LastAttemptedRevision == attemptOf(p.desired) && status.Failures > 0 {
+		past.Failures, past.FailedAt = int(status.Failures), status.LastAttemptedAt.Time
+	}
+	return past
+}
+
+// attemptOf stands for what is wanted; tries at it count together.
+func attemptOf(desired helmclient.Desired) string {
+	return truncate(helmclient.AttemptDigest(desired), 64)
+}
+
+// maxHistory bounds status.history.
+const maxHistory = 5
+
+// recordAttempt notes what was done, how it ended, and how often it failed.
+func (r *releaseReconciler) recordAttempt(p *releasePass, decision helmclient.Decision, result helmclient.Result, err error) {
+	status := &p.release.Status
+	if err != nil && !result.StorageChanged {
+		return
+	}
+	failures := decision.Failures
+	if isRetryRequested(p) {
+		failures = 0
+	}
+	switch {
+	case isRelease(decision.Action) && err == nil:
+		failures = 0
+	case err != nil && decision.Action != helmclient.ActionRollback:
+		failures++
+	}
+	status.Failures = int32(min(failures, 1<<20)) //nolint:gosec // bounded
+	now := metav1.NewTime(r.now())
+	status.LastAttemptedRevision, status.LastAttemptedAt = attemptOf(p.desired), now
+	status.LastAttemptedGeneration = p.release.Generation
+	status.LastRetryRequest = retryRequest(p.releaseScope)
+	remember(status, addonsv1.ReleaseAction{
+		Action:         verbOf(decision.Action),
+		Reason:         decision.Reason,
+		FromRevision:   int64(decision.FromRevision),
+		Revision:       int64(result.Revision),
+		Succeeded:      err == nil,
+		ChartVersion:   result.ChartVersion,
+		ArtifactDigest: madeFromDesired(decision, p.release.Spec.Artifact.Digest),
+		ValuesDigest:   madeFromDesired(decision, p.release.Spec.ValuesDigest),
+		Time:           now,
+	})
+	if result.Revision > 0 {
+		status.Release = observed(p.release, decision, result)
+	}
+}
+
+// isRelease tells whether an action, when it succeeds, makes the release what is wanted.
+func isRelease(action helmclient.Action) bool {
+	switch verbOf(action) {
+	case verbInstall, verbUpgrade:
+		return true
+	default:
+		return false
+	}
+}
+
+// madeFromDesired is a digest of what is wanted, unless a decision goes back to something else.
+func madeFromDesired(decision helmclient.Decision, digest string) string {
+	if decision.Action == helmclient.ActionRollback {
+		return ""
+	}
+	return digest
+}
+
+// remember adds to the history what was done.
+func remember(status *addonsv1.HelmOpReleaseStatus, entry addonsv1.ReleaseAction) {
+	status.History = append([]addonsv1.ReleaseAction{entry}, status.History...)
+	if len(status.History) > maxHistory {
+		status.History = status.History[:maxHistory]
+	}
+}

@@ -1,0 +1,255 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+// oldServer refuses streaming lists, as API servers before Kubernetes 1.32 do.
+type oldServer struct {
+	http.RoundTripper
+	refused atomic.Int32
+}
+
+func (s *oldServer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Query().Get("sendInitialEvents") == "" {
+		return s.RoundTripper.RoundTrip(req)
+	}
+	s.refused.Add(1)
+	// An unknown field selector is refused with the same status.
+	changed := req.Clone(req.Context())
+	query := changed.URL.Query()
+	query.Del("sendInitialEvents")
+	query.Set("resourceVersionMatch", "NotOlderThan")
+	changed.URL.RawQuery = query.Encode()
+	return s.RoundTripper.RoundTrip(changed)
+}
+
+func TestServerWithoutStreamingLists(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
+	old := &oldServer{}
+	settings := b.server.RESTConfig()
+	settings.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		old.RoundTripper = next
+		return old
+	}
+	release := key("r")
+	b.watcher.Follow(release, b.connection("old", settings), Plan{
+		Objects: []inventory.Ref{deployment, config}, Checker: checker(t), Drift: true,
+	})
+	if snapshot := b.synced(release); snapshot.Err != nil || !snapshot.Objects[config].Exists {
+		t.Errorf("got %+v", snapshot)
+	}
+	b.rollOut("d")
+	b.verdict(release, deployment, health.Current)
+	if lists := b.sent(apiserver.WithVerb("list")); len(lists) != 2 || old.refused.Load() != 2 {
+		t.Errorf("want a list for each kind, got %+v", lists)
+	}
+}
+
+func TestKindIsRemoved(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	client, err := apiextensions.NewForConfig(b.server.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := strings.ReplaceAll(b.namespace, "-", "") + ".example.com"
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.ClusterScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: ptr.To(true),
+				}},
+			}},
+		},
+	}
+	crds := client.ApiextensionsV1().CustomResourceDefinitions()
+	if _, err := crds.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	objects, err := dynamic.NewForConfig(b.server.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	widgets := objects.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"})
+	widget := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": group + "/v1", "kind": "Widget",
+		"metadata": map[string]any{"name": "w", "labels": map[string]any{managedLabel: managedValue}},
+		"status":   map[string]any{"phase": "Broken"},
+	}}
+	eventually(t, "the kind to be served", func() bool {
+		_, err := widgets.Create(t.Context(), widget, metav1.CreateOptions{})
+		return err == nil
+	})
+	release, ref := key("r"), inventory.Ref{Group: group, Version: "v1", Kind: "Widget", Name: "w"}
+	broken := checker(t, health.Check{APIVersion: group + "/v1", Kind: "Widget", Failed: "self.status.phase == 'Broken'", Current: "true"})
+	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{ref}, Checker: broken})
+	b.verdict(release, ref, health.Failed)
+	if err := crds.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.verdict(release, ref, health.NotFound)
+}
+
+// TestRealControllers holds the rules of health against what the controllers of Kubernetes really write.
+func TestRealControllers(t *testing.T) {
+	b := newBench(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	server, err := apiserver.Start(ctx, apiserver.Options{
+		Name: "controllers", Dir: filepath.Join(sharedServer.dir, t.Name()), Binaries: sharedServer.set, KwokNodes: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if b.kube, err = kubernetes.NewForConfig(server.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	b.server, b.namespace = server, "default"
+	b.conn = b.connection("controllers", server.RESTConfig())
+	eventually(t, "the default service account", func() bool {
+		_, err := b.kube.CoreV1().ServiceAccounts(b.namespace).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil
+	})
+
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Labels: helmLabels()} }
+	pods := func(labels map[string]string, selector map[string]string) corev1.PodTemplateSpec {
+		return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			NodeSelector: selector, Containers: []corev1.Container{{Name: "c", Image: "i"}},
+			// Nodes of the simulation carry a taint.
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		}}
+	}
+	app, nowhere := map[string]string{"app": "x"}, map[string]string{"no": "where"}
+	daemon := func(name string, selector map[string]string) {
+		labels := map[string]string{"app": name}
+		if _, err := b.kube.AppsV1().DaemonSets(b.namespace).Create(ctx, &appsv1.DaemonSet{ObjectMeta: named(name),
+			Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pods(labels, selector)},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	daemon("agent", nil)
+	daemon("idle", nowhere)
+	deploy := func(name string, selector map[string]string) {
+		labels := map[string]string{"app": name}
+		if _, err := b.kube.AppsV1().Deployments(b.namespace).Create(ctx, &appsv1.Deployment{ObjectMeta: named(name),
+			Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pods(labels, selector)},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deploy("web", nil)
+	deploy("stuck", nowhere)
+	job := pods(nil, nil)
+	job.Spec.RestartPolicy = corev1.RestartPolicyNever
+	job.Annotations = map[string]string{"kwok": "completes jobs by itself"}
+	if _, err := b.kube.BatchV1().Jobs(b.namespace).Create(ctx, &batchv1.Job{ObjectMeta: named("job"), Spec: batchv1.JobSpec{Template: job}},
+		metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.kube.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{ObjectMeta: named("late"), Provisioner: "example.com/x",
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.kube.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{ObjectMeta: named("soon"), Provisioner: "example.com/x"},
+		metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, class := range []string{"late", "soon"} {
+		if _, err := b.kube.CoreV1().PersistentVolumeClaims(b.namespace).Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: named(class),
+			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: quantity.MustParse("1Gi")}}},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.kube.CoreV1().Services(b.namespace).Create(ctx, &corev1.Service{ObjectMeta: named("lb"),
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Selector: app, Ports: []corev1.ServicePort{{Port: 80}}}},
+		metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	ref := func(apiVersion, kind, name string) inventory.Ref {
+		gv, _ := schema.ParseGroupVersion(apiVersion)
+		return inventory.Ref{Group: gv.Group, Version: gv.Version, Kind: kind, Namespace: b.namespace, Name: name}
+	}
+	want := map[inventory.Ref]health.Verdict{
+		ref("apps/v1", "DaemonSet", "agent"):       health.Current,
+		ref("apps/v1", "DaemonSet", "idle"):        health.Current,
+		ref("apps/v1", "Deployment", "web"):        health.Current,
+		ref("apps/v1", "Deployment", "stuck"):      health.InProgress,
+		ref("batch/v1", "Job", "job"):              health.Current,
+		ref("v1", "PersistentVolumeClaim", "late"): health.Current,
+		ref("v1", "PersistentVolumeClaim", "soon"): health.InProgress,
+		ref("v1", "Service", "lb"):                 health.Current,
+	}
+	var refs []inventory.Ref
+	for r := range want {
+		refs = append(refs, r)
+	}
+	b.watcher.Follow(key("r"), b.conn, Plan{Objects: refs, Checker: checker(t)})
+	for r, verdict := range want {
+		b.verdict(key("r"), r, verdict)
+	}
+	settled := b.synced(key("r")).Fingerprint
+	if _, err := b.kube.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "second",
+		Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}, Labels: nowhere}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.verdict(key("r"), ref("apps/v1", "Deployment", "stuck"), health.Current)
+	if now := b.look(key("r")).Fingerprint; now != settled {
+		t.Error("the work of controllers looks like drift")
+	}
+}
