@@ -28,6 +28,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,6 +87,9 @@ func startServer() {
 	})
 }
 
+// benches counts them.
+var benches atomic.Int32
+
 // bench is one test's view of the API server.
 type bench struct {
 	*testing.T
@@ -106,7 +110,8 @@ func newBench(t *testing.T) *bench {
 	if sharedServer.err != nil {
 		t.Fatal(sharedServer.err)
 	}
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	// With a number, because a test may run more than once.
+	name := fmt.Sprintf("%s-%d", strings.ToLower(t.Name()), benches.Add(1))
 	b := &bench{T: t, namespace: name, release: Release{Namespace: name, Name: "demo"}, requests: &requests{}}
 	config := rest.CopyConfig(sharedServer.server.RESTConfig())
 	config.UserAgent = "kubectl-edit/1"
