@@ -172,9 +172,11 @@ func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseS
 	release := scope.release
 	switch why := pauseOf(scope); {
 	case scope.cluster == nil:
+		r.forget(client.ObjectKeyFromObject(release))
 		setNotReady(release, addonsv1.ClusterNotFoundReason, "the Cluster is gone: its release is forgotten")
 		return ctrl.Result{}, nil
 	case !scope.cluster.DeletionTimestamp.IsZero():
+		r.forget(client.ObjectKeyFromObject(release))
 		setNotReady(release, addonsv1.ClusterDeletingReason, "the Cluster is under deletion: its release is left alone")
 		return ctrl.Result{}, nil
 	case why != "":
@@ -214,6 +216,8 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		return ctrl.Result{}, nil
 	}
 	setPaused(release, false, "")
+	// What an uninstallation deletes is no news.
+	r.forget(client.ObjectKeyFromObject(release))
 	if deletionPolicy(scope) == addonsv1.DeletionPolicyOrphan {
 		r.event(scope, corev1.EventTypeNormal, addonsv1.OrphanedEvent, "Orphan",
 			fmt.Sprintf("Left release %s in Cluster %s: deletionPolicy is Orphan", describe(release), release.Spec.ClusterRef.Name))

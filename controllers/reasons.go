@@ -79,6 +79,8 @@ var engineErrors = []namedError{
 	{helmclient.ErrTooLarge, addonsv1.ReleaseTooLargeReason},
 	{helmclient.ErrInvalidValues, addonsv1.ValuesInvalidReason},
 	{helmclient.ErrInvalidChart, addonsv1.ChartInvalidReason},
+	{helmclient.ErrPostRender, addonsv1.PostRenderFailedReason},
+	{helmclient.ErrInvalidTarget, addonsv1.KubeconfigRefusedReason},
 }
 
 // reasonFor returns the reason of the first error that matches, or the fallback.
