@@ -233,3 +233,30 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkCheck is what one event of an object costs.
+func BenchmarkCheck(b *testing.B) {
+	object, err := yaml.YAMLToJSON([]byte(deployment + "status: {observedGeneration: 2, replicas: 3, updatedReplicas: 3, readyReplicas: 1, availableReplicas: 1}"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON(object); err != nil {
+		b.Fatal(err)
+	}
+	for name, checks := range map[string][]Check{
+		"kstatus": nil,
+		"CEL":     {{APIVersion: "apps/v1", Kind: "Deployment", Current: "self.status.readyReplicas == self.spec.replicas"}},
+	} {
+		checker, err := NewChecker(checks)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				checker.Check(obj)
+			}
+		})
+	}
+}

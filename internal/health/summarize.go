@@ -35,8 +35,7 @@ const (
 	maxSummaryBytes = 1024
 )
 
-// Summarize turns what is known of the objects of a release into one state. It looks at the order of objects no more than at
-// anything but its arguments.
+// Summarize turns what is known of the objects of a release into one state. The order of the objects does not matter.
 //
 // Jobs that are gone are left out: those that finished are commonly deleted.
 func Summarize(objects []Object, policy Policy, past Past, now time.Time) Summary {
@@ -83,7 +82,8 @@ func (s *Summary) beforeHealthy(lacking []Object, policy Policy, now time.Time) 
 // afterHealthy judges a release that worked.
 func (s *Summary) afterHealthy(lacking []Object, policy Policy, now time.Time) {
 	if s.Past.ProgressingSince.IsZero() {
-		s.Past.ProgressingSince = now
+		// Statuses hold whole seconds.
+		s.Past.ProgressingSince = now.Truncate(time.Second)
 	}
 	if policy.FailFast && slices.ContainsFunc(lacking, broken) {
 		s.State, s.Past.Lost = StateFailed, true

@@ -198,3 +198,27 @@ func TestConfigThatIsWrong(t *testing.T) {
 		t.Error("something is known of nothing")
 	}
 }
+
+// BenchmarkFollowUnchanged is what a pass over a release in which nothing changed costs here.
+func BenchmarkFollowUnchanged(b *testing.B) {
+	w := New(Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- w.Start(ctx) }()
+	checker, err := health.NewChecker(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	plan := Plan{Checker: checker}
+	for i := range 20 {
+		plan.Objects = append(plan.Objects, ref("Deployment", fmt.Sprint(i)))
+	}
+	conn := Connection{Cluster: "c", Config: &rest.Config{Host: "https://127.0.0.1:1"}, Mapper: &mapper{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		w.Follow(key("r"), conn, plan)
+		w.Look(key("r"))
+	}
+	cancel()
+	<-ended
+}
