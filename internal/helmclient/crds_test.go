@@ -163,8 +163,8 @@ func TestCRDCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestRecordSizes holds which charts are refused, by what they are like: Helm compresses the base64 of files, so that a
-// chart's text shrinks to two fifths in its Secret, not to a tenth as it does in its archive.
+// TestRecordSizes holds which charts are refused, by what they are like: Helm compresses the base64 of files, so that the
+// texts of a chart shrink to a fifth to two fifths in its Secret, not to a tenth as they do in its archive.
 func TestRecordSizes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -108,7 +107,11 @@ func (k *kubeClient) Create(resources kube.ResourceList) (*kube.Result, error) {
 // Update implements kube.Interface.
 func (k *kubeClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	k.progress(fmt.Sprintf("applying %d objects", len(target)))
-	result, err := k.Client.Update(original, target, force)
+	update := func() (*kube.Result, error) { return k.Client.Update(original, target, false) }
+	if force {
+		update = func() (*kube.Result, error) { return k.forceUpdate(original, target) }
+	}
+	result, err := update()
 	k.noteGenerations(result)
 	if err == nil {
 		err = k.cleanUp(original, target, result)
@@ -232,29 +235,4 @@ func hookOf(resources kube.ResourceList) (description string, ok bool) {
 	}
 	return fmt.Sprintf("hook %s %s (%s)", resources[0].Mapping.GroupVersionKind.Kind, resources[0].Name,
 		object.GetAnnotations()[release.HookAnnotation]), true
-}
-
-// advice tells what to do about refusals that no retry cures.
-var advice = []struct{ sign, advice string }{
-	{"field is immutable", "it cannot be changed in place: delete the object, the next try creates it anew; or set upgrade.force"},
-	{"updates to statefulset spec for fields other than", "it cannot be changed in place: delete the object, the next try creates it anew; or set upgrade.force"},
-	{"exceeded quota", "a ResourceQuota of the namespace is used up"},
-	{"denied request", "an admission policy of the cluster refuses it"},
-	{"denied the request", "an admission webhook of the cluster refuses it"},
-	{"violates PodSecurity", "set install.namespaceMetadata.labels, for example pod-security.kubernetes.io/enforce"},
-	{"because it is being terminated", "wait until the namespace is gone"},
-}
-
-// explain adds to an error of the cluster what to do about it.
-func explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	text := err.Error()
-	for _, entry := range advice {
-		if strings.Contains(text, entry.sign) {
-			return fmt.Errorf("%w (%s)", err, entry.advice)
-		}
-	}
-	return err
 }

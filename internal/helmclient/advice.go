@@ -1,0 +1,49 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// advice tells what to do about refusals that no retry cures.
+var advice = []struct {
+	sign   *regexp.Regexp
+	advice string
+}{
+	{immutable, "it cannot be changed in place: delete the object, the next try creates it anew; or set upgrade.force"},
+	{regexp.MustCompile(`exceeded quota`), "a ResourceQuota of the namespace is used up"},
+	{regexp.MustCompile(`denied request`), "an admission policy of the cluster refuses it"},
+	{regexp.MustCompile(`denied the request`), "an admission webhook of the cluster refuses it"},
+	{regexp.MustCompile(`violates PodSecurity`), "see install.namespaceMetadata, for example the label pod-security.kubernetes.io/enforce"},
+	{regexp.MustCompile(`because it is being terminated`), "wait until the namespace is gone"},
+}
+
+// explain adds to an error of the cluster what to do about it.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, entry := range advice {
+		if entry.sign.MatchString(text) {
+			return fmt.Errorf("%w (%s)", err, entry.advice)
+		}
+	}
+	return err
+}
