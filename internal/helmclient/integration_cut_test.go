@@ -74,6 +74,10 @@ type cutCase struct {
 	revisions []string
 	// survivors are objects that must never have been deleted.
 	survivors []string
+	// also checks what else must hold in the end. It may be nil.
+	also func(*cutRun) error
+	// modes are those of cutModes that are tried. Nil means all.
+	modes []string
 }
 
 // cutRun is one release of which one action is interrupted once.
@@ -135,6 +139,20 @@ func cutCases() map[string]cutCase {
 			finish:  settle,
 			objects: first, revisions: []string{"deployed"},
 		},
+		// The API server works for seconds on each CRD, so not every way of cutting is tried.
+		"install with a CRD": {
+			prepare: func(r *cutRun) error {
+				withWidgets(r.chart, r.name+".test")
+				r.chart.Templates = append(r.chart.Templates, &chart.File{Name: "templates/widget.yaml",
+					Data: []byte("apiVersion: " + r.name + ".test/v1\nkind: Widget\nmetadata:\n  name: widget\n")})
+				return nil
+			},
+			decide:  decide,
+			finish:  settle,
+			objects: first, revisions: []string{"deployed"},
+			also:  (*cutRun).takeWidget,
+			modes: []string{"answer lost, cluster gone", "request lost once"},
+		},
 		"upgrade": {
 			prepare: func(r *cutRun) error {
 				defer r.wantSecondVersion()
@@ -194,6 +212,16 @@ func cutCases() map[string]cutCase {
 	}
 }
 
+// takeWidget checks that the Widget of the chart is there, and removes its CRD, so that the API server has few of them.
+func (r *cutRun) takeWidget() error {
+	raw := r.kube.Discovery().RESTClient()
+	group := r.name + ".test"
+	if err := raw.Get().AbsPath("/apis/" + group + "/v1/namespaces/" + r.name + "/widgets/widget").Do(r.ctx).Error(); err != nil {
+		return err
+	}
+	return raw.Delete().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets." + group).Do(r.ctx).Error()
+}
+
 // with returns a copy of objects with one more.
 func with(objects map[string]string, object, content string) map[string]string {
 	objects = maps.Clone(objects)
@@ -239,11 +267,15 @@ func (r *cutRun) settleRollback(ctx context.Context) error {
 // cutEverywhere runs a case once for each request and mode.
 func (b *bench) cutEverywhere(t *testing.T, c cutCase) {
 	begun := time.Now()
-	prefix := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	prefix := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "TestIntegration")))
 	n := b.countRequests(t, c, prefix+"-0")
 	type job struct {
 		k    int
 		mode string
+	}
+	modes := c.modes
+	if modes == nil {
+		modes = slices.Sorted(maps.Keys(cutModes))
 	}
 	jobs := make(chan job)
 	var group sync.WaitGroup
@@ -260,13 +292,13 @@ func (b *bench) cutEverywhere(t *testing.T, c cutCase) {
 		})
 	}
 	for k := 1; k <= n; k++ {
-		for _, mode := range slices.Sorted(maps.Keys(cutModes)) {
+		for _, mode := range modes {
 			jobs <- job{k, mode}
 		}
 	}
 	close(jobs)
 	group.Wait()
-	t.Logf("%d requests × %d ways in %s", n, len(cutModes), time.Since(begun).Round(time.Millisecond))
+	t.Logf("%d requests × %d ways in %s", n, len(modes), time.Since(begun).Round(time.Millisecond))
 }
 
 // countRequests returns how many requests the action of a case takes where nothing is cut, and checks its outcome.
@@ -356,6 +388,9 @@ func (r *cutRun) check(c cutCase) error {
 	obs, observeErr := r.observe(r.ctx)
 	if observeErr != nil {
 		return errors.Join(err, observeErr)
+	}
+	if c.also != nil {
+		err = errors.Join(err, c.also(r))
 	}
 	return errors.Join(err, checkHistory(obs, c.revisions, r.cut.Once))
 }

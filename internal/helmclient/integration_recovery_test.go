@@ -17,7 +17,6 @@ limitations under the License.
 package helmclient
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -26,83 +25,6 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 )
-
-// TestIntegrationCutInstall cuts the connection at each request of an install in turn.
-func TestIntegrationCutInstall(t *testing.T) {
-	b := newBench(t)
-	values := map[string]any{"cidr": "10.0.0.0/8"}
-	for after := 0; ; after++ {
-		desired := desiredFor(b.namespace, fmt.Sprintf("cut-%d", after), "a1", "v1")
-		templates := map[string]string{"value.yaml": valueConfigMap, "first.yaml": configMap(desired.Name+"-first", "1")}
-		chrt := newChart("1.0.0", templates)
-		b.reconnect(after)
-		_, err := b.act(Decision{Action: ActionInstall}, desired, chrt, values)
-		if err == nil {
-			t.Logf("a whole install takes %d requests: %v", after, b.cutter.take())
-			break
-		}
-		wantError(t, err, ErrUnreachable, asError(t, err).StorageChanged)
-		b.reconnect(-1)
-		actions := b.converge(desired, chrt, values)
-		b.wantRecords(desired, "1 deployed")
-		b.wantConfigMap(desired.Name+"-value", "10.0.0.0/8")
-		b.wantConfigMap(desired.Name+"-first", "1")
-		if len(actions) != 1 {
-			t.Errorf("cut after %d: recovered by %v", after, actions)
-		}
-	}
-}
-
-// TestIntegrationCutUpgrade cuts the connection at each request of an upgrade in turn.
-func TestIntegrationCutUpgrade(t *testing.T) {
-	b := newBench(t)
-	first, second := map[string]any{"cidr": "10.0.0.0/8"}, map[string]any{"cidr": "11.0.0.0/8"}
-	for after := 0; ; after++ {
-		desired := desiredFor(b.namespace, fmt.Sprintf("cut-%d", after), "a1", "v1")
-		b.reconnect(-1)
-		b.converge(desired, newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap,
-			"old.yaml": configMap(desired.Name+"-old", "1")}), first)
-		desired.ValuesDigest = "v2"
-		chrt := newChart("1.1.0", map[string]string{"value.yaml": valueConfigMap, "new.yaml": configMap(desired.Name+"-new", "1")})
-		b.reconnect(after)
-		_, err := b.act(Decision{Action: ActionUpgrade}, desired, chrt, second)
-		if err == nil {
-			t.Logf("a whole upgrade takes %d requests: %v", after, b.cutter.take())
-			break
-		}
-		b.reconnect(-1)
-		b.converge(desired, chrt, second)
-		b.wantRecords(desired, "2 deployed", "1 superseded")
-		b.wantConfigMap(desired.Name+"-value", "11.0.0.0/8")
-		b.wantConfigMap(desired.Name+"-new", "1")
-		b.wantNoConfigMap(desired.Name + "-old")
-	}
-}
-
-// TestIntegrationCutUninstall cuts the connection at each request of an uninstall in turn.
-func TestIntegrationCutUninstall(t *testing.T) {
-	b := newBench(t)
-	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "10.0.0.0/8"}
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	for after := 0; ; after++ {
-		b.reconnect(-1)
-		b.converge(desired, chrt, values)
-		b.reconnect(after)
-		_, err := b.act(Decision{Action: ActionUninstall}, desired, nil, nil)
-		if err == nil {
-			t.Logf("a whole uninstall takes %d requests: %v", after, b.cutter.take())
-			break
-		}
-		b.reconnect(-1)
-		decision := DecideUninstall(b.observe(desired), desired, Policy{}, time.Now())
-		if _, err := b.act(decision, desired, nil, nil); err != nil {
-			t.Fatalf("cut after %d: %v", after, err)
-		}
-		b.wantRecords(desired)
-		b.wantNoConfigMap("demo-value")
-		b.wantNoConfigMap("first")
-	}
-}
 
 // cutPending leaves a pending record behind: it cuts the connection after the first change of a ConfigMap.
 func (b *bench) cutPending(action Action, desired Desired, chrt *chart.Chart, values map[string]any) {
