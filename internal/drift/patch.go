@@ -40,7 +40,13 @@ var (
 
 // makePatch returns what makes live say all that wanted says. It is Helm's three-way merge where the old manifest and the
 // new one are the same: nothing is deleted, so that no old one is needed.
-func makePatch(ref inventory.Ref, wanted, live map[string]any) (patch, error) {
+func makePatch(ref inventory.Ref, wanted, live map[string]any) (made patch, err error) {
+	// The merging panics on some shapes that no API server accepts, but a manifest may have.
+	defer func() {
+		if recover() != nil {
+			made, err = patch{}, errMerge
+		}
+	}()
 	typed, err := scheme.Scheme.New(ref.GroupVersionKind())
 	if err != nil {
 		return mergePatch(wanted, live)

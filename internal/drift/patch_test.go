@@ -114,6 +114,27 @@ func TestMergeErrorsHoldNoValues(t *testing.T) {
 	}
 }
 
+func TestShapesThatNoAPIServerAccepts(t *testing.T) {
+	t.Parallel()
+	shapes := []string{`null`, `1`, `"x"`, `{}`, `[]`, `[null]`, `[1,"x"]`, `[{}]`, `[[{}]]`, `{"name":[]}`, `[{"name":1},{"name":{}}]`, `[{"port":1},{"port":1},null]`}
+	fields := []string{"containers", "ports", "hostAliases", "template", "volumes"}
+	for _, kind := range []string{"Service", "Pod", "PodTemplate", "ConfigMap"} {
+		for _, field := range fields {
+			for _, wanted := range shapes {
+				for _, live := range shapes {
+					object := func(shape string) map[string]any {
+						return parseJSON(t, `{"spec":{"`+field+`":`+shape+`},"`+field+`":`+shape+`,"data":`+shape+`}`)
+					}
+					// No matter what comes of it, but it must not panic.
+					if p, err := makePatch(refOf("v1", kind), object(wanted), object(live)); err == nil && wanted == live && !p.empty() {
+						t.Errorf("%s %s: %s differs from itself: %s", kind, field, wanted, p.data)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "u", "resourceVersion": "7"}}}
