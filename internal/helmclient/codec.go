@@ -182,6 +182,10 @@ func (c *recordCodec) keep(key chartKey, piece *chartPiece) {
 func keyOf(chrt *chart.Chart) chartKey {
 	digest := sha256.New()
 	for _, files := range [][]*chart.File{chrt.Templates, chrt.Files} {
+		if files == nil {
+			writeLength(digest, -2)
+			continue
+		}
 		writeLength(digest, len(files))
 		for _, file := range files {
 			// A missing file is not an empty one.
@@ -197,7 +201,7 @@ func keyOf(chrt *chart.Chart) chartKey {
 	return chartKey(digest.Sum(nil))
 }
 
-// writeBytes tells no bytes from none at all: they differ in JSON.
+// writeBytes tells empty from missing: they differ in JSON.
 func writeBytes(digest hash.Hash, data []byte) {
 	if data == nil {
 		writeLength(digest, -2)

@@ -1,0 +1,243 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// newRecords returns the store of a fresh namespace, as an action opens it.
+func (b *bench) newRecords() *recordStore {
+	b.t.Helper()
+	conn, err := b.client.connections.get(b.target)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return conn.records(b.namespace)
+}
+
+func (b *bench) createRecords(statuses ...release.Status) {
+	b.t.Helper()
+	store := b.newRecords()
+	for i, status := range statuses {
+		rls := fullRelease()
+		rls.Namespace, rls.Version, rls.Info.Status, rls.Labels = b.namespace, i+1, status, map[string]string{"mine": "yes"}
+		if err := store.Create(recordName("demo", i+1), rls); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.cutter.take()
+}
+
+func history() map[string]string { return map[string]string{"owner": "helm", "name": "demo"} }
+
+func deployed() map[string]string {
+	return map[string]string{"owner": "helm", "name": "demo", "status": "deployed"}
+}
+
+// TestIntegrationRecordsHistory holds what a history costs and holds: the newest record is whole, others are stubs.
+func TestIntegrationRecordsHistory(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	if _, err := b.newRecords().Query(history()); !errors.Is(err, driver.ErrReleaseNotFound) {
+		t.Errorf("without records: %v", err)
+	}
+	b.createRecords(release.StatusSuperseded, release.StatusDeployed, release.StatusFailed)
+	store := b.newRecords()
+	list, err := store.Query(history())
+	if err != nil || len(list) != 3 {
+		t.Fatal(list, err)
+	}
+	for i, rls := range list {
+		whole := i == 2
+		if rls.Version != i+1 || rls.Name != "demo" || rls.Namespace != b.namespace || rls.Labels["mine"] != "yes" || rls.Labels["owner"] != "" ||
+			(rls.Chart != nil) != whole || (rls.Manifest != "") != whole {
+			t.Errorf("record %d: %+v", i+1, rls)
+		}
+	}
+	if requests := b.cutter.take(); len(requests) != 2 {
+		t.Errorf("a history takes %v", requests)
+	}
+	found, err := store.Query(deployed())
+	if err != nil || len(found) != 1 || found[0].Version != 2 || found[0].Chart == nil {
+		t.Errorf("deployed: %+v, %v", found, err)
+	}
+	if requests := b.cutter.take(); len(requests) != 1 {
+		t.Errorf("the deployed one takes %v", requests)
+	}
+	// A stub that is saved takes nothing from the record but its status.
+	list[0].Info.Status, list[0].Info.Description = release.StatusUninstalled, "gone"
+	if err := store.Update(recordName("demo", 1), list[0]); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := store.Get(recordName("demo", 1))
+	if err != nil || saved.Manifest == "" || saved.Chart == nil || saved.Info.Description != "gone" || saved.Info.Status != release.StatusUninstalled {
+		t.Errorf("saved stub: %+v, %v", saved, err)
+	}
+	if _, err := store.Query(map[string]string{"owner": "helm", "name": "demo", "status": "pending-install"}); !errors.Is(err, driver.ErrReleaseNotFound) {
+		t.Errorf("no such status: %v", err)
+	}
+	all, err := store.List(func(rls *release.Release) bool { return rls.Version > 1 })
+	if err != nil || len(all) != 2 || all[0].Chart == nil {
+		t.Errorf("list: %+v, %v", all, err)
+	}
+}
+
+// TestIntegrationRecordsWrites holds that writes are Helm's, and what they cost.
+func TestIntegrationRecordsWrites(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	b.createRecords(release.StatusDeployed)
+	store := b.newRecords()
+	if err := store.Create(recordName("demo", 1), fullRelease()); !errors.Is(err, driver.ErrReleaseExists) {
+		t.Errorf("a second record: %v", err)
+	}
+	// As anybody's Helm sees it.
+	theirs, err := action.NewGet(b.human()).Run("demo")
+	if err != nil || theirs.Version != 1 || theirs.Chart.Metadata.Name != "demo" || theirs.Labels["mine"] != "yes" {
+		t.Errorf("Helm reads %+v, %v", theirs, err)
+	}
+	secret, err := b.kube.CoreV1().Secrets(b.namespace).Get(t.Context(), recordName("demo", 1), metav1.GetOptions{})
+	if err != nil || secret.Type != recordSecretType || secret.Labels["createdAt"] == "" || secret.Labels["status"] != "deployed" {
+		t.Errorf("secret %+v, %v", secret.Labels, err)
+	}
+	b.cutter.take()
+	if rls, err := store.Delete(recordName("demo", 1)); err != nil || rls.Version != 1 {
+		t.Errorf("delete: %+v, %v", rls, err)
+	}
+	if _, err := store.Delete(recordName("demo", 1)); !errors.Is(err, driver.ErrReleaseNotFound) {
+		t.Errorf("delete of what is gone: %v", err)
+	}
+	if requests := b.cutter.take(); len(requests) != 2 {
+		t.Errorf("two deletions take %v", requests)
+	}
+	if err := store.Update(recordName("demo", 1), fullRelease()); err == nil {
+		t.Error("a missing record was updated")
+	}
+}
+
+// TestIntegrationRecordsDoubt holds that all is read where metadata and payload disagree.
+func TestIntegrationRecordsDoubt(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	secrets := b.kube.CoreV1().Secrets(b.namespace)
+	for name, spoil := range map[string]func(*corev1.Secret){
+		"no number":  func(s *corev1.Secret) { s.Labels["version"] = "two" },
+		"other name": func(s *corev1.Secret) { s.Labels["version"] = "7" },
+		"status":     func(s *corev1.Secret) { s.Labels["status"] = "failed" },
+		"unreadable": func(s *corev1.Secret) { s.Data[recordKey] = []byte("garbage") },
+	} {
+		b.createRecords(release.StatusSuperseded, release.StatusDeployed)
+		secret, err := secrets.Get(t.Context(), recordName("demo", 2), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoil(secret)
+		if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		list, err := b.newRecords().Query(history())
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		want := 2
+		if name == "unreadable" {
+			want = 1
+		}
+		if len(list) != want || list[0].Chart == nil {
+			t.Errorf("%s: %+v", name, list)
+		}
+		if err := secrets.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "owner=helm"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestIntegrationObservedRecords holds that an action takes what was observed for its history, once, and not after a write.
+func TestIntegrationObservedRecords(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	b.createRecords(release.StatusDeployed)
+	lists := func(store *recordStore) int {
+		b.cutter.take()
+		if _, err := store.Query(history()); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, request := range b.cutter.take() {
+			if strings.HasSuffix(request, "/secrets") {
+				n++
+			}
+		}
+		return n
+	}
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	b.observe(desired)
+	if n := lists(b.newRecords()); n != 0 {
+		t.Errorf("an action after an observation lists %d times", n)
+	}
+	if n := lists(b.newRecords()); n != 1 {
+		t.Errorf("the action after that lists %d times", n)
+	}
+	b.observe(desired)
+	store := b.newRecords()
+	rls := fullRelease()
+	rls.Version = 1
+	if err := store.Update(recordName("demo", 1), rls); err != nil {
+		t.Fatal(err)
+	}
+	if n := lists(store); n != 1 {
+		t.Errorf("after a write it lists %d times", n)
+	}
+}
+
+// TestIntegrationRecordsPersist holds that a lost connection does not keep a revision from being superseded.
+func TestIntegrationRecordsPersist(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	b.createRecords(release.StatusDeployed)
+	failures := 0
+	config := sharedServer.server.RESTConfig()
+	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
+		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+			if req.Method != http.MethodGet && failures < 2 {
+				failures++
+				return nil, errCut
+			}
+			return base.RoundTrip(req)
+		})
+	}
+	b.target.Config = config
+	rls := fullRelease()
+	rls.Version = 1
+	if err := b.newRecords().Update(recordName("demo", 1), rls); err != nil || failures != 2 {
+		t.Errorf("after %d failures: %v", failures, err)
+	}
+	failures = -10
+	if err := b.newRecords().Update(recordName("demo", 1), rls); err == nil || failures != -10+writeTries {
+		t.Errorf("after %d failures: %v", failures, err)
+	}
+}
