@@ -39,6 +39,9 @@ import (
 // ownManager is the field manager of what HelmOp itself writes: the first word of its user agent.
 const ownManager = "helmop"
 
+// leaderAnnotation makes a ConfigMap, or Endpoints, the lock of an election.
+const leaderAnnotation = "control-plane.alpha.kubernetes.io/leader"
+
 // statusless are kinds without a status, for which every new resource version is a change.
 var statusless = map[schema.GroupKind]bool{
 	{Kind: "ConfigMap"}:      true,
@@ -54,7 +57,7 @@ var statusless = map[schema.GroupKind]bool{
 var busyAnnotations = []string{
 	"deployment.kubernetes.io/",
 	"deprecated.daemonset.template.generation",
-	"control-plane.alpha.kubernetes.io/leader",
+	leaderAnnotation,
 	"endpoints.kubernetes.io/last-change-trigger-time",
 	"autoscaling.alpha.kubernetes.io/",
 	"pv.kubernetes.io/",
@@ -91,6 +94,8 @@ func fingerprint(kind schema.GroupKind, obj metav1.Object, entries []managedEntr
 		put(h, "o", owner.Kind, string(owner.UID))
 	}
 	switch generation := obj.GetGeneration(); {
+	case annotations[leaderAnnotation] != "":
+		// Whoever holds the lock writes it every few seconds.
 	case statusless[kind]:
 		put(h, "v", obj.GetResourceVersion())
 	case generation > 0:

@@ -76,35 +76,42 @@ func TestFingerprint(t *testing.T) {
 		return func(m map[string]any) { m["managedFields"].([]any)[i].(map[string]any)[key] = value }
 	}
 	deployments, services, configMaps := schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "ConfigMap"}
-	const withoutGeneration = "generation"
+	same := func(map[string]any) {}
+	withoutGeneration := func(m map[string]any) { delete(m, "generation") }
+	locked := func(holder string) func(map[string]any) {
+		return func(m map[string]any) { m["annotations"].(map[string]any)[leaderAnnotation] = holder }
+	}
 	for _, tt := range []struct {
 		name    string
 		kind    schema.GroupKind
 		change  func(map[string]any)
-		without string
+		both    func(map[string]any)
 		differs bool
 	}{
-		{"nothing", deployments, func(map[string]any) {}, "", false},
-		{"generation", deployments, set("generation", 4), "", true},
-		{"uid", deployments, set("uid", "v"), "", true},
-		{"deletion", deployments, set("deletionTimestamp", "2026-01-01T00:00:00Z"), "", true},
-		{"labels", deployments, set("labels", map[string]any{"a": "b", "c": "e"}), "", true},
-		{"labels that only look alike", deployments, set("labels", map[string]any{"a": "bc", "d": ""}), "", true},
-		{"annotations", deployments, set("annotations", map[string]any{"x": "two"}), "", true},
-		{"annotations of controllers", deployments, set("annotations", map[string]any{"x": "one", "deployment.kubernetes.io/revision": "5"}), "", false},
-		{"owners", deployments, set("ownerReferences", []any{map[string]any{"kind": "K", "uid": "o"}}), "", true},
-		{"a status", deployments, set("resourceVersion", "8"), "", false},
-		{"times of managers, where there is a generation", deployments, entry(1, "time", "2026-01-01T00:00:07Z"), "", false},
+		{"nothing", deployments, same, same, false},
+		{"generation", deployments, set("generation", 4), same, true},
+		{"uid", deployments, set("uid", "v"), same, true},
+		{"deletion", deployments, set("deletionTimestamp", "2026-01-01T00:00:00Z"), same, true},
+		{"labels", deployments, set("labels", map[string]any{"a": "b", "c": "e"}), same, true},
+		{"labels that only look alike", deployments, set("labels", map[string]any{"a": "bc", "d": ""}), same, true},
+		{"annotations", deployments, set("annotations", map[string]any{"x": "two"}), same, true},
+		{"annotations of controllers", deployments, set("annotations", map[string]any{"x": "one", "deployment.kubernetes.io/revision": "5"}), same, false},
+		{"owners", deployments, set("ownerReferences", []any{map[string]any{"kind": "K", "uid": "o"}}), same, true},
+		{"a status", deployments, set("resourceVersion", "8"), same, false},
+		{"times of managers, where there is a generation", deployments, entry(1, "time", "2026-01-01T00:00:07Z"), same, false},
 		{"times of managers", services, entry(1, "time", "2026-01-01T00:00:07Z"), withoutGeneration, true},
 		{"fields of managers", services, entry(1, "fieldsV1", map[string]any{"f:spec": map[string]any{}}), withoutGeneration, true},
 		{"a status, without generation", services, entry(2, "time", "2026-01-01T00:00:11Z"), withoutGeneration, false},
+		{"whoever holds a lock", configMaps, func(m map[string]any) {
+			m["resourceVersion"] = "8"
+			locked("another")(m)
+		}, locked("one"), false},
 		{"any change of what has no status", configMaps, set("resourceVersion", "8"), withoutGeneration, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			strip := func(m map[string]any) { delete(m, tt.without) }
-			before := decode(t, object1, strip)
-			after := decode(t, object1, func(m map[string]any) { tt.change(m); strip(m) })
+			before := decode(t, object1, tt.both)
+			after := decode(t, object1, func(m map[string]any) { tt.both(m); tt.change(m) })
 			if differs := fingerprintOf(before, tt.kind) != fingerprintOf(after, tt.kind); differs != tt.differs {
 				t.Errorf("differs: %t", differs)
 			}

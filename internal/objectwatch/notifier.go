@@ -21,9 +21,17 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// A release may be asked for burstRequests times in a row, and once per requestInterval for ever: where something changes an
+// object all the time, a release costs no more than that.
+const (
+	burstRequests   = 20
+	requestInterval = 10 * time.Second
 )
 
 // notifier asks for releases to be looked at. It is safe for concurrent use.
@@ -34,6 +42,13 @@ type notifier struct {
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	// early are the releases about which something changed before there was a queue.
 	early map[types.NamespacedName]struct{}
+	paces map[types.NamespacedName]*pace
+}
+
+// pace is when a release is asked for next, and how often it may be.
+type pace struct {
+	due     time.Time
+	limiter *rate.Limiter
 }
 
 // start implements the source of a controller.
@@ -53,16 +68,38 @@ func (n *notifier) start(ctx context.Context, queue workqueue.TypedRateLimitingI
 	return nil
 }
 
-// changed asks for a release. The queue makes one of all requests for it until the first is due.
+// changed asks for a release, unless that is about to happen anyway.
 func (n *notifier) changed(key types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.queue != nil {
-		n.queue.AddAfter(reconcile.Request{NamespacedName: key}, n.debounce)
+	if n.queue == nil {
+		if n.early == nil {
+			n.early = map[types.NamespacedName]struct{}{}
+		}
+		n.early[key] = struct{}{}
 		return
 	}
-	if n.early == nil {
-		n.early = map[types.NamespacedName]struct{}{}
+	p := n.paces[key]
+	if p == nil {
+		p = &pace{limiter: rate.NewLimiter(rate.Every(requestInterval), burstRequests)}
+		if n.paces == nil {
+			n.paces = map[types.NamespacedName]*pace{}
+		}
+		n.paces[key] = p
 	}
-	n.early[key] = struct{}{}
+	now := time.Now()
+	if now.Before(p.due) {
+		return
+	}
+	delay := max(n.debounce, p.limiter.ReserveN(now, 1).DelayFrom(now))
+	p.due = now.Add(delay)
+	n.queue.AddAfter(reconcile.Request{NamespacedName: key}, delay)
+}
+
+// forget drops what is remembered of a release.
+func (n *notifier) forget(key types.NamespacedName) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.early, key)
+	delete(n.paces, key)
 }

@@ -38,7 +38,7 @@ func (s *sink) Transformer() cache.TransformFunc {
 	return func(item any) (any, error) {
 		obj, err := meta.Accessor(item)
 		if err != nil {
-			return item, nil
+			return nil, err
 		}
 		if len(s.stream.targets(s.run, obj)) > 0 {
 			return item, nil
@@ -126,8 +126,7 @@ func (s *sink) each(items []any, all bool) {
 		return
 	}
 	for key, targets := range s.stream.wanted {
-		// Those who hear that an object has vanished may leave the stream.
-		for _, t := range append([]target(nil), targets...) {
+		for _, t := range targets {
 			switch objects := found[key]; {
 			case s.stream.key.mode == helmRecords:
 				w.recordsLocked(t.release, objects)

@@ -93,7 +93,8 @@ func (w *Watcher) Start(ctx context.Context) error {
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
 // Source returns a source of requests: one for each release about which something became known or changed. It is for one
-// controller.
+// controller. Changes are collected for a moment, and a release in which something changes all the time is asked for
+// every ten seconds only.
 func (w *Watcher) Source() source.Source { return source.Func(w.notifier.start) }
 
 // Follow makes the Watcher follow what the plan says, in place of what it followed for the release before. It returns at
@@ -134,6 +135,7 @@ func (w *Watcher) Forget(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.forgetLocked(key)
+	w.notifier.forget(key)
 }
 
 func (w *Watcher) forgetLocked(key types.NamespacedName) {

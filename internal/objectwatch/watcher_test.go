@@ -133,6 +133,44 @@ func TestRequestsAreCollected(t *testing.T) {
 	})
 }
 
+func TestRestlessReleasesAreDamped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := notifier{debounce: 250 * time.Millisecond}
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		if err := n.start(t.Context(), queue); err != nil {
+			t.Fatal(err)
+		}
+		requests := map[types.NamespacedName]int{}
+		go func() {
+			for request, shutdown := queue.Get(); !shutdown; request, shutdown = queue.Get() {
+				requests[request.NamespacedName]++
+				queue.Done(request)
+			}
+		}()
+		for range 600 {
+			n.changed(key("restless"))
+			<-time.After(time.Second)
+		}
+		n.changed(key("calm"))
+		<-time.After(time.Second)
+		synctest.Wait()
+		if got := requests[key("restless")]; got < 60 || got > 90 {
+			t.Errorf("%d requests in ten minutes", got)
+		}
+		if got := requests[key("calm")]; got != 1 {
+			t.Errorf("%d requests for another release", got)
+		}
+		n.forget(key("restless"))
+		n.forget(key("calm"))
+		if len(n.paces) > 0 {
+			t.Error("forgotten releases are remembered")
+		}
+		queue.ShutDown()
+		synctest.Wait()
+	})
+}
+
 // mapper stands for a cluster that does not answer.
 type mapper struct {
 	meta.RESTMapper
@@ -220,5 +258,7 @@ func BenchmarkFollowUnchanged(b *testing.B) {
 		w.Look(key("r"))
 	}
 	cancel()
-	<-ended
+	if err := <-ended; err != nil {
+		b.Error(err)
+	}
 }
