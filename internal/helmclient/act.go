@@ -41,7 +41,8 @@ type Result struct {
 	FirstDeployed, LastDeployed time.Time
 	// StorageChanged says whether anything was saved or deleted.
 	StorageChanged bool
-	// Objects are those of the revision's manifest, with namespaces filled in, hooks left out. Set after a success.
+	// Objects are those of the revision's manifest, with namespaces filled in, hooks left out, in a fixed order. Set after an
+	// install, upgrade or rollback that succeeded.
 	Objects []inventory.Ref
 	// Generations are the generations that the API server answered for those of the Objects that the action created,
 	// patched or found unchanged.
@@ -110,7 +111,9 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 		}
 		return result, actErr
 	}
-	result.Objects = s.objects(desired.Namespace)
+	if s.cluster != nil {
+		result.Objects, _ = s.cluster.objects()
+	}
 	return result, nil
 }
 
@@ -218,7 +221,7 @@ func (s *session) result(action Action) Result {
 		return result
 	}
 	if s.cluster != nil {
-		result.Generations = s.cluster.appliedGenerations()
+		_, result.Generations = s.cluster.objects()
 	}
 	result.Revision = newest.Version
 	if newest.Info != nil {

@@ -103,6 +103,7 @@ func (c *fakeCluster) history(t *testing.T) string {
 func TestActStorageFaults(t *testing.T) {
 	t.Parallel()
 	install, upgrade := Decision{Action: ActionInstall}, Decision{Action: ActionUpgrade}
+	rollback := Decision{Action: ActionRollback, FromRevision: 2, RollbackTo: 1}
 	tests := map[string]struct {
 		before  []Decision
 		fault   func(*fakeCluster)
@@ -119,6 +120,19 @@ func TestActStorageFaults(t *testing.T) {
 			changed: true, history: "deployed failed"},
 		"upgrade, build fails": {before: []Decision{install}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: upgrade,
 			history: "deployed"},
+		"rollback, record not created": {before: []Decision{install, upgrade}, fault: func(c *fakeCluster) { c.driver.failCreate = 3 }, action: rollback, kind: ErrUnreachable,
+			history: "superseded deployed"},
+		"rollback, failed": {before: []Decision{install, upgrade}, fault: func(c *fakeCluster) { c.kube.UpdateError = errors.New("quota exceeded") }, action: rollback,
+			changed: true, history: "superseded superseded failed"},
+		"rollback, not built": {before: []Decision{install, upgrade}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: rollback,
+			changed: true, history: "superseded deployed failed"},
+		"rollback to nothing": {before: []Decision{install, upgrade}, action: Decision{Action: ActionRollback, FromRevision: 2, RollbackTo: 7}, kind: ErrStale,
+			history: "superseded deployed"},
+		"rollback, too late": {before: []Decision{install, upgrade, upgrade}, action: rollback, kind: ErrStale, history: "superseded superseded deployed"},
+		"upgrade, too late":  {before: []Decision{install, upgrade}, action: Decision{Action: ActionUpgrade, FromRevision: 1}, kind: ErrStale, history: "superseded deployed"},
+		"tests, too late":    {before: []Decision{install, upgrade}, action: Decision{Action: ActionTest, FromRevision: 1}, kind: ErrStale, history: "superseded deployed"},
+		"tests, outcome not saved": {before: []Decision{install}, fault: func(c *fakeCluster) { c.driver.failUpdate = 2 }, action: Decision{Action: ActionTest, FromRevision: 1},
+			kind: ErrUnreachable, history: "deployed"},
 		"uninstall fails": {before: []Decision{install}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: Decision{Action: ActionUninstall},
 			changed: true, history: "uninstalling"},
 	}
@@ -131,7 +145,9 @@ func TestActStorageFaults(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			test.fault(c)
+			if test.fault != nil {
+				test.fault(c)
+			}
 			result, err := c.act(t, test.action)
 			wantError(t, err, test.kind, test.changed)
 			if result.StorageChanged != test.changed {
@@ -170,7 +186,7 @@ func TestActVerbs(t *testing.T) {
 func TestActWithoutAction(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()
-	for _, action := range []Action{ActionNone, ActionWait, ActionRefuse, ""} {
+	for _, action := range []Action{ActionNone, ActionWait, ActionRefuse, ActionStall, ActionCorrectDrift, ""} {
 		if result, err := c.act(t, Decision{Action: action}); err != nil || result.StorageChanged {
 			t.Errorf("%q: %+v, %v", action, result, err)
 		}
@@ -239,6 +255,26 @@ func TestOptionMapping(t *testing.T) {
 		!upgrade.CleanupOnFail || !upgrade.TakeOwnership || !upgrade.DisableOpenAPIValidation {
 		t.Error("options of an upgrade are lost")
 	}
+	rollback := s.newRollback(Decision{RollbackTo: 3}, Options{})
+	if rollback.Version != 3 || rollback.MaxHistory != DefaultMaxHistory || rollback.Timeout != DefaultTimeout || rollback.Wait || rollback.Recreate {
+		t.Error("defaults of a rollback")
+	}
+	rollback = s.newRollback(Decision{RollbackTo: 3}, Options{Upgrade: UpgradeOptions{MaxHistory: &zero},
+		Rollback: RollbackOptions{Timeout: time.Second, DisableHooks: true, Force: true, CleanupOnFail: true}})
+	if rollback.MaxHistory != 0 || rollback.Timeout != time.Second || !rollback.DisableHooks || !rollback.Force || !rollback.CleanupOnFail {
+		t.Error("options of a rollback are lost")
+	}
+	tests := s.newTest(desired, TestOptions{})
+	if tests.Timeout != DefaultTimeout || tests.Namespace != "apps" || len(tests.Filters["name"])+len(tests.Filters["!name"]) > 0 {
+		t.Error("defaults of tests")
+	}
+	tests = s.newTest(desired, TestOptions{Timeout: time.Second, Only: []string{"a"}, Except: []string{"b"}})
+	if tests.Timeout != time.Second || tests.Filters["name"][0] != "a" || tests.Filters["!name"][0] != "b" {
+		t.Error("options of tests are lost")
+	}
+	if s.newUninstall(UninstallOptions{}).DeletionPropagation != "background" || s.newUninstall(UninstallOptions{Propagation: "Orphan"}).DeletionPropagation != "orphan" {
+		t.Error("the propagation of deletions is lost")
+	}
 	uninstall := s.newUninstall(UninstallOptions{DisableHooks: true, KeepHistory: true})
 	if !uninstall.DisableHooks || !uninstall.KeepHistory || uninstall.Wait || uninstall.IgnoreNotFound || uninstall.Timeout != DefaultTimeout {
 		t.Error("options of an uninstall are lost")
@@ -247,3 +283,31 @@ func TestOptionMapping(t *testing.T) {
 
 var _ action.RESTClientGetter = (*getter)(nil)
 var _ kube.Factory = (*getter)(nil)
+
+// TestActHidesPreviousValues holds that the values of other revisions appear in no error either.
+func TestActHidesPreviousValues(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t-of-before"
+	c := newFakeCluster()
+	chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap})
+	desired := desiredFor("apps", "demo", "a1", "v1")
+	given := map[string]any{"cidr": "1", "password": secret}
+	if _, err := c.Act(t.Context(), Target{}, Decision{Action: ActionInstall}, desired, Options{}, chrt, given); err != nil {
+		t.Fatal(err)
+	}
+	c.kube.UpdateError = errors.New("cannot patch with " + secret)
+	for name, step := range map[string]struct {
+		decision Decision
+		options  Options
+	}{
+		"rollback":       {Decision{Action: ActionRollback, RollbackTo: 1}, Options{}},
+		"reuse":          {Decision{Action: ActionUpgrade}, Options{Upgrade: UpgradeOptions{Values: ValuesReuse}}},
+		"resetThenReuse": {Decision{Action: ActionUpgrade}, Options{Upgrade: UpgradeOptions{Values: ValuesResetThenReuse}}},
+	} {
+		_, err := c.Act(t.Context(), Target{}, step.decision, desired, step.options, chrt, map[string]any{"cidr": "2"})
+		helmErr := asError(t, err)
+		if text := helmErr.Error() + strings.Join(helmErr.Logs, " "); strings.Contains(text, secret) || !strings.Contains(text, redacted) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}

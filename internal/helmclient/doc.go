@@ -17,7 +17,7 @@ limitations under the License.
 // Package helmclient is the Helm SDK behind three verbs: observe a release, decide what it needs, do that.
 //
 //	obs, err := client.Observe(ctx, target, namespace, name)      // one small metadata read
-//	decision := helmclient.Decide(obs, desired, policy, now)      // pure
+//	decision := helmclient.Decide(obs, desired, policy, past, now) // pure
 //	result, err := client.Act(ctx, target, decision, desired, options, chart, values)
 //
 // It knows clusters as a [Target] and releases as a [Desired]; it does not know the objects of this product.
@@ -27,19 +27,35 @@ limitations under the License.
 // # What says how a release came about
 //
 // Helm keeps each revision in a Secret. Act puts labels on it (see labels.go): who owns the release, the digests of
-// the artifact, the values and the options it was made from, the revision, and the UID of the object that asked.
-// Observe reads these labels by one metadata list and never a payload, so a controller that was restarted, failed over
-// or moved to another management cluster recognises its releases.
+// the artifact, the values, the options and the post-rendering it was made from, the revision, and the UID of the object
+// that asked; how many tries at the same had failed before; what a rollback returned from; how the tests ended. Observe
+// reads these labels by one metadata list and never a payload, so a controller that was restarted, failed over or moved
+// to another management cluster recognises its releases, and goes on counting failures where its predecessor stopped.
 //
 // Helm copies custom labels from the current revision to the next when somebody runs `helm upgrade` or
 // `helm rollback` by hand. The label with the revision then differs from Helm's own label `version`: that revision
-// was made by another hand, and the digests on it mean nothing.
+// was made by another hand, and the labels on it mean nothing.
+//
+// # What follows a failure
+//
+// A try counts as failed where it left a failed record, where its tests failed, and, with [RemediateRollback], where the
+// caller says that it did not become healthy. One that was cut off, or never reached the storage, does not count. The
+// next try waits, see [Backoff]; after as many as the [FailurePolicy] allows the decision is to stall. Rollbacks that
+// fail are counted apart, by the same policy.
+//
+// A rollback returns to the newest revision below that worked and was not made from what is desired. Its record has the
+// digests of that revision, and says what was rolled back from: only this tells the return from an old revision.
+//
+// Helm calls a failed revision superseded once a later one comes after it; Act keeps it failed, else nothing would tell it from
+// one that can be returned to. Helm also compares an upgrade with the deployed revision alone, and a rollback or uninstall
+// with the newest: Act looks at the failed ones between as well, so that nothing they created is left behind, see leftovers.go.
 //
 // # What never happens
 //
 //   - A release, or objects, that belong to somebody else are not touched unless [Policy].TakeOwnership asks for it.
-//   - Decide never answers a failed or interrupted upgrade with an uninstall. It asks for one only to finish
-//     an uninstall which had begun.
+//   - Decide never answers a failed or interrupted upgrade with an uninstall. It asks for one to finish an uninstall
+//     which had begun, and with [RemediateUninstall] where the history proves that no revision ever worked.
+//   - Act does not carry out a decision where a revision was made since the one that was observed.
 //   - Act does not wait until workloads are ready; only hooks hold it, and [Options] bound them.
 //   - Act does not return while Helm still writes. A cancelled context does not cut an action in half: every
 //     request has a deadline, and the action as a whole has one.

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -51,19 +52,20 @@ type kubeClient struct {
 	// progress is told what goes on.
 	progress func(string)
 
-	mu          sync.Mutex
-	deletions   []error
-	generations map[inventory.Ref]int64
+	mu        sync.Mutex
+	deletions []error
+	// applied are the objects of the manifest that were applied, and their generations.
+	applied map[inventory.Ref]int64
 }
 
 func newKubeClient(ctx context.Context, clients *getter, namespace string, log action.DebugLog) *kubeClient {
 	return &kubeClient{
-		Client:      &kube.Client{Factory: clients, Log: log, Namespace: namespace},
-		ctx:         ctx,
-		clients:     clients,
-		seen:        &recordedManifests{},
-		progress:    func(string) {},
-		generations: map[inventory.Ref]int64{},
+		Client:   &kube.Client{Factory: clients, Log: log, Namespace: namespace},
+		ctx:      ctx,
+		clients:  clients,
+		seen:     &recordedManifests{},
+		progress: func(string) {},
+		applied:  map[inventory.Ref]int64{},
 	}
 }
 
@@ -100,7 +102,7 @@ func (k *kubeClient) Create(resources kube.ResourceList) (*kube.Result, error) {
 		k.progress(fmt.Sprintf("creating %d objects", len(resources)))
 	}
 	result, err := k.Client.Create(resources)
-	k.noteGenerations(result)
+	k.noteApplied(result)
 	return result, explain(err)
 }
 
@@ -112,7 +114,7 @@ func (k *kubeClient) Update(original, target kube.ResourceList, force bool) (*ku
 		update = func() (*kube.Result, error) { return k.forceUpdate(original, target) }
 	}
 	result, err := update()
-	k.noteGenerations(result)
+	k.noteApplied(result)
 	if err == nil {
 		err = k.cleanUp(original, target, result)
 	}
@@ -123,7 +125,7 @@ func (k *kubeClient) Update(original, target kube.ResourceList, force bool) (*ku
 func (k *kubeClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	k.progress(fmt.Sprintf("applying %d objects", len(target)))
 	result, err := k.Client.UpdateThreeWayMerge(original, target, force)
-	k.noteGenerations(result)
+	k.noteApplied(result)
 	if err == nil {
 		err = k.cleanUp(original, target, result)
 	}
@@ -187,8 +189,8 @@ func (k *kubeClient) remaining(timeout time.Duration) time.Duration {
 	return max(min(timeout, time.Until(deadline)), time.Millisecond)
 }
 
-// noteGenerations keeps the generations that the API server answered for objects of the manifest.
-func (k *kubeClient) noteGenerations(result *kube.Result) {
+// noteApplied keeps which objects of the manifest were applied, and the generations that the API server answered.
+func (k *kubeClient) noteApplied(result *kube.Result) {
 	if result == nil {
 		return
 	}
@@ -197,24 +199,24 @@ func (k *kubeClient) noteGenerations(result *kube.Result) {
 	for _, list := range []kube.ResourceList{result.Created, result.Updated} {
 		for _, info := range list {
 			object, err := meta.Accessor(info.Object)
-			if err != nil || info.Mapping == nil || object.GetGeneration() == 0 || isHook(object) {
+			if err != nil || info.Mapping == nil || isHook(object) {
 				continue
 			}
-			k.generations[refOf(info)] = object.GetGeneration()
+			k.applied[refOf(info)] = object.GetGeneration()
 		}
 	}
 }
 
-// appliedGenerations returns the generations of the objects of the manifest that were created, changed or found as
-// they are to be, so far as the cluster counts them.
-func (k *kubeClient) appliedGenerations() map[inventory.Ref]int64 {
+// objects returns the objects of the manifest that were created, changed or found as they are to be, and their generations,
+// so far as the cluster counts them.
+func (k *kubeClient) objects() (refs []inventory.Ref, generations map[inventory.Ref]int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	copied := make(map[inventory.Ref]int64, len(k.generations))
-	for ref, generation := range k.generations {
-		copied[ref] = generation
-	}
-	return copied
+	refs = slices.Collect(maps.Keys(k.applied))
+	inventory.Sort(refs)
+	generations = maps.Clone(k.applied)
+	maps.DeleteFunc(generations, func(_ inventory.Ref, generation int64) bool { return generation == 0 })
+	return refs, generations
 }
 
 func refOf(info *resource.Info) inventory.Ref {

@@ -99,18 +99,19 @@ func suspects(history []*release.Release, decision Decision) []*release.Release 
 		worked := record.Info.Status == release.StatusDeployed || record.Info.Status == release.StatusSuperseded
 		switch {
 		case i == 0 && worked:
-			// Helm looks at it, and its objects are all there are: what came before was seen to when it was made.
+			// Helm looks at it, and its objects are all there are.
 			return nil
 		case decision.Action == ActionRollback && record.Version == decision.RollbackTo:
 			if i > 0 {
 				return found
 			}
 			continue
-		case decision.Action.rendersChart() && worked:
+		case decision.Action.rendersChart() && record.Info.Status == release.StatusDeployed:
 			return found
 		}
 		found = append(found, record)
-		if worked && decision.Action == ActionUninstall {
+		if worked && decision.Action != ActionRollback {
+			// What came before was seen to when it was made.
 			return found
 		}
 	}

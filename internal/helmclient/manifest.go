@@ -20,17 +20,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
-	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/yaml"
-
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // Manifest returns the objects of a revision, with namespaces filled in, hooks left out. They belong to the caller. What
@@ -71,63 +65,6 @@ func (c *Client) manifest(ctx context.Context, target Target, namespace, name st
 		object.SetNamespace(namespaces.of(object.GroupVersionKind(), object.GetNamespace()))
 	}
 	return objects, nil
-}
-
-// objects returns which objects the newest revision that was saved consists of, where it has been rolled out.
-func (s *session) objects(namespace string) []inventory.Ref {
-	newest := s.storage.newest()
-	if newest == nil || newest.Info == nil || newest.Info.Status != release.StatusDeployed {
-		return nil
-	}
-	heads, err := manifestHeads(newest.Manifest)
-	if err != nil {
-		// Helm has read the same manifest before.
-		s.logs.printf("the objects of revision %d cannot be listed: %s", newest.Version, err)
-		return nil
-	}
-	namespaces := s.namespaces(namespace)
-	refs := make([]inventory.Ref, 0, len(heads))
-	for _, head := range heads {
-		kind := schema.FromAPIVersionAndKind(head.APIVersion, head.Kind)
-		refs = append(refs, inventory.Ref{
-			Group: kind.Group, Version: kind.Version, Kind: kind.Kind,
-			Namespace: namespaces.of(kind, head.Metadata.Namespace), Name: head.Metadata.Name,
-		})
-	}
-	return refs
-}
-
-// documentHead is what names an object, and what a list holds.
-type documentHead struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Name      string `json:"name"`
-		Namespace string `json:"namespace"`
-	} `json:"metadata"`
-	Items []documentHead `json:"items"`
-}
-
-// manifestHeads returns what names the objects of a manifest, those in lists one by one.
-func manifestHeads(manifest string) ([]documentHead, error) {
-	var heads []documentHead
-	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
-	for {
-		var head documentHead
-		err := decoder.Decode(&head)
-		switch {
-		case errors.Is(err, io.EOF):
-			return heads, nil
-		case err != nil:
-			// The text of the error may quote the manifest.
-			return nil, errors.New("the manifest cannot be read")
-		case head.Kind == "":
-		case strings.HasSuffix(head.Kind, "List") && head.Items != nil:
-			heads = append(heads, head.Items...)
-		default:
-			heads = append(heads, head)
-		}
-	}
 }
 
 // namespaces tells in which namespaces objects are.

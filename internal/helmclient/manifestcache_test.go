@@ -1,0 +1,97 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"fmt"
+	"math/rand"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// randomText does not get much smaller when it is compressed.
+func randomText(size int, seed int64) string {
+	data := make([]byte, size)
+	random := rand.New(rand.NewSource(seed))
+	for i := range data {
+		data[i] = byte('!' + random.Intn(90))
+	}
+	return string(data)
+}
+
+func TestManifestCache(t *testing.T) {
+	t.Parallel()
+	c := newManifestCache(64 << 10)
+	key := func(name string) manifestKey { return manifestKey{cluster: "one", namespace: "apps", name: name} }
+	first, second := randomText(20<<10, 1), randomText(20<<10, 2)
+	c.put(key("a"), 1, first)
+	if got, ok := c.get(key("a"), 1); !ok || got != first {
+		t.Error("a manifest is not what it was")
+	}
+	if _, ok := c.get(key("a"), 2); ok {
+		t.Error("a revision is taken for another")
+	}
+	c.put(key("a"), 2, second)
+	if _, ok := c.get(key("a"), 1); ok {
+		t.Error("the revision before is still there")
+	}
+	c.put(key("b"), 1, first)
+	c.put(key("c"), 1, second)
+	if _, ok := c.get(key("a"), 2); !ok {
+		t.Error("something is gone although all fits")
+	}
+	c.put(key("d"), 1, first)
+	if _, ok := c.get(key("b"), 1); ok {
+		t.Error("what was not used for the longest time is still there")
+	}
+	c.put(key("e"), 1, randomText(200<<10, 3))
+	if _, ok := c.get(key("e"), 1); ok || c.size > c.limit {
+		t.Errorf("%d bytes, %d are allowed", c.size, c.limit)
+	}
+	c.put(manifestKey{cluster: "two", namespace: "apps", name: "a"}, 1, "small")
+	c.forget("one")
+	if len(c.known) != 1 || c.order.Len() != 1 {
+		t.Errorf("%d are left of two clusters without one", len(c.known))
+	}
+	c.forget("two")
+	if c.size != 0 || c.order.Len() != 0 {
+		t.Errorf("%d bytes are left of nothing", c.size)
+	}
+}
+
+func TestManifestCacheConcurrently(t *testing.T) {
+	t.Parallel()
+	c := newManifestCache(8 << 10)
+	var wait sync.WaitGroup
+	for i := range 8 {
+		wait.Go(func() {
+			for n := range 50 {
+				key := manifestKey{cluster: fmt.Sprint(n % 3), name: fmt.Sprint(n % 7)}
+				text := strings.Repeat(fmt.Sprint(n%7), 1000)
+				c.put(key, n%7, text)
+				if got, ok := c.get(key, n%7); ok && got != text {
+					t.Errorf("worker %d reads something else than was put", i)
+				}
+				if n%20 == 0 {
+					c.forget(fmt.Sprint(n % 3))
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
