@@ -1,0 +1,182 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+func TestCheckConfig(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		config  *rest.Config
+		refused string
+	}{
+		"token and data": {config: &rest.Config{BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("a"), CertData: []byte("b"), KeyData: []byte("c")}}},
+		"own authority":  {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: inClusterCA}}},
+		"nothing":        {refused: "there is none"},
+		"exec":           {config: &rest.Config{ExecProvider: &clientcmdapi.ExecConfig{Command: "steal"}}, refused: "exec plugin"},
+		"auth provider":  {config: &rest.Config{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "gcp"}}, refused: "auth provider"},
+		"token file":     {config: &rest.Config{BearerTokenFile: "/var/run/secrets/token"}, refused: "token file"},
+		"certificate":    {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: "/c"}}, refused: "client certificate"},
+		"key":            {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{KeyFile: "/k"}}, refused: "client certificate"},
+		"authority":      {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "/etc/passwd"}}, refused: "certificate authority"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := CheckConfig(test.config)
+			if test.refused == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if !errors.Is(err, ErrInvalidTarget) || !strings.Contains(err.Error(), test.refused) {
+				t.Errorf("got %v", err)
+			}
+			client := New()
+			target := Target{Key: "a", Config: test.config}
+			_, err = client.Observe(t.Context(), target, "apps", "demo")
+			wantError(t, err, ErrInvalidTarget, false, test.refused)
+			_, err = client.Access(target)
+			wantError(t, err, ErrInvalidTarget, false, test.refused)
+		})
+	}
+}
+
+// TestCheckConfigEachTime holds that a config which became one that is not accepted is refused, although a connection
+// to the same address with the same credentials is kept.
+func TestCheckConfigEachTime(t *testing.T) {
+	t.Parallel()
+	client := New()
+	config := &rest.Config{Host: "https://127.0.0.1:1"}
+	if _, err := client.Access(Target{Key: "a", Config: config}); err != nil {
+		t.Fatal(err)
+	}
+	changed := rest.CopyConfig(config)
+	changed.ExecProvider = &clientcmdapi.ExecConfig{Command: "steal"}
+	_, err := client.Access(Target{Key: "a", Config: changed})
+	wantError(t, err, ErrInvalidTarget, false, "exec plugin")
+}
+
+func TestAccessIdentity(t *testing.T) {
+	t.Parallel()
+	client := New()
+	seen := map[string]string{}
+	for name, target := range map[string]Target{
+		"one":         {Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a"}},
+		"address":     {Config: &rest.Config{Host: "https://127.0.0.1:2", BearerToken: "a"}},
+		"credentials": {Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "b"}},
+		"user":        {Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a"}, Impersonate: "system:serviceaccount:a:b"},
+	} {
+		access, err := client.Access(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := seen[access.Identity]; ok {
+			t.Errorf("%s and %s have one identity", name, other)
+		}
+		seen[access.Identity] = name
+		again, err := client.Access(target)
+		if err != nil || again.Identity != access.Identity {
+			t.Errorf("%s changes its identity: %v", name, err)
+		}
+	}
+}
+
+func TestImpersonatedConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	client := New()
+	target := Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}
+	kept, err := client.connections.cluster(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * maxImpersonated {
+		target.Impersonate = "system:serviceaccount:a:" + strings.Repeat("b", i+1)
+		conn, err := client.connections.get(target)
+		if err != nil || conn.cluster != kept {
+			t.Fatal("another cluster", err)
+		}
+	}
+	if n := len(kept.impersonated); n == 0 || n > maxImpersonated {
+		t.Errorf("%d connections are kept", n)
+	}
+}
+
+// TestIntegrationImpersonation holds that a release is made with the rights of the service account and no others, while
+// discovery is shared.
+func TestIntegrationImpersonation(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	if _, err := b.kube.RbacV1().RoleBindings(b.namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "tenant"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "tenant", Namespace: b.namespace}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// What the cluster serves is known.
+	if _, err := b.client.connections.get(b.target); err != nil {
+		t.Fatal(err)
+	}
+	b.converge(desiredFor(b.namespace, "first", "a1", "v1"), newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	b.target.Impersonate = "system:serviceaccount:" + b.namespace + ":tenant"
+	b.cutter.take()
+	desired, values := desiredFor(b.namespace, "demo", "a1", "v1"), map[string]any{"cidr": "1"}
+	b.converge(desired, newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), values)
+	b.wantConfigMap("demo-value", "1")
+	for _, request := range b.cutter.take() {
+		if strings.HasSuffix(request, "/version") || strings.HasSuffix(request, "/apis") {
+			t.Errorf("discovery is not shared: %s", request)
+		}
+	}
+	// The account may do everything in its namespace, and nothing beyond it.
+	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: " + b.namespace + "\nrules: []\n"
+	desired.ArtifactDigest = "a2"
+	_, err := b.act(b.decide(desired, Policy{}), desired, newChart("2.0.0", map[string]string{"role.yaml": role}), values)
+	if helmErr := asError(t, err); !errors.Is(helmErr, ErrForbidden) || !strings.Contains(helmErr.Message, "serviceaccount:"+b.namespace+":tenant") {
+		t.Errorf("beyond its rights: %v", err)
+	}
+	access, err := b.client.Access(b.target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(access.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	if _, err := client.Resource(configMaps).Namespace(b.namespace).Get(t.Context(), "demo-value", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Resource(configMaps).Namespace("kube-system").List(t.Context(), metav1.ListOptions{}); err == nil {
+		t.Error("another namespace was read")
+	}
+	if mapping, err := access.Mapper.RESTMapping(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "v1"); err != nil || mapping.Resource.Resource != "deployments" {
+		t.Errorf("mapping %+v, %v", mapping, err)
+	}
+}

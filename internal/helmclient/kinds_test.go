@@ -1,0 +1,309 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// TestKindsAreAskedForOnce holds that those who come while the cluster is asked share the answer, be it an error.
+func TestKindsAreAskedForOnce(t *testing.T) {
+	t.Parallel()
+	var versions atomic.Int64
+	asked, answer := make(chan struct{}, 100), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/version") {
+			versions.Add(1)
+			asked <- struct{}{}
+			<-answer
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	t.Cleanup(server.Close)
+	kept, err := newCluster(&rest.Config{Host: server.URL}, newRecordCodec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make([]error, 8)
+	var group sync.WaitGroup
+	learn := func(i int) {
+		group.Go(func() {
+			if i%2 == 0 {
+				_, errs[i] = kept.learnCapabilities(func(string, ...any) {})
+				return
+			}
+			_, errs[i] = kept.kinds.mapper().RESTMapping(schema.GroupKind{Kind: "Pod"})
+		})
+	}
+	learn(0)
+	<-asked
+	for i := 1; i < len(errs); i++ {
+		learn(i)
+	}
+	// Nothing tells from outside that somebody waits. Who comes too late asks again, which only makes the test weaker.
+	<-time.After(50 * time.Millisecond)
+	close(answer)
+	group.Wait()
+	for i, err := range errs {
+		if err == nil {
+			t.Errorf("caller %d got no error", i)
+		}
+	}
+	// Retries of the client are of one question.
+	if n := versions.Load(); n >= int64(len(errs)) {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestKindsExpireWhileAsked holds that an answer from before a change does not do for those who come after it.
+func TestKindsExpireWhileAsked(t *testing.T) {
+	t.Parallel()
+	k := &kinds{now: time.Now}
+	flight := &kindsFlight{done: make(chan struct{})}
+	k.flight = flight
+	k.expire()
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := k.learn(func(known *knownKinds) bool { return known.expired >= 1 })
+		waiting <- err
+	}()
+	// The second question fails at once, so the waiter's error tells that it was asked.
+	k.mu.Lock()
+	k.flight = &kindsFlight{done: make(chan struct{}), err: errCut}
+	close(k.flight.done)
+	flight.result = &knownKinds{}
+	close(flight.done)
+	k.mu.Unlock()
+	if err := <-waiting; !errors.Is(err, errCut) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// kindsBench is a connection to a real server with a clock of its own.
+type kindsBench struct {
+	*bench
+	kinds *kinds
+	mu    sync.Mutex
+	at    time.Time
+}
+
+func newKindsBench(t *testing.T) *kindsBench {
+	t.Helper()
+	b := &kindsBench{bench: newBench(t), at: time.Now()}
+	conn, err := b.client.connections.get(b.target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.kinds = conn.kinds
+	b.kinds.now = func() time.Time {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.at
+	}
+	return b
+}
+
+func (b *kindsBench) wait(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at = b.at.Add(d)
+}
+
+func (b *kindsBench) current() *knownKinds {
+	b.t.Helper()
+	known, err := b.kinds.current()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return known
+}
+
+// createCRD makes a kind, as somebody else does, and waits until the server lists it.
+func (b *kindsBench) createCRD(kind string) schema.GroupKind {
+	b.t.Helper()
+	plural, group := strings.ToLower(kind)+"s", "kinds.example.com"
+	preserve := true
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve},
+				},
+			}},
+		},
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	config := sharedServer.server.RESTConfig()
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	if _, err := crds.Create(b.t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+	other, err := newCluster(config, newRecordCodec())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	wanted := schema.GroupKind{Group: group, Kind: kind}
+	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(50 * time.Millisecond) {
+		other.kinds.invalidate()
+		if known, err := other.kinds.lookup(); err == nil {
+			if _, err := known.mapper.RESTMapping(wanted); err == nil {
+				return wanted
+			}
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatal("the server does not list the kind")
+		}
+	}
+}
+
+// TestIntegrationKindsTTL holds that kinds are not asked for within the TTL, cost little after it while they are the same,
+// and that a kind which another hand made is seen after it.
+func TestIntegrationKindsTTL(t *testing.T) {
+	b := newKindsBench(t)
+	first := b.current()
+	if requests := b.cutter.take(); len(requests) != 3 || first.tag == "" {
+		t.Errorf("asking takes %v, tag %q", requests, first.tag)
+	}
+	b.wait(kindsTTL - time.Second)
+	if b.current() != first || len(b.cutter.take()) != 0 {
+		t.Error("asked again within the TTL")
+	}
+	kind := b.createCRD("Apple")
+	if b.current() != first || len(b.cutter.take()) != 0 {
+		t.Error("asked again within the TTL")
+	}
+	b.wait(2 * time.Second)
+	second := b.current()
+	if _, err := second.mapper.RESTMapping(kind); err != nil {
+		t.Errorf("a new kind is not seen after the TTL: %v", err)
+	}
+	if !second.capabilities.APIVersions.Has("kinds.example.com/v1/Apple") {
+		t.Error("charts do not see the new kind")
+	}
+	b.cutter.take()
+	b.wait(kindsTTL + time.Second)
+	third := b.current()
+	requests := b.cutter.take()
+	if third.tag == second.tag && len(requests) != 2 {
+		t.Errorf("kinds that are the same take %v", requests)
+	}
+	if third.tag == second.tag && third.mapper != second.mapper {
+		t.Error("kinds that are the same were decoded again")
+	}
+}
+
+// TestIntegrationUnknownKind holds that an object of a kind that is not known makes the cluster be asked at once, and
+// that objects of kinds which do not exist do not make it be asked each time.
+func TestIntegrationUnknownKind(t *testing.T) {
+	b := newKindsBench(t)
+	b.current()
+	kind := b.createCRD("Pear")
+	b.cutter.take()
+	if mapping, err := b.kinds.mapper().RESTMapping(kind, "v1"); err != nil || mapping.Resource.Resource != "pears" {
+		t.Fatalf("mapping %+v, %v", mapping, err)
+	}
+	if n := len(b.cutter.take()); n == 0 || n > 4 {
+		t.Errorf("it takes %d requests", n)
+	}
+	missing := schema.GroupKind{Group: "kinds.example.com", Kind: "Nothing"}
+	for range 10 {
+		if _, err := b.kinds.mapper().RESTMapping(missing); !meta.IsNoMatchError(err) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if requests := b.cutter.take(); len(requests) != 0 {
+		t.Errorf("asked right after it was asked: %v", requests)
+	}
+	b.wait(unknownKindInterval)
+	if _, err := b.kinds.mapper().RESTMapping(missing); !meta.IsNoMatchError(err) {
+		t.Errorf("got %v", err)
+	}
+	if len(b.cutter.take()) == 0 {
+		t.Error("not asked a while later")
+	}
+}
+
+// TestIntegrationKindsOfOurs holds that a change of kinds by this package makes the next action ask at once.
+func TestIntegrationKindsOfOurs(t *testing.T) {
+	b := newKindsBench(t)
+	first := b.current()
+	b.kinds.expire()
+	if known, err := b.kinds.lookup(); err != nil || known != first {
+		t.Error("lookups ask again, too", err)
+	}
+	if b.current() == first {
+		t.Error("the next action does not ask again")
+	}
+	discovery := b.kinds.discovery()
+	discovery.Invalidate()
+	b.cutter.take()
+	groups, resources, err := discovery.ServerGroupsAndResources()
+	if err != nil || len(groups) < 10 || len(resources) < 10 || len(b.cutter.take()) == 0 {
+		t.Errorf("%d groups, %d resources, %v", len(groups), len(resources), err)
+	}
+	list, err := discovery.ServerResourcesForGroupVersion("apps/v1")
+	if err != nil || len(list.APIResources) == 0 {
+		t.Error(list, err)
+	}
+	if _, err := discovery.ServerResourcesForGroupVersion("nothing/v1"); err == nil {
+		t.Error("an unknown version has resources")
+	}
+	if all, err := discovery.ServerGroups(); err != nil || len(all.Groups) != len(groups) {
+		t.Error(all, err)
+	}
+	if preferred, err := discovery.ServerPreferredNamespacedResources(); err != nil || len(preferred) == 0 {
+		t.Error(preferred, err)
+	}
+	if version, err := discovery.ServerVersion(); err != nil || version.Major != "1" {
+		t.Error(version, err)
+	}
+	if requests := b.cutter.take(); len(requests) != 0 {
+		t.Errorf("what is known is asked for: %v", requests)
+	}
+	b.kinds.drop()
+	b.current()
+	if len(b.cutter.take()) == 0 {
+		t.Error("what was dropped is known")
+	}
+}
