@@ -116,9 +116,17 @@ func (a *crdApplier) apply(objects []*crdFolderObject) error {
 
 func (a *crdApplier) createMissing(crds []*crdFolderObject) error {
 	existing := map[string]bool{}
-	if len(crds) > fewCRDs || a.allKnown(crds) {
+	if len(crds) > fewCRDs || !slices.ContainsFunc(crds, func(crd *crdFolderObject) bool { return !a.isKnown(crd) }) {
 		var err error
-		if existing, err = a.names(); err != nil {
+		existing, err = a.names()
+		switch {
+		case apierrors.IsForbidden(err):
+			// Whoever may install the chart's objects need not be allowed to look at CRDs.
+			existing = map[string]bool{}
+			for _, crd := range crds {
+				existing[crd.name] = a.isKnown(crd)
+			}
+		case err != nil:
 			return fmt.Errorf("listing CustomResourceDefinitions: %w", err)
 		}
 	}
@@ -137,13 +145,12 @@ func (a *crdApplier) createMissing(crds []*crdFolderObject) error {
 	return nil
 }
 
-// allKnown reports whether the cluster seems to serve all kinds already: then it is cheaper to look than to try.
-func (a *crdApplier) allKnown(crds []*crdFolderObject) bool {
+// isKnown reports whether the cluster seems to serve the kind of a CRD already, in whatever version: then it is cheaper
+// to look than to try.
+func (a *crdApplier) isKnown(crd *crdFolderObject) bool {
 	known := a.session.config.Capabilities.APIVersions
-	return !slices.ContainsFunc(crds, func(crd *crdFolderObject) bool {
-		return slices.ContainsFunc(crd.serves, func(kind schema.GroupVersionKind) bool {
-			return !known.Has(kind.GroupVersion().String() + "/" + kind.Kind)
-		})
+	return slices.ContainsFunc(crd.serves, func(kind schema.GroupVersionKind) bool {
+		return known.Has(kind.GroupVersion().String() + "/" + kind.Kind)
 	})
 }
 

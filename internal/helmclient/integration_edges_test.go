@@ -184,6 +184,28 @@ func TestIntegrationCRDRequests(t *testing.T) {
 	}
 }
 
+// TestIntegrationCRDForbidden holds that whoever may not look at CRDs installs a chart whose CRDs are there, and is told
+// where they are not.
+func TestIntegrationCRDForbidden(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	group := "forbidden.edges.test"
+	chrt := chartWithCRDs("1.0.0", map[string]string{"value.yaml": valueConfigMap}, map[string]string{"crd.yaml": crdOf(group, "v1")})
+	tenant := b.target
+	tenant.Impersonate = b.user("namespace", fmt.Sprintf("/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings", b.namespace), "RoleBinding")
+	act := func(target Target, name string) error {
+		_, err := b.client.Act(t.Context(), target, Decision{Action: ActionInstall}, desiredFor(b.namespace, name, "a1", "v1"), b.options, chrt, map[string]any{"cidr": "1"})
+		return err
+	}
+	wantError(t, act(tenant, "tenant"), ErrForbidden, false, `creating the CustomResourceDefinition "widgets.forbidden.edges.test"`)
+	if err := act(b.target, "admin"); err != nil {
+		t.Fatal(err)
+	}
+	if err := act(tenant, "tenant"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestIntegrationNamespaceMetadata(t *testing.T) {
 	b := newBench(t)
 	desired := desiredFor(b.namespace, "demo", "a1", "v1")
@@ -259,7 +281,7 @@ func TestIntegrationNothingLeftBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			if name == "impersonated" {
-				b.target.Impersonate = b.admin()
+				b.target.Impersonate = b.user("admin", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "ClusterRoleBinding")
 			}
 			if test.change != nil {
 				test.change(&b.options)
@@ -281,18 +303,17 @@ func TestIntegrationNothingLeftBehind(t *testing.T) {
 	}
 }
 
-// admin returns a user who may do everything.
-func (b *bench) admin() string {
+// user returns a user who may do everything that a binding of the given kind allows.
+func (b *bench) user(name, path, kind string) string {
 	b.t.Helper()
-	user := "system:serviceaccount:kube-system:" + b.namespace
-	binding := fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":%q},`+
+	name = b.namespace + "-" + name
+	binding := fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":%q,"metadata":{"name":%q},`+
 		`"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},`+
-		`"subjects":[{"kind":"ServiceAccount","namespace":"kube-system","name":%q}]}`, b.namespace, b.namespace)
-	err := b.kube.Discovery().RESTClient().Post().AbsPath("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings").Body([]byte(binding)).Do(b.t.Context()).Error()
-	if err != nil {
+		`"subjects":[{"kind":"ServiceAccount","namespace":"kube-system","name":%q}]}`, kind, name, name)
+	if err := b.kube.Discovery().RESTClient().Post().AbsPath(path).Body([]byte(binding)).Do(b.t.Context()).Error(); err != nil {
 		b.t.Fatal(err)
 	}
-	return user
+	return "system:serviceaccount:kube-system:" + name
 }
 
 func TestIntegrationPostRender(t *testing.T) {
