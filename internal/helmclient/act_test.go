@@ -97,7 +97,7 @@ func (c *fakeCluster) history(t *testing.T) string {
 	for _, rls := range releases {
 		words = append(words, rls.Info.Status.String())
 	}
-	return strings.Join(words, " ")
+	return strings.Join(words, "/")
 }
 
 func TestActStorageFaults(t *testing.T) {
@@ -117,20 +117,20 @@ func TestActStorageFaults(t *testing.T) {
 		"upgrade, record not created": {before: []Decision{install}, fault: func(c *fakeCluster) { c.driver.failCreate = 2 }, action: upgrade, kind: ErrUnreachable,
 			history: "deployed"},
 		"upgrade, failed": {before: []Decision{install}, fault: func(c *fakeCluster) { c.kube.UpdateError = errors.New("quota exceeded") }, action: upgrade,
-			changed: true, history: "deployed failed"},
+			changed: true, history: "deployed/failed"},
 		"upgrade, build fails": {before: []Decision{install}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: upgrade,
 			history: "deployed"},
 		"rollback, record not created": {before: []Decision{install, upgrade}, fault: func(c *fakeCluster) { c.driver.failCreate = 3 }, action: rollback, kind: ErrUnreachable,
-			history: "superseded deployed"},
+			history: "superseded/deployed"},
 		"rollback, failed": {before: []Decision{install, upgrade}, fault: func(c *fakeCluster) { c.kube.UpdateError = errors.New("quota exceeded") }, action: rollback,
-			changed: true, history: "superseded superseded failed"},
+			changed: true, history: "superseded/superseded/failed"},
 		"rollback, not built": {before: []Decision{install, upgrade}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: rollback,
-			changed: true, history: "superseded deployed failed"},
+			changed: true, history: "superseded/deployed/failed"},
 		"rollback to nothing": {before: []Decision{install, upgrade}, action: Decision{Action: ActionRollback, FromRevision: 2, RollbackTo: 7}, kind: ErrStale,
-			history: "superseded deployed"},
-		"rollback, too late": {before: []Decision{install, upgrade, upgrade}, action: rollback, kind: ErrStale, history: "superseded superseded deployed"},
-		"upgrade, too late":  {before: []Decision{install, upgrade}, action: Decision{Action: ActionUpgrade, FromRevision: 1}, kind: ErrStale, history: "superseded deployed"},
-		"tests, too late":    {before: []Decision{install, upgrade}, action: Decision{Action: ActionTest, FromRevision: 1}, kind: ErrStale, history: "superseded deployed"},
+			history: "superseded/deployed"},
+		"rollback, too late": {before: []Decision{install, upgrade, upgrade}, action: rollback, kind: ErrStale, history: "superseded/superseded/deployed"},
+		"upgrade, too late":  {before: []Decision{install, upgrade}, action: Decision{Action: ActionUpgrade, FromRevision: 1}, kind: ErrStale, history: "superseded/deployed"},
+		"tests, too late":    {before: []Decision{install, upgrade}, action: Decision{Action: ActionTest, FromRevision: 1}, kind: ErrStale, history: "superseded/deployed"},
 		"tests, outcome not saved": {before: []Decision{install}, fault: func(c *fakeCluster) { c.driver.failUpdate = 2 }, action: Decision{Action: ActionTest, FromRevision: 1},
 			kind: ErrUnreachable, history: "deployed"},
 		"uninstall fails": {before: []Decision{install}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: Decision{Action: ActionUninstall},
@@ -169,7 +169,7 @@ func TestActVerbs(t *testing.T) {
 		history  string
 	}{
 		{ActionInstall, 1, "deployed"},
-		{ActionUpgrade, 2, "superseded deployed"},
+		{ActionUpgrade, 2, "superseded/deployed"},
 		{ActionUninstall, 0, ""},
 		{ActionUninstall, 0, ""},
 	} {

@@ -29,33 +29,33 @@ func TestSuspects(t *testing.T) {
 	upgrade, uninstall := Decision{Action: ActionUpgrade}, Decision{Action: ActionUninstall}
 	rollback := func(to int) Decision { return Decision{Action: ActionRollback, RollbackTo: to} }
 	tests := map[string]struct {
-		// history is Helm's, newest first, numbered down to 1.
+		// history is Helm's, newest first, numbered down to one.
 		history  string
 		decision Decision
 		want     string
 	}{
 		"nothing":                        {"", upgrade, ""},
-		"upgrade":                        {"deployed superseded", upgrade, ""},
-		"upgrade after failures":         {"failed failed deployed failed", upgrade, "4 3"},
-		"upgrade after a failed install": {"failed failed", upgrade, "2 1"},
-		"upgrade after an uninstall":     {"failed uninstalled failed", upgrade, "3"},
-		"recovered upgrade":              {"failed deployed", Decision{Action: ActionRecoverThenUpgrade}, "2"},
-		"upgrade after a failed rollback of what was healthy": {"failed superseded superseded", upgrade, "3 2"},
-		"rollback of a failed upgrade":                        {"failed deployed", rollback(1), "2"},
-		"rollback again":                                      {"failed failed deployed", rollback(1), "3 2"},
-		"rollback again of what was healthy":                  {"failed deployed superseded", rollback(1), "3 2"},
-		"rollback of what is deployed":                        {"deployed superseded", rollback(1), ""},
-		"rollback to itself":                                  {"failed deployed", rollback(2), "1"},
-		"uninstall":                                           {"deployed failed superseded", uninstall, ""},
-		"uninstall after a failed upgrade":                    {"failed failed deployed superseded", uninstall, "4 3 2"},
-		"uninstall, cut off":                                  {"uninstalling superseded superseded", uninstall, "3 2"},
-		"bounded":                                             {strings.Repeat("failed ", 30) + "deployed", upgrade, "31 30 29 28 27 26 25 24 23 22"},
+		"upgrade":                        {"deployed/superseded", upgrade, ""},
+		"upgrade after failures":         {"failed/failed/deployed/failed", upgrade, "4 3"},
+		"upgrade after a failed install": {"failed/failed", upgrade, "2 1"},
+		"upgrade after an uninstall":     {"failed/uninstalled/failed", upgrade, "3"},
+		"recovered upgrade":              {"failed/deployed", Decision{Action: ActionRecoverThenUpgrade}, "2"},
+		"upgrade after a failed rollback of what was healthy": {"failed/superseded/superseded", upgrade, "3 2"},
+		"rollback of a failed upgrade":                        {"failed/deployed", rollback(1), "2"},
+		"rollback again":                                      {"failed/failed/deployed", rollback(1), "3 2"},
+		"rollback again of what was healthy":                  {"failed/deployed/superseded", rollback(1), "3 2"},
+		"rollback of what is deployed":                        {"deployed/superseded", rollback(1), ""},
+		"rollback to itself":                                  {"failed/deployed", rollback(2), "1"},
+		"uninstall":                                           {"deployed/failed/superseded", uninstall, ""},
+		"uninstall after a failed upgrade":                    {"failed/failed/deployed/superseded", uninstall, "4 3 2"},
+		"uninstall, cut off":                                  {"uninstalling/superseded/superseded", uninstall, "3 2"},
+		"bounded":                                             {strings.Repeat("failed/", 30) + "deployed", upgrade, "31 30 29 28 27 26 25 24 23 22"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var history []*release.Release
-			words := strings.Fields(test.history)
+			words := strings.FieldsFunc(test.history, func(r rune) bool { return r == '/' })
 			for i, status := range words {
 				history = append(history, testRelease(len(words)-i, release.Status(status)))
 			}

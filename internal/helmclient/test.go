@@ -17,6 +17,7 @@ limitations under the License.
 package helmclient
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -48,7 +49,7 @@ func (s *session) test(decision Decision, desired Desired, options TestOptions) 
 		return failure
 	}
 	s.tests = testResults(tested.Hooks, began)
-	if classify(failure) == ErrUnreachable {
+	if errors.Is(classify(failure), ErrUnreachable) {
 		// That tells nothing of the tests: they will run again.
 		return failure
 	}
