@@ -45,12 +45,22 @@ func copyMetadata(original *chart.Metadata) *chart.Metadata {
 		return nil
 	}
 	copied := *original
+	// Helm cleans texts in place while it validates.
+	copied.Sources, copied.Keywords = slices.Clone(original.Sources), slices.Clone(original.Keywords)
+	copied.Maintainers = slices.Clone(original.Maintainers)
+	for i, maintainer := range copied.Maintainers {
+		if maintainer != nil {
+			clone := *maintainer
+			copied.Maintainers[i] = &clone
+		}
+	}
 	copied.Dependencies = slices.Clone(original.Dependencies)
 	for i, dependency := range copied.Dependencies {
 		if dependency == nil {
 			continue
 		}
 		clone := *dependency
+		clone.Tags = slices.Clone(dependency.Tags)
 		clone.ImportValues = slices.Clone(dependency.ImportValues)
 		copied.Dependencies[i] = &clone
 	}
