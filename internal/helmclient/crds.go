@@ -394,8 +394,12 @@ func (a *crdApplier) missing() (schema.GroupVersionKind, error) {
 	}
 	for _, kind := range a.awaited {
 		if kind.Version == "" {
-			if _, err := a.mapper.RESTMapping(kind.GroupKind()); err != nil {
+			_, err := a.mapper.RESTMapping(kind.GroupKind())
+			if meta.IsNoMatchError(err) {
 				return kind, nil
+			}
+			if err != nil {
+				return kind, err
 			}
 			continue
 		}

@@ -18,6 +18,8 @@ package helmclient
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -34,6 +36,8 @@ import (
 // reached from what it is given. Objects that nothing changes stay as they were rendered, to the letter, and their order
 // stays. It is safe for concurrent use.
 type postRenderer struct {
+	// ctx bounds the work.
+	ctx                 context.Context
 	namespace           string
 	patches             []*patch
 	images              []imageOverride
@@ -42,11 +46,11 @@ type postRenderer struct {
 
 // newPostRenderer checks what is to be changed and returns Helm's view of it; nil where there is nothing to change. The
 // namespace is the release's, where objects that name none are going to be.
-func newPostRenderer(p *PostRender, namespace string) (postrender.PostRenderer, error) {
+func newPostRenderer(ctx context.Context, p *PostRender, namespace string) (postrender.PostRenderer, error) {
 	if p == nil || len(p.Patches)+len(p.Images)+len(p.Labels)+len(p.Annotations) == 0 {
 		return nil, nil
 	}
-	r := &postRenderer{namespace: namespace, labels: p.Labels, annotations: p.Annotations}
+	r := &postRenderer{ctx: ctx, namespace: namespace, labels: p.Labels, annotations: p.Annotations}
 	for i := range p.Patches {
 		compiled, err := newPatch(p.Patches[i])
 		if err != nil {
@@ -76,6 +80,9 @@ func (r *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	}
 	for i, patch := range r.patches {
 		if objects, err = r.applyPatch(patch, objects); err != nil {
+			if errors.Is(err, ErrTimeout) {
+				return nil, err
+			}
 			return nil, errorOfKind(ErrPostRender, "patch %d (%s): %s", i+1, patch, err)
 		}
 	}
@@ -106,6 +113,9 @@ func (r *postRenderer) applyPatch(p *patch, objects []*renderedObject) ([]*rende
 				continue
 			}
 			applied[i] = true
+			if err := r.ctx.Err(); err != nil {
+				return nil, errorOfKind(ErrTimeout, "there are too many patches for so many objects")
+			}
 			patched, err := part.apply(object.Object)
 			if err != nil {
 				return nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)

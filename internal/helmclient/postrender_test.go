@@ -18,6 +18,7 @@ package helmclient
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -75,7 +76,7 @@ func mustRender(t *testing.T, p PostRender, manifest string) string {
 }
 
 func render(p PostRender, manifest string) (string, error) {
-	renderer, err := newPostRenderer(&p, "apps")
+	renderer, err := newPostRenderer(context.Background(), &p, "apps")
 	if err != nil {
 		return "", err
 	}
@@ -89,7 +90,7 @@ func render(p PostRender, manifest string) (string, error) {
 func TestPostRendererOfNothing(t *testing.T) {
 	t.Parallel()
 	for _, p := range []*PostRender{nil, {}, {Labels: map[string]string{}}} {
-		renderer, err := newPostRenderer(p, "apps")
+		renderer, err := newPostRenderer(t.Context(), p, "apps")
 		if err != nil || renderer != postrender.PostRenderer(nil) {
 			t.Errorf("%+v: %v, %v", p, renderer, err)
 		}
@@ -259,8 +260,21 @@ func TestPostRenderErrors(t *testing.T) {
 	}
 }
 
+func TestPostRenderEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	renderer, err := newPostRenderer(ctx, &PostRender{Patches: []Patch{{Target: &inventory.Selector{}, Patch: "spec: {a: b}"}}}, "apps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := renderer.Run(bytes.NewBufferString(manifestOf(serviceText))); !errors.Is(classify(err), ErrTimeout) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func aliasBomb() string {
-	text := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	text := "a0: &a0 [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n"
 	for i := 1; i < 10; i++ {
 		text += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
 	}

@@ -17,6 +17,8 @@ limitations under the License.
 package helmclient
 
 import (
+	"context"
+
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/postrender"
 )
@@ -24,7 +26,7 @@ import (
 // prepare does what comes before Helm's part of an install or upgrade, and returns what Helm is to render with. It takes chart
 // and values as they are, and changes neither.
 func (s *session) prepare(desired Desired, options Options, chrt *chart.Chart, values map[string]any, upgrade bool) (postrender.PostRenderer, error) {
-	renderer, err := newPostRenderer(options.PostRender, desired.Namespace)
+	renderer, err := newPostRenderer(s.context(), options.PostRender, desired.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -67,4 +69,12 @@ func (s *session) watch(progress func(string)) {
 	if s.cluster != nil && progress != nil {
 		s.cluster.progress = progress
 	}
+}
+
+// context returns what bounds the action.
+func (s *session) context() context.Context {
+	if s.cluster == nil {
+		return context.Background()
+	}
+	return s.cluster.ctx
 }
