@@ -186,6 +186,9 @@ func (s situation) decide(d Decision) Decision {
 	case StateUnmanaged:
 		return d.act(ActionUpgrade, ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was made by another hand.", revision))
 	case StateUninstalling:
+		if wait := s.remainingBackoff(d.Failures); wait > 0 {
+			return d.backOff(wait, fmt.Sprintf("An uninstall of revision %d did not end.", revision))
+		}
 		return d.finishUninstall()
 	default:
 		return s.decidePending(d)

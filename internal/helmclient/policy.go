@@ -80,8 +80,8 @@ type TestPolicy struct {
 // Past is what the caller remembers of the tries at [AttemptDigest] of what is desired. It must be zero after anything
 // desired changed. Helm's storage is asked, too: a caller that lost its memory loses little.
 type Past struct {
-	// Failures is the number of tries that failed: installs, upgrades, tests, and revisions that did not become healthy;
-	// not rollbacks. The larger of this number and that in the storage counts.
+	// Failures is the number of tries that failed: installs, upgrades, tests, uninstalls that are to make way for an install,
+	// and revisions that did not become healthy; not rollbacks. The larger of this number and that in the storage counts.
 	Failures int
 	// FailedAt is when the last of them failed. The later of this and the time in the storage counts.
 	FailedAt time.Time

@@ -37,6 +37,10 @@ func (s *session) uninstall(decision Decision, desired Desired, options Uninstal
 	if err := s.findLeftovers(decision, desired); err != nil {
 		return err
 	}
+	if last, err := s.config.Releases.Last(desired.Name); err == nil {
+		// Its hooks are made of these values.
+		s.logs.hide(last.Config)
+	}
 	s.onlyDeletes()
 	_, err := s.newUninstall(options).Run(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
