@@ -42,7 +42,8 @@ const (
 
 // Check tells by CEL expressions what healthy means for a kind. Each sees the object as self. They are tried in the order
 // InProgress, Failed, Current; the first that is true counts, and none is in progress. An expression that cannot be
-// evaluated, for example because a field does not exist, is not true.
+// evaluated, for example because a field does not exist or because it is too expensive, is not true. Expressions have the
+// standard functions and macros of CEL.
 type Check struct {
 	// APIVersion and Kind of the objects.
 	APIVersion, Kind string

@@ -15,7 +15,7 @@ limitations under the License.
 */
 
 // Package objectwatch follows the objects of releases in workload clusters by watches: their health, and whether somebody
-// changed them. It costs no request while nothing changes and keeps some tens of bytes per object.
+// changed them. It costs no request while nothing changes and keeps a few hundred bytes per object.
 //
 //	watcher := objectwatch.New(objectwatch.Options{})
 //	mgr.Add(watcher)                                   // ends all streams with the manager
