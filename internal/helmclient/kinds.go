@@ -180,17 +180,20 @@ func (k *kinds) fly(flight *kindsFlight, known *knownKinds) {
 	close(flight.done)
 }
 
-// ask asks the cluster what it serves: for its version and, if that is as before, whether the rest is.
+// ask asks the cluster what it serves: for its version and, if that is as before, whether the rest is. All of it takes no
+// longer than one request may, for there are those who wait.
 func (k *kinds) ask(known *knownKinds) (*knownKinds, error) {
-	serverVersion, err := k.live.ServerVersion()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), requestTimeout, errRequestDeadline)
+	defer cancel()
+	serverVersion, err := k.live.ServerVersionWithContext(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's version: %w", err)
 	}
-	if known != nil && known.tag != "" && *serverVersion == *known.version && k.unchanged(known.tag) {
+	if known != nil && known.tag != "" && *serverVersion == *known.version && k.unchanged(ctx, known.tag) {
 		same := *known
 		return &same, nil
 	}
-	groups, resources, err := k.live.ServerGroupsAndResources()
+	groups, resources, err := k.live.ServerGroupsAndResourcesWithContext(ctx)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("reading the cluster's API versions: %w", err)
 	}
@@ -213,9 +216,9 @@ func (k *kinds) ask(known *knownKinds) (*knownKinds, error) {
 }
 
 // unchanged asks the server whether its kinds are those of the tag. Any doubt is a no.
-func (k *kinds) unchanged(tag string) bool {
+func (k *kinds) unchanged(ctx context.Context, tag string) bool {
 	url := k.live.RESTClient().Get().AbsPath("/apis").URL()
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
 	if err != nil {
 		return false
 	}
