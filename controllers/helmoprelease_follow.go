@@ -260,7 +260,9 @@ func (w *writtenGenerations) isSeen(key types.NamespacedName, ref inventory.Ref,
 	if !ok {
 		return true
 	}
-	if !state.Exists || state.Generation < wanted {
+	// A Job may end and be deleted, by its ttlSecondsAfterFinished, before anybody looked.
+	isEnded := !state.Exists && state.Verdict == health.NotFound && ref.Kind == "Job"
+	if !isEnded && (!state.Exists || state.Generation < wanted) {
 		return false
 	}
 	delete(w.byRelease[key], ref)
