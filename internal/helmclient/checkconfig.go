@@ -33,7 +33,7 @@ const inClusterCA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 // this process: kubeconfigs are written by tenants, and the programs and files are not theirs. Observe, Act and
 // Access call it.
 func CheckConfig(config *rest.Config) error {
-	refused := ""
+	var refused string
 	switch {
 	case config == nil:
 		return errorOfKind(ErrInvalidTarget, "there is none")

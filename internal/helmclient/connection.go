@@ -59,6 +59,8 @@ type cluster struct {
 	root    string
 	limiter flowcontrol.RateLimiter
 	codec   *recordCodec
+	// namespaces are those that were seen.
+	namespaces *nameSet
 	// own is the connection as the user of the config.
 	own   *connection
 	kinds *kinds
@@ -96,6 +98,7 @@ func newCluster(config *rest.Config, codec *recordCodec) (*cluster, error) {
 		identity:     configIdentity(config),
 		limiter:      flowcontrol.NewTokenBucketRateLimiter(connectionQPS, connectionBurst),
 		codec:        codec,
+		namespaces:   newNameSet(),
 		impersonated: map[string]*connection{},
 	}
 	if address, err := url.Parse(config.Host); err == nil {
@@ -173,7 +176,7 @@ func (c *connection) restConfig(ctx context.Context) *rest.Config {
 // actionConfig is like restConfig, for the objects of one action: it does not ask twice in a row for the same object.
 func (c *connection) actionConfig(ctx context.Context) *rest.Config {
 	config := c.restConfig(ctx)
-	config.Transport = newReadCache(config.Transport, c.root)
+	config.Transport = newReadCache(config.Transport, c.root, c.namespaces)
 	return config
 }
 

@@ -60,9 +60,36 @@ type readCache struct {
 	reads map[string]*keptRead
 	// writes counts the begins and ends of writes and watches.
 	writes int
-	// asked holds the namespaces that were asked for, missing when it was seen that there is none.
-	asked   map[string]bool
+	// existing holds namespaces that were seen; asking for one of those is not worth a request.
+	existing *nameSet
+	// missing tells when it was seen that a namespace does not exist.
 	missing map[string]time.Time
+}
+
+// nameSet is a bounded set of names. It is safe for concurrent use.
+type nameSet struct {
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+// maxNames bounds a nameSet.
+const maxNames = 1000
+
+func newNameSet() *nameSet { return &nameSet{names: map[string]bool{}} }
+
+func (s *nameSet) add(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.names) >= maxNames {
+		clear(s.names)
+	}
+	s.names[name] = true
+}
+
+func (s *nameSet) has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[name]
 }
 
 // keptRead is an answer of the cluster.
@@ -74,10 +101,10 @@ type keptRead struct {
 	body   []byte
 }
 
-func newReadCache(base http.RoundTripper, root string) *readCache {
+func newReadCache(base http.RoundTripper, root string, existing *nameSet) *readCache {
 	return &readCache{
-		base: base, root: root, now: time.Now,
-		reads: map[string]*keptRead{}, asked: map[string]bool{}, missing: map[string]time.Time{},
+		base: base, root: root, now: time.Now, existing: existing,
+		reads: map[string]*keptRead{}, missing: map[string]time.Time{},
 	}
 }
 
@@ -183,15 +210,12 @@ func (c *readCache) isMissing(namespace string) bool {
 	return c.now().Sub(c.missing[namespace]) < readTTL
 }
 
-// lookForNamespace asks whether a namespace exists in which an object does not. Where it does, it asks once.
+// lookForNamespace asks whether a namespace exists in which an object does not.
 func (c *readCache) lookForNamespace(object *http.Request, namespace string) {
-	c.mu.Lock()
-	_, missing := c.missing[namespace]
-	if c.asked[namespace] && !missing {
-		c.mu.Unlock()
+	if c.existing.has(namespace) {
 		return
 	}
-	c.asked[namespace] = true
+	c.mu.Lock()
 	writes := c.writes
 	c.mu.Unlock()
 	req := object.Clone(object.Context())
@@ -202,6 +226,8 @@ func (c *readCache) lookForNamespace(object *http.Request, namespace string) {
 		err = resp.Body.Close()
 	}
 	if err != nil || answer == nil || answer.status != http.StatusNotFound {
+		// It exists, or who asks may not know: asking again is of no use.
+		c.existing.add(namespace)
 		return
 	}
 	c.mu.Lock()

@@ -50,7 +50,7 @@ func newCachedServer(t *testing.T) *cachedServer {
 	}))
 	t.Cleanup(server.Close)
 	s.url = server.URL
-	s.cache = newReadCache(http.DefaultTransport, "/k8s/one")
+	s.cache = newReadCache(http.DefaultTransport, "/k8s/one", newNameSet())
 	s.cache.now = func() time.Time { return s.now }
 	return s
 }
@@ -209,8 +209,15 @@ func TestReadCacheMissingNamespace(t *testing.T) {
 	}
 	s.do(http.MethodPost, "/api/v1/namespaces")
 	exists.Store(true)
-	if n := look(20, 29); n != 9 {
+	// One of them is for the namespace.
+	if n := look(20, 29); n != 10 {
 		t.Errorf("nine objects after the namespace was made take %d requests", n)
+	}
+	for i := range 3 * maxNames {
+		s.cache.existing.add(fmt.Sprint(i))
+	}
+	if n := len(s.cache.existing.names); n > maxNames {
+		t.Errorf("%d names are kept", n)
 	}
 	// It is asked for once only where it exists.
 	other := newCachedServer(t)

@@ -63,6 +63,8 @@ type recordStore struct {
 	metadata  metadata.ResourceInterface
 	namespace string
 	codec     *recordCodec
+	// namespaces learns that the namespace exists.
+	namespaces *nameSet
 	// observed returns the metadata of a release's records if they were observed a moment ago.
 	observed func(name string) ([]metav1.PartialObjectMetadata, bool)
 
@@ -79,10 +81,11 @@ var _ driver.Driver = &recordStore{}
 // records returns the store of Helm's records in a namespace.
 func (c *connection) records(namespace string) *recordStore {
 	return &recordStore{
-		client:    c.core.RESTClient(),
-		metadata:  c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace),
-		namespace: namespace,
-		codec:     c.codec,
+		client:     c.core.RESTClient(),
+		metadata:   c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace),
+		namespace:  namespace,
+		codec:      c.codec,
+		namespaces: c.namespaces,
 		observed: func(name string) ([]metav1.PartialObjectMetadata, bool) {
 			return c.observations.take(namespace + "/" + name)
 		},
@@ -286,6 +289,7 @@ func (s *recordStore) Create(key string, rls *release.Release) error {
 	if err != nil {
 		return fmt.Errorf("creating the release record %q: %w", key, err)
 	}
+	s.namespaces.add(s.namespace)
 	return nil
 }
 
