@@ -262,8 +262,8 @@ type UpgradeOptions struct {
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// force replaces objects that cannot be patched. Objects are deleted and created anew: use it with care.
-	// Default: false.
+	// force deletes objects whose immutable fields would have to change, and creates them anew: use it with care.
+	// PersistentVolumeClaims, PersistentVolumes, Namespaces and CRDs are never deleted. Default: false.
 	// +optional
 	Force *bool `json:"force,omitempty"`
 
@@ -314,8 +314,8 @@ type RollbackOptions struct {
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// force replaces objects that cannot be patched. Objects are deleted and created anew: use it with care.
-	// Default: false.
+	// force deletes objects whose immutable fields would have to change, and creates them anew: use it with care.
+	// PersistentVolumeClaims, PersistentVolumes, Namespaces and CRDs are never deleted. Default: false.
 	// +optional
 	Force *bool `json:"force,omitempty"`
 
@@ -560,13 +560,14 @@ type ObjectSelector struct {
 // PostRender changes what the chart rendered before it is installed; hooks and the folder crds are not changed. Every
 // string in it is a template over the Cluster, as in values.
 type PostRender struct {
-	// patches are applied in their order, as those of kustomize.
+	// patches are applied in their order, as those of kustomize. One that matches no object is an error.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Patches []Patch `json:"patches,omitempty"`
 
-	// images replace names, tags and digests of container images, as those of kustomize.
+	// images replace names, tags and digests of the images of containers and initContainers, as those of kustomize. One that
+	// no object has is no error.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
