@@ -311,3 +311,26 @@ func TestActHidesPreviousValues(t *testing.T) {
 		}
 	}
 }
+
+// TestActKeepsFailed holds that a failed revision is never called superseded: nothing would tell it from one that worked.
+func TestActKeepsFailed(t *testing.T) {
+	t.Parallel()
+	c := newFakeCluster()
+	c.driver.failUpdate = 1
+	_, err := c.act(t, Decision{Action: ActionInstall})
+	wantError(t, err, ErrUnreachable, true)
+	if _, err := c.act(t, Decision{Action: ActionRecoverThenUpgrade, Recovery: RecoverFail, FromRevision: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.history(t), "failed/deployed"; got != want {
+		t.Errorf("after an upgrade of a failed install: history %q, want %q", got, want)
+	}
+	c.kube.UpdateError = errors.New("quota exceeded")
+	for _, decision := range []Decision{{Action: ActionUpgrade}, {Action: ActionRollback, FromRevision: 3, RollbackTo: 2}} {
+		_, err := c.act(t, decision)
+		wantError(t, err, nil, true)
+	}
+	if got, want := c.history(t), "failed/deployed/failed/failed"; got != want {
+		t.Errorf("after a failed rollback: history %q, want %q", got, want)
+	}
+}
