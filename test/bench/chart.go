@@ -21,7 +21,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
@@ -53,8 +55,8 @@ func newChart(name string, seed uint64) (*benchChart, error) {
 		"values.yaml": chartValues + comments(random, 300),
 		"README.md":   text(random, 9000),
 	}
-	for path, content := range chartTemplates {
-		files["templates/"+path] = comments(random, 25) + content
+	for _, path := range slices.Sorted(maps.Keys(chartTemplates)) {
+		files["templates/"+path] = comments(random, 25) + chartTemplates[path]
 	}
 	for i := 0; ; i++ {
 		packed, err := pack(name, files)
@@ -109,7 +111,8 @@ func pack(name string, files map[string]string) ([]byte, error) {
 	var buffer bytes.Buffer
 	zipped := gzip.NewWriter(&buffer)
 	archive := tar.NewWriter(zipped)
-	for path, content := range files {
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		content := files[path]
 		header := &tar.Header{Name: name + "/" + path, Mode: 0o644, Size: int64(len(content))}
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, err
