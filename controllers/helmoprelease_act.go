@@ -87,8 +87,7 @@ func (r *releaseReconciler) acted(ctx context.Context, p *releasePass, decision 
 	}
 	r.reportReleased(p, decision, result)
 	r.followNew(ctx, p, result)
-	if p.policy.Test.Enabled || isFollowed(&p.release.Spec) {
-		// Whatever there is to be seen of the objects may have been seen already: no event would bring the release back.
+	if p.policy.Test.Enabled {
 		return ctrl.Result{RequeueAfter: lookAgain}
 	}
 	return ctrl.Result{RequeueAfter: p.requeueAfter}

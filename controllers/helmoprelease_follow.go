@@ -77,10 +77,7 @@ func (r *releaseReconciler) follow(ctx context.Context, p *releasePass) {
 	if release.Status.Inventory == nil {
 		return
 	}
-	r.watch(ctx, p)
-	if snapshot, ok := r.watcher.Look(client.ObjectKeyFromObject(release)); ok {
-		p.snapshot = &snapshot
-	}
+	r.look(ctx, p)
 }
 
 // statusDeployed is Helm's word for a revision that was installed.
@@ -106,11 +103,19 @@ func (r *releaseReconciler) followNew(ctx context.Context, p *releasePass, resul
 	release.Status.Inventory = inventoryOf(&release.Spec, result.Objects, result.Revision)
 	release.Status.Health = nil
 	r.written.set(client.ObjectKeyFromObject(release), result.Generations)
-	r.watch(ctx, p)
-	// What is seen now may be what was before the action.
-	p.snapshot = nil
+	r.look(ctx, p)
+	// There may be nothing that is yet to be seen, and no event to come. What was written keeps what is older from counting.
 	r.assessHealth(p)
 	reportReady(release)
+}
+
+// look makes the objects of the inventory followed and takes in what is seen of them.
+func (r *releaseReconciler) look(ctx context.Context, p *releasePass) {
+	r.watch(ctx, p)
+	p.snapshot = nil
+	if snapshot, ok := r.watcher.Look(client.ObjectKeyFromObject(p.release)); ok {
+		p.snapshot = &snapshot
+	}
 }
 
 // watch tells the watcher what of a release is to be followed.

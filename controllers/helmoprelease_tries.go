@@ -27,9 +27,11 @@ import (
 func retryRequest(scope *releaseScope) string {
 	request := scope.release.Annotations[addonsv1.RetryRequestedAtAnnotation]
 	if scope.helmOp != nil {
-		if ofHelmOp := scope.helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation]; ofHelmOp != "" {
-			request += "/" + ofHelmOp
+		ofHelmOp := scope.helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation]
+		if request != "" && ofHelmOp != "" {
+			request += "/"
 		}
+		request += ofHelmOp
 	}
 	if len(request) > maxResolveRequest {
 		request = hexDigest(request)
