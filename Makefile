@@ -24,6 +24,7 @@ WAIT ?= 1## 0: `demo` checks the outcome and ends by itself
 PKG ?= ./test/e2e/...## Packages of `deflake`
 RUN ?= .## Tests of `deflake`, a regular expression
 COUNT ?= 20## How often `deflake` repeats
+BENCH ?= full## quick: `bench` takes few clusters and rounds, and `bench-go` few repetitions
 E2E_TIMEOUT ?= 30m## Time limit of `test-e2e`
 E2E_RUN ?= .## Tests of `test-e2e`, a regular expression
 
@@ -69,13 +70,13 @@ test-e2e: testbed-binaries ## The product as its users meet it, on real API serv
 	go test ./test/e2e/... -count=1 -timeout $(E2E_TIMEOUT) -run '$(E2E_RUN)' -v
 
 .PHONY: bench
-bench: testbed-binaries ## The release engine against a plain loop over the Helm SDK (BENCH=quick: under 3 min), then bench-go
-	go run ./test/bench
+bench: testbed-binaries ## The release engine against a plain loop over the Helm SDK, on real API servers; then bench-go (BENCH)
+	BENCH=$(BENCH) go run ./test/bench
 	@$(MAKE) --no-print-directory bench-go
 
 .PHONY: bench-go
-bench-go: ## All Go benchmarks, without the tests
-	go test ./... -run '^$$' -bench . -benchmem -timeout 30m
+bench-go: ## All Go benchmarks, without the tests (BENCH)
+	go test ./... -run '^$$' -bench . -benchmem -benchtime $(if $(filter quick,$(BENCH)),5x,1s) -timeout 30m
 
 .PHONY: deflake
 deflake: ## Repeat tests until one fails (PKG, RUN, COUNT)
