@@ -114,6 +114,8 @@ func (s *Server) controllerManagerArgs(kubeconfig string) []string {
 		"--root-ca-file=" + s.file(caFile),
 		"--service-account-private-key-file=" + s.file(saPrivateFile),
 		"--profiling=false",
+		// A machine that is busy for a minute must not lose simulated nodes: pods on them would never be ready again.
+		"--node-monitor-grace-period=1h",
 	}
 	if len(s.opts.OnlyControllers) > 0 {
 		args = append(args, "--controllers="+strings.Join(s.opts.OnlyControllers, ","))

@@ -1,0 +1,356 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// engine is a workload cluster in which pods seem to run, for HelmOps with the chart app.
+type engine struct {
+	*workload
+	name string
+}
+
+// newEngine begins a scenario with such a cluster. Each of its parts has a HelmOp of its own, in a namespace of its own.
+func newEngine(t *testing.T) (*scenario, *workload) {
+	t.Helper()
+	s := newScenario(t)
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		s.pushChart("charts/app", environment.ChartMetadata{Chart: "app", Version: version})
+	}
+	return s, s.clusters(testbed.ClusterOptions{Name: "one", KwokNodes: 1})[0]
+}
+
+// parts runs independent parts on a cluster.
+func (s *scenario) parts(w *workload, parts map[string]func(engine)) {
+	for name, do := range parts {
+		s.part(name, func(s *scenario) { do(engine{workload: w.in(s), name: name}) })
+	}
+}
+
+// helmOp is a HelmOp with the chart app and these values.
+func (e engine) helmOp(values map[string]any, change ...func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
+	helmOp := e.scenario.newHelmOp(e.name, forAll, func(h *addonsv1.HelmOp) {
+		h.Spec.Source = e.scenario.env.Source("charts/app", addonsv1.ArtifactReference{Tag: "1.0.0"})
+		h.Spec.Release.Namespace = e.name
+		h.Spec.Values = rawJSON(values)
+		h.Spec.Health = nil
+	})
+	for _, c := range change {
+		c(helmOp)
+	}
+	return helmOp
+}
+
+// set changes the values of a HelmOp.
+func (e engine) set(helmOp *addonsv1.HelmOp, values map[string]any) {
+	e.scenario.Helper()
+	update(e.scenario, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = rawJSON(values) })
+}
+
+// becomes waits until the child of a HelmOp has a condition.
+func (e engine) becomes(helmOp *addonsv1.HelmOp, conditionType string, status metav1.ConditionStatus, reason string,
+	checks ...func(gomega.Gomega, *addonsv1.HelmOpRelease),
+) *addonsv1.HelmOpRelease {
+	e.scenario.Helper()
+	all := append([]func(gomega.Gomega, *addonsv1.HelmOpRelease){childCondition(conditionType, status, reason)}, checks...)
+	return e.scenario.child(helmOp, e.workload.name, all...)
+}
+
+// released waits until the release is deployed at a revision and Ready.
+func (e engine) released(helmOp *addonsv1.HelmOp, number int) *addonsv1.HelmOpRelease {
+	e.scenario.Helper()
+	return e.eventuallyReleased(helmOp, e.name, e.name, number)
+}
+
+// history waits until the release has exactly these revisions, the oldest first.
+func (e engine) history(want ...string) {
+	e.scenario.Helper()
+	e.eventuallyRevisions(e.name, e.name, want...)
+}
+
+// untouched fails if anything in Helm's storage of the release changes for a while.
+func (e engine) untouched() {
+	s := e.scenario
+	s.Helper()
+	before, err := e.revisions(s.Context(), e.name, e.name)
+	s.must(err)
+	s.Consistently(func(g gomega.Gomega, ctx context.Context) {
+		now, err := e.revisions(ctx, e.name, e.name)
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(now).To(gomega.Equal(before))
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+}
+
+// healthTimeout lets a release be as long on its way.
+func healthTimeout(d time.Duration) func(*addonsv1.HelmOp) {
+	return func(h *addonsv1.HelmOp) {
+		h.Spec.Health = &addonsv1.HealthOptions{Timeout: &metav1.Duration{Duration: d}}
+	}
+}
+
+// rollingBack has upgrades rolled back and tried again so often.
+func rollingBack(retries int32) func(*addonsv1.HelmOp) {
+	return func(h *addonsv1.HelmOp) {
+		h.Spec.Upgrade = &addonsv1.UpgradeOptions{Remediation: &addonsv1.UpgradeRemediation{
+			Retries: &retries, Strategy: addonsv1.UpgradeRemediationRollback,
+		}}
+	}
+}
+
+// tested runs the chart's tests.
+func tested(h *addonsv1.HelmOp) {
+	enabled := true
+	h.Spec.Test = &addonsv1.TestOptions{Enabled: &enabled}
+}
+
+// TestHealth holds that a release is Ready when, and as long as, its objects are what they are to be.
+func TestHealth(t *testing.T) {
+	s, w := newEngine(t)
+	s.parts(w, map[string]func(engine){
+		"follows":        engine.healthFollows,
+		"timeout":        engine.healthTimeout,
+		"disabled":       engine.healthDisabled,
+		"checks":         engine.healthChecks,
+		"unhealthy-back": engine.unhealthyRolledBack,
+	})
+}
+
+// healthFollows breaks a DaemonSet of a release that was healthy, and mends it.
+func (e engine) healthFollows() {
+	s := e.scenario
+	helmOp := e.helmOp(map[string]any{"daemonSet": true, "hooks": []any{"post-install"}, "test": "pass"}, healthTimeout(3*time.Second), tested)
+	s.create(helmOp)
+	child := e.released(helmOp, 1)
+	s.Expect(child.Status.State).To(gomega.Equal("InSync"))
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
+	e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionTrue, addonsv1.TestsSucceededReason,
+		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(child.Status.Tests).To(gomega.HaveLen(1))
+			g.Expect(child.Status.Tests[0].Phase).To(gomega.Equal("Succeeded"))
+		})
+
+	e.setPodsReady("follows-daemonset", corev1.ConditionFalse)
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionFalse, addonsv1.HealthTimeoutReason)
+	e.becomes(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.HealthTimeoutReason)
+	s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleasesFailedReason))
+	e.setPodsReady("follows-daemonset", corev1.ConditionTrue)
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
+	s.eventually(helmOp, ready(1))
+	e.history("1 deployed")
+}
+
+// setPodsReady has the pods with a label say that they are ready, or not.
+func (e engine) setPodsReady(app string, status corev1.ConditionStatus) {
+	s := e.scenario
+	s.Helper()
+	pods := &corev1.PodList{}
+	s.must(e.List(s.Context(), pods, client.InNamespace(e.name), client.MatchingLabels{"app": app}))
+	s.Expect(pods.Items).NotTo(gomega.BeEmpty())
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		before := pod.DeepCopy()
+		for j := range pod.Status.Conditions {
+			if pod.Status.Conditions[j].Type == corev1.PodReady {
+				pod.Status.Conditions[j].Status = status
+			}
+		}
+		s.must(e.Status().Patch(s.Context(), pod, client.MergeFrom(before)))
+	}
+}
+
+// healthTimeout has a release that never becomes healthy, and then does by a change of its values.
+func (e engine) healthTimeout() {
+	helmOp := e.helmOp(map[string]any{"never": true}, healthTimeout(3*time.Second))
+	e.scenario.create(helmOp)
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionFalse, addonsv1.HealthTimeoutReason)
+	e.becomes(helmOp, addonsv1.ReleasedCondition, metav1.ConditionTrue, addonsv1.ReleasedReason)
+	e.history("1 deployed")
+	e.set(helmOp, map[string]any{"never": false})
+	e.released(helmOp, 2)
+	e.scenario.eventually(helmOp, ready(1))
+}
+
+// healthDisabled has a release that never becomes healthy, and nobody asks.
+func (e engine) healthDisabled() {
+	helmOp := e.helmOp(map[string]any{"never": true}, func(h *addonsv1.HelmOp) { h.Spec.Health = withoutHealth() })
+	e.scenario.create(helmOp)
+	child := e.released(helmOp, 1)
+	for _, c := range child.Status.Conditions {
+		e.scenario.Expect(c.Type).NotTo(gomega.Equal(addonsv1.HealthyCondition))
+	}
+}
+
+// healthChecks asks an expression about a kind that is healthy otherwise.
+func (e engine) healthChecks() {
+	s := e.scenario
+	helmOp := e.helmOp(map[string]any{"greeting": "not yet"}, func(h *addonsv1.HelmOp) {
+		h.Spec.Health = &addonsv1.HealthOptions{
+			Timeout: &metav1.Duration{Duration: 3 * time.Second},
+			Checks:  []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "ConfigMap", Current: "self.data.greeting == 'now'", Failed: "self.data.greeting == 'never'"}},
+		}
+	})
+	s.create(helmOp)
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionFalse, addonsv1.HealthTimeoutReason)
+	e.set(helmOp, map[string]any{"greeting": "now"})
+	e.released(helmOp, 2)
+	e.set(helmOp, map[string]any{"greeting": "never"})
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionFalse, addonsv1.HealthFailedReason)
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Health.Checks[0].Current = "self.data.(" })
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionFalse, addonsv1.InvalidHealthCheckReason)
+}
+
+// unhealthyRolledBack has an upgrade that does not become healthy return to what worked.
+func (e engine) unhealthyRolledBack() {
+	s := e.scenario
+	helmOp := e.helmOp(map[string]any{"greeting": "good"}, healthTimeout(3*time.Second), rollingBack(0))
+	s.create(helmOp)
+	e.released(helmOp, 1)
+	e.set(helmOp, map[string]any{"greeting": "bad", "never": true})
+	e.becomes(helmOp, addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason,
+		childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RolledBackReason))
+	e.history("1 superseded", "2 superseded", "3 deployed")
+	e.expectGreetings("good")
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
+	e.set(helmOp, map[string]any{"greeting": "better"})
+	e.released(helmOp, 4)
+	e.expectGreetings("better")
+}
+
+// expectGreetings fails unless the release says this.
+func (e engine) expectGreetings(want string) {
+	e.scenario.Helper()
+	data, err := e.hello(e.scenario.Context(), e.name, e.name)
+	e.scenario.must(err)
+	e.scenario.Expect(data).To(gomega.HaveKeyWithValue("greeting", want))
+}
+
+// TestRemediation holds what follows failures: retries within a budget, rollbacks, and that somebody can ask for more.
+func TestRemediation(t *testing.T) {
+	s, w := newEngine(t)
+	s.parts(w, map[string]func(engine){
+		"rolled-back":   engine.rolledBack,
+		"retried":       engine.retriedOnRequest,
+		"reinstalled":   engine.failedInstallUninstalled,
+		"tests-fail":    engine.testsFail,
+		"tests-ignored": engine.testsIgnored,
+	})
+}
+
+// rolledBack has an upgrade that the cluster refuses return to what worked, after each try, and stay there.
+func (e engine) rolledBack() {
+	s := e.scenario
+	helmOp := e.helmOp(map[string]any{"greeting": "good"}, rollingBack(1))
+	s.create(helmOp)
+	e.released(helmOp, 1)
+	e.set(helmOp, map[string]any{"greeting": "bad", "broken": true})
+	e.becomes(helmOp, addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason)
+	e.history("1 superseded", "2 failed", "3 superseded", "4 failed", "5 deployed")
+	e.expectGreetings("good")
+	child := e.becomes(helmOp, addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RolledBackReason,
+		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.RolledBackReason))
+	s.Expect(child.Status.State).To(gomega.Equal("RolledBack"))
+	s.Expect(child.Status.Failures).To(gomega.BeEquivalentTo(2))
+	s.eventuallyEvent(child, addonsv1.RolledBackEvent)
+	s.eventually(helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		g.Expect(h.Status.Clusters.Stalled).To(gomega.BeEquivalentTo(1))
+	})
+	e.untouched()
+	e.set(helmOp, map[string]any{"greeting": "mended"})
+	e.released(helmOp, 6)
+	e.expectGreetings("mended")
+}
+
+// retriedOnRequest asks for another try of a release that is stalled.
+func (e engine) retriedOnRequest() {
+	s, never := e.scenario, int32(0)
+	helmOp := e.helmOp(map[string]any{"broken": true}, func(h *addonsv1.HelmOp) {
+		h.Spec.Install = &addonsv1.InstallOptions{Remediation: &addonsv1.InstallRemediation{Retries: &never}}
+	})
+	s.create(helmOp)
+	e.becomes(helmOp, addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason)
+	e.history("1 failed")
+	for i := 2; i <= 3; i++ {
+		update(s, helmOp, func(h *addonsv1.HelmOp) {
+			h.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: fmt.Sprint(i)}
+		})
+		e.becomes(helmOp, addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason,
+			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+				g.Expect(child.Status.LastRetryRequest).To(gomega.HaveSuffix(fmt.Sprint(i)))
+				g.Expect(child.Status.Release.Revision).To(gomega.BeEquivalentTo(i))
+			})
+	}
+	e.history("1 failed", "2 failed", "3 failed")
+	e.untouched()
+}
+
+// failedInstallUninstalled has what a failed installation left removed before the next try, but not what the last left.
+func (e engine) failedInstallUninstalled() {
+	once := int32(1)
+	helmOp := e.helmOp(map[string]any{"broken": true}, func(h *addonsv1.HelmOp) {
+		h.Spec.Install = &addonsv1.InstallOptions{Remediation: &addonsv1.InstallRemediation{
+			Retries: &once, Strategy: addonsv1.InstallRemediationUninstall,
+		}}
+	})
+	e.scenario.create(helmOp)
+	e.becomes(helmOp, addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason)
+	e.history("1 failed")
+	e.set(helmOp, map[string]any{})
+	e.released(helmOp, 2)
+}
+
+// testsFail has a test gate: tests that fail keep a release from being Ready.
+func (e engine) testsFail() {
+	s, never := e.scenario, int32(0)
+	helmOp := e.helmOp(map[string]any{"test": "fail"}, tested, func(h *addonsv1.HelmOp) {
+		h.Spec.Install = &addonsv1.InstallOptions{Remediation: &addonsv1.InstallRemediation{Retries: &never}}
+	})
+	s.create(helmOp)
+	child := e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionFalse, addonsv1.TestsFailedReason,
+		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.TestsFailedReason))
+	s.Expect(child.Status.Tests).To(gomega.HaveLen(1))
+	s.Expect(child.Status.Tests[0].Name).To(gomega.Equal("tests-fail-test"))
+	s.Expect(child.Status.Tests[0].Phase).To(gomega.Equal("Failed"))
+	e.history("1 deployed")
+	e.set(helmOp, map[string]any{"test": "pass"})
+	e.released(helmOp, 2)
+	e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionTrue, addonsv1.TestsSucceededReason)
+}
+
+// testsIgnored has tests that fail and do not matter.
+func (e engine) testsIgnored() {
+	helmOp := e.helmOp(map[string]any{"test": "fail"}, tested, func(h *addonsv1.HelmOp) { h.Spec.Test.IgnoreFailures = h.Spec.Test.Enabled })
+	e.scenario.create(helmOp)
+	e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionFalse, addonsv1.TestsFailedReason,
+		childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+	e.scenario.Consistently(func(g gomega.Gomega, ctx context.Context) {
+		g.Expect(e.scenario.children(ctx, g, helmOp)[e.workload.name].Status.Failures).To(gomega.BeZero())
+	}).WithContext(e.scenario.Context()).Should(gomega.Succeed())
+}

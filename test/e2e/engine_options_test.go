@@ -1,0 +1,340 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// TestEngineOptions holds what the options of the engine do, in a cluster in which no controller runs.
+func TestEngineOptions(t *testing.T) {
+	s := newScenario(t)
+	s.pushChart("charts/app", environment.ChartMetadata{Chart: "app", Version: "1.0.0"})
+	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+	s.parts(w, map[string]func(engine){
+		"post-render": engine.postRendered,
+		"tenant":      engine.impersonated,
+		"stranger":    engine.impersonatedWithoutRights,
+		"adopted":     engine.adopted,
+		"crds-skip":   func(e engine) { e.crds(addonsv1.CRDPolicySkip, "", "") },
+		"crds-create": func(e engine) { e.crds(addonsv1.CRDPolicyCreate, "first", "first") },
+		"crds-change": func(e engine) { e.crds(addonsv1.CRDPolicyCreateReplace, "first", "second") },
+		"labelled":    engine.namespaceLabelled,
+		"too-large":   engine.tooLarge,
+	})
+}
+
+// optionsHelmOp is a HelmOp whose health nobody asks for.
+func (e engine) optionsHelmOp(values map[string]any, change ...func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
+	helmOp := e.helmOp(values, change...)
+	helmOp.Spec.Health = withoutHealth()
+	return helmOp
+}
+
+// postRendered changes what the chart rendered, for each Cluster, and takes that back.
+func (e engine) postRendered() {
+	s := e.scenario
+	helmOp := e.optionsHelmOp(nil, func(h *addonsv1.HelmOp) {
+		h.Spec.PostRender = &addonsv1.PostRender{
+			Patches: []addonsv1.Patch{{
+				Patch:  "- {op: add, path: /metadata/annotations, value: {cluster: '{{ .Cluster.metadata.name }}'}}",
+				Target: &addonsv1.ObjectSelector{Kind: "Deployment|DaemonSet"},
+			}},
+			Images:         []addonsv1.ImageOverride{{Name: "registry.invalid/app", NewName: "mirror.invalid/app", NewTag: "2"}},
+			CommonMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"team": "{{ .Cluster.metadata.name }}-team"}},
+		}
+	})
+	s.create(helmOp)
+	e.released(helmOp, 1)
+	expect := func(image, team, cluster string) {
+		s.Helper()
+		d, config := &appsv1.Deployment{}, e.configMap()
+		s.must(e.Get(s.Context(), client.ObjectKey{Namespace: e.name, Name: e.name}, d))
+		s.must(e.Get(s.Context(), client.ObjectKeyFromObject(config), config))
+		s.Expect(d.Spec.Template.Spec.Containers[0].Image).To(gomega.Equal(image))
+		s.Expect(d.Annotations["cluster"]).To(gomega.Equal(cluster))
+		s.Expect([]string{d.Labels["team"], config.Labels["team"]}).To(gomega.Equal([]string{team, team}))
+		s.Expect(d.Spec.Selector.MatchLabels).NotTo(gomega.HaveKey("team"))
+	}
+	expect("mirror.invalid/app:2", "one-team", "one")
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.PostRender.Images[0].NewTag = "3" })
+	e.released(helmOp, 2)
+	expect("mirror.invalid/app:3", "one-team", "one")
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.PostRender.Patches[0].Patch = "- {op: remove, path: /nowhere}" })
+	e.becomes(helmOp, addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.PostRenderFailedReason)
+	e.history("1 superseded", "2 deployed")
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.PostRender = nil })
+	e.released(helmOp, 3)
+	expect("registry.invalid/app:1", "", "")
+}
+
+// createAccount creates a ServiceAccount in a namespace of its own in the workload cluster, with rights there or none.
+func (e engine) createAccount(rights bool) {
+	s := e.scenario
+	s.Helper()
+	meta := metav1.ObjectMeta{Namespace: e.name, Name: "deployer"}
+	s.must(e.Create(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.name}}))
+	s.must(e.Create(s.Context(), &corev1.ServiceAccount{ObjectMeta: meta}))
+	if !rights {
+		return
+	}
+	s.must(e.Create(s.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "apps", "batch"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+	}}))
+	s.must(e.Create(s.Context(), &rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.name, Name: meta.Name}},
+	}))
+}
+
+func asDeployer(h *addonsv1.HelmOp) { h.Spec.ServiceAccountName = "deployer" }
+
+// impersonated has a tenant with rights in its own namespace only.
+func (e engine) impersonated() {
+	s := e.scenario
+	e.createAccount(true)
+	helmOp := e.optionsHelmOp(nil, asDeployer)
+	s.create(helmOp)
+	e.released(helmOp, 1)
+	e.set(helmOp, map[string]any{"greeting": "changed"})
+	e.released(helmOp, 2)
+	e.expectGreetings("changed")
+	// What the tenant may not do, HelmOp does not do for it.
+	update(s, helmOp, func(h *addonsv1.HelmOp) {
+		h.Spec.PostRender = &addonsv1.PostRender{Patches: []addonsv1.Patch{{
+			Patch:  "- {op: replace, path: /metadata/namespace, value: kube-system}",
+			Target: &addonsv1.ObjectSelector{Kind: "ConfigMap"},
+		}}}
+	})
+	e.becomes(helmOp, addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ClusterForbiddenReason)
+	data, err := e.hello(s.Context(), "kube-system", e.name)
+	s.must(err)
+	s.Expect(data).To(gomega.BeNil())
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.PostRender = nil })
+	s.eventually(helmOp, ready(1))
+	s.remove(helmOp)
+	s.eventuallyGone(helmOp)
+	e.history()
+}
+
+// impersonatedWithoutRights has a tenant without rights: it is told who may not do what, and nothing is there.
+func (e engine) impersonatedWithoutRights() {
+	s := e.scenario
+	e.createAccount(false)
+	helmOp := e.optionsHelmOp(nil, asDeployer)
+	s.create(helmOp)
+	user := "system:serviceaccount:" + e.name + ":deployer"
+	e.becomes(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ClusterForbiddenReason,
+		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(toJSON(child.Status.Conditions)).To(gomega.ContainSubstring(user))
+		})
+	data, err := e.hello(s.Context(), e.name, e.name)
+	s.must(err)
+	s.Expect(data).To(gomega.BeNil())
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.ServiceAccountName = "" })
+	e.released(helmOp, 1)
+}
+
+// adopted takes over a release that was made by hand, once it is asked to.
+func (e engine) adopted() {
+	s := e.scenario
+	e.hand().install(e.name)
+	helmOp := s.newHelmOp(e.name, forAll)
+	s.create(helmOp)
+	e.becomes(helmOp, addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason)
+	e.eventuallyHello(releaseNamespace, e.name, map[string]string{"greeting": "by hand"})
+	take := true
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: &take} })
+	e.eventuallyReleased(helmOp, releaseNamespace, e.name, 2)
+	e.eventuallyHello(releaseNamespace, e.name, map[string]string{"greeting": "hello"})
+}
+
+// crds holds what a policy does with the folder crds of a chart, with an installation and an upgrade; the CRD's description
+// tells its versions apart.
+func (e engine) crds(policy addonsv1.CRDPolicy, installed, upgraded string) {
+	s := e.scenario
+	group := e.name + ".test"
+	push := func(version, description string) {
+		_, err := s.env.Registry.PushChart(s.Context(), "charts/"+e.name, version, registry.ChartFiles(map[string]string{
+			"Chart.yaml":            "apiVersion: v2\nname: crds\nversion: " + version + "\n",
+			"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {version: {{ .Chart.Version }}}\n",
+			"crds/gadget.yaml":      gadgetCRD(group, description),
+		}))
+		s.must(err)
+	}
+	push("1.0.0", "first")
+	push("1.1.0", "second")
+	helmOp := e.optionsHelmOp(nil, func(h *addonsv1.HelmOp) {
+		h.Spec.Source = s.env.Source("charts/"+e.name, addonsv1.ArtifactReference{Tag: "1.0.0"})
+		h.Spec.Install = &addonsv1.InstallOptions{CRDs: policy}
+		h.Spec.Upgrade = &addonsv1.UpgradeOptions{CRDs: policy}
+	})
+	expect := func(want string) {
+		s.Helper()
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		err := e.Get(s.Context(), client.ObjectKey{Name: "gadgets." + group}, crd)
+		s.must(client.IgnoreNotFound(err))
+		got := ""
+		if err == nil {
+			got = crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description
+		}
+		s.Expect(got).To(gomega.Equal(want))
+	}
+	s.create(helmOp)
+	e.released(helmOp, 1)
+	expect(installed)
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = "1.1.0" })
+	e.released(helmOp, 2)
+	expect(upgraded)
+	s.remove(helmOp)
+	s.eventuallyGone(helmOp)
+	expect(upgraded)
+}
+
+func gadgetCRD(group, description string) string {
+	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: gadgets.%[1]s
+spec:
+  group: %[1]s
+  names: {kind: Gadget, plural: gadgets, singular: gadget, listKind: GadgetList}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, description: %[2]s}}
+`, group, description)
+}
+
+// namespaceLabelled has labels for pod security on the namespace of the release, which an upgrade changes.
+func (e engine) namespaceLabelled() {
+	s := e.scenario
+	const enforce = "pod-security.kubernetes.io/enforce"
+	label := func(level string) func(*addonsv1.HelmOp) {
+		return func(h *addonsv1.HelmOp) {
+			h.Spec.Install = &addonsv1.InstallOptions{NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{enforce: level}}}
+		}
+	}
+	helmOp := e.optionsHelmOp(nil, label("baseline"))
+	expect := func(want string) {
+		s.Helper()
+		namespace := &corev1.Namespace{}
+		s.must(e.Get(s.Context(), client.ObjectKey{Name: e.name}, namespace))
+		s.Expect(namespace.Labels).To(gomega.HaveKeyWithValue(enforce, want))
+	}
+	s.create(helmOp)
+	e.released(helmOp, 1)
+	expect("baseline")
+	update(s, helmOp, label("privileged"))
+	e.released(helmOp, 2)
+	expect("privileged")
+}
+
+// tooLarge has a chart that does not fit into Helm's Secret: nothing is there, and the reason is clear.
+func (e engine) tooLarge() {
+	s := e.scenario
+	noise := make([]byte, 1200<<10)
+	_, _ = rand.Read(noise)
+	_, err := s.env.Registry.PushChart(s.Context(), "charts/too-large", "1.0.0", registry.ChartFiles(map[string]string{
+		"Chart.yaml":            "apiVersion: v2\nname: large\nversion: 1.0.0\n",
+		"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\n",
+		"crds/gadget.yaml":      gadgetCRD(e.name+".test", "large"),
+		"files/noise.txt":       hex.EncodeToString(noise),
+	}))
+	s.must(err)
+	helmOp := e.optionsHelmOp(nil, func(h *addonsv1.HelmOp) {
+		h.Spec.Source = s.env.Source("charts/too-large", addonsv1.ArtifactReference{Tag: "1.0.0"})
+	})
+	s.create(helmOp)
+	e.becomes(helmOp, addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleaseTooLargeReason)
+	for _, obj := range []client.Object{&corev1.Namespace{}, &apiextensionsv1.CustomResourceDefinition{}} {
+		name := e.name
+		if _, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {
+			name = "gadgets." + e.name + ".test"
+		}
+		err := e.Get(s.Context(), client.ObjectKey{Name: name}, obj)
+		s.Expect(client.IgnoreNotFound(err)).To(gomega.Succeed())
+		s.Expect(err).To(gomega.HaveOccurred(), "%s is there", name)
+	}
+	s.must(e.expectFailures(helmOp, 0))
+}
+
+// expectFailures returns an error unless so many failures were counted.
+func (e engine) expectFailures(helmOp *addonsv1.HelmOp, want int32) error {
+	if got := e.scenario.child(helmOp, e.workload.name).Status.Failures; got != want {
+		return fmt.Errorf("%d failures, want %d", got, want)
+	}
+	return nil
+}
+
+// TestKubeconfigRefused holds that a kubeconfig which runs a program, or names files, is not used, and that the release goes
+// on once it is mended.
+func TestKubeconfigRefused(t *testing.T) {
+	s := newScenario(t)
+	s.createCluster(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, HoldBack: true})
+	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "one-kubeconfig"}}
+	var good []byte
+	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+		g.Expect(s.client.Get(ctx, client.ObjectKeyFromObject(kubeconfig), kubeconfig)).To(gomega.Succeed())
+		good = kubeconfig.Data["value"]
+		g.Expect(good).NotTo(gomega.BeEmpty())
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+	config, err := clientcmd.Load(good)
+	s.must(err)
+	for _, user := range config.AuthInfos {
+		user.Exec = &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "/bin/false", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
+	}
+	bad, err := clientcmd.Write(*config)
+	s.must(err)
+	set := func(data []byte) {
+		update(s, kubeconfig, func(secret *corev1.Secret) { secret.Data["value"] = data })
+	}
+	set(bad)
+	s.must(s.env.Management.Release(s.Context(), s.key("one")))
+	helmOp := s.newHelmOp("hello", forAll)
+	s.create(helmOp)
+	s.child(helmOp, "one", childCondition(addonsv1.ClusterReachableCondition, metav1.ConditionFalse, addonsv1.KubeconfigRefusedReason),
+		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.KubeconfigRefusedReason),
+		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(toJSON(child.Status.Conditions)).To(gomega.ContainSubstring("exec"))
+			g.Expect(strings.Contains(toJSON(child.Status), "/bin/false")).To(gomega.BeFalse())
+		})
+	set(good)
+	s.running("one").eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
+}
