@@ -59,6 +59,8 @@ type cluster struct {
 	root    string
 	limiter flowcontrol.RateLimiter
 	codec   *recordCodec
+	// observations are for the actions that follow.
+	observations *observations
 	// namespaces are those that were seen.
 	namespaces *nameSet
 	// own is the connection as the user of the config.
@@ -80,12 +82,12 @@ type connection struct {
 	// core speaks protobuf, which has no base64 in it: records are large.
 	core     corev1client.CoreV1Interface
 	metadata metadata.Interface
-	// observations are for the actions that follow.
-	observations *observations
+	// user is who it is impersonated as, empty for nobody.
+	user string
 }
 
 // newCluster returns what is kept about a cluster; it sends no request.
-func newCluster(config *rest.Config, codec *recordCodec) (*cluster, error) {
+func newCluster(config *rest.Config, codec *recordCodec, observed *observations) (*cluster, error) {
 	copied := rest.CopyConfig(config)
 	// The deadline of one request is the transport's; a client's timeout would cut watches too.
 	copied.Timeout = 0
@@ -98,6 +100,7 @@ func newCluster(config *rest.Config, codec *recordCodec) (*cluster, error) {
 		identity:     configIdentity(config),
 		limiter:      flowcontrol.NewTokenBucketRateLimiter(connectionQPS, connectionBurst),
 		codec:        codec,
+		observations: observed,
 		namespaces:   newNameSet(),
 		impersonated: map[string]*connection{},
 	}
@@ -123,7 +126,7 @@ func newCluster(config *rest.Config, codec *recordCodec) (*cluster, error) {
 }
 
 func newConnection(c *cluster, transport http.RoundTripper, host rest.Config) (conn *connection, err error) {
-	conn = &connection{cluster: c, host: host, transport: transport, observations: newObservations()}
+	conn = &connection{cluster: c, host: host, transport: transport}
 	own := conn.restConfig(context.Background())
 	binary := rest.CopyConfig(own)
 	binary.ContentType = runtime.ContentTypeProtobuf
@@ -153,6 +156,7 @@ func (c *cluster) as(user string) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	conn.user = user
 	if len(c.impersonated) >= maxImpersonated {
 		clear(c.impersonated)
 	}
@@ -171,6 +175,11 @@ func (c *connection) restConfig(ctx context.Context) *rest.Config {
 		kindsChanged: c.forgetKinds,
 	}
 	return &config
+}
+
+// observationKey returns the key of a release.
+func (c *connection) observationKey(namespace, name string) observationKey {
+	return observationKey{cluster: c.identity, user: c.user, namespace: namespace, name: name}
 }
 
 // actionConfig is like restConfig, for the objects of one action: it does not ask twice in a row for the same object.

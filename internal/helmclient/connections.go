@@ -27,8 +27,10 @@ const maxConnections = 5000
 
 // connections keeps what is known of each cluster. It is safe for concurrent use.
 type connections struct {
-	max   int
-	codec *recordCodec
+	max int
+	// codec and observations are for all clusters.
+	codec        *recordCodec
+	observations *observations
 
 	mu    sync.Mutex
 	byKey map[string]*list.Element
@@ -42,7 +44,7 @@ type connectionEntry struct {
 }
 
 func newConnections(maxKept int) *connections {
-	return &connections{max: maxKept, codec: newRecordCodec(), byKey: map[string]*list.Element{}, recent: list.New()}
+	return &connections{max: maxKept, codec: newRecordCodec(), observations: newObservations(), byKey: map[string]*list.Element{}, recent: list.New()}
 }
 
 // get returns the connection to the target, a new one where its config changed.
@@ -68,7 +70,7 @@ func (cs *connections) cluster(target Target) (*cluster, error) {
 		}
 		cs.removeLocked(element)
 	}
-	made, err := newCluster(target.Config, cs.codec)
+	made, err := newCluster(target.Config, cs.codec, cs.observations)
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,11 @@ limitations under the License.
 package helmclient
 
 import (
+	"crypto/sha256"
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -28,16 +30,23 @@ const (
 	// by reading the history would be as far behind when it writes; a revision that somebody made meanwhile refuses the
 	// record of ours.
 	observationTTL = 5 * time.Second
-	// maxObservations bounds the observations that are kept of one cluster.
-	maxObservations = 200
+	// maxObservations bounds the observations that are kept, all clusters together: those of the workers that are about to
+	// act, and some that need no action.
+	maxObservations = 128
 )
 
 // observations keeps what was observed a moment ago for the actions that follow. It is safe for concurrent use.
 type observations struct {
 	now func() time.Time
 
-	mu     sync.Mutex
-	byName map[string]observedRecords
+	mu    sync.Mutex
+	byKey *lru.LRU[observationKey, observedRecords]
+}
+
+// observationKey is a release as a user sees it.
+type observationKey struct {
+	cluster               [sha256.Size]byte
+	user, namespace, name string
 }
 
 type observedRecords struct {
@@ -46,31 +55,24 @@ type observedRecords struct {
 }
 
 func newObservations() *observations {
-	return &observations{now: time.Now, byName: map[string]observedRecords{}}
+	o := &observations{now: time.Now}
+	// It fails only if the size is not positive.
+	o.byKey, _ = lru.NewLRU[observationKey, observedRecords](maxObservations, nil)
+	return o
 }
 
 // put keeps the metadata of a release's records, as they were at a time.
-func (o *observations) put(name string, at time.Time, records []metav1.PartialObjectMetadata) {
+func (o *observations) put(key observationKey, at time.Time, records []metav1.PartialObjectMetadata) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.byName) >= maxObservations {
-		for other, observed := range o.byName {
-			if o.now().Sub(observed.at) >= observationTTL {
-				delete(o.byName, other)
-			}
-		}
-	}
-	if len(o.byName) >= maxObservations {
-		clear(o.byName)
-	}
-	o.byName[name] = observedRecords{at: at, records: records}
+	o.byKey.Add(key, observedRecords{at: at, records: records})
 }
 
 // take returns what was observed a moment ago, once.
-func (o *observations) take(name string) ([]metav1.PartialObjectMetadata, bool) {
+func (o *observations) take(key observationKey) ([]metav1.PartialObjectMetadata, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	observed, ok := o.byName[name]
-	delete(o.byName, name)
+	observed, ok := o.byKey.Get(key)
+	o.byKey.Remove(key)
 	return observed.records, ok && o.now().Sub(observed.at) < observationTTL
 }

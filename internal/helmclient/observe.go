@@ -48,7 +48,7 @@ func (c *Client) Observe(ctx context.Context, target Target, namespace, name str
 	if err != nil {
 		return Observation{}, observeError(err)
 	}
-	conn.observations.put(namespace+"/"+name, at, records)
+	conn.observations.put(conn.observationKey(namespace, name), at, records)
 	return obs, nil
 }
 

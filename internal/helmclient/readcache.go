@@ -37,7 +37,7 @@ const (
 	// times in a row. It is shorter than the intervals at which anything polls.
 	readTTL = time.Second
 	// maxReadBytes bounds an answer that is kept, maxReads the number of those.
-	maxReadBytes = 1 << 20
+	maxReadBytes = 256 << 10
 	maxReads     = 32
 )
 

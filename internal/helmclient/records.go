@@ -87,7 +87,7 @@ func (c *connection) records(namespace string) *recordStore {
 		codec:      c.codec,
 		namespaces: c.namespaces,
 		observed: func(name string) ([]metav1.PartialObjectMetadata, bool) {
-			return c.observations.take(namespace + "/" + name)
+			return c.observations.take(c.observationKey(namespace, name))
 		},
 		listed: map[string][]metav1.PartialObjectMetadata{},
 		read:   map[string]*release.Release{},
