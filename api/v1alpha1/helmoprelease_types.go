@@ -393,7 +393,6 @@ type HelmOpReleaseStatus struct {
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterRef.name`,description="Cluster of the release"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="The release is as wanted"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is, or is not, ready"
-// +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`,description="The objects of the release are healthy"
 // +kubebuilder:printcolumn:name="Release",type=string,JSONPath=`.spec.release.name`,description="Name of the Helm release"
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.release.revision`,description="Helm's revision of it"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.release.status`,description="Helm's status of it"
@@ -402,6 +401,7 @@ type HelmOpReleaseStatus struct {
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong, and what to do"
 // +kubebuilder:printcolumn:name="Namespace",type=string,priority=1,JSONPath=`.spec.release.namespace`,description="Namespace in the workload cluster"
 // +kubebuilder:printcolumn:name="State",type=string,priority=1,JSONPath=`.status.state`,description="How the release compares with what is wanted"
+// +kubebuilder:printcolumn:name="Healthy",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`,description="The objects of the release are healthy"
 // +kubebuilder:printcolumn:name="Drifted",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Drifted")].status`,description="Something differs from what the release installed"
 // +kubebuilder:printcolumn:name="App",type=string,priority=1,JSONPath=`.status.release.appVersion`,description="Version of the application"
 type HelmOpRelease struct {

@@ -131,7 +131,7 @@ func (k *killScene) killedThenChanged() {
 	k.want("two")
 	k.start()
 	k.eventuallyReleased(k.helmOp, slowNamespace, k.helmOp.Name, 2)
-	k.eventuallyRevisions(slowNamespace, k.helmOp.Name, "1 superseded", "2 deployed")
+	k.eventuallyRevisions(slowNamespace, k.helmOp.Name, "1 failed", "2 deployed")
 	k.expectText("two")
 	k.expectUntouched()
 }
