@@ -66,6 +66,9 @@ type releaseReconciler struct {
 	checkers *checkers
 	drifts   *driftMemories
 
+	// tries are what was last written of releases.
+	tries lastTries
+
 	// watchFilter is Options.WatchFilterValue.
 	watchFilter string
 }
@@ -88,11 +91,15 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 	if err := r.client.Get(ctx, req.NamespacedName, release); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(req.NamespacedName)
+			r.tries.forget(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if isBeingMoved(release) || !isWatched(release, r.watchFilter) {
 		return ctrl.Result{}, nil
+	}
+	if r.tries.isStale(req.NamespacedName, lastTryOf(release), r.now()) {
+		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
 	reader := client.Reader(r.client)
 	if !release.DeletionTimestamp.IsZero() {
@@ -114,7 +121,9 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 		defer cancel()
 		if err := patchRelease(ctx, patcher, release); err != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
+			return
 		}
+		r.tries.written(req.NamespacedName, lastTryOf(release), r.now())
 	}()
 	if !release.DeletionTimestamp.IsZero() {
 		return r.reconcileDelete(ctx, scope)

@@ -92,6 +92,7 @@ func (r *releaseReconciler) recordAttempt(p *releasePass, decision helmclient.De
 	switch {
 	case isRelease(decision.Action) && err == nil:
 		failures = 0
+	case decision.Action == helmclient.ActionTest && p.policy.Test.IgnoreFailures:
 	case err != nil && decision.Action != helmclient.ActionRollback:
 		failures++
 	}

@@ -1,0 +1,91 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+const (
+	// staleRetry is when a release is looked at again that a cache does not show as it was left.
+	staleRetry = 50 * time.Millisecond
+
+	// staleLimit bounds the wait for a cache, in case somebody else wrote the status.
+	staleLimit = 10 * time.Second
+)
+
+// lastTry is what the status says of the last try at a release.
+type lastTry struct {
+	at         int64
+	generation int64
+	failures   int32
+	revision   int64
+	request    string
+}
+
+func lastTryOf(release *addonsv1.HelmOpRelease) lastTry {
+	status := &release.Status
+	try := lastTry{
+		at: status.LastAttemptedAt.Unix(), generation: status.LastAttemptedGeneration, failures: status.Failures, request: status.LastRetryRequest,
+	}
+	if len(status.History) > 0 {
+		try.revision = status.History[0].Revision
+	}
+	return try
+}
+
+// lastTries remember what was last written of each release. A pass that follows another at once may read a cache that has not
+// seen what that one wrote; without the failure that it tells of, something else would be decided. The zero value is empty; it
+// is safe for concurrent use.
+type lastTries struct {
+	mu        sync.Mutex
+	byRelease map[types.NamespacedName]writtenTry
+}
+
+type writtenTry struct {
+	lastTry
+	at time.Time
+}
+
+// written notes what was written of a release.
+func (t *lastTries) written(key types.NamespacedName, try lastTry, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byRelease == nil {
+		t.byRelease = map[types.NamespacedName]writtenTry{}
+	}
+	t.byRelease[key] = writtenTry{lastTry: try, at: now}
+}
+
+// isStale tells whether a release is not as it was last written.
+func (t *lastTries) isStale(key types.NamespacedName, read lastTry, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known, ok := t.byRelease[key]
+	return ok && known.lastTry != read && now.Sub(known.at) < staleLimit
+}
+
+func (t *lastTries) forget(key types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byRelease, key)
+}
