@@ -27,6 +27,7 @@ COUNT ?= 20## How often `deflake` repeats
 BENCH ?= full## quick: `bench` takes few clusters and rounds, and `bench-go` few repetitions
 E2E_TIMEOUT ?= 30m## Time limit of `test-e2e`
 E2E_RUN ?= .## Tests of `test-e2e`, a regular expression
+KUBERNETES ?= 1.34 1.35## Minor versions of `test-versions`, of those in hack/tools
 
 MODULE := github.com/helmop/cluster-api-addon-provider-helmop
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
@@ -68,6 +69,18 @@ test-unit: testbed-binaries ## All packages but the end-to-end suite, with the r
 .PHONY: test-e2e
 test-e2e: testbed-binaries ## The product as its users meet it, on real API servers and a real registry
 	go test ./test/e2e/... -count=1 -timeout $(E2E_TIMEOUT) -run '$(E2E_RUN)' -v
+
+.PHONY: test-versions
+test-versions: testbed-binaries ## The engine on API servers of other versions of Kubernetes (KUBERNETES); each is built first, for minutes
+	@for minor in $(KUBERNETES); do \
+		tools=hack/tools/kubernetes-$$minor; assets=$(CURDIR)/out/kubernetes-$$minor; \
+		version=$$(go -C "$$tools" list -m -f '{{.Version}}' k8s.io/kubernetes); \
+		stamp="-X k8s.io/component-base/version.gitVersion=$$version"; \
+		stamp="$$stamp -X k8s.io/component-base/version.gitMajor=$${minor%.*} -X k8s.io/component-base/version.gitMinor=$${minor#*.}"; \
+		echo "kube-apiserver $$version ..."; \
+		go -C "$$tools" build -trimpath -ldflags "-s -w $$stamp" -o "$$assets/kube-apiserver" k8s.io/kubernetes/cmd/kube-apiserver; \
+		KUBEBUILDER_ASSETS="$$assets" go test ./internal/helmclient/ -run '^TestIntegration' -count=1 -timeout 20m; \
+	done
 
 .PHONY: bench
 bench: testbed-binaries ## The release engine against a plain loop over the Helm SDK, on real API servers; then bench-go (BENCH)

@@ -102,10 +102,10 @@ func TestIntegrationBigRefused(t *testing.T) {
 			return bigChart("1.0.0", 0, 0), map[string]any{"cidr": "1", "unused": bigText(2500 << 10)}
 		},
 	}
-	for name, make := range tests {
+	for name, build := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			chrt, values := make()
+			chrt, values := build()
 			group := name + ".big.test"
 			run := b.newRun(withWidgets(chrt, group), values)
 			_, err := run.actNow(t, ActionInstall)

@@ -93,7 +93,7 @@ func (r *releaseRun) want(artifact string, chrt *chart.Chart) {
 	r.desired.ArtifactDigest, r.chart = artifact, chrt
 }
 
-// TestIntegrationFaultHook holds that a hook that fails fails the upgrade and leaves what worked, and that a later try
+// TestIntegrationFaultHook holds that a failing hook fails the upgrade and leaves what worked, and that a later try
 // completes it.
 func TestIntegrationFaultHook(t *testing.T) {
 	b := newBench(t)

@@ -113,7 +113,9 @@ func TestIntegrationRestart(t *testing.T) {
 	go func() { jobEnds <- endJob(ctx, b.kube, b.namespace, "job", false) }()
 	run.mustSettle(t)
 	cancel()
-	<-jobEnds
+	if err := <-jobEnds; err != nil && first != nil {
+		t.Errorf("the hook of the second try: %v", err)
+	}
 	b.wantSettledUpgrade(run, first != nil)
 }
 
