@@ -50,6 +50,13 @@ limitations under the License.
 // one that can be returned to. Helm also compares an upgrade with the deployed revision alone, and a rollback or uninstall
 // with the newest: Act looks at the failed ones between as well, so that nothing they created is left behind, see leftovers.go.
 //
+// # What is not asked twice
+//
+// What a cluster serves is asked for once a minute at most, and once for all who wait; releases in one cluster share the
+// answer, whoever they act as. The history is what Observe has just seen, the contents of old revisions are not read, and a
+// chart's files are packed once for all clusters (records.go, codec.go). Within one action, an object that Helm reads twice
+// within a second is read once (readcache.go); a write to it, or a hook that runs, ends that.
+//
 // # What never happens
 //
 //   - A release, or objects, that belong to somebody else are not touched unless [Policy].TakeOwnership asks for it.
