@@ -59,6 +59,7 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 	defer done()
 	started := r.now()
 	progress := r.startProgress(ctx, p.release, decision)
+	defer progress.stop()
 	p.options.Progress = progress.tell
 	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, made.chart, made.values)
 	progress.stop()
@@ -183,6 +184,7 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 	setNotReady(release, addonsv1.DeletingReason, "the release is being uninstalled")
 	started := r.now()
 	progress := r.startProgress(ctx, release, decision)
+	defer progress.stop()
 	options.Progress = progress.tell
 	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
 	progress.stop()
@@ -226,7 +228,7 @@ func (r *releaseReconciler) failed(ctx context.Context, scope *releaseScope, fal
 func (r *releaseReconciler) actionFailed(ctx context.Context, p *releasePass, decision helmclient.Decision,
 	result helmclient.Result, err error,
 ) (ctrl.Result, error) {
-	if decision.Action == helmclient.ActionTest && len(result.Tests) > 0 {
+	if decision.Action == helmclient.ActionTest && result.StorageChanged && !errors.Is(err, helmclient.ErrUnreachable) {
 		r.reportTested(p, result)
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}

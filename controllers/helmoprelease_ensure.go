@@ -156,9 +156,8 @@ func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, tar
 		}
 	}
 	result, err := r.carryOut(ctx, p, decision)
-	if err == nil && result.RequeueAfter == 0 {
-		result.RequeueAfter = p.requeueAfter
-	}
+	p.due(result.RequeueAfter)
+	result.RequeueAfter = p.requeueAfter
 	return result, err
 }
 

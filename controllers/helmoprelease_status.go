@@ -187,7 +187,7 @@ func reportDeployed(p *releasePass) {
 			ArtifactDigest: release.Spec.Artifact.Digest, ValuesDigest: release.Spec.ValuesDigest,
 			LastDeployed: metav1.NewTime(newest.ChangedAt),
 		}
-		if known != nil {
+		if known != nil && known.ArtifactDigest == release.Spec.Artifact.Digest {
 			release.Status.Release.Chart, release.Status.Release.AppVersion = known.Chart, known.AppVersion
 		}
 	}

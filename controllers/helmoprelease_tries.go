@@ -40,11 +40,12 @@ func retryRequest(scope *releaseScope) string {
 }
 
 // settleRequests takes a request as acted upon where nothing is known of the release yet: it is new, or its status was lost in
-// a move, which must not count as a request.
+// a move, which must not count as a request. Whatever is asked for later does.
 func (r *releaseReconciler) settleRequests(p *releasePass) {
 	status := &p.release.Status
-	if status.Release == nil && status.LastAttemptedRevision == "" {
+	if status.Release == nil && status.LastAttemptedGeneration == 0 {
 		status.LastRetryRequest = retryRequest(p.releaseScope)
+		status.LastAttemptedGeneration = p.release.Generation
 	}
 }
 

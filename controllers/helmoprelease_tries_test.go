@@ -68,15 +68,30 @@ func TestPastOf(t *testing.T) {
 	}
 }
 
-// After a move of the management cluster, the annotation is there and the status is not: nobody asks anew.
+// After a move of the management cluster, the annotation is there and the status is not: nobody asks anew. What is asked for
+// later is heard, also of a release that nothing was tried at since.
 func TestLostStatusIsNoRequest(t *testing.T) {
 	t.Parallel()
 	p := triedPass()
 	p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "long ago"}
 	p.release.Status = addonsv1.HelmOpReleaseStatus{}
-	(&releaseReconciler{}).settleRequests(p)
-	if pastOf(p).RetryRequested {
-		t.Error("an old request counts as a new one")
+	r := &releaseReconciler{}
+	for range 2 {
+		r.settleRequests(p)
+		if pastOf(p).RetryRequested {
+			t.Fatal("an old request counts as a new one")
+		}
+	}
+	p.release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "now"
+	r.settleRequests(p)
+	if !pastOf(p).RetryRequested {
+		t.Error("a request is not heard")
+	}
+	p.release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "long ago"
+	p.release.Generation++
+	r.settleRequests(p)
+	if !pastOf(p).RetryRequested {
+		t.Error("a change of the spec is not heard")
 	}
 }
 

@@ -54,7 +54,7 @@ func (s safeKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj clie
 func checkKubeconfig(data []byte) error {
 	config, err := clientcmd.Load(data)
 	if err != nil {
-		return nil
+		return nil //nolint:nilerr // It is refused by who uses it, with an error that says where it is malformed.
 	}
 	for _, cluster := range config.Clusters {
 		if cluster != nil && cluster.CertificateAuthority != "" {

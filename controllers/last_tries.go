@@ -35,6 +35,7 @@ const (
 
 // lastTry is what the status says of the last try at a release.
 type lastTry struct {
+	uid        types.UID
 	at         int64
 	generation int64
 	failures   int32
@@ -45,7 +46,8 @@ type lastTry struct {
 func lastTryOf(release *addonsv1.HelmOpRelease) lastTry {
 	status := &release.Status
 	try := lastTry{
-		at: status.LastAttemptedAt.Unix(), generation: status.LastAttemptedGeneration, failures: status.Failures, request: status.LastRetryRequest,
+		uid: release.UID,
+		at:  status.LastAttemptedAt.Unix(), generation: status.LastAttemptedGeneration, failures: status.Failures, request: status.LastRetryRequest,
 	}
 	if len(status.History) > 0 {
 		try.revision = status.History[0].Revision
@@ -76,12 +78,12 @@ func (t *lastTries) written(key types.NamespacedName, try lastTry, now time.Time
 	t.byRelease[key] = writtenTry{lastTry: try, at: now}
 }
 
-// isStale tells whether a release is not as it was last written.
+// isStale tells whether a release is not as it was last written. One that was made anew is another.
 func (t *lastTries) isStale(key types.NamespacedName, read lastTry, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known, ok := t.byRelease[key]
-	return ok && known.lastTry != read && now.Sub(known.at) < staleLimit
+	return ok && known.uid == read.uid && known.lastTry != read && now.Sub(known.at) < staleLimit
 }
 
 func (t *lastTries) forget(key types.NamespacedName) {

@@ -36,6 +36,9 @@ func TestLastTries(t *testing.T) {
 	again := failed.DeepCopy()
 	again.Status.History = []addonsv1.ReleaseAction{{Revision: 3}}
 
+	anew := before.DeepCopy()
+	anew.UID = "another"
+
 	var tries lastTries
 	if tries.isStale(key, lastTryOf(before), now) {
 		t.Error("stale, though nothing was written")
@@ -48,6 +51,7 @@ func TestLastTries(t *testing.T) {
 	}{
 		"as before":               {before, 0, true},
 		"as written":              {failed, 0, false},
+		"made anew":               {anew, 0, false},
 		"written by another":      {again, time.Second, true},
 		"written by another, old": {again, staleLimit, false},
 	} {

@@ -81,7 +81,8 @@ func (p *actionProgress) now() string {
 	return p.what
 }
 
-// stop ends it. Nothing is written after stop has returned, so that the outcome of the action has the last word.
+// stop ends it. Nothing is written after stop has returned, so that the outcome of the action has the last word. It may be
+// called more than once.
 func (p *actionProgress) stop() {
 	p.cancel()
 	<-p.done
