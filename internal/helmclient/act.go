@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
@@ -199,6 +200,29 @@ func (s *session) checkNewest(decision Decision, desired Desired) error {
 	}
 	if last.Version != decision.FromRevision {
 		return errorOfKind(ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
+	}
+	return nil
+}
+
+// checkNeverWorked returns an error unless the newest revision is, as the cluster has it now, the failed try of ours that
+// the decision was made on: what works by now, or is another's, must not be uninstalled because an earlier try failed.
+func (s *session) checkNeverWorked(decision Decision, desired Desired) error {
+	if s.cluster != nil {
+		conn := s.cluster.clients.conn
+		conn.observations.drop(conn.observationKey(desired.Namespace, desired.Name))
+	}
+	if err := s.checkNewest(decision, desired); err != nil {
+		return err
+	}
+	last, err := s.config.Releases.Last(desired.Name)
+	if err != nil {
+		return fmt.Errorf("reading revision %d: %w", decision.FromRevision, err)
+	}
+	switch {
+	case last.Info == nil || last.Info.Status != release.StatusFailed:
+		return errorOfKind(ErrStale, "revision %d is no longer failed", last.Version)
+	case last.Labels[LabelRevision] != strconv.Itoa(last.Version), desired.UID == "", last.Labels[LabelReleaseUID] != desired.UID:
+		return errorOfKind(ErrStale, "revision %d was made by another hand", last.Version)
 	}
 	return nil
 }

@@ -76,3 +76,10 @@ func (o *observations) take(key observationKey) ([]metav1.PartialObjectMetadata,
 	o.byKey.Remove(key)
 	return observed.records, ok && o.now().Sub(observed.at) < observationTTL
 }
+
+// drop forgets what was observed, for an action that must not rely on it.
+func (o *observations) drop(key observationKey) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.byKey.Remove(key)
+}

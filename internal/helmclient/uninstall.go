@@ -30,7 +30,7 @@ import (
 func (s *session) uninstall(decision Decision, desired Desired, options UninstallOptions) error {
 	if decision.Reason == ReasonRemediateUninstall {
 		// It may work by now, if somebody else has seen to it.
-		if err := s.checkNewest(decision, desired); err != nil {
+		if err := s.checkNeverWorked(decision, desired); err != nil {
 			return err
 		}
 	}
