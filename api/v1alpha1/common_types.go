@@ -262,8 +262,12 @@ type UpgradeOptions struct {
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// force deletes objects whose immutable fields would have to change, and creates them anew: use it with care.
-	// PersistentVolumeClaims, PersistentVolumes, Namespaces and CRDs are never deleted. Default: false.
+	// force deletes objects whose immutable fields would have to change, and creates them anew: use it with care. Only objects
+	// of these built-in kinds are deleted: ConfigMap, Secret, Service, ReplicationController, DaemonSet, Deployment,
+	// ReplicaSet, StatefulSet, Job, RuntimeClass, IngressClass, PodDisruptionBudget, ClusterRoleBinding, RoleBinding,
+	// PriorityClass and StorageClass. Not deleted are a StatefulSet whose persistentVolumeClaimRetentionPolicy.whenDeleted is
+	// Delete in the cluster, objects with the annotation helm.sh/resource-policy: keep, and those of another release: where
+	// such an object, or one of any other kind, would have to be made anew, the action fails. Default: false.
 	// +optional
 	Force *bool `json:"force,omitempty"`
 
@@ -314,8 +318,12 @@ type RollbackOptions struct {
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// force deletes objects whose immutable fields would have to change, and creates them anew: use it with care.
-	// PersistentVolumeClaims, PersistentVolumes, Namespaces and CRDs are never deleted. Default: false.
+	// force deletes objects whose immutable fields would have to change, and creates them anew: use it with care. Only objects
+	// of these built-in kinds are deleted: ConfigMap, Secret, Service, ReplicationController, DaemonSet, Deployment,
+	// ReplicaSet, StatefulSet, Job, RuntimeClass, IngressClass, PodDisruptionBudget, ClusterRoleBinding, RoleBinding,
+	// PriorityClass and StorageClass. Not deleted are a StatefulSet whose persistentVolumeClaimRetentionPolicy.whenDeleted is
+	// Delete in the cluster, objects with the annotation helm.sh/resource-policy: keep, and those of another release: where
+	// such an object, or one of any other kind, would have to be made anew, the action fails. Default: false.
 	// +optional
 	Force *bool `json:"force,omitempty"`
 

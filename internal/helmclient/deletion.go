@@ -17,23 +17,32 @@ limitations under the License.
 package helmclient
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
 	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
+// maxDeletionTries bounds the tries to delete an object in whose place others keep coming.
+const maxDeletionTries = 3
+
+// deletion is how objects are deleted. Those of another release never are.
+type deletion struct {
+	policy metav1.DeletionPropagation
+	// sparesKept leaves those alone which are to be kept according to the cluster. Helm looks into the manifest where the
+	// whole release goes, and has left them out by then.
+	sparesKept bool
+}
+
 // deleteAll deletes objects: those of one kind that follow each other at the same time, kind after kind. What does not
 // exist counts as deleted.
-func (k *kubeClient) deleteAll(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
+func (k *kubeClient) deleteAll(resources kube.ResourceList, how deletion) (*kube.Result, []error) {
 	result := &kube.Result{}
 	var errs []error
 	for len(resources) > 0 {
@@ -42,10 +51,11 @@ func (k *kubeClient) deleteAll(resources kube.ResourceList, policy metav1.Deleti
 		if end < 0 {
 			end = len(resources)
 		}
+		seen := k.survey(resources[:end])
 		failed := make([]error, end)
 		var group sync.WaitGroup
 		for i, info := range resources[:end] {
-			group.Go(func() { failed[i] = k.deleteObject(info, policy) })
+			group.Go(func() { failed[i] = k.deleteObject(info, how, seen[sightKey(info.Namespace, info.Name)]) })
 		}
 		group.Wait()
 		for i, err := range failed {
@@ -60,59 +70,45 @@ func (k *kubeClient) deleteAll(resources kube.ResourceList, policy metav1.Deleti
 	return result, errs
 }
 
-// deleteObject deletes an object. That the cluster does not know its path is not taken for the object being gone: the cluster
-// may have ceased to serve a version of the kind a moment ago, and still hold the object.
-func (k *kubeClient) deleteObject(info *resource.Info, policy metav1.DeletionPropagation) error {
-	_, err := resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{PropagationPolicy: &policy})
+// deleteObject deletes an object, of which seen is what was just seen, nil for nothing. That the cluster does not know its
+// path is not taken for the object being gone: the cluster may have ceased to serve a version of the kind a moment ago, and
+// still hold the object.
+func (k *kubeClient) deleteObject(info *resource.Info, how deletion, seen *sight) error {
+	err := k.deleteServed(info, how, seen)
 	if !isUnserved(err) {
 		return ignoreNotFound(err)
 	}
 	served, err := k.rebuild(info)
 	for _, again := range served {
-		_, err = resource.NewHelper(again.Client, again.Mapping).DeleteWithOptions(again.Namespace, again.Name, &metav1.DeleteOptions{PropagationPolicy: &policy})
+		err = k.deleteServed(again, how, nil)
 	}
 	return ignoreNotFound(err)
 }
 
-// deleteLeftovers deletes what an update no longer has and could not delete, and returns an error where it still cannot:
-// Helm only logs that, and no later revision would know of the object.
-func (k *kubeClient) deleteLeftovers(leftovers kube.ResourceList, result *kube.Result) error {
-	var errs []error
-	for _, info := range leftovers {
-		if result.Deleted.Contains(info) {
-			continue
+// deleteServed looks at an object and deletes the very one it looked at, unless that belongs to another release: a revision
+// may have failed before it made its own, and somebody may have made one of that name since.
+func (k *kubeClient) deleteServed(info *resource.Info, how deletion, seen *sight) error {
+	for try := 1; ; try++ {
+		if seen == nil {
+			var err error
+			if seen, err = k.look(info); err != nil {
+				return err
+			}
 		}
-		if err := k.deleteLeftover(info); err != nil {
-			errs = append(errs, fmt.Errorf("deleting %s %q, which is no longer wanted: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err))
-			continue
+		if other := k.owner.other(seen.annotations); other != "" {
+			k.Log("%s %q is not deleted: it belongs to the release %s", info.Mapping.GroupVersionKind.Kind, info.Name, other)
+			return nil
 		}
-		result.Deleted.Append(info)
-	}
-	return errors.Join(errs...)
-}
-
-// deleteLeftover deletes an object that is not to be kept.
-func (k *kubeClient) deleteLeftover(info *resource.Info) error {
-	err := info.Get()
-	if isUnserved(err) {
-		served, buildErr := k.rebuild(info)
-		if buildErr != nil || len(served) == 0 {
-			return buildErr
+		if how.sparesKept && seen.annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+			return nil
 		}
-		info = served[0]
-		err = info.Get()
+		options := &metav1.DeleteOptions{PropagationPolicy: &how.policy, Preconditions: metav1.NewUIDPreconditions(string(seen.uid))}
+		_, err := resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, options)
+		if !apierrors.IsConflict(err) || try == maxDeletionTries {
+			return err
+		}
+		seen = nil
 	}
-	if err != nil {
-		return ignoreNotFound(err)
-	}
-	object, err := meta.Accessor(info.Object)
-	if err != nil {
-		return err
-	}
-	if object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
-		return nil
-	}
-	return k.deleteObject(info, metav1.DeletePropagationBackground)
 }
 
 // rebuild returns the object as the cluster serves it now, nothing where it does not.

@@ -20,21 +20,47 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/kube"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
 // immutable matches refusals that end only when the object is made anew.
-var immutable = regexp.MustCompile(`is immutable|may not change once set|updates to statefulset spec for fields other than`)
+var immutable = regexp.MustCompile(`is immutable|may not change once set|may not be changed in an update|cannot change roleRef|` +
+	`updates to statefulset spec for fields other than|updates to (parameters|provisioner|reclaimPolicy) are forbidden`)
 
-// holdsData are the kinds whose deletion destroys what no chart brings back. They are not deleted, whatever is forced.
-var holdsData = []string{"PersistentVolumeClaim", "PersistentVolume", "Namespace", crdKind}
+// replaceable are the kinds whose objects may be deleted and made anew: all that they hold is in the manifest, or comes back
+// by itself. What the deletion of an object of any other kind destroys is not known: a custom resource may stand for a
+// database, a Namespace or a CustomResourceDefinition holds what others made.
+var replaceable = map[schema.GroupKind]bool{
+	{Kind: "ConfigMap"}:                                              true,
+	{Kind: "Secret"}:                                                 true,
+	{Kind: "Service"}:                                                true,
+	{Kind: "ReplicationController"}:                                  true,
+	{Group: "apps", Kind: "DaemonSet"}:                               true,
+	{Group: "apps", Kind: "Deployment"}:                              true,
+	{Group: "apps", Kind: "ReplicaSet"}:                              true,
+	statefulSet:                                                      true,
+	{Group: "batch", Kind: "Job"}:                                    true,
+	{Group: "node.k8s.io", Kind: "RuntimeClass"}:                     true,
+	{Group: "networking.k8s.io", Kind: "IngressClass"}:               true,
+	{Group: "policy", Kind: "PodDisruptionBudget"}:                   true,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
+	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        true,
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:              true,
+	{Group: "storage.k8s.io", Kind: "StorageClass"}:                  true,
+}
+
+// statefulSet is replaceable unless its claims go with it.
+var statefulSet = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
 
 // forceUpdate is the update that "force" asks for: Helm replaces objects as a whole, and those that the cluster refuses to
 // change even so are deleted and made anew.
@@ -43,12 +69,12 @@ func (k *kubeClient) forceUpdate(original, target kube.ResourceList) (*kube.Resu
 	if err == nil || !immutable.MatchString(err.Error()) {
 		return result, err
 	}
-	refused, checkErr := refusedAsImmutable(target, err.Error())
+	refused, checkErr := k.refusedAsImmutable(target, err.Error())
 	if checkErr != nil || len(refused) == 0 {
 		return result, errors.Join(err, checkErr)
 	}
 	k.progress(fmt.Sprintf("deleting %d objects that cannot be changed", len(refused)))
-	if _, errs := k.deleteAll(refused, metav1.DeletePropagationBackground); len(errs) > 0 {
+	if _, errs := k.deleteAll(refused, deletion{policy: metav1.DeletePropagationBackground}); len(errs) > 0 {
 		return result, errors.Join(errs...)
 	}
 	// With other objects: waiting overwrites them.
@@ -59,8 +85,9 @@ func (k *kubeClient) forceUpdate(original, target kube.ResourceList) (*kube.Resu
 }
 
 // refusedAsImmutable returns those objects which the cluster refuses to change. Text is what it said about all of them;
-// each that it names is tried once more, without effect: there may be another one of the name.
-func refusedAsImmutable(target kube.ResourceList, text string) (kube.ResourceList, error) {
+// each that it names is tried once more, without effect: there may be another one of the name. It is an error where one of
+// them is not to be deleted.
+func (k *kubeClient) refusedAsImmutable(target kube.ResourceList, text string) (kube.ResourceList, error) {
 	var refused kube.ResourceList
 	for _, info := range target {
 		// Else it would be created as one that existed before.
@@ -76,12 +103,44 @@ func refusedAsImmutable(target kube.ResourceList, text string) (kube.ResourceLis
 		if !apierrors.IsInvalid(err) || !immutable.MatchString(err.Error()) {
 			continue
 		}
-		if slices.Contains(holdsData, kind.Kind) {
-			return nil, fmt.Errorf("%s %q is not deleted, although force is set, because that would destroy data", kind.Kind, info.Name)
+		reason, err := k.reasonToSpare(info)
+		if err != nil {
+			return nil, fmt.Errorf("looking at %s %q, which cannot be changed: %w", kind.Kind, info.Name, err)
+		}
+		if reason != "" {
+			return nil, fmt.Errorf("%s %q is not deleted, although force is set, because %s", kind.Kind, info.Name, reason)
 		}
 		refused = append(refused, info)
 	}
 	return refused, nil
+}
+
+// reasonToSpare says why an object must not be deleted and made anew, "" where it may.
+func (k *kubeClient) reasonToSpare(info *resource.Info) (string, error) {
+	kind := info.Mapping.GroupVersionKind.GroupKind()
+	if !replaceable[kind] {
+		return "that could destroy data", nil
+	}
+	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
+	if err != nil {
+		return "", ignoreNotFound(err)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return "", err
+	}
+	object := &unstructured.Unstructured{Object: content}
+	if other := k.owner.other(object.GetAnnotations()); other != "" {
+		return "it belongs to the release " + other, nil
+	}
+	if object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+		return "its annotation " + kube.ResourcePolicyAnno + " says that it is to be kept", nil
+	}
+	retention, _, err := unstructured.NestedString(content, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
+	if kind == statefulSet && (err != nil || retention != "" && retention != string(appsv1.RetainPersistentVolumeClaimRetentionPolicyType)) {
+		return "its PersistentVolumeClaims, and the data in them, would be deleted with it", nil
+	}
+	return "", nil
 }
 
 func copyInfos(infos kube.ResourceList) kube.ResourceList {

@@ -47,6 +47,8 @@ type kubeClient struct {
 	// lenient leaves objects of kinds that the cluster no longer serves out of everything that is built without being
 	// validated, as an uninstall does with what is to be deleted.
 	lenient bool
+	// owner is the release that the action is about.
+	owner releaseName
 	// leftovers are what else may exist of the release; nil where nothing does.
 	leftovers *leftovers
 	// progress is told what goes on.
@@ -87,6 +89,10 @@ func (k *kubeClient) Build(reader io.Reader, validate bool) (kube.ResourceList, 
 		}
 		resources, err = k.buildServed(manifest)
 	}
+	if err == nil && k.lenient && !validate && len(resources) == 0 && !bytes.Contains(manifest, []byte(release.HookAnnotation)) {
+		// An uninstall deletes nothing where this is empty.
+		resources, err = k.leftBehind(nil)
+	}
 	if err != nil && k.lenient {
 		// An uninstall only says that it failed.
 		k.noteDeletions(err)
@@ -108,37 +114,41 @@ func (k *kubeClient) Create(resources kube.ResourceList) (*kube.Result, error) {
 
 // Update implements kube.Interface.
 func (k *kubeClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
-	k.progress(fmt.Sprintf("applying %d objects", len(target)))
-	update := func() (*kube.Result, error) { return k.Client.Update(original, target, false) }
 	if force {
-		update = func() (*kube.Result, error) { return k.forceUpdate(original, target) }
+		return k.apply(original, target, k.forceUpdate)
 	}
-	result, err := update()
-	k.noteApplied(result)
-	if err == nil {
-		err = k.cleanUp(original, target, result)
-	}
-	return result, explain(err)
+	return k.apply(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
+		return k.Client.Update(original, target, false)
+	})
 }
 
 // UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge.
 func (k *kubeClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
-	k.progress(fmt.Sprintf("applying %d objects", len(target)))
-	result, err := k.Client.UpdateThreeWayMerge(original, target, force)
-	k.noteApplied(result)
-	if err == nil {
-		err = k.cleanUp(original, target, result)
-	}
-	return result, explain(err)
+	return k.apply(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
+		return k.Client.UpdateThreeWayMerge(original, target, force)
+	})
 }
 
-// cleanUp deletes what is no longer wanted, so far as Helm did not.
-func (k *kubeClient) cleanUp(original, target kube.ResourceList, result *kube.Result) error {
+// apply updates objects, then deletes those that are no longer wanted. Helm's client gets to see only what stays: it would
+// delete objects whoever they belong to, and only log where it cannot, and no later revision would know of them.
+func (k *kubeClient) apply(original, target kube.ResourceList, update func(original, target kube.ResourceList) (*kube.Result, error)) (*kube.Result, error) {
+	k.progress(fmt.Sprintf("applying %d objects", len(target)))
+	result, err := update(original.Intersect(target), target)
+	k.noteApplied(result)
+	if err != nil {
+		return result, explain(err)
+	}
 	behind, err := k.leftBehind(append(slices.Clone(target), original...))
 	if err != nil {
-		return err
+		return result, explain(err)
 	}
-	return k.deleteLeftovers(append(original.Difference(target), behind...), result)
+	unwanted := append(original.Difference(target), behind...)
+	deleted, errs := k.deleteAll(unwanted, deletion{policy: metav1.DeletePropagationBackground, sparesKept: true})
+	result.Deleted = append(result.Deleted, deleted.Deleted...)
+	if err := errors.Join(errs...); err != nil {
+		return result, explain(fmt.Errorf("what is no longer wanted: %w", err))
+	}
+	return result, nil
 }
 
 // Wait implements kube.Interface.
@@ -159,10 +169,24 @@ func (k *kubeClient) WaitForDelete(resources kube.ResourceList, timeout time.Dur
 	return k.Client.WaitForDelete(resources, k.remaining(timeout))
 }
 
-// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation.
+// Delete implements kube.Interface. It is called for hooks, and for what a failed action is to clean up.
+func (k *kubeClient) Delete(resources kube.ResourceList) (*kube.Result, []error) {
+	if _, ok := hookOf(resources); ok {
+		return k.Client.Delete(resources)
+	}
+	return k.deleteAll(resources, deletion{policy: metav1.DeletePropagationBackground})
+}
+
+// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation. An uninstall calls it for the objects of the
+// newest revision.
 func (k *kubeClient) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
 	k.progress(fmt.Sprintf("deleting %d objects", len(resources)))
-	result, errs := k.deleteAll(resources, policy)
+	behind, err := k.leftBehind(resources)
+	if err != nil {
+		k.noteDeletions(err)
+		return &kube.Result{}, []error{err}
+	}
+	result, errs := k.deleteAll(append(slices.Clone(resources), behind...), deletion{policy: policy})
 	k.noteDeletions(errs...)
 	return result, errs
 }

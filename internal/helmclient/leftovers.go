@@ -27,15 +27,8 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/resource"
-)
-
-// Helm's own annotations on the objects of a release.
-const (
-	helmReleaseName      = "meta.helm.sh/release-name"
-	helmReleaseNamespace = "meta.helm.sh/release-namespace"
 )
 
 // maxLeftoverRevisions bounds the revisions that are read to learn what they may have left behind.
@@ -44,10 +37,7 @@ const maxLeftoverRevisions = 10
 // leftovers are the manifests of revisions that Helm does not look at, although objects of them may exist: an upgrade
 // compares with the revision that is deployed, and knows nothing of what failed ones after it created; a rollback and
 // an uninstall look at the newest revision alone.
-type leftovers struct {
-	name, namespace string
-	manifests       []string
-}
+type leftovers struct{ manifests []string }
 
 // findLeftovers has the action delete what revisions that Helm does not look at have left behind and the new one, if
 // there is one, does not have. It reads nothing more than Helm unless the newest revision failed or was cut off.
@@ -64,7 +54,7 @@ func (s *session) findLeftovers(decision Decision, desired Desired) error {
 	}
 	history = slices.Clone(history)
 	releaseutil.Reverse(history, releaseutil.SortByRevision)
-	found := &leftovers{name: desired.Name, namespace: desired.Namespace}
+	found := &leftovers{}
 	known := map[string]bool{}
 	if decision.Action.rendersChart() {
 		known[digestsIn(desiredLabels(desired))] = true
@@ -142,22 +132,26 @@ func (s *session) manifestOf(record *release.Release) (string, error) {
 	return whole.Manifest, nil
 }
 
-// leftBehind returns the objects of the leftovers which are not among those that are kept, exist and belong to the
-// release.
-func (k *kubeClient) leftBehind(kept kube.ResourceList) (kube.ResourceList, error) {
-	if k.leftovers == nil {
+// leftBehind returns, once in an action, the objects of the leftovers which are not among those given, exist, belong to
+// the release and are not to be kept: neither according to the cluster nor to the newest revision that has them.
+func (k *kubeClient) leftBehind(known kube.ResourceList) (kube.ResourceList, error) {
+	behind := k.leftovers
+	k.leftovers = nil
+	if behind == nil {
 		return nil, nil
 	}
 	var found kube.ResourceList
-	for _, manifest := range k.leftovers.manifests {
+	known = slices.Clone(known)
+	for _, manifest := range behind.manifests {
 		resources, err := k.Build(strings.NewReader(manifest), false)
 		if err != nil {
 			return nil, fmt.Errorf("what failed revisions left behind: %w", err)
 		}
-		for _, info := range resources.Difference(kept).Difference(found) {
-			ours, err := k.leftovers.own(info)
+		for _, info := range resources.Difference(known) {
+			known.Append(info)
+			ours, err := k.mayDelete(info)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("looking for %s %q, which is no longer wanted: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err)
 			}
 			if ours {
 				found.Append(info)
@@ -167,21 +161,16 @@ func (k *kubeClient) leftBehind(kept kube.ResourceList) (kube.ResourceList, erro
 	return found, nil
 }
 
-// own reports whether an object exists, belongs to the release and is not to be kept: the revision may have failed before
-// it made the object, and somebody else may have made one of that name.
-func (l *leftovers) own(info *resource.Info) (bool, error) {
-	err := info.Get()
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("looking for %s %q, which is no longer wanted: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err)
-	}
-	object, err := meta.Accessor(info.Object)
-	if err != nil {
+// mayDelete reports whether an object exists, belongs to the release and is not to be kept: the revision may have failed
+// before it made the object, and somebody else may have made one of that name.
+func (k *kubeClient) mayDelete(info *resource.Info) (bool, error) {
+	wanted, err := meta.Accessor(info.Object)
+	if err != nil || wanted.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
 		return false, err
 	}
-	annotations := object.GetAnnotations()
-	ours := annotations[helmReleaseName] == l.name && annotations[helmReleaseNamespace] == l.namespace
-	return ours && annotations[kube.ResourcePolicyAnno] != kube.KeepPolicy, nil
+	seen, err := k.look(info)
+	if err != nil {
+		return false, ignoreNotFound(err)
+	}
+	return k.owner.owns(seen.annotations) && seen.annotations[kube.ResourcePolicyAnno] != kube.KeepPolicy, nil
 }

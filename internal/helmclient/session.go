@@ -57,6 +57,7 @@ func (c *Client) openSession(ctx context.Context, target Target, desired Desired
 	}
 	clients := &getter{conn: conn, config: conn.actionConfig(ctx)}
 	cluster := newKubeClient(ctx, clients, desired.Namespace, logs.printf)
+	cluster.owner = releaseName{name: desired.Name, namespace: desired.Namespace}
 	namespace := &namespacer{ctx: ctx, clients: clients, impersonated: target.Impersonate != ""}
 	records := &recordDriver{Driver: conn.records(desired.Namespace), namespace: namespace, seen: cluster.seen}
 	s := newSession(records, cluster, desired, logs)

@@ -1,0 +1,251 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// otherRelease installs another release with the given objects.
+func (b *bench) otherRelease(t *testing.T, templates map[string]string) {
+	t.Helper()
+	other := b.newRun(newChart("1.0.0", templates), map[string]any{"cidr": "1"})
+	other.desired = desiredFor(b.namespace, "other", "a1", "v1")
+	other.mustSettle(t)
+}
+
+// sharedObjects are ConfigMaps "shared-0" and so on.
+func sharedObjects(count int, value string) map[string]string {
+	templates := map[string]string{}
+	for i := range count {
+		templates[fmt.Sprintf("shared-%d.yaml", i)] = configMap(fmt.Sprintf("shared-%d", i), value)
+	}
+	return templates
+}
+
+// TestIntegrationUninstallSparesOthers holds that an uninstall leaves objects alone which another release made after this
+// one failed to, be they few or so many that they are looked at together.
+func TestIntegrationUninstallSparesOthers(t *testing.T) {
+	for name, count := range map[string]int{"few": 1, "many": manyLooks + 1} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			templates := with(sharedObjects(count, "1"), "hook.yaml", hookService("refused", "pre-install"))
+			run := b.newRun(newChart("1.0.0", templates), map[string]any{"cidr": "1"})
+			run.mustFail(t, run.later(t, 0), ActionInstall)
+			b.wantNoConfigMap("shared-0")
+			b.otherRelease(t, sharedObjects(count, "2"))
+			if err := run.settleUninstall(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for i := range count {
+				b.wantConfigMap(fmt.Sprintf("shared-%d", i), "2")
+			}
+			b.wantRecords(run.desired)
+		})
+	}
+}
+
+// TestIntegrationRollbackSparesOthers holds the same of rollbacks, and of upgrades that end with less objects.
+func TestIntegrationRollbackSparesOthers(t *testing.T) {
+	for name, policy := range map[string]Policy{
+		"rollback": {Upgrade: FailurePolicy{Remediate: RemediateRollback}},
+		"upgrade":  {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			own := map[string]string{"own.yaml": configMap("own", "1")}
+			run := b.newRun(newChart("1.0.0", own), map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			run.policy = policy
+			run.want("a2", newChart("2.0.0", with(with(own, "shared.yaml", configMap("shared-0", "1")), "hook.yaml", hookService("refused", "pre-upgrade"))))
+			run.mustFail(t, run.later(t, 0), ActionUpgrade)
+			b.otherRelease(t, sharedObjects(1, "2"))
+			if policy.Upgrade.Remediate == RemediateRollback {
+				run.mustAct(t, run.later(t, 0), ActionRollback)
+			} else {
+				run.want("a3", newChart("3.0.0", own))
+				run.mustAct(t, run.later(t, 0), ActionUpgrade)
+			}
+			b.wantConfigMap("shared-0", "2")
+			b.wantConfigMap("own", "1")
+		})
+	}
+}
+
+// TestIntegrationUpgradeSparesOthers holds that an upgrade leaves an object alone which it no longer has and which was
+// handed over to another release.
+func TestIntegrationUpgradeSparesOthers(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	b.patchConfigMap("first", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
+	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.mustSettle(t)
+	b.wantConfigMap("first", "1")
+	b.wantRecords(run.desired, "2 deployed", "1 superseded")
+}
+
+// TestIntegrationUninstallTakesUnmarked holds that objects which name no release are deleted, as ever.
+func TestIntegrationUninstallTakesUnmarked(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", sharedObjects(manyLooks, "1")), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	b.patchConfigMap("shared-0", `{"metadata":{"annotations":null,"labels":null}}`)
+	b.patchConfigMap("shared-1", `{"metadata":{"annotations":null}}`)
+	if err := run.settleUninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range manyLooks {
+		b.wantNoConfigMap(fmt.Sprintf("shared-%d", i))
+	}
+}
+
+// TestIntegrationUninstallDeletesWhatItSaw holds that an object that was made anew by another release, after it was looked
+// at and before it is deleted, stays.
+func TestIntegrationUninstallDeletesWhatItSaw(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	replaced := false
+	b.cutter.last = func(req *http.Request) bool {
+		if req.Method == http.MethodDelete && strings.HasSuffix(req.URL.Path, "/configmaps/first") && !replaced {
+			replaced = true
+			b.replaceConfigMap("first", "other")
+		}
+		return false
+	}
+	if err := run.settleUninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.wantConfigMap("first", "of other")
+	b.wantNoConfigMap("demo-value")
+	if !replaced {
+		t.Error("it was not replaced")
+	}
+}
+
+// replaceConfigMap deletes a ConfigMap and makes another one of the name, of another release.
+func (b *bench) replaceConfigMap(name, owner string) {
+	b.t.Helper()
+	maps := b.kube.CoreV1().ConfigMaps(b.namespace)
+	object, err := maps.Get(b.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	if err := maps.Delete(b.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		b.t.Error(err)
+	}
+	object.ResourceVersion, object.UID = "", ""
+	object.Annotations[helmReleaseName], object.Data["key"] = owner, "of "+owner
+	if _, err := maps.Create(b.t.Context(), object, metav1.CreateOptions{}); err != nil {
+		b.t.Error(err)
+	}
+}
+
+func (b *bench) patchConfigMap(name, patch string) {
+	b.t.Helper()
+	_, err := b.kube.CoreV1().ConfigMaps(b.namespace).Patch(b.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestIntegrationUninstallLeftovers holds that an uninstall deletes what only revisions before a failed one have, also
+// where that one has nothing to delete, and keeps what is to be kept.
+func TestIntegrationUninstallLeftovers(t *testing.T) {
+	kept := strings.Replace(configMap("kept", "1"), "name: kept", "name: kept\n  annotations: {helm.sh/resource-policy: keep}", 1)
+	for name, objects := range map[string]map[string]string{
+		"something to delete": {"value.yaml": valueConfigMap},
+		"nothing to delete":   {},
+		"only what is kept":   {"kept.yaml": kept},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			run := b.newRun(newChart("1.0.0", map[string]string{
+				"value.yaml": valueConfigMap, "first.yaml": configMap("first", "1"), "kept.yaml": kept,
+			}), map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			run.want("a2", newChart("2.0.0", with(objects, "hook.yaml", hookService("refused", "pre-upgrade"))))
+			run.mustFail(t, run.later(t, 0), ActionUpgrade)
+			if err := run.settleUninstall(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.wantNoConfigMap("first")
+			b.wantNoConfigMap("demo-value")
+			b.wantConfigMap("kept", "1")
+			b.wantRecords(run.desired)
+		})
+	}
+}
+
+// TestIntegrationStaleRemediation holds that nothing is uninstalled because a try failed, where another hand has taken the
+// release meanwhile.
+func TestIntegrationStaleRemediation(t *testing.T) {
+	for name, meanwhile := range map[string]func(*testing.T, *bench){
+		"installed anew": func(t *testing.T, b *bench) {
+			if _, err := action.NewUninstall(b.human()).Run("demo"); err != nil {
+				t.Fatal(err)
+			}
+			b.humanInstall("demo", newChart("1.0.0", twoConfigMaps()))
+		},
+		"upgrade under way": func(t *testing.T, b *bench) {
+			releases := b.human().Releases
+			last, err := releases.Last("demo")
+			if err != nil {
+				t.Fatal(err)
+			}
+			last.Version++
+			last.Info.Status = release.StatusPendingUpgrade
+			if err := releases.Create(last); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"called deployed": func(_ *testing.T, b *bench) { b.setStatus("demo", 1, release.StatusDeployed) },
+		"of another object": func(t *testing.T, b *bench) {
+			_, err := b.kube.CoreV1().Secrets(b.namespace).Patch(t.Context(), recordName("demo", 1), types.MergePatchType,
+				[]byte(`{"metadata":{"labels":{"`+LabelReleaseUID+`":"uid-9"}}}`), metav1.PatchOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			run := b.newRun(brokenChart("1.0.0"), map[string]any{"cidr": "1"})
+			run.policy = Policy{Install: FailurePolicy{Remediate: RemediateUninstall}}
+			run.mustFail(t, run.later(t, 0), ActionInstall)
+			stale := run.later(t, 0)
+			meanwhile(t, b)
+			if _, err := run.act(t.Context(), stale); stale.Action != ActionUninstall || !errors.Is(err, ErrStale) {
+				t.Errorf("%s: %v", stale.Action, err)
+			}
+			if _, ok := b.configMapValue("demo-value"); !ok {
+				t.Error("it was uninstalled")
+			}
+		})
+	}
+}
