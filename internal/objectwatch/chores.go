@@ -162,22 +162,25 @@ func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 	switch {
 	case err == nil:
 		delete(l.chores.kinds, gvk)
-		l.chores.failures, l.resolveErr = 0, nil
+		l.chores.failures, l.resolving = 0, trouble{}
 		l.resolvedLocked(gvk, resource{
 			GroupVersionResource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
 		})
 	case meta.IsNoMatchError(err):
-		l.chores.failures, l.resolveErr = 0, nil
+		l.chores.failures, l.resolving = 0, trouble{}
 		l.chores.kinds[gvk] = time.Now().Add(absenceInterval)
 		if l.unservedLocked(gvk) == 0 {
 			delete(l.chores.kinds, gvk)
 		}
 	default:
 		l.chores.kinds[gvk] = time.Now().Add(l.chores.pauseAfterFailure())
-		first := l.resolveErr == nil
-		l.resolveErr = fmt.Errorf("find out how %s is served: %s", gvk.GroupKind(), shorten(err))
+		first := l.resolving.err == nil
+		l.resolving.set(fmt.Errorf("find out how %s is served: %s", gvk.GroupKind(), shorten(err)))
 		if first {
 			l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.notifier.changed(r.key) })
+		}
+		if l.resolving.isStuck(w.stuckAfter) {
+			l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.stuckLocked(r) })
 		}
 	}
 }

@@ -46,8 +46,9 @@ type link struct {
 	// narrow are the resources that may not be watched in all namespaces at once.
 	narrow map[narrowKey]struct{}
 
-	chores     chores
-	resolveErr error
+	chores chores
+	// resolving is what stands in the way of resolving kinds.
+	resolving trouble
 }
 
 // resource is how a cluster serves a kind.

@@ -19,6 +19,7 @@ package objectwatch
 import (
 	"hash/maphash"
 	"slices"
+	"time"
 	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -38,8 +39,10 @@ type release struct {
 	drift   bool
 	// link is nil while its cluster is disconnected.
 	link *link
-	// linkErr is why there is no link.
-	linkErr error
+	// unlinked is why there is no link.
+	unlinked trouble
+	// stuckSince is the beginning of the trouble that the release was asked for because it lasts.
+	stuckSince time.Time
 	// objects are sorted by their names.
 	objects []object
 	// unknown is the number of objects, and sets of records, about which nothing was heard since the plan was given.
@@ -176,26 +179,23 @@ func (r *release) forgetCertainty() {
 	}
 }
 
-// err returns why something cannot be followed.
-func (r *release) err() error {
-	switch {
-	case r.linkErr != nil:
-		return r.linkErr
-	case r.link == nil:
-		return ErrDisconnected
+// trouble returns what has stood in the way for the longest time, or none.
+func (r *release) trouble() trouble {
+	if r.link == nil {
+		return r.unlinked
 	}
-	if r.recordsStream != nil && r.recordsStream.err != nil {
-		return r.recordsStream.err
+	var worst trouble
+	if r.recordsStream != nil {
+		worst = r.recordsStream.trouble
 	}
 	for i := range r.objects {
-		switch s := r.objects[i].stream; {
-		case s != nil && s.err != nil:
-			return s.err
-		case s == nil && r.link.resolveErr != nil:
-			return r.link.resolveErr
+		if s := r.objects[i].stream; s != nil {
+			worst = worst.older(s.trouble)
+		} else {
+			worst = worst.older(r.link.resolving)
 		}
 	}
-	return nil
+	return worst
 }
 
 // planSeed makes hashes of plans differ between processes; they never leave one.

@@ -82,7 +82,7 @@ type stream struct {
 	cancel context.CancelFunc
 	// settling is true until the run sends its first request; releases may join without beginning anew.
 	settling bool
-	err      error
+	trouble  trouble
 }
 
 // beginLocked makes the stream list its objects, anew if it has already.
@@ -195,22 +195,37 @@ func (s *stream) watched(run int, err error) {
 	}
 }
 
-// failLocked records an error. Who waits for first news is told, and everybody if it is about rights: the other errors
-// say nothing about a release.
+// failLocked records an error. Who waits for first news is told, and everybody if it is about rights, or lasts: errors
+// that pass say nothing about a release.
 func (s *stream) failLocked(err error) {
-	if s.err != nil && s.err.Error() == err.Error() {
-		return
-	}
-	s.err = err
+	changed := s.trouble.set(err)
 	forbidden := errors.Is(err, ErrForbidden)
-	s.tellLocked(func(r *release) bool { return forbidden || r.unknown > 0 })
+	if changed {
+		s.tellLocked(func(r *release) bool { return forbidden || r.unknown > 0 })
+	}
+	if s.trouble.isStuck(s.link.watcher.stuckAfter) {
+		s.tellStuckLocked()
+	}
+}
+
+// tellStuckLocked asks for the releases that do not know yet that what they want is not to be had for long.
+func (s *stream) tellStuckLocked() {
+	asked := map[*release]struct{}{}
+	for _, targets := range s.wanted {
+		for _, t := range targets {
+			if _, ok := asked[t.release]; !ok {
+				asked[t.release] = struct{}{}
+				s.link.watcher.stuckLocked(t.release)
+			}
+		}
+	}
 }
 
 // wellLocked forgets an error.
 func (s *stream) wellLocked() {
-	forbidden := errors.Is(s.err, ErrForbidden)
-	s.err = nil
-	if forbidden {
+	told := s.trouble.lasts || errors.Is(s.trouble.err, ErrForbidden)
+	s.trouble = trouble{}
+	if told {
 		s.tellLocked(func(*release) bool { return true })
 	}
 }

@@ -32,6 +32,9 @@ import (
 // MaxObjects is how many objects of one release are followed. More are left out.
 const MaxObjects = 3000
 
+// StuckAfter is how long it takes until an error that may pass by itself is told by a request.
+const StuckAfter = 3 * time.Minute
+
 // ErrForbidden is wrapped by Snapshot.Err if the identity may not watch some of the objects.
 var ErrForbidden = errors.New("not permitted to watch")
 
@@ -81,6 +84,9 @@ type Snapshot struct {
 	// Err is why something cannot be followed, nil if nothing stands in the way. It wraps ErrForbidden if rights are
 	// missing. Streams try again by themselves.
 	Err error
+	// ErrSince is since when something has stood in the way without a break, the zero time without Err. Unless
+	// that is ErrDisconnected, the release is asked for once when it is about StuckAfter ago, and again when it is over.
+	ErrSince time.Time
 	// Objects is what is known of each object that is followed.
 	Objects map[inventory.Ref]State
 	// Fingerprint changes when anything but the status of an object changes, or one comes or goes. It is the same for

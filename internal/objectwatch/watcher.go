@@ -45,6 +45,8 @@ type Watcher struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
+	// stuckAfter is StuckAfter but for tests.
+	stuckAfter time.Duration
 
 	// mu is held for memory accesses only, never while something is judged or a cluster asked.
 	mu       sync.Mutex
@@ -61,7 +63,8 @@ func New(options Options) *Watcher {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Watcher{
 		options: options, notifier: notifier{debounce: options.Debounce}, ctx: ctx, cancel: cancel,
-		releases: map[types.NamespacedName]*release{}, links: map[linkID]*link{},
+		stuckAfter: StuckAfter,
+		releases:   map[types.NamespacedName]*release{}, links: map[linkID]*link{},
 	}
 }
 
@@ -112,8 +115,11 @@ func (w *Watcher) Follow(key types.NamespacedName, conn Connection, plan Plan) {
 	if l == nil {
 		var err error
 		if l, err = newLink(w, id, conn); err != nil {
+			if old != nil && old.link == nil {
+				r.unlinked = old.unlinked
+			}
 			w.forgetLocked(key)
-			r.linkErr = err
+			r.unlinked.set(err)
 			w.releases[key] = r
 			return
 		}
@@ -160,6 +166,7 @@ func (w *Watcher) Disconnect(cluster string) {
 		}
 		for r := range l.releases {
 			r.link = nil
+			r.unlinked.set(ErrDisconnected)
 			r.forgetCertainty()
 		}
 		l.closeLocked()
@@ -174,7 +181,8 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 		w.mu.Unlock()
 		return Snapshot{}, false
 	}
-	snapshot := Snapshot{Synced: r.unknown == 0 && r.link != nil, Err: r.err()}
+	trouble := r.trouble()
+	snapshot := Snapshot{Synced: r.unknown == 0 && r.link != nil, Err: trouble.err, ErrSince: trouble.since}
 	objects := slices.Clone(r.objects)
 	if r.recordsRef != nil {
 		snapshot.Records = recordsDigest(r.records)

@@ -1,0 +1,59 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import "time"
+
+// trouble is what stands in the way of following something, and since when. The zero trouble is none.
+type trouble struct {
+	err   error
+	since time.Time
+	// lasts is whether those concerned are asked for because it has lasted for long.
+	lasts bool
+}
+
+// set takes the error of another try that failed, and reports whether it is news.
+func (t *trouble) set(err error) bool {
+	if t.err == nil {
+		*t = trouble{since: time.Now()}
+	}
+	news := t.err == nil || t.err.Error() != err.Error()
+	t.err = err
+	return news
+}
+
+// isStuck reports whether the trouble has lasted for long.
+func (t *trouble) isStuck(after time.Duration) bool {
+	t.lasts = t.err != nil && time.Since(t.since) >= after
+	return t.lasts
+}
+
+// older returns the one of two that began first.
+func (t trouble) older(other trouble) trouble {
+	if t.err == nil || other.err != nil && other.since.Before(t.since) {
+		return other
+	}
+	return t
+}
+
+// stuckLocked asks for a release because something has stood in its way for long: once, however many streams it is.
+func (w *Watcher) stuckLocked(r *release) {
+	if since := r.trouble().since; !since.Equal(r.stuckSince) {
+		r.stuckSince = since
+		w.notifier.changed(r.key)
+	}
+}
