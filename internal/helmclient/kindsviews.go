@@ -123,20 +123,21 @@ func mapped[T any](k *kinds, look func(meta.RESTMapper) (T, error)) (T, error) {
 	return look(again.mapper)
 }
 
-// askForUnknown returns something newer than what did not know a kind, unless the cluster was asked for one a moment ago.
+// askForUnknown returns something newer than what did not know a kind, unless the cluster was asked for one a moment ago. A
+// question that fails leaves what is known as good as it was: the next lookup does not ask again for that.
 func (k *kinds) askForUnknown(known *knownKinds) (*knownKinds, error) {
 	k.mu.Lock()
-	if k.known == known && k.flight == nil {
-		if k.now().Sub(k.unknownAt) < unknownKindInterval {
-			k.mu.Unlock()
-			return known, nil
-		}
-		k.unknownAt = k.now()
-		k.expired++
-		k.invalid++
-	}
+	recent := k.known == known && k.flight == nil && k.now().Sub(k.unknownAt) < unknownKindInterval
 	k.mu.Unlock()
-	return k.learn(func(newer *knownKinds) bool { return newer != known })
+	if recent {
+		return known, nil
+	}
+	newer, err := k.learn(func(newer *knownKinds) bool { return newer != known })
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// The answer may have taken longer than the interval.
+	k.unknownAt = k.now()
+	return newer, err
 }
 
 // Reset implements meta.ResettableRESTMapper.

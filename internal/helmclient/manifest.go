@@ -62,7 +62,14 @@ func (c *Client) manifest(ctx context.Context, target Target, namespace, name st
 	}
 	namespaces := s.namespaces(namespace)
 	for _, object := range objects {
+		// The mapper knows no deadline. It asks the cluster once at most.
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("reading revision %d: %w", revision, err)
+		}
 		object.SetNamespace(namespaces.of(object.GroupVersionKind(), object.GetNamespace()))
+		if namespaces.err != nil {
+			return nil, fmt.Errorf("reading revision %d: %w", revision, namespaces.err)
+		}
 	}
 	return objects, nil
 }
@@ -71,11 +78,18 @@ func (c *Client) manifest(ctx context.Context, target Target, namespace, name st
 type namespaces struct {
 	mapper  meta.RESTMapper
 	release string
+	// scoped tells of each kind that was asked for whether it has namespaces; unknown are those that the cluster does not
+	// know.
 	scoped  map[schema.GroupVersionKind]bool
+	unknown map[schema.GroupVersionKind]bool
+	// err is why it could not be learned what the cluster serves.
+	err error
 }
 
 func (s *session) namespaces(release string) *namespaces {
-	n := &namespaces{release: release, scoped: map[schema.GroupVersionKind]bool{}}
+	n := &namespaces{
+		release: release, scoped: map[schema.GroupVersionKind]bool{}, unknown: map[schema.GroupVersionKind]bool{},
+	}
 	if s.config.RESTClientGetter != nil {
 		// Ours never fails.
 		n.mapper, _ = s.config.RESTClientGetter.ToRESTMapper()
@@ -87,14 +101,11 @@ func (s *session) namespaces(release string) *namespaces {
 // one with namespaces where the manifest names one.
 func (n *namespaces) of(kind schema.GroupVersionKind, named string) string {
 	scoped, ok := n.scoped[kind]
+	if !ok && !n.unknown[kind] {
+		scoped, ok = n.ask(kind)
+	}
 	if !ok {
 		scoped = named != ""
-		if n.mapper != nil {
-			if mapping, err := n.mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil {
-				scoped = mapping.Scope.Name() == meta.RESTScopeNameNamespace
-				n.scoped[kind] = scoped
-			}
-		}
 	}
 	switch {
 	case !scoped:
@@ -104,4 +115,22 @@ func (n *namespaces) of(kind schema.GroupVersionKind, named string) string {
 	default:
 		return named
 	}
+}
+
+// ask asks the mapper, once for each kind, whether a kind has namespaces; ok is false if that is not known.
+func (n *namespaces) ask(kind schema.GroupVersionKind) (scoped, ok bool) {
+	if n.mapper == nil {
+		return false, false
+	}
+	mapping, err := n.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	switch {
+	case meta.IsNoMatchError(err):
+		n.unknown[kind] = true
+		return false, false
+	case err != nil:
+		n.err = err
+		return false, false
+	}
+	n.scoped[kind] = mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	return n.scoped[kind], true
 }
