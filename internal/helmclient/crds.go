@@ -42,8 +42,10 @@ const (
 	fewCRDs = 3
 	// crdTimeout bounds the wait until the cluster serves new kinds.
 	crdTimeout = 60 * time.Second
-	// maxCRDConflicts bounds the tries to replace a CRD that somebody else keeps changing.
-	maxCRDConflicts = 5
+	// maxCRDTries bounds the tries to replace a CRD that somebody else keeps changing, or of which the cluster says now that
+	// it exists, now that it does not. crdPause is the pause after the first try at the latter; it grows with each.
+	maxCRDTries = 5
+	crdPause    = 100 * time.Millisecond
 )
 
 // crdApplier brings the folders crds of a chart into a cluster.
@@ -236,7 +238,15 @@ func (a *crdApplier) replace(crd *crdFolderObject) error {
 			if created, err := a.create(crd); created || err != nil {
 				return err
 			}
-			continue
+			if try == maxCRDTries {
+				return fail(errors.New("the cluster says both that it exists and that it does not"))
+			}
+			select {
+			case <-a.ctx.Done():
+				return fail(context.Cause(a.ctx))
+			case <-time.After(time.Duration(try) * crdPause):
+				continue
+			}
 		}
 		if err != nil {
 			return fail(err)
@@ -249,7 +259,7 @@ func (a *crdApplier) replace(crd *crdFolderObject) error {
 			return err
 		}
 		err = a.client.Put().AbsPath(path).Param("fieldManager", fieldManager).SetHeader("Accept", asMetadata).Body(merged).Do(a.ctx).Error()
-		if apierrors.IsConflict(err) && try < maxCRDConflicts {
+		if apierrors.IsConflict(err) && try < maxCRDTries {
 			continue
 		}
 		if err != nil {

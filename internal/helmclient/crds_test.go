@@ -17,15 +17,25 @@ limitations under the License.
 package helmclient
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest/fake"
 )
 
 func TestMergeCRD(t *testing.T) {
@@ -237,4 +247,46 @@ func bigCRDChart(crds, dashboards int) *chart.Chart {
 		chrt.Files = append(chrt.Files, &chart.File{Name: fmt.Sprintf("dashboards/%d.json", i), Data: []byte(text)})
 	}
 	return chrt
+}
+
+// TestCRDThatIsAndIsNot holds that a cluster which says that a CRD is not there, and will not have it because it is, is not
+// asked for ever.
+func TestCRDThatIsAndIsNot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		resource := schema.GroupResource{Group: crdGroup, Resource: "customresourcedefinitions"}
+		writes := 0
+		answer := func(req *http.Request) (*http.Response, error) {
+			status := apierrors.NewNotFound(resource, "widgets.example.com").Status()
+			if req.Method == http.MethodPost {
+				writes++
+				status = apierrors.NewAlreadyExists(resource, "widgets.example.com").Status()
+			}
+			status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+			body, err := json.Marshal(status)
+			return &http.Response{StatusCode: int(status.Code), Header: http.Header{"Content-Type": {"application/json"}},
+				Body: io.NopCloser(strings.NewReader(string(body)))}, err
+		}
+		apply := func(ctx context.Context) error {
+			applier := &crdApplier{
+				session:   &session{cluster: &kubeClient{progress: func(string) {}}},
+				ctx:       ctx,
+				client:    &fake.RESTClient{NegotiatedSerializer: scheme.Codecs.WithoutConversion(), Client: fake.CreateHTTPClient(answer)},
+				preflight: func() error { return nil },
+			}
+			return applier.replace(&crdFolderObject{name: "widgets.example.com", file: "crds/crd.yaml", data: []byte("{}")})
+		}
+		begun := time.Now()
+		if err := apply(t.Context()); err == nil || writes != maxCRDTries {
+			t.Errorf("after %d writes: %v", writes, err)
+		}
+		if time.Since(begun) < crdPause {
+			t.Error("it did not pause")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), crdPause/2)
+		defer cancel()
+		if err := apply(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("with a deadline: %v", err)
+		}
+	})
 }

@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestIntegrationForce holds that force makes objects anew whose fields cannot be changed, only those, and none that hold
@@ -55,5 +56,120 @@ func TestIntegrationForce(t *testing.T) {
 	wantError(t, err, nil, true, `PersistentVolumeClaim "data" is not deleted, although force is set`)
 	if b.get(claim).GetUID() != before {
 		t.Error("the claim was made anew")
+	}
+}
+
+// forceCase is an object of which a field changes that cannot be changed; NAMESPACE stands for the test's own, FIELD for
+// the field's value.
+type forceCase struct {
+	path, manifest string
+	before, after  string
+	// meanwhile is a change by another hand, before the force.
+	meanwhile string
+	// refusal is why it is not made anew; it is made anew where that is empty.
+	refusal string
+}
+
+const (
+	forcedConfigMap   = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forced}\nimmutable: true\ndata: {key: \"FIELD\"}\n"
+	forcedStatefulSet = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: forced}\nspec:\n  serviceName: \"FIELD\"\n" +
+		"  selector: {matchLabels: {app: a}}\n  template:\n    metadata: {labels: {app: a}}\n" +
+		"    spec: {containers: [{name: a, image: registry.invalid/a}]}\n"
+	deletesClaims = "  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}\n"
+)
+
+func forceCases() map[string]forceCase {
+	const namespaced = "/namespaces/NAMESPACE/"
+	cases := map[string]forceCase{
+		"config-map": {path: "/api/v1" + namespaced + "configmaps/forced", manifest: forcedConfigMap, before: "1", after: "2"},
+		"job": {path: "/apis/batch/v1" + namespaced + "jobs/forced", before: "1", after: "2",
+			manifest: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: forced}\nspec:\n  suspend: true\n  template:\n" +
+				"    spec: {restartPolicy: Never, containers: [{name: a, image: \"registry.invalid/a:FIELD\"}]}\n"},
+		"role-binding": {path: "/apis/rbac.authorization.k8s.io/v1" + namespaced + "rolebindings/forced", before: "one", after: "two",
+			manifest: "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: forced}\n" +
+				"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: FIELD}\n"},
+		"storage-class": {path: "/apis/storage.k8s.io/v1/storageclasses/NAMESPACE", before: "one", after: "two",
+			manifest: "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: NAMESPACE}\nprovisioner: registry.invalid/a\n" +
+				"parameters: {type: FIELD}\n"},
+		"priority-class": {path: "/apis/scheduling.k8s.io/v1/priorityclasses/NAMESPACE", before: "1", after: "2",
+			manifest: "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NAMESPACE}\nvalue: FIELD\n"},
+		"kept": {path: "/api/v1" + namespaced + "configmaps/forced", manifest: forcedConfigMap, before: "1", after: "2",
+			meanwhile: `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`, refusal: "says that it is to be kept"},
+		"of-another-release": {path: "/api/v1" + namespaced + "configmaps/forced", manifest: forcedConfigMap, before: "1", after: "2",
+			meanwhile: `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`, refusal: "it belongs to the release"},
+		"custom-resource": {path: "/apis/NAMESPACE.example.com/v1" + namespaced + "databases/forced", before: "1", after: "2",
+			manifest: "apiVersion: NAMESPACE.example.com/v1\nkind: Database\nmetadata: {name: forced}\nspec: {size: \"FIELD\"}\n",
+			refusal:  "that could destroy data"},
+	}
+	set := forceCase{path: "/apis/apps/v1" + namespaced + "statefulsets/forced", manifest: forcedStatefulSet, before: "one", after: "two"}
+	cases["stateful-set"] = set
+	set.manifest, set.refusal = forcedStatefulSet+deletesClaims, "the data in them, would be deleted with it"
+	cases["stateful-set-with-data"] = set
+	// What counts is how it is in the cluster.
+	set.manifest, set.meanwhile = forcedStatefulSet, `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Delete"}}}`
+	cases["stateful-set-with-data-meanwhile"] = set
+	return cases
+}
+
+// databaseCRD is the CustomResourceDefinition of a kind whose size can never be changed.
+const databaseCRD = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: databases.NAMESPACE.example.com}
+spec:
+  group: NAMESPACE.example.com
+  scope: Namespaced
+  names: {plural: databases, singular: database, kind: Database, listKind: DatabaseList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              size: {type: string, x-kubernetes-validations: [{rule: self == oldSelf, message: Value is immutable}]}
+`
+
+// TestIntegrationForceKinds holds which objects force makes anew, and that it leaves all others alone whose deletion may
+// destroy something.
+func TestIntegrationForceKinds(t *testing.T) {
+	for name, test := range forceCases() {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			made := func(version, field string) *chart.Chart {
+				names := strings.NewReplacer("NAMESPACE", b.namespace, "FIELD", field)
+				chrt := newChart(version, map[string]string{"forced.yaml": names.Replace(test.manifest)})
+				if name == "custom-resource" {
+					chrt.Files = append(chrt.Files, &chart.File{Name: "crds/database.yaml", Data: []byte(names.Replace(databaseCRD))})
+				}
+				return chrt
+			}
+			run := b.newRun(made("1.0.0", test.before), nil)
+			run.mustSettle(t)
+			path := strings.ReplaceAll(test.path, "NAMESPACE", b.namespace)
+			if test.meanwhile != "" {
+				err := b.kube.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(path).Body([]byte(test.meanwhile)).Do(t.Context()).Error()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := b.get(path).GetUID()
+			run.options.Upgrade.Force = true
+			run.desired.OptionsDigest = OptionsDigest(run.options)
+			run.want("a2", made("2.0.0", test.after))
+			_, err := run.actNow(t, ActionUpgrade)
+			if test.refusal == "" && err != nil {
+				t.Errorf("not made anew: %v", err)
+			}
+			if test.refusal != "" {
+				wantError(t, err, nil, true, "is not deleted, although force is set, because", test.refusal)
+			}
+			if remains := b.get(path).GetUID() == before; remains != (test.refusal != "") {
+				t.Errorf("the same object is there: %t", remains)
+			}
+		})
 	}
 }

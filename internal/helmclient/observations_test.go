@@ -41,6 +41,11 @@ func TestObservations(t *testing.T) {
 	if _, ok := o.take(key("a")); ok {
 		t.Error("it is there twice")
 	}
+	o.put(key("a"), now, records)
+	o.drop(key("a"))
+	if _, ok := o.take(key("a")); ok {
+		t.Error("it is there after it was dropped")
+	}
 	o.put(key("old"), now, records)
 	now = now.Add(observationTTL)
 	if _, ok := o.take(key("old")); ok {

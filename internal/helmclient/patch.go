@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -196,9 +195,6 @@ func objectOf(data []byte) (map[string]any, error) {
 	return object, nil
 }
 
-// merging guards the library for strategic merge patches, which reads its schemas when it is first used.
-var merging sync.Mutex
-
 func (p patchPart) applyMerge(document []byte, object map[string]any) (patched map[string]any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -221,10 +217,9 @@ func (p patchPart) applyMerge(document []byte, object map[string]any) (patched m
 	return patched, nil
 }
 
-// mergeStrategically returns nil where the patch deletes the object.
+// mergeStrategically returns nil where the patch deletes the object. Many may run at a time: the library reads its schemas
+// under its own lock when they are first needed, and never changes them unless it is told to, which nothing here does.
 func mergeStrategically(document, change []byte) ([]byte, error) {
-	merging.Lock()
-	defer merging.Unlock()
 	into, err := kyaml.Parse(string(document))
 	if err != nil {
 		return nil, errors.New("the object cannot be read")
