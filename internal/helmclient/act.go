@@ -26,6 +26,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
@@ -45,11 +46,19 @@ type Result struct {
 	// Objects are those of the revision's manifest, with namespaces filled in, hooks left out, in a fixed order. Set after an
 	// install, upgrade or rollback that succeeded.
 	Objects []inventory.Ref
-	// Generations are the generations that the API server answered for those of the Objects that the action created,
-	// patched or found unchanged.
-	Generations map[inventory.Ref]int64
+	// Generations are what the API server answered for those of the Objects that the action created, patched or found
+	// unchanged.
+	Generations map[inventory.Ref]Generation
 	// Tests are the tests that ran, in the order in which they did. Set by ActionTest, also where they failed.
 	Tests []TestResult
+}
+
+// Generation tells which object an action left behind, and how: objects that were seen before that are older.
+type Generation struct {
+	// UID of the object. One of the same name that is made anew has another.
+	UID types.UID
+	// Number is its metadata.generation, zero where its kind counts none.
+	Number int64
 }
 
 // TestResult is how one of the chart's tests ended.
@@ -164,7 +173,7 @@ func (s *session) perform(j job) error {
 			return err
 		}
 	}
-	s.storage.labels = attemptLabels(j.desired, j.decision.Failures)
+	s.storage.labels = attemptLabels(j.desired, j.decision)
 	var err error
 	switch j.decision.Action {
 	case ActionUninstall:
@@ -187,8 +196,8 @@ func (s *session) perform(j job) error {
 // checkNewest returns an error where the newest revision is no longer the one that the decision was made on: Helm's lock
 // keeps two actions apart, but not a decision from what happened since.
 func (s *session) checkNewest(decision Decision, desired Desired) error {
-	if decision.FromRevision == 0 || decision.Recovery == RecoverDelete {
-		// The newest revision is the one below that which was deleted.
+	if decision.FromRevision == 0 || decision.Recovery == RecoverReplace {
+		// recoverPending saw to it, and hid the newest revision since.
 		return nil
 	}
 	last, err := s.config.Releases.Last(desired.Name)

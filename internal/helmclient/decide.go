@@ -59,10 +59,11 @@ type Recovery string
 const (
 	// RecoverNothing is for decisions which have no pending record to resolve.
 	RecoverNothing Recovery = ""
-	// RecoverDelete deletes the pending record, so that the same action done again gets the same revision.
-	RecoverDelete Recovery = "Delete"
-	// RecoverFail marks the pending record as failed. What it had created stays known to Helm, and a crash right
-	// after it cannot make an older revision look current.
+	// RecoverReplace does the same again under the same revision. The pending record stays, as the proof that something
+	// began, until the new one takes its place.
+	RecoverReplace Recovery = "Replace"
+	// RecoverFail marks the pending record as failed, and what is done next is another revision. What it had created stays
+	// known to Helm.
 	RecoverFail Recovery = "Fail"
 )
 
@@ -131,6 +132,8 @@ type Decision struct {
 	Failures int
 	// RollbackFailures is how many rollbacks in a row failed so far.
 	RollbackFailures int
+	// Interruptions is how many tries in a row at what is desired were cut off so far. Act notes it on the record it makes.
+	Interruptions int
 	// RequeueAfter is when to look again, set with ActionWait only.
 	RequeueAfter time.Duration
 }
@@ -154,6 +157,7 @@ func Decide(obs Observation, desired Desired, policy Policy, past Past, now time
 	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past, now: now}
 	d := Decision{
 		State: obs.State(desired), FromRevision: newest.Revision, ToRevision: newest.Revision, Failures: s.failures(),
+		Interruptions: s.interruptions(),
 	}
 	decided := s.decide(d)
 	if past.Drifted {

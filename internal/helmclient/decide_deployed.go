@@ -54,14 +54,12 @@ func (s situation) unhealthyFailures() int {
 func (s situation) decideFailedTests(d Decision) Decision {
 	d.State = StateFailed
 	message := fmt.Sprintf("The tests of revision %d failed.", d.FromRevision)
-	policy := s.policy.Install
-	if s.workedBefore() {
-		policy = s.policy.Upgrade
-		if target, ok := s.rollbackTarget(); ok && policy.Remediate == RemediateRollback && d.Failures > 0 {
+	if s.workedBefore() && s.policy.Upgrade.Remediate == RemediateRollback && d.Failures > 0 {
+		if target, ok := s.rollbackTarget(); ok {
 			return d.rollback(target, ReasonTestsFailed, message)
 		}
 	}
-	return s.retry(d, policy, ActionTest, ReasonTestsFailed, message)
+	return s.retry(d, s.policyNow(), ActionTest, ReasonTestsFailed, message)
 }
 
 // decideDrift adds to a decision that changes nothing what is to be done about objects that differ from the manifest of the

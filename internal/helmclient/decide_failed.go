@@ -58,21 +58,22 @@ func (s situation) decideFailed(d Decision) Decision {
 	if s.newest.rolledBackFrom(s.desired) {
 		return s.decideFailedRollback(d)
 	}
-	first := !s.workedBefore()
-	policy := s.policy.Upgrade
-	if first {
-		policy = s.policy.Install
-	}
+	first, policy := !s.workedBefore(), s.policyNow()
 	reason, message := ReasonRetryFailed, fmt.Sprintf("Revision %d failed.", s.newest.Revision)
 	if s.newest.Interrupted {
 		// Nothing is known against what is desired.
-		return s.retry(d, policy, ActionUpgrade, ReasonInterrupted, fmt.Sprintf("Revision %d was interrupted.", s.newest.Revision))
+		again := d.act(ActionUpgrade, ReasonInterrupted, fmt.Sprintf("Revision %d was interrupted.", s.newest.Revision))
+		return s.takeUp(d, again, policy, d.Failures)
 	}
 	switch {
 	case d.Failures == 0:
 		// Somebody asks to try again.
-	case first && policy.Remediate == RemediateUninstall && policy.allows(d.Failures) && s.neverWorked():
-		return d.stay(ActionUninstall, ReasonRemediateUninstall, message+" No revision of the release ever worked; it is uninstalled first.")
+	case first && policy.Remediate == RemediateUninstall && policy.allows(d.Failures):
+		kept := s.whyNotUninstalled()
+		if kept == "" {
+			return d.stay(ActionUninstall, ReasonRemediateUninstall, message+" No revision of the release ever worked; it is uninstalled first.")
+		}
+		message += " It is not uninstalled: " + kept
 	case !first && policy.Remediate == RemediateRollback:
 		target, ok := s.rollbackTarget()
 		if ok {
@@ -105,6 +106,9 @@ func (s situation) decideFailedRollback(d Decision) Decision {
 	if s.past.RetryRequested {
 		d.RollbackFailures = 0
 	}
+	if s.newest.Interrupted {
+		return s.takeUp(d, d.rollback(target, ReasonRollbackFailed, message), policy, d.RollbackFailures)
+	}
 	if !policy.allows(d.RollbackFailures) {
 		return d.stall(ReasonRollbackFailed, message)
 	}
@@ -136,6 +140,11 @@ func (s situation) remainingBackoff(failures int) time.Duration {
 	if failed && s.newest.ChangedAt.After(since) {
 		since = s.newest.ChangedAt
 	}
+	return s.remaining(since, failures)
+}
+
+// remaining returns how long the wait after so many failures, which began at a time, lasts still.
+func (s situation) remaining(since time.Time, failures int) time.Duration {
 	backoff := Backoff(failures, s.past.Jitter)
 	if since.IsZero() || backoff == 0 {
 		return 0
@@ -148,14 +157,31 @@ func (s situation) remainingBackoff(failures int) time.Duration {
 	return min(max(remaining, minRequeue), backoff)
 }
 
-// rollbackTarget returns the newest revision below the newest that worked and was not made from what is desired.
+// rollbackTarget returns the newest revision below the newest that worked, was not made from what is desired, and was not
+// rolled back from since: one may be deployed and never have become healthy.
 func (s situation) rollbackTarget() (revision int, ok bool) {
-	for _, record := range s.below() {
-		if record.worked() && !record.madeFrom(s.desired) {
-			return record.Revision, true
+	bad := map[string]bool{}
+	note := func(record Record) {
+		if record.authentic() && record.RolledBackFrom != "" {
+			bad[record.RolledBackFrom] = true
 		}
 	}
+	note(s.newest)
+	for _, record := range s.below() {
+		if record.worked() && !record.madeFrom(s.desired) && !bad[record.attempt()] {
+			return record.Revision, true
+		}
+		note(record)
+	}
 	return 0, false
+}
+
+// policyNow returns the policy for a failure of the newest revision.
+func (s situation) policyNow() FailurePolicy {
+	if s.workedBefore() {
+		return s.policy.Upgrade
+	}
+	return s.policy.Install
 }
 
 // workedBefore reports whether any revision below the newest worked, be it one made from what is desired.
@@ -179,8 +205,23 @@ func (s situation) below() []Record {
 	return s.obs.Records[min(1, len(s.obs.Records)):]
 }
 
+// whyNotUninstalled returns why a failed install is left in place, empty where it may be uninstalled.
+func (s situation) whyNotUninstalled() string {
+	switch {
+	case s.policy.TakeOwnership:
+		return "it takes ownership of objects, and they may have worked before."
+	case s.desired.UID == "" || s.newest.UID != s.desired.UID:
+		return "another object had asked for it."
+	case !s.neverWorked():
+		return "its history does not prove that no revision ever worked."
+	default:
+		return ""
+	}
+}
+
 // neverWorked reports whether the history proves that no revision of the release ever worked: it reaches back to the
-// first revision, or to an uninstall, without a gap, and all of it failed and is ours.
+// first revision, or to an uninstall, without a gap, and all of it failed and is ours. One that was interrupted may have
+// been applied as a whole.
 func (s situation) neverWorked() bool {
 	expected := s.newest.Revision
 	for _, record := range s.obs.Records {
@@ -189,7 +230,7 @@ func (s situation) neverWorked() bool {
 			return false
 		case release.Status(record.Status) == release.StatusUninstalled:
 			return true
-		case release.Status(record.Status) != release.StatusFailed || !record.authentic():
+		case release.Status(record.Status) != release.StatusFailed || !record.authentic() || record.Interrupted:
 			return false
 		}
 		expected--

@@ -53,39 +53,84 @@ func (s situation) decidePending(d Decision) Decision {
 	if status == release.StatusPendingRollback && newest.rolledBackFrom(s.desired) {
 		return s.rollbackAgain(d, reason, message)
 	}
-	if !newest.authentic() || len(newest.differences(s.desired)) > 0 {
+	if !newest.triedFor(s.desired) {
 		return d.recoverFailed(reason, message)
 	}
-	switch status {
-	case release.StatusPendingInstall:
-		if newest.Revision > 1 {
-			// An install over a kept history: without this record the newest would be superseded, and Helm installs
-			// on top of an uninstalled or failed one only.
-			return d.recoverFailed(reason, message)
-		}
-		return d.recoverDelete(ActionRecoverThenInstall, reason, message)
-	case release.StatusPendingUpgrade:
-		return d.recoverDelete(ActionRecoverThenUpgrade, reason, message)
+	decided := d.recoverFailed(reason, message)
+	switch {
+	case status == release.StatusPendingInstall && s.installsAgain():
+		decided = d.recoverReplace(ActionRecoverThenInstall, reason, message)
+	case status == release.StatusPendingUpgrade && s.upgradesAgain():
+		decided = d.recoverReplace(ActionRecoverThenUpgrade, reason, message)
+	}
+	return s.takeUp(d, decided, s.policyNow(), d.Failures)
+}
+
+// installsAgain reports whether Helm would install under the newest revision's number, were that one not there.
+func (s situation) installsAgain() bool {
+	below := s.obs.Records[1:]
+	if len(below) == 0 {
+		return s.newest.Revision == 1
+	}
+	return below[0].Revision == s.newest.Revision-1 && release.Status(below[0].Status) == release.StatusUninstalled
+}
+
+// upgradesAgain reports whether Helm would upgrade, or roll back, under the newest revision's number, were that one not
+// there.
+func (s situation) upgradesAgain() bool {
+	below := s.obs.Records[1:]
+	if len(below) == 0 || below[0].Revision != s.newest.Revision-1 {
+		return false
+	}
+	switch release.Status(below[0].Status) {
+	case release.StatusDeployed, release.StatusSuperseded, release.StatusFailed:
+		return true
 	default:
-		return d.recoverFailed(reason, message)
+		return false
 	}
+}
+
+// interruptions returns how many tries in a row at what is desired were cut off.
+func (s situation) interruptions() int {
+	ours := s.newest.Owner == ownerLabel(s.desired.Owner) && s.newest.triedFor(s.desired)
+	if s.past.RetryRequested || !s.newest.wasCutOff() || !ours {
+		return 0
+	}
+	return s.newest.Interruptions + 1
+}
+
+// takeUp decides to do again what was cut off: at once, but not if that happens each time. A try may itself be what ends
+// the connection, or this process, before its failure can be recorded.
+func (s situation) takeUp(d, decided Decision, policy FailurePolicy, failures int) Decision {
+	counted := max(0, d.Interruptions-freeInterruptions)
+	message := decided.Message
+	if counted > 0 {
+		message = fmt.Sprintf("%s %d tries in a row were cut off, which may be their own doing.", message, d.Interruptions)
+	}
+	if !policy.allows(failures + counted) {
+		return d.stall(ReasonRetriesExhausted, message)
+	}
+	if wait := max(s.remainingBackoff(failures), s.remaining(s.newest.ChangedAt, counted)); wait > 0 {
+		return d.backOff(wait, message)
+	}
+	return decided
 }
 
 // rollbackAgain decides on a rollback of ours that was cut off.
 func (s situation) rollbackAgain(d Decision, reason, message string) Decision {
 	target, ok := s.rollbackTarget()
 	if !ok || s.policy.Upgrade.Remediate != RemediateRollback {
-		return d.recoverFailed(reason, message)
+		return s.takeUp(d, d.recoverFailed(reason, message), s.policy.Upgrade, d.Failures)
 	}
-	d.RollbackFailures = s.newest.RollbackFailures
-	if len(s.obs.Records) > 1 && release.Status(s.obs.Records[1].Status) == release.StatusFailed {
-		// The record below still says that the release needs this rollback, and what there is to remove.
-		d.Recovery = RecoverDelete
-		d.RollbackTo = target
-		return d.stay(ActionRollback, reason, message)
+	if !s.past.RetryRequested {
+		d.RollbackFailures = s.newest.RollbackFailures
 	}
-	d.Recovery = RecoverFail
-	return d.rollback(target, reason, message)
+	decided := d.rollback(target, reason, message)
+	decided.Recovery = RecoverFail
+	if s.upgradesAgain() {
+		decided.Recovery, decided.ToRevision = RecoverReplace, d.FromRevision
+	}
+	return s.takeUp(d, decided, s.policy.Upgrade, d.RollbackFailures)
 }
 
 // isOwnPending reports whether a predecessor of this process left the pending record behind.
@@ -111,8 +156,8 @@ func abandonedMessage(newest Record, policy Policy) string {
 		newest.Revision, newest.Status, policy.pendingTimeout())
 }
 
-func (d Decision) recoverDelete(action Action, reason, message string) Decision {
-	d.Recovery = RecoverDelete
+func (d Decision) recoverReplace(action Action, reason, message string) Decision {
+	d.Recovery = RecoverReplace
 	return d.stay(action, reason, message)
 }
 

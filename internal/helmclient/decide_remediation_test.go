@@ -107,7 +107,7 @@ func TestDecideFailedUpgrade(t *testing.T) {
 		"somebody asks": {records: []Record{testRecord("failed", 5, failures(1), changed(0)), good}, policy: neverRetry, past: Past{Failures: 9, RetryRequested: true},
 			want: Decision{State: StateFailed, Action: ActionUpgrade, Reason: ReasonRetryFailed, FromRevision: 5, ToRevision: 6}},
 		"interrupted": {records: []Record{testRecord("failed", 4, interrupted, changed(0)), good}, policy: neverRetry,
-			want: Decision{State: StateFailed, Action: ActionUpgrade, Reason: ReasonInterrupted, FromRevision: 4, ToRevision: 5}},
+			want: Decision{State: StateFailed, Action: ActionUpgrade, Reason: ReasonInterrupted, FromRevision: 4, ToRevision: 5, Interruptions: 1}},
 		"of something else": {records: []Record{testRecord("failed", 4, otherValues, failures(9)), good}, policy: neverRetry,
 			want: Decision{State: StateOutOfSync, Action: ActionUpgrade, Reason: ReasonValuesChanged, FromRevision: 4, ToRevision: 5}},
 		"uninstall is for installs": {records: []Record{testRecord("failed", 4), good},
@@ -136,7 +136,7 @@ func TestDecideRollback(t *testing.T) {
 		"not of an install": {records: []Record{testRecord("failed", 1)}, policy: withRollback,
 			want: Decision{State: StateFailed, Action: ActionUpgrade, Reason: ReasonRetryFailed, FromRevision: 1, ToRevision: 2, Failures: 1}},
 		"not if interrupted": {records: []Record{testRecord("failed", 4, interrupted), good}, policy: withRollback,
-			want: Decision{State: StateFailed, Action: ActionUpgrade, Reason: ReasonInterrupted, FromRevision: 4, ToRevision: 5}},
+			want: Decision{State: StateFailed, Action: ActionUpgrade, Reason: ReasonInterrupted, FromRevision: 4, ToRevision: 5, Interruptions: 1}},
 		"not if somebody asks to try": {records: []Record{testRecord("failed", 4), good}, policy: withRollback, past: Past{RetryRequested: true},
 			want: Decision{State: StateFailed, Action: ActionUpgrade, Reason: ReasonRetryFailed, FromRevision: 4, ToRevision: 5}},
 
@@ -166,7 +166,7 @@ func TestDecideRollback(t *testing.T) {
 		"failed rollback, somebody asks": {records: []Record{testRecord("failed", 6, rolledBack, failures(1), rollbackFailures(1), changed(0)), good}, policy: withRollback, past: Past{RetryRequested: true},
 			want: Decision{State: StateFailed, Action: ActionRollback, Reason: ReasonRollbackFailed, FromRevision: 6, ToRevision: 7, RollbackTo: 3}},
 		"failed rollback, interrupted": {records: []Record{testRecord("failed", 5, rolledBack, interrupted, failures(1), changed(0)), good}, policy: withRollback,
-			want: Decision{State: StateFailed, Action: ActionRollback, Reason: ReasonRollbackFailed, FromRevision: 5, ToRevision: 6, RollbackTo: 3, Failures: 1}},
+			want: Decision{State: StateFailed, Action: ActionRollback, Reason: ReasonRollbackFailed, FromRevision: 5, ToRevision: 6, RollbackTo: 3, Failures: 1, Interruptions: 1}},
 		"failed rollback, its target is pruned": {records: []Record{testRecord("failed", 5, rolledBack, failures(1)), testRecord("deployed", 4)}, policy: withRollback,
 			want: Decision{State: StateFailed, Action: ActionRollback, Reason: ReasonRollbackFailed, FromRevision: 5, ToRevision: 6, RollbackTo: 5, Failures: 1, RollbackFailures: 1}},
 		"failed rollback, no longer wanted": {records: []Record{testRecord("failed", 5, rolledBack, failures(1)), good}, policy: retryOnce,
@@ -175,11 +175,11 @@ func TestDecideRollback(t *testing.T) {
 			want: Decision{State: StateFailed, Action: ActionUpgrade, Reason: ReasonRetryFailed, FromRevision: 5, ToRevision: 6}},
 
 		"own rollback cut off": {records: []Record{testRecord("pending-rollback", 5, rolledBack, failures(1)), testRecord("failed", 4), good}, policy: withRollback,
-			want: Decision{State: StatePending, Action: ActionRollback, Reason: ReasonInterrupted, Recovery: RecoverDelete, FromRevision: 5, ToRevision: 5, RollbackTo: 3, Failures: 1}},
+			want: Decision{State: StatePending, Action: ActionRollback, Reason: ReasonInterrupted, Recovery: RecoverReplace, FromRevision: 5, ToRevision: 5, RollbackTo: 3, Failures: 1, Interruptions: 1}},
 		"own rollback of what was unhealthy cut off": {records: []Record{testRecord("pending-rollback", 5, rolledBack, failures(1)), testRecord("deployed", 4), testRecord("superseded", 3, otherArtifact)}, policy: withRollback,
-			want: Decision{State: StatePending, Action: ActionRollback, Reason: ReasonInterrupted, Recovery: RecoverFail, FromRevision: 5, ToRevision: 6, RollbackTo: 3, Failures: 1}},
+			want: Decision{State: StatePending, Action: ActionRollback, Reason: ReasonInterrupted, Recovery: RecoverReplace, FromRevision: 5, ToRevision: 5, RollbackTo: 3, Failures: 1, Interruptions: 1}},
 		"own rollback cut off, no longer wanted": {records: []Record{testRecord("pending-rollback", 5, rolledBack, failures(1)), testRecord("failed", 4), good}, policy: retryOnce,
-			want: Decision{State: StatePending, Action: ActionRecoverThenUpgrade, Reason: ReasonInterrupted, Recovery: RecoverFail, FromRevision: 5, ToRevision: 6, Failures: 1}},
+			want: Decision{State: StatePending, Action: ActionRecoverThenUpgrade, Reason: ReasonInterrupted, Recovery: RecoverFail, FromRevision: 5, ToRevision: 6, Failures: 1, Interruptions: 1}},
 		"own rollback of something else cut off": {records: []Record{testRecord("pending-rollback", 5, rolledBackFromOther, otherValues), good}, policy: withRollback,
 			want: Decision{State: StatePending, Action: ActionRecoverThenUpgrade, Reason: ReasonInterrupted, Recovery: RecoverFail, FromRevision: 5, ToRevision: 6}},
 	})
@@ -200,7 +200,7 @@ func TestDecideFailedInstall(t *testing.T) {
 		"uninstall": {records: []Record{testRecord("failed", 1, changed(0))}, policy: withUninstall, want: uninstall},
 		"uninstall, after retries by another policy": {records: []Record{testRecord("failed", 3, otherArtifact), testRecord("failed", 2, otherArtifact), testRecord("failed", 1)}, policy: withUninstall,
 			want: Decision{State: StateOutOfSync, Action: ActionUpgrade, Reason: ReasonArtifactChanged, FromRevision: 3, ToRevision: 4}},
-		"uninstall, over a kept history": {records: []Record{testRecord("failed", 3), testRecord("uninstalled", 2), testRecord("superseded", 1)}, policy: withUninstall, want: from(uninstall, 3)},
+		"uninstall, over a kept history": {records: []Record{testRecord("failed", 3), testRecord("uninstalled", 2), testRecord("superseded", 1, otherArtifact)}, policy: withUninstall, want: from(uninstall, 3)},
 		"the last failure stays": {records: []Record{testRecord("failed", 1, failures(1))}, policy: withUninstall,
 			want: Decision{State: StateFailed, Action: ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 1, ToRevision: 1, Failures: 2}},
 		"never what worked":               {records: []Record{testRecord("failed", 2), testRecord("superseded", 1)}, policy: withUninstall, want: from(again, 2)},
@@ -209,7 +209,7 @@ func TestDecideFailedInstall(t *testing.T) {
 		"never what another hand made":    {records: []Record{testRecord("failed", 2), testRecord("failed", 1, otherHand)}, policy: withUninstall, want: from(again, 2)},
 		"never what is of unknown status": {records: []Record{testRecord("failed", 2), testRecord("unknown", 1)}, policy: withUninstall, want: from(again, 2)},
 		"never what was interrupted": {records: []Record{testRecord("failed", 1, interrupted)}, policy: withUninstall,
-			want: Decision{State: StateFailed, Action: ActionUpgrade, Reason: ReasonInterrupted, FromRevision: 1, ToRevision: 2}},
+			want: Decision{State: StateFailed, Action: ActionUpgrade, Reason: ReasonInterrupted, FromRevision: 1, ToRevision: 2, Interruptions: 1}},
 		"uninstalled, not yet": {policy: withUninstall, past: Past{Failures: 1, FailedAt: testNow.Add(-3 * time.Second)},
 			want: Decision{State: StateAbsent, Action: ActionWait, Reason: ReasonBackoff, Failures: 1, RequeueAfter: 7 * time.Second}},
 		"uninstalled, next try": {policy: withUninstall, past: Past{Failures: 1, FailedAt: testNow.Add(-time.Minute)},
@@ -275,7 +275,7 @@ func TestDecideDeployed(t *testing.T) {
 		"drifted, rolled back":        {records: []Record{testRecord("deployed", 4, rolledBack, failures(2)), before}, policy: correcting, past: Past{Drifted: true}, want: drifted(ActionCorrectDrift, 2)},
 		"drifted, rolled back, warn":  {records: []Record{testRecord("deployed", 4, rolledBack, failures(2)), before}, policy: withRollback, past: Past{Drifted: true}, want: Decision{State: StateRolledBack, Action: ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 4, ToRevision: 4, Failures: 2}},
 		"drifted and failed":          {records: []Record{testRecord("failed", 4, failures(2)), before}, policy: Policy{Upgrade: FailurePolicy{Retries: retries(0)}, CorrectDrift: true}, past: Past{Drifted: true}, want: Decision{State: StateFailed, Action: ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 4, ToRevision: 4, Failures: 3}},
-		"drifted and somebody else's": {records: []Record{testRecord("pending-upgrade", 4, otherUID), before}, policy: correcting, past: Past{Drifted: true}, want: Decision{State: StatePending, Action: ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 4, ToRevision: 4, RequeueAfter: 14 * time.Minute}},
+		"drifted and somebody else's": {records: []Record{testRecord("pending-upgrade", 4, otherUID), before}, policy: correcting, past: Past{Drifted: true}, want: Decision{State: StatePending, Action: ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 4, ToRevision: 4, RequeueAfter: 14 * time.Minute, Interruptions: 1}},
 	})
 }
 

@@ -63,6 +63,7 @@ func TestDecide(t *testing.T) {
 	t.Parallel()
 	adopt := Policy{TakeOwnership: true}
 	one := func(r Record) []Record { return []Record{r} }
+	before := testRecord("deployed", 3, otherArtifact)
 	tests := map[string]struct {
 		records  []Record
 		policy   Policy
@@ -73,7 +74,9 @@ func TestDecide(t *testing.T) {
 		recovery Recovery
 		after    time.Duration
 		failures int
-		message  string
+		// cut is the number of interruptions.
+		cut     int
+		message string
 	}{
 		"absent":             {state: StateAbsent, action: ActionInstall, reason: ReasonNotInstalled, to: 1},
 		"in sync":            {records: one(testRecord("deployed", 3)), state: StateInSync, action: ActionNone, reason: ReasonInSync, from: 3, to: 3},
@@ -104,21 +107,26 @@ func TestDecide(t *testing.T) {
 		"adopt uninstalling, old":     {records: one(testRecord("uninstalling", 3, unlabelled, old)), policy: adopt, state: StateForeign, action: ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
 		"take ownership changes none": {records: one(testRecord("deployed", 3)), policy: adopt, state: StateInSync, action: ActionNone, reason: ReasonInSync, from: 3, to: 3},
 
-		"own pending install":                  {records: one(testRecord("pending-install", 1)), state: StatePending, action: ActionRecoverThenInstall, reason: ReasonInterrupted, from: 1, to: 1, recovery: RecoverDelete},
-		"own pending install, other values":    {records: one(testRecord("pending-install", 1, otherValues)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 1, to: 2, recovery: RecoverFail},
-		"own pending install on kept history":  {records: one(testRecord("pending-install", 4)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail},
-		"own pending upgrade":                  {records: one(testRecord("pending-upgrade", 4)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 4, recovery: RecoverDelete},
-		"own pending upgrade, other artifact":  {records: one(testRecord("pending-upgrade", 4, otherArtifact)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail},
-		"own pending rollback":                 {records: one(testRecord("pending-rollback", 4)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail},
-		"other's pending, young":               {records: one(testRecord("pending-upgrade", 4, otherUID)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: 14 * time.Minute},
-		"other's pending, old":                 {records: one(testRecord("pending-upgrade", 4, otherUID, old)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 4, recovery: RecoverDelete},
-		"other's pending install, old":         {records: one(testRecord("pending-install", 1, otherUID, old)), state: StatePending, action: ActionRecoverThenInstall, reason: ReasonPendingTimeout, from: 1, to: 1, recovery: RecoverDelete},
-		"a human's pending, young":             {records: one(testRecord("pending-upgrade", 4, otherHand)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: 14 * time.Minute},
-		"a human's pending, old":               {records: one(testRecord("pending-upgrade", 4, otherHand, old)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail},
-		"a human's pending rollback, old":      {records: one(testRecord("pending-rollback", 4, otherHand, old)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail},
-		"pending from a clock ahead":           {records: one(testRecord("pending-upgrade", 4, otherUID, fromFuture)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: 15 * time.Minute},
-		"pending elsewhere, shorter by policy": {records: one(testRecord("pending-upgrade", 4, otherUID)), policy: Policy{PendingTimeout: 30 * time.Second}, state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 4, recovery: RecoverDelete},
-		"pending elsewhere, almost over":       {records: one(testRecord("pending-upgrade", 4, otherUID)), policy: Policy{PendingTimeout: time.Minute + time.Millisecond}, state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: time.Second},
+		"own pending install":                   {records: one(testRecord("pending-install", 1)), state: StatePending, action: ActionRecoverThenInstall, reason: ReasonInterrupted, from: 1, to: 1, recovery: RecoverReplace, cut: 1},
+		"own pending install, other values":     {records: one(testRecord("pending-install", 1, otherValues)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 1, to: 2, recovery: RecoverFail},
+		"own pending install on a kept history": {records: []Record{testRecord("pending-install", 4), testRecord("uninstalled", 3)}, state: StatePending, action: ActionRecoverThenInstall, reason: ReasonInterrupted, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
+		"own pending install, number taken":     {records: []Record{testRecord("pending-install", 4), testRecord("uninstalled", 2)}, state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"own pending upgrade, after a gap":      {records: []Record{testRecord("pending-upgrade", 5), before}, state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 5, to: 6, recovery: RecoverFail, cut: 1},
+		"own pending upgrade, of nothing":       {records: one(testRecord("pending-upgrade", 4)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"own pending upgrade, on another":       {records: []Record{testRecord("pending-upgrade", 4), testRecord("pending-upgrade", 3)}, state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"own pending install, history gone":     {records: one(testRecord("pending-install", 4)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"own pending upgrade":                   {records: []Record{testRecord("pending-upgrade", 4), before}, state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
+		"own pending upgrade, other artifact":   {records: one(testRecord("pending-upgrade", 4, otherArtifact)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail},
+		"own pending rollback":                  {records: one(testRecord("pending-rollback", 4)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"other's pending, young":                {records: one(testRecord("pending-upgrade", 4, otherUID)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: 14 * time.Minute, cut: 1},
+		"other's pending, old":                  {records: []Record{testRecord("pending-upgrade", 4, otherUID, old), before}, state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
+		"other's pending install, old":          {records: one(testRecord("pending-install", 1, otherUID, old)), state: StatePending, action: ActionRecoverThenInstall, reason: ReasonPendingTimeout, from: 1, to: 1, recovery: RecoverReplace, cut: 1},
+		"a human's pending, young":              {records: one(testRecord("pending-upgrade", 4, otherHand)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: 14 * time.Minute},
+		"a human's pending, old":                {records: one(testRecord("pending-upgrade", 4, otherHand, old)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail},
+		"a human's pending rollback, old":       {records: one(testRecord("pending-rollback", 4, otherHand, old)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail},
+		"pending from a clock ahead":            {records: one(testRecord("pending-upgrade", 4, otherUID, fromFuture)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: 15 * time.Minute, cut: 1},
+		"pending elsewhere, shorter by policy":  {records: []Record{testRecord("pending-upgrade", 4, otherUID), before}, policy: Policy{PendingTimeout: 30 * time.Second}, state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
+		"pending elsewhere, almost over":        {records: one(testRecord("pending-upgrade", 4, otherUID)), policy: Policy{PendingTimeout: time.Minute + time.Millisecond}, state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: time.Second, cut: 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +137,7 @@ func TestDecide(t *testing.T) {
 			}
 			got.Message = ""
 			want := Decision{Action: test.action, State: test.state, Reason: test.reason, FromRevision: test.from,
-				ToRevision: test.to, Recovery: test.recovery, RequeueAfter: test.after, Failures: test.failures}
+				ToRevision: test.to, Recovery: test.recovery, RequeueAfter: test.after, Failures: test.failures, Interruptions: test.cut}
 			if got != want {
 				t.Errorf("Decide:\n got %+v\nwant %+v", got, want)
 			}

@@ -39,15 +39,18 @@ limitations under the License.
 // # What follows a failure
 //
 // A try counts as failed where it left a failed record, where its tests failed, and, with [RemediateRollback], where the
-// caller says that it did not become healthy. One that was cut off, or never reached the storage, does not count. The
-// next try waits, see [Backoff]; after as many as the [FailurePolicy] allows the decision is to stall. Rollbacks that
-// fail are counted apart, by the same policy.
+// caller says that it did not become healthy. One that never reached the storage does not count. The next try waits, see
+// [Backoff]; after as many as the [FailurePolicy] allows the decision is to stall. Rollbacks that fail are counted apart, by
+// the same policy. A try that was cut off is taken up at once; from the third in a row on it counts like one that failed,
+// since it may itself be what cuts the connection or ends the process.
+//
+// The record of an action that was cut off stays until another takes its place: it is all that tells that something began.
 //
 // A rollback returns to the newest revision below that worked and was not made from what is desired. Its record has the
 // digests of that revision, and says what was rolled back from: only this tells the return from an old revision.
 //
-// Helm calls a failed revision superseded once a later one comes after it; Act keeps it failed, else nothing would tell it from
-// one that can be returned to. Helm also compares an upgrade with the deployed revision alone, and a rollback or uninstall
+// Helm calls a failed or uninstalled revision superseded once a later one comes after it; Act keeps it as it is, else nothing
+// would tell it from one that can be returned to. Helm also compares an upgrade with the deployed revision alone, and a rollback or uninstall
 // with the newest: Act looks at the failed ones between as well, so that nothing they created is left behind, see leftovers.go.
 //
 // # What is not asked twice

@@ -28,20 +28,33 @@ import (
 	kblabels "k8s.io/apimachinery/pkg/labels"
 )
 
+// carefulDriver is a storage driver that can tell whether a record is still the one that was read.
+type carefulDriver interface {
+	driver.Driver
+	// Replace saves a record in place of the one that was first read under the key. The error is driver.ErrReleaseExists
+	// where that one was changed since, by whomever.
+	Replace(key string, rls *release.Release) error
+	// Refresh forgets what was read, so that it is read anew.
+	Refresh()
+}
+
 // recordingDriver decorates one of Helm's storage drivers: it sees what was really saved, whatever Helm returns, and
 // keeps the labels right. It is safe for concurrent use.
 type recordingDriver struct {
 	driver.Driver
 	// labels are for records that are created.
 	labels relabel
-	// complete returns what is to be saved where Helm works on a part of a record; nil where it does not.
-	complete func(*release.Release) *release.Release
 
 	mu      sync.Mutex
 	changed bool
 	saved   map[int]*release.Release
-	// failed holds the revisions that were read as failed.
-	failed map[int]bool
+	// ended holds the status of the revisions that were read as failed or uninstalled.
+	ended map[int]release.Status
+	// hidden is the revision that nobody is to see until the next one takes its place, zero where there is none.
+	hidden    int
+	hiddenKey string
+	// held says that updates are not saved.
+	held bool
 	// queried holds the answers to queries until the next write: an upgrade asks for the history twice, and
 	// each answer may be megabytes.
 	queried map[string][]*release.Release
@@ -52,14 +65,21 @@ func newRecordingDriver(inner driver.Driver, labels relabel) *recordingDriver {
 		Driver:  inner,
 		labels:  labels,
 		saved:   map[int]*release.Release{},
-		failed:  map[int]bool{},
+		ended:   map[int]release.Status{},
 		queried: map[string][]*release.Release{},
 	}
 }
 
-// Create implements driver.Driver.
+// Create implements driver.Driver. A record that is hidden is replaced.
 func (d *recordingDriver) Create(key string, rls *release.Release) error {
 	rls.Labels = d.labels.apply(rls.Labels, rls.Version)
+	switch d.hides() {
+	case "":
+	case key:
+		return d.replace(key, rls)
+	default:
+		return driver.ErrReleaseExists
+	}
 	defer d.forgetQueries()
 	if err := d.Driver.Create(key, rls); err != nil {
 		return err
@@ -68,15 +88,55 @@ func (d *recordingDriver) Create(key string, rls *release.Release) error {
 	return nil
 }
 
-// Update implements driver.Driver. A failed revision stays failed: Helm calls it superseded where a later revision comes
-// after it, and nothing would tell it from one that worked and can be returned to.
-func (d *recordingDriver) Update(key string, rls *release.Release) error {
-	if d.staysFailed(rls) {
-		rls.Info.Status = release.StatusFailed
-		return nil
+// replace saves a record in place of the one that was read under the key, unless that one was changed since.
+func (d *recordingDriver) replace(key string, rls *release.Release) error {
+	defer d.forgetQueries()
+	save := d.Driver.Update
+	if careful, ok := d.Driver.(carefulDriver); ok {
+		save = careful.Replace
 	}
-	if d.complete != nil {
-		rls = d.complete(rls)
+	if err := save(key, rls); err != nil {
+		return err
+	}
+	d.hide("", 0)
+	d.record(rls)
+	return nil
+}
+
+// hide lets nobody see a record until Create replaces it.
+func (d *recordingDriver) hide(key string, revision int) {
+	d.forgetQueries()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hiddenKey, d.hidden = key, revision
+}
+
+func (d *recordingDriver) hides() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.hiddenKey
+}
+
+// hold keeps updates from being saved from now on.
+func (d *recordingDriver) hold() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = true
+}
+
+// refresh has everything read anew.
+func (d *recordingDriver) refresh() {
+	if careful, ok := d.Driver.(carefulDriver); ok {
+		careful.Refresh()
+	}
+	d.forgetQueries()
+}
+
+// Update implements driver.Driver. A revision that failed or was uninstalled stays so: Helm calls it superseded where a later
+// one comes after it, and nothing would tell it from one that worked and can be returned to.
+func (d *recordingDriver) Update(key string, rls *release.Release) error {
+	if d.staysAsItIs(rls) {
+		return nil
 	}
 	defer d.forgetQueries()
 	if err := d.Driver.Update(key, rls); err != nil {
@@ -109,6 +169,9 @@ func (d *recordingDriver) Delete(key string) (rls *release.Release, err error) {
 
 // Get implements driver.Driver.
 func (d *recordingDriver) Get(key string) (rls *release.Release, err error) {
+	if key == d.hides() {
+		return nil, driver.ErrReleaseNotFound
+	}
 	defer recoverUnreadable(key, &err)
 	rls, err = d.Driver.Get(key)
 	if err == nil {
@@ -134,9 +197,38 @@ func (d *recordingDriver) Query(labels map[string]string) ([]*release.Release, e
 	for _, rls := range list {
 		d.noteRead(rls)
 	}
+	if list, err = d.withoutHidden(list); err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.queried[key] = slices.Clone(list)
+	return list, nil
+}
+
+// withoutHidden takes the record that is hidden from what was read. The newest of the others may have been read in part only,
+// see [recordStore], and is what Helm goes by now.
+func (d *recordingDriver) withoutHidden(list []*release.Release) ([]*release.Release, error) {
+	d.mu.Lock()
+	hidden := d.hidden
+	d.mu.Unlock()
+	newest := -1
+	list = slices.DeleteFunc(list, func(rls *release.Release) bool { return hidden > 0 && rls.Version == hidden })
+	for i, rls := range list {
+		if newest < 0 || rls.Version > list[newest].Version {
+			newest = i
+		}
+	}
+	if newest < 0 {
+		return nil, driver.ErrReleaseNotFound
+	}
+	if hidden > 0 {
+		whole, err := d.Get(recordName(list[newest].Name, list[newest].Version))
+		if err != nil {
+			return nil, err
+		}
+		list[newest] = whole
+	}
 	return list, nil
 }
 
@@ -145,14 +237,22 @@ func (d *recordingDriver) noteRead(rls *release.Release) {
 	rls.Labels = withoutSystemLabels(rls.Labels)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.failed[rls.Version] = rls.Info != nil && rls.Info.Status == release.StatusFailed
+	delete(d.ended, rls.Version)
+	if rls.Info != nil && (rls.Info.Status == release.StatusFailed || rls.Info.Status == release.StatusUninstalled) {
+		d.ended[rls.Version] = rls.Info.Status
+	}
 }
 
-// staysFailed reports whether a failed revision is about to be called superseded.
-func (d *recordingDriver) staysFailed(rls *release.Release) bool {
+// staysAsItIs reports whether an update is not to be saved, and corrects the status of a revision that is about to be called
+// superseded and keeps the one it has.
+func (d *recordingDriver) staysAsItIs(rls *release.Release) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.failed[rls.Version] && rls.Info != nil && rls.Info.Status == release.StatusSuperseded
+	if ended, ok := d.ended[rls.Version]; ok && rls.Info != nil && rls.Info.Status == release.StatusSuperseded {
+		rls.Info.Status = ended
+		return true
+	}
+	return d.held
 }
 
 // forgetQueries drops the answers to queries once a write may have made them wrong.

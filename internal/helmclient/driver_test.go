@@ -35,7 +35,7 @@ func TestRecordingDriverLabels(t *testing.T) {
 	t.Parallel()
 	clients := fake.NewClientset()
 	desired := desiredFor("apps", "demo", "a1", "v1")
-	d := newRecordingDriver(driver.NewSecrets(clients.CoreV1().Secrets("apps")), attemptLabels(desired, 0))
+	d := newRecordingDriver(driver.NewSecrets(clients.CoreV1().Secrets("apps")), attemptLabels(desired, Decision{}))
 	if err := d.Create("sh.helm.release.v1.demo.v3", testRelease(3, release.StatusPendingUpgrade)); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func (s *session) install(j job) error {
 	if err != nil {
 		return err
 	}
-	replace := j.decision.State == StateUninstalled
+	replace := j.decision.State == StateUninstalled || j.decision.Recovery == RecoverReplace && j.decision.FromRevision > 1
 	if replace {
 		// Helm limits the history on upgrades only; an install over a kept history adds to it as well.
 		s.config.Releases.MaxHistory = j.options.Upgrade.maxHistory()

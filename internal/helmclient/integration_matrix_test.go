@@ -335,7 +335,7 @@ func matrixGone() map[string]matrixCase {
 				}
 			},
 			state: StateUninstalled, reason: ReasonNotInstalled, actions: []Action{ActionInstall, ActionNone},
-			history: []string{"2 deployed", "1 superseded"}, value: "1",
+			history: []string{"2 deployed", "1 uninstalled"}, value: "1",
 		},
 	}
 }

@@ -103,7 +103,7 @@ func TestIntegrationStaleRecovery(t *testing.T) {
 	desired := desiredFor(b.namespace, "demo", "a1", "v1")
 	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"}
 	b.converge(desired, chrt, values)
-	stale := Decision{Action: ActionRecoverThenInstall, Recovery: RecoverDelete, FromRevision: 1}
+	stale := Decision{Action: ActionRecoverThenInstall, Recovery: RecoverReplace, FromRevision: 1}
 	_, err := b.act(stale, desired, chrt, values)
 	wantError(t, err, ErrStale, false, "no longer pending")
 	_, err = b.act(Decision{Action: ActionInstall}, desired, chrt, values)

@@ -18,6 +18,7 @@ package helmclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -44,6 +45,9 @@ const (
 	// objects of kinds that the cluster does not serve.
 	unknownKindInterval = 2 * time.Second
 )
+
+// errNoKinds is the answer where asking came to no end.
+var errNoKinds = errors.New("reading what the cluster serves came to no end")
 
 // kinds is what a cluster serves: its version, its kinds and how they are mapped to resources. Whoever finds it missing
 // or too old asks the cluster; who comes meanwhile waits for that answer, be it an error, and asks nothing. It is safe
@@ -163,21 +167,25 @@ func (k *kinds) learn(goodEnough func(*knownKinds) bool) (*knownKinds, error) {
 	}
 }
 
-// fly asks the cluster.
+// fly asks the cluster. Whoever waits for the answer gets one whatever happens, be it a panic over what the cluster said.
 func (k *kinds) fly(flight *kindsFlight, known *knownKinds) {
-	result, err := k.ask(known)
+	var result *knownKinds
+	err := errNoKinds
+	defer func() {
+		k.mu.Lock()
+		flight.result, flight.err = result, err
+		if err == nil {
+			k.known = result
+		}
+		k.flight = nil
+		k.mu.Unlock()
+		close(flight.done)
+	}()
+	result, err = k.ask(known)
 	if err == nil {
 		result.expired, result.invalid = flight.expired, flight.invalid
 		result.learnedAt = k.now()
 	}
-	k.mu.Lock()
-	flight.result, flight.err = result, err
-	if err == nil {
-		k.known = result
-	}
-	k.flight = nil
-	k.mu.Unlock()
-	close(flight.done)
 }
 
 // ask asks the cluster what it serves: for its version and, if that is as before, whether the rest is. All of it takes no

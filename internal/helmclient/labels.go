@@ -61,6 +61,9 @@ const (
 	// LabelInterrupted is "true" on records that are failed because the action was cut off, which is no failure of what
 	// is desired; absent on others.
 	LabelInterrupted = labelPrefix + "interrupted"
+	// LabelInterruptions holds how many tries in a row at this very attempt had been cut off before the record was made;
+	// absent where none had.
+	LabelInterruptions = labelPrefix + "interruptions"
 
 	// TestedPassed and TestedFailed are the values of LabelTested.
 	TestedPassed = "passed"
@@ -143,10 +146,11 @@ var digestLabels = []string{LabelArtifactDigest, LabelValuesDigest, LabelOptions
 type relabel func(carried map[string]string) map[string]string
 
 // attemptLabels is the relabel of installs and upgrades.
-func attemptLabels(d Desired, failures int) relabel {
+func attemptLabels(d Desired, decision Decision) relabel {
 	return func(map[string]string) map[string]string {
 		labels := desiredLabels(d)
-		setCount(labels, LabelFailures, failures)
+		setCount(labels, LabelFailures, decision.Failures)
+		setCount(labels, LabelInterruptions, decision.Interruptions)
 		return labels
 	}
 }
@@ -166,6 +170,7 @@ func rollbackLabels(d Desired, decision Decision) relabel {
 		labels[LabelRolledBackFrom] = attemptLabel(d)
 		setCount(labels, LabelFailures, decision.Failures)
 		setCount(labels, LabelRollbackFailures, decision.RollbackFailures)
+		setCount(labels, LabelInterruptions, decision.Interruptions)
 		return labels
 	}
 }
@@ -206,6 +211,7 @@ func recordFromLabels(labels map[string]string) (record Record, ok bool) {
 		RollbackFailures: countIn(labels, LabelRollbackFailures),
 		Tested:           labels[LabelTested],
 		Interrupted:      labels[LabelInterrupted] == "true",
+		Interruptions:    countIn(labels, LabelInterruptions),
 	}, true
 }
 

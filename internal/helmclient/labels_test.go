@@ -151,7 +151,7 @@ func TestRelabel(t *testing.T) {
 	carried := map[string]string{
 		"name": "helm's", "team": "kept", LabelOwner: "default.other", LabelReleaseUID: "uid-9", LabelArtifactDigest: "a9", LabelValuesDigest: "v9",
 		LabelOptionsDigest: "o9", LabelPostRenderDigest: "p9", LabelRevision: "3", LabelFailures: "9", LabelTested: TestedFailed,
-		LabelRolledBackFrom: "r9", LabelRollbackFailures: "9", LabelInterrupted: "true",
+		LabelRolledBackFrom: "r9", LabelRollbackFailures: "9", LabelInterrupted: "true", LabelInterruptions: "9",
 	}
 	ours := map[string]string{"team": "kept", LabelOwner: ownerLabel(d.Owner), LabelReleaseUID: d.UID, LabelRevision: "7"}
 	made := map[string]string{LabelArtifactDigest: strings.Repeat("a", 40), LabelValuesDigest: strings.Repeat("b", 40), LabelOptionsDigest: strings.Repeat("c", 40)}
@@ -161,8 +161,10 @@ func TestRelabel(t *testing.T) {
 		relabel relabel
 		want    []map[string]string
 	}{
-		"first try":            {attemptLabels(d, 0), []map[string]string{ours, made}},
-		"third try":            {attemptLabels(d, 2), []map[string]string{ours, made, {LabelFailures: "2"}}},
+		"first try":            {attemptLabels(d, Decision{}), []map[string]string{ours, made}},
+		"third try":            {attemptLabels(d, Decision{Failures: 2}), []map[string]string{ours, made, {LabelFailures: "2"}}},
+		"cut off twice":        {attemptLabels(d, Decision{Interruptions: 2}), []map[string]string{ours, made, {LabelInterruptions: "2"}}},
+		"rollback, cut off":    {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2, Interruptions: 1}), []map[string]string{ours, target, returned, {LabelInterruptions: "1"}}},
 		"rollback":             {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2}), []map[string]string{ours, target, returned}},
 		"rollback, again":      {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2, RollbackFailures: 1}), []map[string]string{ours, target, returned, {LabelRollbackFailures: "1"}}},
 		"rollback to a hand's": {rollbackLabels(d, Decision{RollbackTo: 4, Failures: 2}), []map[string]string{ours, returned}},

@@ -27,6 +27,9 @@ const (
 	DefaultRetries = 10
 	// UnreachableRetry is when to look again at a cluster that did not answer.
 	UnreachableRetry = 15 * time.Second
+	// freeInterruptions is how many tries in a row may be cut off before the next one waits: a manager that is moved or
+	// restarted must not delay what it was doing.
+	freeInterruptions = 2
 	// minRequeue keeps a Wait whose end is due from becoming a busy loop.
 	minRequeue = time.Second
 
@@ -54,6 +57,7 @@ type Policy struct {
 // FailurePolicy tells what follows a failure.
 type FailurePolicy struct {
 	// Retries is how often the same is tried again. Nil means [DefaultRetries], a negative number without end, zero never.
+	// Tries that are cut off count from the third in a row on.
 	Retries *int
 	// Remediate tells what is done before the same is tried again.
 	Remediate Remediation
@@ -68,7 +72,8 @@ const (
 	// RemediateRollback returns to the newest revision that worked, after each failure. It is for upgrades only, which
 	// then fail, too, if they do not become healthy or their tests fail.
 	RemediateRollback Remediation = "Rollback"
-	// RemediateUninstall uninstalls a release of which no revision ever worked, unless nothing is tried any more.
+	// RemediateUninstall uninstalls a release of which no revision ever worked, unless nothing is tried any more. It does
+	// nothing where the policy takes ownership: objects of the release may have worked before it.
 	RemediateUninstall Remediation = "Uninstall"
 )
 

@@ -74,9 +74,11 @@ type recordStore struct {
 	read   map[string]*release.Release
 	wrote  bool
 	stubs  map[*release.Release]bool
+	// versions holds the resource versions with which records were first read.
+	versions map[string]string
 }
 
-var _ driver.Driver = &recordStore{}
+var _ carefulDriver = &recordStore{}
 
 // records returns the store of Helm's records in a namespace.
 func (c *connection) records(namespace string) *recordStore {
@@ -92,6 +94,8 @@ func (c *connection) records(namespace string) *recordStore {
 		listed: map[string][]metav1.PartialObjectMetadata{},
 		read:   map[string]*release.Release{},
 		stubs:  map[*release.Release]bool{},
+
+		versions: map[string]string{},
 	}
 }
 
@@ -130,6 +134,11 @@ func (s *recordStore) decode(secret *corev1.Secret) (*release.Release, error) {
 		return nil, err
 	}
 	rls.Labels = withoutSystemLabels(secret.Labels)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.versions[secret.Name]; !ok {
+		s.versions[secret.Name] = secret.ResourceVersion
+	}
 	return rls, nil
 }
 
@@ -313,13 +322,45 @@ func (s *recordStore) Update(key string, rls *release.Release) error {
 	if err != nil {
 		return err
 	}
+	return s.put(secret)
+}
+
+// Replace implements carefulDriver. The connection may break after a write that was done: where that cannot be told from
+// another's, the error is that of another's.
+func (s *recordStore) Replace(key string, rls *release.Release) error {
+	secret, err := s.secret(key, rls, "modifiedAt")
+	if err != nil {
+		return err
+	}
+	if err := checkRecordSize(len(secret.Data[recordKey])); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	read, ok := s.versions[key]
+	s.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("the release record %q was not read", key)
+	}
+	secret.ResourceVersion = read
+	err = s.put(secret)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return driver.ErrReleaseExists
+	}
+	return err
+}
+
+// Refresh implements carefulDriver.
+func (s *recordStore) Refresh() { s.forget() }
+
+// put writes the Secret of a record in place of the one that is there.
+func (s *recordStore) put(secret *corev1.Secret) error {
 	defer s.forget()
-	err = persist(func() error {
-		return s.client.Put().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", acceptMetadata).
+	err := persist(func() error {
+		return s.client.Put().Namespace(s.namespace).Resource("secrets").Name(secret.Name).SetHeader("Accept", acceptMetadata).
 			Body(secret).Do(context.Background()).Error()
 	})
 	if err != nil {
-		return fmt.Errorf("updating the release record %q: %w", key, err)
+		return fmt.Errorf("updating the release record %q: %w", secret.Name, err)
 	}
 	return nil
 }

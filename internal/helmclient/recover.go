@@ -25,29 +25,32 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
-// recoverPending resolves the pending record that the decision was made on, so that Helm acts on the release again.
+// recoverPending resolves the pending record that the decision was made on, so that Helm acts on the release again. One that
+// is to be replaced is hidden from this session only: whatever happens before the new record is made, the old one says
+// that an action began, and what it may have created.
 func (s *session) recoverPending(decision Decision, desired Desired) error {
-	record, err := s.config.Releases.Get(desired.Name, decision.FromRevision)
+	record, err := s.config.Releases.Last(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return errorOfKind(ErrStale, "the pending revision %d is gone", decision.FromRevision)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the pending revision %d: %w", decision.FromRevision, err)
 	}
+	if record.Version != decision.FromRevision {
+		return errorOfKind(ErrStale, "the newest revision is %d, no longer the pending %d", record.Version, decision.FromRevision)
+	}
 	if record.Info == nil || !record.Info.Status.IsPending() {
 		return errorOfKind(ErrStale, "revision %d is no longer pending", decision.FromRevision)
 	}
-	switch decision.Recovery {
-	case RecoverDelete:
-		_, err = s.config.Releases.Delete(desired.Name, decision.FromRevision)
-	default:
-		record.SetStatus(release.StatusFailed, "Interrupted")
-		if record.Labels[LabelRevision] == strconv.Itoa(record.Version) {
-			record.Labels[LabelInterrupted] = "true"
-		}
-		err = s.config.Releases.Update(record)
+	if decision.Recovery == RecoverReplace {
+		s.storage.hide(recordName(desired.Name, record.Version), record.Version)
+		return nil
 	}
-	if err != nil {
+	record.SetStatus(release.StatusFailed, "Interrupted")
+	if record.Labels[LabelRevision] == strconv.Itoa(record.Version) {
+		record.Labels[LabelInterrupted] = "true"
+	}
+	if err := s.config.Releases.Update(record); err != nil {
 		return fmt.Errorf("recovering the pending revision %d: %w", decision.FromRevision, err)
 	}
 	// Recovery is no attempt at what is desired.

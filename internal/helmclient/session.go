@@ -59,7 +59,7 @@ func (c *Client) openSession(ctx context.Context, target Target, desired Desired
 	cluster := newKubeClient(ctx, clients, desired.Namespace, logs.printf)
 	cluster.owner = releaseName{name: desired.Name, namespace: desired.Namespace}
 	namespace := &namespacer{ctx: ctx, clients: clients, impersonated: target.Impersonate != ""}
-	records := &recordDriver{Driver: conn.records(desired.Namespace), namespace: namespace, seen: cluster.seen}
+	records := &recordDriver{carefulDriver: conn.records(desired.Namespace), namespace: namespace, seen: cluster.seen}
 	s := newSession(records, cluster, desired, logs)
 	s.namespace = namespace
 	s.cluster = cluster
@@ -71,7 +71,7 @@ func (c *Client) openSession(ctx context.Context, target Target, desired Desired
 
 // newSession returns a session over a storage and a cluster.
 func newSession(inner driver.Driver, cluster kube.Interface, desired Desired, logs *logBuffer) *session {
-	recording := newRecordingDriver(inner, attemptLabels(desired, 0))
+	recording := newRecordingDriver(inner, attemptLabels(desired, Decision{}))
 	releases := storage.Init(recording)
 	releases.Log = logs.printf
 	return &session{
@@ -102,19 +102,24 @@ func (s *session) relearn() (*chartutil.Capabilities, error) {
 // recordDriver is the storage below what counts records: it sees to the release's namespace, and remembers which
 // manifests are recorded.
 type recordDriver struct {
-	driver.Driver
+	carefulDriver
 	namespace *namespacer
 	seen      *recordedManifests
 }
 
 // Create implements driver.Driver.
 func (d *recordDriver) Create(key string, rls *release.Release) error {
-	return d.namespace.around(func() error { return d.Driver.Create(key, rls) })
+	return d.namespace.around(func() error { return d.carefulDriver.Create(key, rls) })
+}
+
+// Replace implements carefulDriver.
+func (d *recordDriver) Replace(key string, rls *release.Release) error {
+	return d.namespace.around(func() error { return d.carefulDriver.Replace(key, rls) })
 }
 
 // Get implements driver.Driver.
 func (d *recordDriver) Get(key string) (*release.Release, error) {
-	rls, err := d.Driver.Get(key)
+	rls, err := d.carefulDriver.Get(key)
 	if err == nil {
 		d.seen.add(rls)
 	}
@@ -123,7 +128,7 @@ func (d *recordDriver) Get(key string) (*release.Release, error) {
 
 // Query implements driver.Driver.
 func (d *recordDriver) Query(labels map[string]string) ([]*release.Release, error) {
-	list, err := d.Driver.Query(labels)
+	list, err := d.carefulDriver.Query(labels)
 	for _, rls := range list {
 		d.seen.add(rls)
 	}
@@ -132,7 +137,7 @@ func (d *recordDriver) Query(labels map[string]string) ([]*release.Release, erro
 
 // List implements driver.Driver.
 func (d *recordDriver) List(filter func(*release.Release) bool) ([]*release.Release, error) {
-	list, err := d.Driver.List(filter)
+	list, err := d.carefulDriver.List(filter)
 	for _, rls := range list {
 		d.seen.add(rls)
 	}

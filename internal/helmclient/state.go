@@ -97,6 +97,8 @@ type Record struct {
 	Tested string
 	// Interrupted says that the revision is failed because the action was cut off.
 	Interrupted bool
+	// Interruptions is how many tries in a row at the same attempt had been cut off before this one.
+	Interruptions int
 	// ChangedAt is when the record was last written, as far as its metadata tells.
 	ChangedAt time.Time
 }
@@ -157,6 +159,28 @@ func (r Record) madeFrom(d Desired) bool {
 // rolledBackFrom reports whether the record is a rollback of ours from what is desired.
 func (r Record) rolledBackFrom(d Desired) bool {
 	return r.authentic() && r.RolledBackFrom != "" && r.RolledBackFrom == attemptLabel(d)
+}
+
+// triedFor reports whether the record is ours and a try at what is desired, or the return from one.
+func (r Record) triedFor(d Desired) bool {
+	return r.rolledBackFrom(d) || r.madeFrom(d) && r.RolledBackFrom == ""
+}
+
+// attempt returns the shortened digest of the attempt that the record is one of, as [Record].RolledBackFrom has it; empty
+// where the revision is not ours.
+func (r Record) attempt() string {
+	if !r.authentic() {
+		return ""
+	}
+	return attemptLabel(Desired{
+		ArtifactDigest: r.ArtifactDigest, ValuesDigest: r.ValuesDigest, OptionsDigest: r.OptionsDigest, PostRenderDigest: r.PostRenderDigest,
+	})
+}
+
+// wasCutOff reports whether the action that made the revision did not come to an end.
+func (r Record) wasCutOff() bool {
+	status := release.Status(r.Status)
+	return status.IsPending() || status == release.StatusFailed && r.Interrupted
 }
 
 // testsFailed reports whether the tests of this very revision ran and failed.

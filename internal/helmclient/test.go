@@ -25,6 +25,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
 // test runs the chart's tests on the newest revision and notes how they ended on its record. A chart without tests
@@ -41,8 +42,9 @@ func (s *session) test(decision Decision, desired Desired, options TestOptions) 
 		return errorOfKind(ErrStale, "revision %d is no longer deployed", decision.FromRevision)
 	}
 	s.logs.hide(last.Config)
-	hooks := slices.Clone(last.Hooks)
-	s.storage.complete = func(rls *release.Release) *release.Release { return withHooks(rls, hooks) }
+	// Helm saves the record before and after each test, whatever has become of it meanwhile, and with the chosen tests as
+	// its only hooks. Tests that are cut off run again, so their outcome alone is worth saving.
+	s.storage.hold()
 	began := time.Now()
 	tested, failure := s.newTest(desired, options).Run(desired.Name)
 	if tested == nil {
@@ -61,10 +63,32 @@ func (s *session) test(decision Decision, desired Desired, options TestOptions) 
 		tested.Labels[LabelTested] = TestedFailed
 		tested.Labels[LabelFailures] = strconv.Itoa(decision.Failures + 1)
 	}
-	if err := s.config.Releases.Update(tested); err != nil && failure == nil {
+	err = s.saveTested(tested)
+	switch {
+	case errors.Is(classify(err), ErrStale):
+		return err
+	case err != nil && failure == nil:
 		return fmt.Errorf("the tests passed, but that could not be saved; they will run again: %w", err)
+	default:
+		return failure
 	}
-	return failure
+}
+
+// saveTested saves how the tests of a revision ended if it is still the newest, deployed and as it was: tests may take long.
+func (s *session) saveTested(tested *release.Release) error {
+	s.storage.refresh()
+	newest, err := s.config.Releases.Last(tested.Name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return errorOfKind(ErrStale, "revision %d is gone, its tests mean nothing any more", tested.Version)
+	}
+	if err != nil {
+		return err
+	}
+	if newest.Version != tested.Version || newest.Info.Status != release.StatusDeployed {
+		return errorOfKind(ErrStale, "revision %d is %s, the tests of revision %d mean nothing any more",
+			newest.Version, newest.Info.Status, tested.Version)
+	}
+	return s.storage.replace(recordName(tested.Name, tested.Version), tested)
 }
 
 // newTest maps the options to Helm's.
@@ -74,23 +98,6 @@ func (s *session) newTest(desired Desired, options TestOptions) *action.ReleaseT
 	tests.Namespace = desired.Namespace
 	tests.Filters = map[string][]string{action.IncludeNameFilter: options.Only, action.ExcludeNameFilter: options.Except}
 	return tests
-}
-
-// withHooks returns the release with all of its hooks. While Helm runs a choice of the tests it saves the release with
-// these alone: after a crash it would have lost the others for good, its delete hooks among them.
-func withHooks(rls *release.Release, all []*release.Hook) *release.Release {
-	complete := *rls
-	complete.Hooks = make([]*release.Hook, 0, len(all))
-	for _, hook := range all {
-		same := func(other *release.Hook) bool {
-			return other.Path == hook.Path && other.Kind == hook.Kind && other.Name == hook.Name
-		}
-		if i := slices.IndexFunc(rls.Hooks, same); i >= 0 {
-			hook = rls.Hooks[i]
-		}
-		complete.Hooks = append(complete.Hooks, hook)
-	}
-	return &complete
 }
 
 // testResults returns how those tests ended that have run since a time, in the order in which they ran.

@@ -1,0 +1,148 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func interruptions(n int) func(*Record) { return func(r *Record) { r.Interruptions = n } }
+
+// TestDecideInterrupted holds that what was cut off is taken up at once, but not for ever: it may itself be what cuts the
+// connection, or ends the process, each time.
+func TestDecideInterrupted(t *testing.T) {
+	t.Parallel()
+	good := testRecord("deployed", 3, otherArtifact)
+	pending := func(n int, change ...func(*Record)) []Record {
+		return []Record{testRecord("pending-upgrade", 4, append([]func(*Record){interruptions(n), changed(0)}, change...)...), good}
+	}
+	again := func(cut, count int) Decision {
+		return Decision{State: StatePending, Action: ActionRecoverThenUpgrade, Reason: ReasonInterrupted, Recovery: RecoverReplace,
+			FromRevision: 4, ToRevision: 4, Failures: count, Interruptions: cut}
+	}
+	wait := func(cut, count int, after time.Duration) Decision {
+		return Decision{State: StatePending, Action: ActionWait, Reason: ReasonBackoff, FromRevision: 4, ToRevision: 4,
+			Failures: count, Interruptions: cut, RequeueAfter: after}
+	}
+	stall := func(cut, count int) Decision {
+		return Decision{State: StatePending, Action: ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 4, ToRevision: 4,
+			Failures: count, Interruptions: cut}
+	}
+	rollback := testRecord("pending-rollback", 5, rolledBack, failures(1), interruptions(2), changed(0))
+	install := testRecord("pending-install", 1, interruptions(3))
+	runRemediationCases(t, map[string]remediationCase{
+		"once, whatever the policy":   {records: pending(0), policy: neverRetry, want: again(1, 0)},
+		"twice, whatever the policy":  {records: pending(1), policy: neverRetry, want: again(2, 0)},
+		"three times, none allowed":   {records: pending(2), policy: neverRetry, want: stall(3, 0)},
+		"three times":                 {records: pending(2), want: wait(3, 0, 10*time.Second)},
+		"three times, after a while":  {records: pending(2, changed(10*time.Second)), want: again(3, 0)},
+		"four times":                  {records: pending(3), want: wait(4, 0, 20*time.Second)},
+		"by default twelve":           {records: pending(11, changed(time.Hour)), want: again(12, 0)},
+		"and no more":                 {records: pending(12, changed(time.Hour)), want: stall(13, 0)},
+		"without end":                 {records: pending(98, changed(time.Hour)), policy: withoutEnd, want: again(99, 0)},
+		"the last try allowed":        {records: pending(0, failures(1)), policy: retryOnce, want: again(1, 1)},
+		"failures count, too":         {records: pending(2, failures(1)), policy: retryOnce, want: stall(3, 1)},
+		"more failed than is allowed": {records: pending(0, failures(7)), policy: neverRetry, past: Past{Failures: 8, FailedAt: testNow}, want: stall(1, 8)},
+		"the caller counted it as failed": {records: pending(0), past: Past{Failures: 1, FailedAt: testNow.Add(-3 * time.Second)},
+			want: wait(1, 1, 7*time.Second)},
+		"somebody asks": {records: pending(40, failures(40)), policy: neverRetry, past: Past{Failures: 40, FailedAt: testNow, RetryRequested: true}, want: again(0, 0)},
+		"something else is desired": {records: pending(40, otherValues), policy: neverRetry,
+			want: Decision{State: StatePending, Action: ActionRecoverThenUpgrade, Reason: ReasonInterrupted, Recovery: RecoverFail, FromRevision: 4, ToRevision: 5}},
+		"of a release that moved": {records: pending(2, otherUID, old), policy: neverRetry, want: stall(3, 0)},
+		"an install":              {records: []Record{install}, policy: Policy{Install: FailurePolicy{Retries: retries(1)}, Upgrade: FailurePolicy{Retries: retries(-1)}}, want: Decision{State: StatePending, Action: ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 1, ToRevision: 1, Interruptions: 4}},
+		"a rollback": {records: []Record{rollback, testRecord("failed", 4), good}, policy: withRollback,
+			want: Decision{State: StatePending, Action: ActionWait, Reason: ReasonBackoff, FromRevision: 5, ToRevision: 5, Failures: 1, Interruptions: 3, RequeueAfter: 10 * time.Second}},
+		"marked as failed": {records: []Record{testRecord("failed", 4, interrupted, interruptions(3), changed(0)), good},
+			want: Decision{State: StateFailed, Action: ActionWait, Reason: ReasonBackoff, FromRevision: 4, ToRevision: 4, Interruptions: 4, RequeueAfter: 20 * time.Second}},
+		"a rollback marked as failed": {records: []Record{testRecord("failed", 5, rolledBack, interrupted, interruptions(3), failures(1)), testRecord("failed", 4), good}, policy: withRollback,
+			want: Decision{State: StateFailed, Action: ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 5, ToRevision: 5, Failures: 1, Interruptions: 4}},
+		"one that came to an end counts no more": {records: []Record{testRecord("failed", 4, interruptions(9)), good},
+			want: Decision{State: StateFailed, Action: ActionUpgrade, Reason: ReasonRetryFailed, FromRevision: 4, ToRevision: 5, Failures: 1}},
+	})
+	d := Decide(Observation{Records: pending(12)}, testDesired(), Policy{}, Past{}, testNow)
+	if !strings.Contains(d.Message, "13 tries in a row were cut off") || !strings.Contains(d.Message, "retry-requested-at") {
+		t.Errorf("message %q", d.Message)
+	}
+}
+
+// TestDecideKeepsFailedInstall holds where a failed install is not uninstalled although the policy says so.
+func TestDecideKeepsFailedInstall(t *testing.T) {
+	t.Parallel()
+	adopting := withUninstall
+	adopting.TakeOwnership = true
+	tests := map[string]struct {
+		records []Record
+		policy  Policy
+		change  func(*Desired)
+		message string
+	}{
+		"it took objects over":       {records: []Record{testRecord("failed", 2), testRecord("failed", 1)}, policy: adopting, message: "takes ownership"},
+		"another object asked":       {records: []Record{testRecord("failed", 2, otherUID), testRecord("failed", 1)}, policy: withUninstall, message: "another object"},
+		"nobody asks":                {records: []Record{testRecord("failed", 2)}, policy: withUninstall, change: func(d *Desired) { d.UID = "" }, message: "another object"},
+		"an earlier one was cut off": {records: []Record{testRecord("failed", 2), testRecord("failed", 1, interrupted, otherArtifact)}, policy: withUninstall, message: "does not prove"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			desired := testDesired()
+			if test.change != nil {
+				test.change(&desired)
+			}
+			d := Decide(Observation{Records: test.records}, desired, test.policy, Past{}, testNow)
+			if d.Action != ActionUpgrade || d.Reason != ReasonRetryFailed || !strings.Contains(d.Message, test.message) {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+// TestDecideRollbackTarget holds that a rollback does not return to what was rolled back from.
+func TestDecideRollbackTarget(t *testing.T) {
+	t.Parallel()
+	unhealthy := func(r *Record) { r.ArtifactDigest = "2" }
+	fromUnhealthy := func(r *Record) {
+		otherArtifact(r)
+		r.RolledBackFrom = testRecord("deployed", 1, unhealthy).attempt()
+	}
+	newest := testRecord("failed", 9)
+	tests := map[string]struct {
+		below []Record
+		want  int
+	}{
+		"the return itself":          {[]Record{testRecord("deployed", 8, fromUnhealthy), testRecord("superseded", 7, unhealthy), testRecord("superseded", 6, otherArtifact)}, 8},
+		"the return failed":          {[]Record{testRecord("failed", 8, fromUnhealthy), testRecord("deployed", 7, unhealthy), testRecord("superseded", 6, otherArtifact)}, 6},
+		"the return was cut off":     {[]Record{testRecord("failed", 8, fromUnhealthy, interrupted), testRecord("deployed", 7, unhealthy), testRecord("superseded", 6, unhealthy), testRecord("superseded", 5, otherArtifact)}, 5},
+		"tried again since":          {[]Record{testRecord("deployed", 8, unhealthy), testRecord("superseded", 7, fromUnhealthy), testRecord("superseded", 6, unhealthy)}, 8},
+		"a hand returned to it":      {[]Record{testRecord("deployed", 8, unhealthy, otherHand), testRecord("failed", 7, fromUnhealthy), testRecord("superseded", 6, unhealthy)}, 8},
+		"a hand copied the labels":   {[]Record{testRecord("failed", 8, fromUnhealthy, otherHand), testRecord("deployed", 7, unhealthy)}, 7},
+		"nothing else":               {[]Record{testRecord("failed", 8, fromUnhealthy), testRecord("deployed", 7, unhealthy)}, 0},
+		"what was before this life":  {[]Record{testRecord("superseded", 8, unhealthy), testRecord("uninstalled", 7), testRecord("superseded", 6, fromUnhealthy)}, 8},
+		"nothing but before it":      {[]Record{testRecord("failed", 8, otherValues), testRecord("uninstalled", 7), testRecord("superseded", 6, otherArtifact)}, 0},
+		"failed with other versions": {[]Record{testRecord("failed", 8, otherValues), testRecord("failed", 7, otherOptions), testRecord("deployed", 6, otherArtifact)}, 6},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := Decide(Observation{Records: append([]Record{newest}, test.below...)}, testDesired(), withRollback, Past{}, testNow)
+			if d.RollbackTo != test.want || (d.Action == ActionRollback) != (test.want > 0) {
+				t.Errorf("want a return to %d: %+v", test.want, d)
+			}
+		})
+	}
+}
