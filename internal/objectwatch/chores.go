@@ -18,12 +18,10 @@ package objectwatch
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -32,7 +30,7 @@ import (
 )
 
 const (
-	// absenceInterval is how often an object is read that does not exist, and a kind asked for that is not served.
+	// absenceInterval is how often an object is read that does not exist, and a kind asked for that has long not been served.
 	absenceInterval = 5 * time.Minute
 	// choreTimeout bounds one read.
 	choreTimeout = 30 * time.Second
@@ -41,7 +39,7 @@ const (
 // chores are the single reads of a link, which one goroutine does while there are any: kinds to resolve, and objects that
 // are not in their stream. The Watcher's lock guards them.
 type chores struct {
-	kinds    map[schema.GroupVersionKind]time.Time
+	kinds    map[schema.GroupVersionKind]kindChore
 	objects  map[target]time.Time
 	running  bool
 	wake     chan struct{}
@@ -50,14 +48,7 @@ type chores struct {
 
 func newChores() chores {
 	return chores{
-		kinds: map[schema.GroupVersionKind]time.Time{}, objects: map[target]time.Time{}, wake: make(chan struct{}, 1),
-	}
-}
-
-// resolve asks for a kind, now.
-func (c *chores) resolve(gvk schema.GroupVersionKind) {
-	if _, ok := c.kinds[gvk]; !ok {
-		c.kinds[gvk] = time.Now()
+		kinds: map[schema.GroupVersionKind]kindChore{}, objects: map[target]time.Time{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -84,9 +75,9 @@ func (c *chores) pauseAfterFailure() time.Duration {
 
 // next returns the chore that is due first: an object, or a kind if its release is nil.
 func (c *chores) next() (due time.Time, t target, gvk schema.GroupVersionKind, ok bool) {
-	for candidate, at := range c.kinds {
-		if !ok || at.Before(due) {
-			due, gvk, ok = at, candidate, true
+	for candidate, k := range c.kinds {
+		if !ok || k.due.Before(due) {
+			due, gvk, ok = k.due, candidate, true
 		}
 	}
 	for candidate, at := range c.objects {
@@ -146,45 +137,6 @@ func (l *link) rest(d time.Duration) {
 	}
 }
 
-// resolveKind asks how the cluster serves a kind: in the version asked for or, if that is gone, in any.
-func (l *link) resolveKind(gvk schema.GroupVersionKind) {
-	mapping, err := l.conn.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) {
-		mapping, err = l.conn.Mapper.RESTMapping(gvk.GroupKind())
-	}
-
-	w := l.watcher
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if l.ctx.Err() != nil {
-		return
-	}
-	switch {
-	case err == nil:
-		delete(l.chores.kinds, gvk)
-		l.chores.failures, l.resolving = 0, trouble{}
-		l.resolvedLocked(gvk, resource{
-			GroupVersionResource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
-		})
-	case meta.IsNoMatchError(err):
-		l.chores.failures, l.resolving = 0, trouble{}
-		l.chores.kinds[gvk] = time.Now().Add(absenceInterval)
-		if l.unservedLocked(gvk) == 0 {
-			delete(l.chores.kinds, gvk)
-		}
-	default:
-		l.chores.kinds[gvk] = time.Now().Add(l.chores.pauseAfterFailure())
-		first := l.resolving.err == nil
-		l.resolving.set(fmt.Errorf("find out how %s is served: %s", gvk.GroupKind(), shorten(err)))
-		if first {
-			l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.notifier.changed(r.key) })
-		}
-		if l.resolving.isStuck(w.stuckAfter) {
-			l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.stuckLocked(r) })
-		}
-	}
-}
-
 // confirmObject reads an object that is not in its stream.
 func (l *link) confirmObject(t target) {
 	w := l.watcher
@@ -216,6 +168,9 @@ func (l *link) confirmObject(t target) {
 		if obj.GetLabels()[managedLabel] != managedValue {
 			l.moveAloneLocked(t, at)
 		}
+	case isUnserved(err):
+		l.chores.failures = 0
+		l.goneLocked(s.key.resource, err)
 	case apierrors.IsNotFound(err):
 		l.chores.failures = 0
 		w.applyLocked(t, absent)

@@ -36,4 +36,8 @@ limitations under the License.
 // An object that vanishes from a stream was deleted, or lost the label. It is read once to tell which; one
 // that exists without the label gets a stream of its own. What does not exist is read again every five minutes, for it may
 // have come back without the label; Jobs are not, for those that finished are commonly deleted.
+//
+// Where the cluster stops serving a kind in the version that is watched, its objects are followed in another one. They
+// are gone only when it serves the kind in none. Such a kind is asked for again after three seconds, then less and less
+// often down to every five minutes, and at once when a release is given a new plan.
 package objectwatch

@@ -28,7 +28,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -114,7 +116,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{
-		t: t, namespace: strings.ToLower(t.Name()), agent: "watcher-" + t.Name(), server: sharedServer.server, kube: kube,
+		t: t, namespace: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), agent: "watcher-" + t.Name(), server: sharedServer.server, kube: kube,
 		requests: map[types.NamespacedName]int{},
 	}
 	// With -count the namespace may exist.
@@ -141,8 +143,21 @@ func (b *bench) connection(cluster string, config *rest.Config) Connection {
 	}
 	return Connection{
 		Cluster: cluster, Config: config, Identity: config.Impersonate.UserName,
-		Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client)),
+		Mapper: askingMapper{restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client))},
 	}
+}
+
+// askingMapper asks the cluster again for a kind that it does not know.
+type askingMapper struct{ meta.ResettableRESTMapper }
+
+// RESTMapping implements meta.RESTMapper.
+func (m askingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	mapping, err := m.ResettableRESTMapper.RESTMapping(kind, versions...)
+	if meta.IsNoMatchError(err) {
+		m.Reset()
+		mapping, err = m.ResettableRESTMapper.RESTMapping(kind, versions...)
+	}
+	return mapping, err
 }
 
 // start starts a Watcher and counts the requests that it makes to its controller.

@@ -20,7 +20,6 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,15 +28,10 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -86,55 +80,6 @@ func TestServerWithoutStreamingLists(t *testing.T) {
 	if lists := b.sent(apiserver.WithVerb("list")); len(lists) != 2 || old.refused.Load() != 2 {
 		t.Errorf("want a list for each kind, got %+v", lists)
 	}
-}
-
-func TestKindIsRemoved(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	client, err := apiextensions.NewForConfig(b.server.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	group := strings.ReplaceAll(b.namespace, "-", "") + ".example.com"
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", XPreserveUnknownFields: ptr.To(true),
-				}},
-			}},
-		},
-	}
-	crds := client.ApiextensionsV1().CustomResourceDefinitions()
-	if _, err := crds.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	objects, err := dynamic.NewForConfig(b.server.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	widgets := objects.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"})
-	widget := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": group + "/v1", "kind": "Widget",
-		"metadata": map[string]any{"name": "w", "labels": map[string]any{managedLabel: managedValue}},
-		"status":   map[string]any{"phase": "Broken"},
-	}}
-	eventually(t, "the kind to be served", func() bool {
-		_, err := widgets.Create(t.Context(), widget, metav1.CreateOptions{})
-		return err == nil
-	})
-	release, ref := key("r"), inventory.Ref{Group: group, Version: "v1", Kind: "Widget", Name: "w"}
-	broken := checker(t, health.Check{APIVersion: group + "/v1", Kind: "Widget", Failed: "self.status.phase == 'Broken'", Current: "true"})
-	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{ref}, Checker: broken})
-	b.verdict(release, ref, health.Failed)
-	if err := crds.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	b.verdict(release, ref, health.NotFound)
 }
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Labels: helmLabels()} }

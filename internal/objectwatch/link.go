@@ -43,18 +43,14 @@ type link struct {
 	streams  map[streamKey]*stream
 	// kinds are those that are resolved.
 	kinds map[schema.GroupVersionKind]resource
+	// gone are the resources that turned out not to be served.
+	gone map[schema.GroupVersionResource]gone
 	// narrow are the resources that may not be watched in all namespaces at once.
 	narrow map[narrowKey]struct{}
 
 	chores chores
 	// resolving is what stands in the way of resolving kinds.
 	resolving trouble
-}
-
-// resource is how a cluster serves a kind.
-type resource struct {
-	schema.GroupVersionResource
-	namespaced bool
 }
 
 type narrowKey struct {
@@ -70,7 +66,7 @@ func newLink(w *Watcher, id linkID, conn Connection) (*link, error) {
 	l := &link{
 		watcher: w, id: id, conn: conn,
 		releases: map[*release]struct{}{}, streams: map[streamKey]*stream{},
-		kinds: map[schema.GroupVersionKind]resource{}, narrow: map[narrowKey]struct{}{},
+		kinds: map[schema.GroupVersionKind]resource{}, gone: map[schema.GroupVersionResource]gone{}, narrow: map[narrowKey]struct{}{},
 	}
 	var err error
 	if l.dynamic, err = dynamic.NewForConfig(conn.Config); err != nil {
@@ -150,7 +146,7 @@ func (l *link) streamLocked(key streamKey, namespace string) *stream {
 func (l *link) exactLocked(key streamKey) *stream {
 	s := l.streams[key]
 	if s == nil {
-		s = &stream{link: l, key: key, wanted: map[objectKey][]target{}}
+		s = &stream{link: l, key: key, wanted: map[objectKey][]target{}, trouble: l.gone[key.resource].trouble}
 		l.streams[key] = s
 	}
 	return s
@@ -263,38 +259,5 @@ func (s *stream) vanishedLocked(t target) {
 	default:
 		s.link.chores.confirm(t, 0)
 		s.link.workLocked()
-	}
-}
-
-// resolvedLocked places the objects of a kind whose resource is now known.
-func (l *link) resolvedLocked(gvk schema.GroupVersionKind, served resource) {
-	l.kinds[gvk] = served
-	l.eachUnplacedLocked(gvk, func(r *release, i int) {
-		if o := &r.objects[i]; o.known {
-			o.known = false
-			r.unknown++
-		}
-		l.placeLocked(r, i)
-	})
-}
-
-// unservedLocked says of the objects of a kind that the cluster does not serve that they do not exist. It returns how many
-// there are.
-func (l *link) unservedLocked(gvk schema.GroupVersionKind) int {
-	count := 0
-	l.eachUnplacedLocked(gvk, func(r *release, i int) {
-		count++
-		l.watcher.applyLocked(target{release: r, index: i}, absent)
-	})
-	return count
-}
-
-func (l *link) eachUnplacedLocked(gvk schema.GroupVersionKind, do func(*release, int)) {
-	for r := range l.releases {
-		for i := range r.objects {
-			if r.objects[i].stream == nil && r.objects[i].ref.Value().GroupVersionKind() == gvk {
-				do(r, i)
-			}
-		}
 	}
 }

@@ -192,7 +192,7 @@ func (r *release) trouble() trouble {
 		if s := r.objects[i].stream; s != nil {
 			worst = worst.older(s.trouble)
 		} else {
-			worst = worst.older(r.link.resolving)
+			worst = worst.older(r.link.resolving).older(r.link.chores.kinds[r.objects[i].ref.Value().GroupVersionKind()].trouble)
 		}
 	}
 	return worst

@@ -35,7 +35,7 @@ const (
 	settleTime = 200 * time.Millisecond
 	// minPause and maxPause bound the pause after a stream broke; each is twice the one before.
 	minPause, maxPause = time.Second, 30 * time.Second
-	// quietPause is the pause where a quick change is unlikely: rights that are missing, kinds that are not served.
+	// quietPause is the pause where a quick change is unlikely: rights that are missing.
 	quietPause = 2 * time.Minute
 	// steadyTime is how long a stream must have lasted for its next pause to be short.
 	steadyTime = time.Minute
@@ -124,7 +124,7 @@ func (s *stream) follow(ctx context.Context, run int) {
 			return
 		}
 		wait := min(minPause<<min(failures, 10), maxPause)
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		if apierrors.IsForbidden(err) {
 			wait = quietPause
 		}
 		failures++
@@ -167,10 +167,9 @@ func (s *stream) broke(run int, err error) bool {
 		return false
 	case err == nil:
 		return true
-	case apierrors.IsNotFound(err):
-		// The cluster does not serve the kind any more.
-		s.absentLocked()
-		s.wellLocked()
+	case apierrors.IsNotFound(err) && s.key.mode != helmRecords:
+		s.link.goneLocked(s.key.resource, err)
+		return false
 	case apierrors.IsForbidden(err) && s.key.namespace == "" && s.link.narrowLocked(s):
 		return false
 	case apierrors.IsForbidden(err):
@@ -190,7 +189,7 @@ func (s *stream) watched(run int, err error) {
 	case s.run != run:
 	case err == nil:
 		s.wellLocked()
-	case !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
+	case !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) && !apierrors.IsNotFound(err):
 		s.failLocked(fmt.Errorf("watch %s: %s", s.describe(), shorten(err)))
 	}
 }
@@ -225,6 +224,7 @@ func (s *stream) tellStuckLocked() {
 func (s *stream) wellLocked() {
 	told := s.trouble.lasts || errors.Is(s.trouble.err, ErrForbidden)
 	s.trouble = trouble{}
+	s.link.servedLocked(s.key.resource)
 	if told {
 		s.tellLocked(func(*release) bool { return true })
 	}
@@ -236,19 +236,6 @@ func (s *stream) tellLocked(concerns func(*release) bool) {
 		for _, t := range targets {
 			if concerns(t.release) {
 				s.link.watcher.notifier.changed(t.release.key)
-			}
-		}
-	}
-}
-
-// absentLocked says of all objects that they do not exist.
-func (s *stream) absentLocked() {
-	for _, targets := range s.wanted {
-		for _, t := range targets {
-			if s.key.mode == helmRecords {
-				s.link.watcher.recordsLocked(t.release, nil)
-			} else {
-				s.link.watcher.applyLocked(t, absent)
 			}
 		}
 	}

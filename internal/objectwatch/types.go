@@ -52,7 +52,7 @@ type Connection struct {
 	Cluster string
 	// Config is used as it is. It must bound the time of each request that is not a watch.
 	Config *rest.Config
-	// Mapper resolves kinds. It may ask the cluster.
+	// Mapper resolves kinds. It asks the cluster for those that it does not know and, if it can be reset, after that for all.
 	Mapper meta.RESTMapper
 	// Identity changes when the address or the credentials do. Releases with the same Cluster and Identity share streams.
 	Identity string

@@ -1,0 +1,235 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	// refusalPause is when a kind is asked for again that the cluster did not serve; each pause is twice the one before.
+	// It is longer than a mapper may hold on to an answer that does not have the kind.
+	refusalPause = 3 * time.Second
+	// goneMemory is how long it counts that a resource turned out not to be served. It is longer than quietPause.
+	goneMemory = 10 * time.Minute
+)
+
+// resource is how a cluster serves a kind.
+type resource struct {
+	schema.GroupVersionResource
+	namespaced bool
+}
+
+// kindChore is a kind to be resolved.
+type kindChore struct {
+	due time.Time
+	// refusals is how often in a row the cluster said that it does not serve the kind.
+	refusals int
+	// outdated is whether what the mapper knows of the kind has turned out to be wrong.
+	outdated bool
+	// trouble is that of the resource that the kind was served as.
+	trouble trouble
+}
+
+// gone is what is remembered of a resource that turned out not to be served.
+type gone struct {
+	at    time.Time
+	count int
+	// trouble is set once the cluster contradicts itself: it names the resource, and does not serve it.
+	trouble trouble
+}
+
+// resolve asks for a kind: now, if it is new or one that the cluster did not serve. It may, since somebody asks anew.
+func (c *chores) resolve(gvk schema.GroupVersionKind) {
+	if k, ok := c.kinds[gvk]; !ok || k.refusals > 0 {
+		c.kinds[gvk] = kindChore{due: time.Now()}
+	}
+}
+
+// resolveKind asks how the cluster serves a kind: in the version asked for or, if that is gone, in any.
+func (l *link) resolveKind(gvk schema.GroupVersionKind) {
+	w := l.watcher
+	w.mu.Lock()
+	outdated := l.chores.kinds[gvk].outdated
+	w.mu.Unlock()
+	if outdated {
+		meta.MaybeResetRESTMapper(l.conn.Mapper)
+	}
+	mapping, err := l.conn.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		mapping, err = l.conn.Mapper.RESTMapping(gvk.GroupKind())
+	}
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return
+	}
+	switch {
+	case err == nil:
+		delete(l.chores.kinds, gvk)
+		l.chores.failures, l.resolving = 0, trouble{}
+		l.resolvedLocked(gvk, resource{
+			GroupVersionResource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+		})
+	case meta.IsNoMatchError(err):
+		l.chores.failures, l.resolving = 0, trouble{}
+		l.refusedLocked(gvk)
+	default:
+		l.unresolvedLocked(gvk, err)
+	}
+}
+
+// refusedLocked is told that the cluster serves a kind in no version. What existed is not taken for gone before the
+// cluster has said so twice: while it changes versions it may have none for a moment.
+func (l *link) refusedLocked(gvk schema.GroupVersionKind) {
+	refusals := l.chores.kinds[gvk].refusals
+	pause := min(refusalPause<<min(refusals, 10), absenceInterval)
+	l.chores.kinds[gvk] = kindChore{due: time.Now().Add(pause), refusals: refusals + 1}
+	wanted := false
+	l.eachUnplacedLocked(gvk, func(r *release, i int) {
+		wanted = true
+		if refusals > 0 || !r.objects[i].exists {
+			l.watcher.applyLocked(target{release: r, index: i}, absent)
+		}
+	})
+	if !wanted {
+		delete(l.chores.kinds, gvk)
+	}
+}
+
+// unresolvedLocked is told that a kind could not be asked for.
+func (l *link) unresolvedLocked(gvk schema.GroupVersionKind, err error) {
+	w, k := l.watcher, l.chores.kinds[gvk]
+	k.due = time.Now().Add(l.chores.pauseAfterFailure())
+	l.chores.kinds[gvk] = k
+	first := l.resolving.err == nil
+	l.resolving.set(fmt.Errorf("find out how %s is served: %s", gvk.GroupKind(), shorten(err)))
+	if first {
+		l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.notifier.changed(r.key) })
+	}
+	if l.resolving.isStuck(w.stuckAfter) {
+		l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.stuckLocked(r) })
+	}
+}
+
+// resolvedLocked places the objects of a kind whose resource is now known. What is known of those that exist holds until
+// the stream tells otherwise.
+func (l *link) resolvedLocked(gvk schema.GroupVersionKind, served resource) {
+	l.kinds[gvk] = served
+	l.eachUnplacedLocked(gvk, func(r *release, i int) {
+		o := &r.objects[i]
+		if o.known && !o.exists {
+			o.known = false
+			r.unknown++
+		}
+		l.placeLocked(r, i)
+		o.stream.beginLocked()
+	})
+}
+
+// goneLocked is told that the cluster does not serve a resource. The kind may be served in another version: that is
+// found out anew, and what is known of the objects stays meanwhile. The pause before grows while the cluster goes on to
+// name the resource.
+func (l *link) goneLocked(served schema.GroupVersionResource, err error) {
+	now, g := time.Now(), l.gone[served]
+	if now.Sub(g.at) > goneMemory {
+		g = gone{}
+	}
+	pause := min(minPause<<min(g.count, 10), quietPause)
+	if g.count > 0 {
+		g.trouble.set(fmt.Errorf("watch %s: %s", served.GroupResource(), shorten(err)))
+	}
+	g.at, g.count = now, g.count+1
+	stuck := g.trouble.isStuck(l.watcher.stuckAfter)
+	l.gone[served] = g
+
+	chore := kindChore{due: now.Add(pause/2 + rand.N(pause)), outdated: true, trouble: g.trouble}
+	releases := map[*release]struct{}{}
+	for _, s := range l.streams {
+		if s.key.resource == served && s.key.mode != helmRecords {
+			l.clearLocked(s, func(t target) {
+				releases[t.release] = struct{}{}
+				l.chores.kinds[t.release.objects[t.index].ref.Value().GroupVersionKind()] = chore
+			})
+		}
+	}
+	for gvk, known := range l.kinds {
+		if known.GroupVersionResource == served {
+			delete(l.kinds, gvk)
+		}
+	}
+	if stuck {
+		for r := range releases {
+			l.watcher.stuckLocked(r)
+		}
+	}
+	l.workLocked()
+}
+
+// clearLocked ends a stream and makes the objects in it such whose kinds are yet to be resolved.
+func (l *link) clearLocked(s *stream, each func(target)) {
+	for _, targets := range s.wanted {
+		for _, t := range targets {
+			if s.key.name != "" {
+				t.release.lone--
+			}
+			t.release.objects[t.index].stream = nil
+			delete(l.chores.objects, t)
+			each(t)
+		}
+	}
+	clear(s.wanted)
+	s.endIfIdleLocked()
+}
+
+// servedLocked is told that a resource is served. How often it was gone still counts for a while.
+func (l *link) servedLocked(served schema.GroupVersionResource) {
+	if g, ok := l.gone[served]; ok {
+		g.trouble = trouble{}
+		l.gone[served] = g
+	}
+}
+
+func (l *link) eachUnplacedLocked(gvk schema.GroupVersionKind, do func(*release, int)) {
+	for r := range l.releases {
+		for i := range r.objects {
+			if r.objects[i].stream == nil && r.objects[i].ref.Value().GroupVersionKind() == gvk {
+				do(r, i)
+			}
+		}
+	}
+}
+
+// isUnserved reports whether the answer to the reading of an object is that the path is not served, which says nothing
+// about the object.
+func isUnserved(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || details.Name == "" || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
