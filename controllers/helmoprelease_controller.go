@@ -66,6 +66,9 @@ type releaseReconciler struct {
 	checkers *checkers
 	drifts   *driftMemories
 
+	// blindness is since when the objects of releases are not fully seen.
+	blindness blindness
+
 	// tries are what was last written of releases.
 	tries lastTries
 
@@ -135,6 +138,7 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 func (r *releaseReconciler) forget(key client.ObjectKey) {
 	r.watcher.Forget(key)
 	r.written.forget(key)
+	r.blindness.end(key)
 	r.drifts.forget(key)
 }
 

@@ -86,6 +86,9 @@ type releasePass struct {
 	// snapshot is what is seen of the objects of the release; nil if that is not known. Set by follow.
 	snapshot *objectwatch.Snapshot
 
+	// unread is why it is not known what the newest revision installed; nil if it is. Set by follow.
+	unread error
+
 	// unhealthy tells that a new revision did not become healthy. Set by assessHealth.
 	unhealthy bool
 

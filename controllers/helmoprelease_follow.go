@@ -18,6 +18,8 @@ package controllers
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -26,6 +28,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -69,8 +72,7 @@ func (r *releaseReconciler) follow(ctx context.Context, p *releasePass) {
 	}
 	if newest.Status == statusDeployed && !isInventoryOf(release, newest.Revision) {
 		if err := r.readInventory(ctx, p, newest.Revision); err != nil {
-			ctrl.LoggerFrom(ctx).Info("Cannot read what the release installed; it is tried again", "why", err.Error())
-			p.due(unreachableRetry)
+			p.unread = fmt.Errorf("revision %d cannot be read: %w", newest.Revision, err)
 			return
 		}
 	}
@@ -83,10 +85,12 @@ func (r *releaseReconciler) follow(ctx context.Context, p *releasePass) {
 // statusDeployed is Helm's word for a revision that was installed.
 const statusDeployed = "deployed"
 
-// unfollow forgets the objects of a release.
+// unfollow forgets the objects of a release, and all that is said of them.
 func (r *releaseReconciler) unfollow(release *addonsv1.HelmOpRelease) {
 	r.forget(client.ObjectKeyFromObject(release))
 	release.Status.Inventory, release.Status.Health, release.Status.Drift = nil, nil, nil
+	conditions.Delete(release, addonsv1.HealthyCondition)
+	conditions.Delete(release, addonsv1.DriftedCondition)
 }
 
 // isFollowed tells whether anything asks for the objects of a release to be followed.
@@ -101,8 +105,8 @@ func (r *releaseReconciler) followNew(ctx context.Context, p *releasePass, resul
 		return
 	}
 	release.Status.Inventory = inventoryOf(&release.Spec, result.Objects, result.Revision)
-	release.Status.Health = nil
-	r.written.set(client.ObjectKeyFromObject(release), result.Generations)
+	p.unread = nil
+	r.beginHealth(release, result)
 	r.look(ctx, p)
 	// There may be nothing that is yet to be seen, and no event to come. What was written keeps what is older from counting.
 	r.assessHealth(p)
@@ -140,13 +144,28 @@ func (r *releaseReconciler) watch(ctx context.Context, p *releasePass) {
 	}, plan)
 }
 
-// readInventory reads from the cluster what a revision installed.
+// errNoSlot says that others are to be waited for.
+var errNoSlot = errors.New("other releases are being worked on; it is read in its turn")
+
+// readInventory reads from the cluster what a revision installed. It sees to it that it is tried again.
 func (r *releaseReconciler) readInventory(ctx context.Context, p *releasePass, revision int) error {
+	done, ok := r.slots.acquire(p.target.Key, p.desired.Owner)
+	if !ok {
+		p.due(slotRetry)
+		return errNoSlot
+	}
+	defer done()
 	ctx, cancel := context.WithTimeout(ctx, manifestTimeout)
 	defer cancel()
 	objects, err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, revision)
 	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("Cannot read what the release installed; it is tried again", "why", err.Error())
+		p.due(unreachableRetry)
 		return err
+	}
+	if known := p.release.Status.Inventory; known == nil || known.Revision != int64(revision) {
+		// Somebody else made this revision: what was written before says nothing of it.
+		r.written.forget(client.ObjectKeyFromObject(p.release))
 	}
 	p.release.Status.Inventory = inventoryOf(&p.release.Spec, inventory.FromObjects(objects), revision)
 	return nil
@@ -232,46 +251,6 @@ func refsOf(known *addonsv1.Inventory) []inventory.Ref {
 		}
 	}
 	return refs
-}
-
-// writtenGenerations remember, until it was seen, which generation of which object an action wrote: what a watch shows may
-// lag behind, and the health of before must not pass for that of now. It is safe for concurrent use.
-type writtenGenerations struct {
-	mu        sync.Mutex
-	byRelease map[types.NamespacedName]map[inventory.Ref]int64
-}
-
-func newWrittenGenerations() *writtenGenerations {
-	return &writtenGenerations{byRelease: map[types.NamespacedName]map[inventory.Ref]int64{}}
-}
-
-func (w *writtenGenerations) set(key types.NamespacedName, generations map[inventory.Ref]int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.byRelease[key] = maps.Clone(generations)
-}
-
-func (w *writtenGenerations) forget(key types.NamespacedName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.byRelease, key)
-}
-
-// isSeen tells whether an object is seen as the last action left it, or as somebody did later.
-func (w *writtenGenerations) isSeen(key types.NamespacedName, ref inventory.Ref, state objectwatch.State) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	wanted, ok := w.byRelease[key][ref]
-	if !ok {
-		return true
-	}
-	// A Job may end and be deleted, by its ttlSecondsAfterFinished, before anybody looked.
-	isEnded := !state.Exists && state.Verdict == health.NotFound && ref.Kind == "Job"
-	if !isEnded && (!state.Exists || state.Generation < wanted) {
-		return false
-	}
-	delete(w.byRelease[key], ref)
-	return true
 }
 
 // checkers keep compiled health checks.

@@ -25,7 +25,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
 
 func nthUID(i int) types.UID { return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)) }
@@ -81,34 +80,5 @@ func TestInventoryIsBounded(t *testing.T) {
 	known := inventoryOf(&addonsv1.HelmOpReleaseSpec{}, refs, 1)
 	if !known.Truncated || len(refsOf(known)) != maxInventory {
 		t.Errorf("truncated %t, %d objects", known.Truncated, len(refsOf(known)))
-	}
-}
-
-func TestWhatIsSeenMustBeAsNewAsWhatWasWritten(t *testing.T) {
-	t.Parallel()
-	key := types.NamespacedName{Namespace: "fleet", Name: "one"}
-	written := newWrittenGenerations()
-	written.set(key, map[inventory.Ref]int64{deployment: 2})
-	steps := []struct {
-		ref   inventory.Ref
-		state objectwatch.State
-		want  bool
-	}{
-		{deployment, objectwatch.State{}, false},
-		{deployment, objectwatch.State{Exists: true, Generation: 1}, false},
-		{configMap, objectwatch.State{}, true},
-		{deployment, objectwatch.State{Exists: true, Generation: 3}, true},
-		// It was seen once: that it is gone now is news.
-		{deployment, objectwatch.State{}, true},
-	}
-	for i, step := range steps {
-		if got := written.isSeen(key, step.ref, step.state); got != step.want {
-			t.Errorf("step %d: %t", i, got)
-		}
-	}
-	written.set(key, map[inventory.Ref]int64{deployment: 9})
-	written.forget(key)
-	if !written.isSeen(key, deployment, objectwatch.State{}) {
-		t.Error("something is left of a release that was forgotten")
 	}
 }

@@ -17,8 +17,11 @@ limitations under the License.
 package controllers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +31,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
 
@@ -40,6 +43,10 @@ func (r *releaseReconciler) assessHealth(p *releasePass) {
 		release.Status.Health = nil
 		return
 	}
+	if p.unread != nil {
+		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, "it is not known what to look at: "+p.unread.Error())
+		return
+	}
 	if release.Status.Inventory == nil {
 		return
 	}
@@ -47,18 +54,7 @@ func (r *releaseReconciler) assessHealth(p *releasePass) {
 		r.setHealthy(p, metav1False, addonsv1.InvalidHealthCheckReason, err.Error())
 		return
 	}
-	refs := healthRefs(release)
-	switch {
-	case len(refs) > 0 && isDenied(p.snapshot):
-		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, "the objects of the release cannot be watched; permit it, or set health.mode to Disabled: "+
-			p.snapshot.Err.Error())
-	case len(refs) > 0 && (p.snapshot == nil || !p.snapshot.Synced):
-		if known := release.Status.Health; known == nil || known.Revision != release.Status.Inventory.Revision {
-			r.setHealthy(p, metav1Unknown, addonsv1.HealthProgressingReason, "the objects of the release are about to be looked at")
-		}
-	default:
-		r.summarizeHealth(p, refs)
-	}
+	r.judgeHealth(p, r.see(p, healthRefs(release)))
 }
 
 // isDenied tells whether the objects cannot be watched for lack of rights. Other errors pass, and what was seen before stands.
@@ -66,54 +62,123 @@ func isDenied(snapshot *objectwatch.Snapshot) bool {
 	return snapshot != nil && errors.Is(snapshot.Err, objectwatch.ErrForbidden)
 }
 
-// healthRefs are the followed objects whose health is more than that they exist.
-func healthRefs(release *addonsv1.HelmOpRelease) []inventory.Ref {
-	var refs []inventory.Ref
-	for _, ref := range refsOf(release.Status.Inventory) {
-		if hasHealth(&release.Spec, ref) {
-			refs = append(refs, ref)
-		}
+// judgeHealth adds up what is seen of the objects. What is known to be wrong counts at once, whatever else is not seen; but
+// only who sees everything may say that all is well, or that a revision has failed and is to be remediated.
+func (r *releaseReconciler) judgeHealth(p *releasePass, seen sight) {
+	release := p.release
+	memory, isKnown := r.rememberedHealth(release)
+	summary := health.Summarize(seen.objects, healthPolicy(&release.Spec), health.Past{
+		Revision: memory.Revision, DeployedAt: memory.Since.Time,
+		Healthy: memory.WasHealthy, Lost: memory.Lost, ProgressingSince: memory.ProgressingSince.Time,
+	}, r.now())
+	isBad := summary.State == health.StateFailed || summary.State == health.StateTimedOut
+	p.due(summary.RequeueAfter)
+	if seen.obstacle == "" {
+		memory.WasHealthy, memory.Lost = summary.Past.Healthy, summary.Past.Lost
+		memory.ProgressingSince = metav1.NewTime(summary.Past.ProgressingSince)
+		memory.Failed = memory.Failed || memory.Deployed && isBad && !memory.WasHealthy
+	} else if !summary.Past.ProgressingSince.IsZero() {
+		memory.Lost = memory.Lost || summary.Past.Lost
+		memory.ProgressingSince = metav1.NewTime(summary.Past.ProgressingSince)
 	}
-	return refs
+	blindFor := r.blindFor(p, seen)
+	if seen.obstacle == "" || isBad {
+		r.reportHealth(p, summary)
+	} else {
+		r.reportBlind(p, seen.obstacle, blindFor, isKnown)
+	}
+	release.Status.Health = &memory
+	newest, _ := p.observation.Newest()
+	p.unhealthy = isBad && seen.obstacle == "" && memory.Failed && !memory.WasHealthy && int64(newest.Revision) == memory.Revision
 }
 
-// summarizeHealth adds up what is seen of the objects.
-func (r *releaseReconciler) summarizeHealth(p *releasePass, refs []inventory.Ref) {
-	release := p.release
-	summary := health.Summarize(r.seen(p, refs), healthPolicy(&release.Spec), healthPast(p), r.now())
-	wasHealthy := release.Status.Health != nil && release.Status.Health.WasHealthy
-	release.Status.Health = &addonsv1.HealthStatus{
-		Revision: summary.Past.Revision, WasHealthy: summary.Past.Healthy, Lost: summary.Past.Lost,
-		ProgressingSince: metav1.NewTime(summary.Past.ProgressingSince),
+// beginHealth begins to follow a revision that was just deployed.
+func (r *releaseReconciler) beginHealth(release *addonsv1.HelmOpRelease, result helmclient.Result) {
+	key, now := client.ObjectKeyFromObject(release), r.now()
+	r.blindness.end(key)
+	r.written.forget(key)
+	release.Status.Health = nil
+	if !followsHealth(&release.Spec) {
+		return
 	}
-	p.due(summary.RequeueAfter)
+	r.written.set(key, healthRefs(release), result.Generations, now)
+	// Hooks and what Helm waited for took their time before: it counts from now on.
+	release.Status.Health = &addonsv1.HealthStatus{Revision: int64(result.Revision), Since: wholeSeconds(now), Deployed: true}
+	setCondition(release, addonsv1.HealthyCondition, metav1Unknown, addonsv1.HealthProgressingReason, aboutToLook)
+}
+
+// rememberedHealth is what the status remembers of the health of the revision that is followed, and whether it remembers
+// anything. One that was deployed, but not seen for long after, by a pause for example, may have worked meanwhile: it counts
+// as one that is looked at for the first time.
+func (r *releaseReconciler) rememberedHealth(release *addonsv1.HelmOpRelease) (memory addonsv1.HealthStatus, isKnown bool) {
+	now := r.now()
+	memory.Revision = release.Status.Inventory.Revision
+	if known := release.Status.Health; known != nil && known.Revision == memory.Revision {
+		memory, isKnown = *known, true
+	}
+	timeout := cmp.Or(healthPolicy(&release.Spec).Timeout, health.DefaultTimeout)
+	isLate := now.Sub(memory.Since.Time) > timeout+max(timeout, health.DefaultTimeout)
+	if memory.Since.IsZero() || memory.Deployed && !memory.WasHealthy && !memory.Failed && isLate {
+		memory.Since, memory.Deployed = wholeSeconds(now), false
+	}
+	return memory, isKnown
+}
+
+// wholeSeconds is a time as the status holds it.
+func wholeSeconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
+
+// reportHealth says what the objects of a release come to.
+func (r *releaseReconciler) reportHealth(p *releasePass, summary health.Summary) {
+	message := summary.Message
+	if p.release.Status.Inventory.Truncated {
+		// In front: what is too long is cut off at the end.
+		message = strings.TrimSuffix(fmt.Sprintf("the release has too many objects, only %d are followed; %s", maxInventory, message), "; ")
+	}
 	switch summary.State {
 	case health.StateHealthy:
-		r.setHealthy(p, metav1True, addonsv1.HealthyReason, summary.Message)
+		r.setHealthy(p, metav1True, addonsv1.HealthyReason, message)
 	case health.StateProgressing:
-		r.setHealthy(p, metav1Unknown, addonsv1.HealthProgressingReason, summary.Message)
+		r.setHealthy(p, metav1Unknown, addonsv1.HealthProgressingReason, message)
 	case health.StateTimedOut:
-		r.setHealthy(p, metav1False, addonsv1.HealthTimeoutReason, summary.Message)
+		r.setHealthy(p, metav1False, addonsv1.HealthTimeoutReason, message)
 	default:
-		r.setHealthy(p, metav1False, addonsv1.HealthFailedReason, summary.Message)
+		r.setHealthy(p, metav1False, addonsv1.HealthFailedReason, message)
 	}
-	newest, ok := p.observation.Newest()
-	p.unhealthy = ok && !wasHealthy && int64(newest.Revision) == summary.Past.Revision && conditions.IsFalse(release, addonsv1.HealthyCondition)
 }
 
-// seen is what the watches show of objects, as far as it is not older than the last action.
-func (r *releaseReconciler) seen(p *releasePass, refs []inventory.Ref) []health.Object {
-	objects := make([]health.Object, 0, len(refs))
-	key := client.ObjectKeyFromObject(p.release)
-	for _, ref := range refs {
-		state := p.snapshot.Objects[ref]
-		object := health.Object{Ref: ref, Verdict: state.Verdict, Message: state.Message}
-		if !r.written.isSeen(key, ref, state) {
-			object.Verdict, object.Message = health.InProgress, "its last change is yet to be seen"
-		}
-		objects = append(objects, object)
+// aboutToLook says that a release is new.
+const aboutToLook = "the objects of the release are about to be looked at"
+
+// blindFor is for how long not all objects have been seen; 0 if all are. It sees to it that they are looked at again.
+func (r *releaseReconciler) blindFor(p *releasePass, seen sight) time.Duration {
+	key, now := client.ObjectKeyFromObject(p.release), r.now()
+	if seen.obstacle == "" {
+		r.blindness.end(key)
+		return 0
 	}
-	return objects
+	since := r.blindness.begin(key, now)
+	if p.snapshot != nil && !p.snapshot.ErrSince.IsZero() && p.snapshot.ErrSince.Before(since) {
+		since = p.snapshot.ErrSince
+	}
+	if !isDenied(p.snapshot) {
+		p.due(writtenGrace)
+	}
+	return now.Sub(since)
+}
+
+// reportBlind says what is to be said while not all objects are seen. What was said of this revision before stands for a
+// while: API servers restart.
+func (r *releaseReconciler) reportBlind(p *releasePass, obstacle string, blindFor time.Duration, isKnown bool) {
+	before := conditions.Get(p.release, addonsv1.HealthyCondition)
+	switch {
+	case isDenied(p.snapshot):
+		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, "the objects of the release cannot be watched; permit it, or set health.mode to Disabled: "+
+			p.snapshot.Err.Error())
+	case blindFor >= objectwatch.StuckAfter:
+		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, obstacle)
+	case !isKnown || before == nil || before.Status == metav1Unknown || before.Reason == addonsv1.InvalidHealthCheckReason:
+		r.setHealthy(p, metav1Unknown, addonsv1.HealthProgressingReason, obstacle)
+	}
 }
 
 func healthPolicy(spec *addonsv1.HelmOpReleaseSpec) health.Policy {
@@ -123,23 +188,6 @@ func healthPolicy(spec *addonsv1.HelmOpReleaseSpec) health.Policy {
 		policy.FailFast = ptr.Deref(spec.Health.FailFast, true)
 	}
 	return policy
-}
-
-// healthPast is what the status remembers of the health of the revision that is followed.
-func healthPast(p *releasePass) health.Past {
-	release := p.release
-	past := health.Past{Revision: release.Status.Inventory.Revision}
-	newest, _ := p.observation.Newest()
-	switch known := release.Status.Release; {
-	case known != nil:
-		past.DeployedAt = known.LastDeployed.Time
-	default:
-		past.DeployedAt = newest.ChangedAt
-	}
-	if known := release.Status.Health; known != nil && known.Revision == past.Revision {
-		past.Healthy, past.Lost, past.ProgressingSince = known.WasHealthy, known.Lost, known.ProgressingSince.Time
-	}
-	return past
 }
 
 // setHealthy says how the release is, and tells people when that becomes worse or better.

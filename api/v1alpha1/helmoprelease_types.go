@@ -205,6 +205,20 @@ type HealthStatus struct {
 	// revision is Helm's number of it.
 	Revision int64 `json:"revision"`
 
+	// since is from when on the time counts that the revision may take to become healthy: when it was deployed or, where its
+	// deployment was not followed, for example because the status was lost in a move, when it was looked at first.
+	// +optional
+	Since metav1.Time `json:"since,omitempty,omitzero"`
+
+	// deployed tells that the revision was followed from its deployment on. Only then is it a failure, which remediation may
+	// answer, that it does not become healthy: of any other one nobody knows whether it worked before.
+	// +optional
+	Deployed bool `json:"deployed,omitempty"`
+
+	// failed tells that the revision was found unhealthy before it ever was healthy, followed from its deployment on.
+	// +optional
+	Failed bool `json:"failed,omitempty"`
+
 	// wasHealthy tells whether it was healthy once.
 	// +optional
 	WasHealthy bool `json:"wasHealthy,omitempty"`

@@ -56,8 +56,8 @@ type kubeClient struct {
 
 	mu        sync.Mutex
 	deletions []error
-	// applied are the objects of the manifest that were applied, and their generations.
-	applied map[inventory.Ref]int64
+	// applied are the objects of the manifest that were applied, and how they were then.
+	applied map[inventory.Ref]Generation
 }
 
 func newKubeClient(ctx context.Context, clients *getter, namespace string, log action.DebugLog) *kubeClient {
@@ -67,7 +67,7 @@ func newKubeClient(ctx context.Context, clients *getter, namespace string, log a
 		clients:  clients,
 		seen:     &recordedManifests{},
 		progress: func(string) {},
-		applied:  map[inventory.Ref]int64{},
+		applied:  map[inventory.Ref]Generation{},
 	}
 }
 
@@ -213,7 +213,7 @@ func (k *kubeClient) remaining(timeout time.Duration) time.Duration {
 	return max(min(timeout, time.Until(deadline)), time.Millisecond)
 }
 
-// noteApplied keeps which objects of the manifest were applied, and the generations that the API server answered.
+// noteApplied keeps which objects of the manifest were applied, and as what the API server answered them.
 func (k *kubeClient) noteApplied(result *kube.Result) {
 	if result == nil {
 		return
@@ -226,21 +226,18 @@ func (k *kubeClient) noteApplied(result *kube.Result) {
 			if err != nil || info.Mapping == nil || isHook(object) {
 				continue
 			}
-			k.applied[refOf(info)] = object.GetGeneration()
+			k.applied[refOf(info)] = Generation{UID: object.GetUID(), Number: object.GetGeneration()}
 		}
 	}
 }
 
-// objects returns the objects of the manifest that were created, changed or found as they are to be, and their generations,
-// so far as the cluster counts them.
-func (k *kubeClient) objects() (refs []inventory.Ref, generations map[inventory.Ref]int64) {
+// objects returns the objects of the manifest that were created, changed or found as they are to be, and their generations.
+func (k *kubeClient) objects() (refs []inventory.Ref, generations map[inventory.Ref]Generation) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	refs = slices.Collect(maps.Keys(k.applied))
 	inventory.Sort(refs)
-	generations = maps.Clone(k.applied)
-	maps.DeleteFunc(generations, func(_ inventory.Ref, generation int64) bool { return generation == 0 })
-	return refs, generations
+	return refs, maps.Clone(k.applied)
 }
 
 func refOf(info *resource.Info) inventory.Ref {

@@ -1,0 +1,433 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+)
+
+// healthBench is a release, with revision 2 deployed from what is wanted and revision 1 to go back to, that was deployed long ago.
+type healthBench struct {
+	*testing.T
+	r       *releaseReconciler
+	now     time.Time
+	release *addonsv1.HelmOpRelease
+	objects map[inventory.Ref]objectwatch.State
+	watched objectwatch.Snapshot
+
+	// unreadable is why the records of the release cannot be read.
+	unreadable error
+}
+
+// healthEngine and healthWatcher are what a release in a healthBench has for a cluster.
+type (
+	healthEngine struct {
+		Engine
+		bench *healthBench
+	}
+	healthWatcher struct {
+		Watcher
+		bench *healthBench
+	}
+)
+
+func (e healthEngine) Manifest(context.Context, helmclient.Target, string, string, int) ([]*unstructured.Unstructured, error) {
+	if e.bench.unreadable != nil {
+		return nil, e.bench.unreadable
+	}
+	var objects []*unstructured.Unstructured
+	for ref := range e.bench.objects {
+		object := &unstructured.Unstructured{}
+		object.SetAPIVersion(ref.APIVersion())
+		object.SetKind(ref.Kind)
+		object.SetNamespace(ref.Namespace)
+		object.SetName(ref.Name)
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+func (e healthEngine) Access(helmclient.Target) (*helmclient.Access, error) {
+	return &helmclient.Access{}, nil
+}
+
+func (w healthWatcher) Follow(types.NamespacedName, objectwatch.Connection, objectwatch.Plan) {}
+func (w healthWatcher) Forget(types.NamespacedName)                                           {}
+func (w healthWatcher) Look(types.NamespacedName) (objectwatch.Snapshot, bool) {
+	snapshot := w.bench.watched
+	snapshot.Objects = w.bench.objects
+	return snapshot, true
+}
+
+func newHealthBench(t *testing.T) *healthBench {
+	b := &healthBench{
+		T: t, now: time.Unix(1_800_000_000, 0),
+		release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}},
+		objects: map[inventory.Ref]objectwatch.State{deployment: {Exists: true, UID: "d", Generation: 2, Verdict: health.InProgress}},
+		watched: objectwatch.Snapshot{Synced: true},
+	}
+	b.r = &releaseReconciler{
+		now: func() time.Time { return b.now }, written: newWrittenGenerations(), checkers: newCheckers(), drifts: newDriftMemories(),
+		slots: newActionSlots(4), recorder: events.NewFakeRecorder(100), engine: healthEngine{bench: b}, watcher: healthWatcher{bench: b},
+	}
+	return b
+}
+
+// begin returns a pass that has observed the release.
+func (b *healthBench) begin() *releasePass {
+	desired := helmclient.Desired{
+		Name: "web", Namespace: "apps", Owner: "fleet.web", UID: "u", ArtifactDigest: "a2", ValuesDigest: "v", OptionsDigest: "o",
+	}
+	record := func(revision int, status, artifact string) helmclient.Record {
+		return helmclient.Record{
+			Revision: revision, Status: status, Owner: "fleet.web", UID: "u", ArtifactDigest: artifact, ValuesDigest: "v",
+			OptionsDigest: "o", LabelledRevision: revision, ChangedAt: b.now.Add(-7 * 24 * time.Hour),
+		}
+	}
+	return &releasePass{
+		releaseScope: &releaseScope{release: b.release, helmOp: &addonsv1.HelmOp{}}, desired: desired,
+		policy:      helmclient.Policy{Upgrade: helmclient.FailurePolicy{Remediate: helmclient.RemediateRollback}},
+		observation: helmclient.Observation{Records: []helmclient.Record{record(2, statusDeployed, "a2"), record(1, "superseded", "a1")}},
+	}
+}
+
+// deploy is the action that made revision 2, as written.
+func (b *healthBench) deploy(generations map[inventory.Ref]helmclient.Generation) {
+	result := helmclient.Result{Revision: 2, Generations: generations}
+	for ref := range b.objects {
+		result.Objects = append(result.Objects, ref)
+	}
+	// Helm's time is that of the beginning, however long hooks took.
+	result.LastDeployed = b.now.Add(-time.Hour)
+	b.r.followNew(context.Background(), b.begin(), result)
+}
+
+// pass makes a pass some time after the one before and returns what it does. It checks the condition Healthy.
+func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, reason string) helmclient.Action {
+	b.Helper()
+	b.now = b.now.Add(after)
+	p := b.begin()
+	b.r.follow(context.Background(), p)
+	b.r.assessHealth(p)
+	decision := b.r.decide(p)
+	if decision.Action == helmclient.ActionNone {
+		if _, err := b.r.carryOut(context.Background(), p, decision); err != nil {
+			b.Fatal(err)
+		}
+	}
+	healthy := conditions.Get(b.release, addonsv1.HealthyCondition)
+	if healthy == nil || healthy.Status != status || healthy.Reason != reason {
+		b.Fatalf("Healthy is %v, want %s, %s", healthy, status, reason)
+	}
+	if isReady := conditions.IsTrue(b.release, addonsv1.ReadyCondition); decision.Action == helmclient.ActionNone && isReady != (status == metav1True) {
+		b.Fatalf("Ready is %t while Healthy is %s", isReady, status)
+	}
+	if healthy.Status == metav1Unknown && p.requeueAfter == 0 {
+		b.Fatal("nothing brings the release back")
+	}
+	return decision.Action
+}
+
+func (b *healthBench) is(ref inventory.Ref, verdict health.Verdict) {
+	state := b.objects[ref]
+	state.Verdict, state.Exists = verdict, verdict != health.NotFound
+	b.objects[ref] = state
+}
+
+func (b *healthBench) want(action, want helmclient.Action) {
+	b.Helper()
+	if action != want {
+		b.Fatalf("%s, want %s", action, want)
+	}
+}
+
+func TestARevisionThatDoesNotBecomeHealthyIsRolledBack(t *testing.T) {
+	t.Parallel()
+	t.Run("in time", func(t *testing.T) {
+		t.Parallel()
+		b := newHealthBench(t)
+		b.deploy(nil)
+		b.want(b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+		b.want(b.pass(time.Minute, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionRollback)
+		// It may have to wait for its turn, for however long.
+		b.want(b.pass(time.Hour, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionRollback)
+		b.is(deployment, health.Current)
+		b.want(b.pass(0, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+	})
+	t.Run("for good", func(t *testing.T) {
+		t.Parallel()
+		b := newHealthBench(t)
+		b.deploy(nil)
+		b.is(deployment, health.Failed)
+		b.want(b.pass(time.Second, metav1False, addonsv1.HealthFailedReason), helmclient.ActionRollback)
+	})
+	t.Run("gone after the action", func(t *testing.T) {
+		t.Parallel()
+		b := newHealthBench(t)
+		b.deploy(map[inventory.Ref]helmclient.Generation{deployment: {UID: "new", Number: 1}})
+		b.is(deployment, health.NotFound)
+		b.want(b.pass(30*time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+		b.want(b.pass(30*time.Second, metav1False, addonsv1.HealthFailedReason), helmclient.ActionRollback)
+	})
+}
+
+// TestARevisionThatMayHaveWorkedIsNotRolledBack: of a revision that was not followed from its deployment on, nobody knows
+// whether it was healthy before.
+func TestARevisionThatMayHaveWorkedIsNotRolledBack(t *testing.T) {
+	t.Parallel()
+	healthy := func(b *healthBench) {
+		b.deploy(nil)
+		b.is(deployment, health.Current)
+		b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+		b.is(deployment, health.InProgress)
+	}
+	for name, lose := range map[string]func(b *healthBench){
+		"the status is lost": func(b *healthBench) { healthy(b); b.release.Status = addonsv1.HelmOpReleaseStatus{} },
+		"health was off for a while": func(b *healthBench) {
+			healthy(b)
+			b.release.Spec.Health = &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled}
+			b.r.assessHealth(b.begin())
+			b.release.Spec.Health = nil
+		},
+		"the status is of the revision before": func(b *healthBench) {
+			b.release.Status.Inventory = inventoryOf(&b.release.Spec, []inventory.Ref{deployment}, 1)
+			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, Deployed: true, Since: metav1.NewTime(b.now.Add(-time.Hour)), Failed: true}
+			b.release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1, LastDeployed: metav1.NewTime(b.now.Add(-time.Hour))}
+			setCondition(b.release, addonsv1.HealthyCondition, metav1True, addonsv1.HealthyReason, "")
+		},
+		"it was paused for long right after its deployment": func(b *healthBench) { b.deploy(nil); b.now = b.now.Add(7 * 24 * time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			lose(b)
+			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+			b.want(b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+			b.want(b.pass(2*time.Minute, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionNone)
+			b.is(deployment, health.Failed)
+			b.want(b.pass(time.Minute, metav1False, addonsv1.HealthFailedReason), helmclient.ActionNone)
+		})
+	}
+}
+
+func TestNothingIsRolledBackForWhatIsNotSeen(t *testing.T) {
+	t.Parallel()
+	written := map[inventory.Ref]helmclient.Generation{deployment: {UID: "d", Number: 5}}
+	for name, blind := range map[string]func(b *healthBench){
+		"the watch shows what was before": func(b *healthBench) { b.is(deployment, health.Failed) },
+		"a broken watch shows it in progress": func(b *healthBench) {
+			b.objects[deployment] = objectwatch.State{Exists: true, UID: "d", Generation: 5, Verdict: health.InProgress}
+			b.watched.Err = errors.New("watch widgets: 500")
+		},
+		"another object was not looked at": func(b *healthBench) { b.objects[custom] = objectwatch.State{Verdict: health.Unknown} },
+		"another object may not be read": func(b *healthBench) {
+			b.objects[custom] = objectwatch.State{Verdict: health.Unknown, Message: "may not be read"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			blind(b)
+			b.deploy(written)
+			for range 8 {
+				b.now = b.now.Add(time.Minute)
+				p := b.begin()
+				b.r.follow(context.Background(), p)
+				b.r.assessHealth(p)
+				b.want(b.r.decide(p).Action, helmclient.ActionNone)
+				if conditions.IsTrue(b.release, addonsv1.HealthyCondition) || p.requeueAfter == 0 {
+					t.Fatalf("Healthy is %v, next pass in %s", conditions.Get(b.release, addonsv1.HealthyCondition), p.requeueAfter)
+				}
+			}
+		})
+	}
+	t.Run("an object was made anew since", func(t *testing.T) {
+		t.Parallel()
+		b := newHealthBench(t)
+		b.deploy(written)
+		b.objects[deployment] = objectwatch.State{Exists: true, UID: "e", Generation: 1, Verdict: health.Current}
+		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+		b.want(b.pass(writtenGrace, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+	})
+}
+
+// TestHealthIsUnknownIfTheInventoryCannotBeRead: the health of nothing, or of another revision, is not that of this one.
+func TestHealthIsUnknownIfTheInventoryCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(b *healthBench){
+		"lost": func(*healthBench) {},
+		"of the revision before": func(b *healthBench) {
+			b.release.Status.Inventory = inventoryOf(&b.release.Spec, []inventory.Ref{deployment}, 1)
+			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, WasHealthy: true}
+			setCondition(b.release, addonsv1.HealthyCondition, metav1True, addonsv1.HealthyReason, "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			before(b)
+			b.is(deployment, health.Current)
+			b.unreadable = errors.New("the record is damaged")
+			b.want(b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason), helmclient.ActionNone)
+			if message := conditions.GetMessage(b.release, addonsv1.ReadyCondition); !strings.Contains(message, "the record is damaged") {
+				t.Errorf("the cause is missing: %s", message)
+			}
+			b.unreadable = nil
+			b.want(b.pass(time.Minute, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+		})
+	}
+	t.Run("for lack of a slot", func(t *testing.T) {
+		t.Parallel()
+		b := newHealthBench(t)
+		b.r.slots = newActionSlots(1)
+		done, _ := b.r.slots.acquire("", "fleet.web")
+		b.want(b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason), helmclient.ActionNone)
+		done()
+		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+	})
+}
+
+func TestOneBrokenWatchDoesNotHideTheOthers(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.objects[custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
+	b.deploy(nil)
+	b.is(deployment, health.Current)
+	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+	// The manager starts anew, and the list of one kind fails for ever.
+	b.objects[custom] = objectwatch.State{Verdict: health.Unknown}
+	b.watched = objectwatch.Snapshot{Err: errors.New("watch widgets: 500")}
+	b.pass(time.Second, metav1True, addonsv1.HealthyReason)
+	b.is(deployment, health.Failed)
+	b.want(b.pass(time.Second, metav1False, addonsv1.HealthFailedReason), helmclient.ActionNone)
+	b.is(deployment, health.Current)
+	b.pass(time.Second, metav1False, addonsv1.HealthFailedReason)
+	b.pass(objectwatch.StuckAfter, metav1Unknown, addonsv1.HealthUnknownReason)
+	if message := conditions.GetMessage(b.release, addonsv1.HealthyCondition); !strings.Contains(message, "widgets: 500") {
+		t.Errorf("the cause is missing: %s", message)
+	}
+	b.objects[custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
+	b.watched = objectwatch.Snapshot{Synced: true}
+	b.pass(time.Second, metav1True, addonsv1.HealthyReason)
+}
+
+func TestHealthStandsWhileAnAPIServerRestarts(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.deploy(nil)
+	b.is(deployment, health.Current)
+	b.pass(time.Second, metav1True, addonsv1.HealthyReason)
+	for range 2 {
+		b.watched = objectwatch.Snapshot{Synced: true, Err: errors.New("connection refused"), ErrSince: b.now}
+		b.pass(time.Minute, metav1True, addonsv1.HealthyReason)
+		b.watched = objectwatch.Snapshot{Err: objectwatch.ErrDisconnected, ErrSince: b.now}
+		b.pass(time.Minute, metav1True, addonsv1.HealthyReason)
+		b.watched = objectwatch.Snapshot{Synced: true}
+		b.pass(time.Minute, metav1True, addonsv1.HealthyReason)
+	}
+	// What has gone on for long unnoticed counts from its beginning.
+	b.watched = objectwatch.Snapshot{Synced: true, Err: errors.New("connection refused"), ErrSince: b.now.Add(-objectwatch.StuckAfter)}
+	b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason)
+}
+
+func TestLackOfRightsIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.deploy(nil)
+	b.is(deployment, health.Current)
+	b.pass(time.Second, metav1True, addonsv1.HealthyReason)
+	b.watched = objectwatch.Snapshot{Synced: true, Err: objectwatch.ErrForbidden}
+	p := b.begin()
+	b.r.follow(context.Background(), p)
+	b.r.assessHealth(p)
+	if reason := conditions.GetReason(b.release, addonsv1.HealthyCondition); reason != addonsv1.HealthUnknownReason {
+		t.Errorf("Healthy is for the reason %s", reason)
+	}
+}
+
+func TestNothingIsSaidOfObjectsThatAreNoLongerFollowed(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
+	for name, observation := range map[string]helmclient.Observation{
+		"uninstalled by hand": {},
+		"somebody else's":     {Records: []helmclient.Record{{Revision: 7, Status: statusDeployed, Owner: "other", UID: "x"}}},
+	} {
+		b.deploy(nil)
+		setCondition(b.release, addonsv1.HealthyCondition, metav1True, addonsv1.HealthyReason, "")
+		setCondition(b.release, addonsv1.DriftedCondition, metav1True, addonsv1.DriftDetectedReason, "")
+		p := b.begin()
+		p.observation = observation
+		b.r.follow(context.Background(), p)
+		b.r.assessHealth(p)
+		if conditions.Has(b.release, addonsv1.HealthyCondition) || conditions.Has(b.release, addonsv1.DriftedCondition) {
+			t.Errorf("%s: %v", name, b.release.Status.Conditions)
+		}
+	}
+}
+
+func TestHealthTellsOfObjectsThatAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.deploy(nil)
+	b.release.Status.Inventory.Truncated = true
+	b.is(deployment, health.Current)
+	b.pass(time.Second, metav1True, addonsv1.HealthyReason)
+	message := conditions.GetMessage(b.release, addonsv1.HealthyCondition)
+	if !strings.Contains(message, "2000") || strings.HasSuffix(message, "; ") {
+		t.Errorf("%q", message)
+	}
+	b.is(deployment, health.Failed)
+	b.pass(time.Second, metav1False, addonsv1.HealthFailedReason)
+	if message := conditions.GetMessage(b.release, addonsv1.HealthyCondition); !strings.Contains(message, "2000") || !strings.Contains(message, "web") {
+		t.Errorf("%q", message)
+	}
+}
+
+// TestJobMadeAnewIsNotHealthyByItsPredecessor: both have the generation 1.
+func TestJobMadeAnewIsNotHealthyByItsPredecessor(t *testing.T) {
+	t.Parallel()
+	job := inventory.Ref{Group: "batch", Version: "v1", Kind: "Job", Namespace: "apps", Name: "migrate"}
+	b := newHealthBench(t)
+	b.objects = map[inventory.Ref]objectwatch.State{job: {Exists: true, UID: "old", Generation: 1, Verdict: health.Current}}
+	b.deploy(map[inventory.Ref]helmclient.Generation{job: {UID: "new", Number: 1}})
+	b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason)
+	b.is(job, health.NotFound)
+	b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason)
+	b.objects[job] = objectwatch.State{Exists: true, UID: "new", Generation: 1, Verdict: health.Current}
+	b.pass(time.Second, metav1True, addonsv1.HealthyReason)
+	if _, ok := b.r.written.byRelease[client.ObjectKeyFromObject(b.release)].objects[job]; ok {
+		t.Error("what was seen is remembered for ever")
+	}
+}

@@ -1,0 +1,78 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+)
+
+func TestWhatIsSeenMustBeAsNewAsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	present := func(uid types.UID, generation int64) objectwatch.State {
+		return objectwatch.State{Exists: true, UID: uid, Generation: generation, Verdict: health.Current}
+	}
+	gone := objectwatch.State{Verdict: health.NotFound}
+	const early, late = writtenGrace - time.Second, writtenGrace
+	for name, tc := range map[string]struct {
+		state  objectwatch.State
+		isWell bool
+		after  time.Duration
+		want   bool
+	}{
+		"as it was written":                    {present("b", 2), true, 0, true},
+		"as it was written, by a broken watch": {present("b", 2), false, 0, true},
+		"changed since":                        {present("b", 3), true, 0, true},
+		"as it was before":                     {present("b", 1), true, late, false},
+		"as it was before, by a broken watch":  {present("b", 1), false, late, false},
+		// A Job that was made anew must not pass by the completion of its predecessor.
+		"its predecessor":                          {present("a", 2), true, early, false},
+		"its predecessor, by a broken watch":       {present("a", 2), false, late, false},
+		"one that was made anew after it":          {present("c", 1), true, late, true},
+		"not there, before it could show":          {gone, true, early, false},
+		"not there, by a broken watch":             {gone, false, late, false},
+		"not there any more":                       {gone, true, late, true},
+		"not there, long after, by a broken watch": {gone, false, time.Hour, false},
+	} {
+		key, now := types.NamespacedName{Namespace: "fleet", Name: "one"}, time.Unix(1_800_000_000, 0)
+		written := newWrittenGenerations()
+		written.set(key, []inventory.Ref{deployment}, map[inventory.Ref]helmclient.Generation{
+			deployment: {UID: "b", Number: 2}, configMap: {UID: "x"},
+		}, now)
+		if got := written.isSeen(key, deployment, tc.state, tc.isWell, now.Add(tc.after)); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+		// What was seen once may go: that is news.
+		if got := written.isSeen(key, deployment, gone, false, now); got != tc.want {
+			t.Errorf("%s, then gone: %t", name, got)
+		}
+		if !written.isSeen(key, configMap, gone, false, now) {
+			t.Errorf("%s: an object is remembered that nobody asks for", name)
+		}
+		written.forget(key)
+		if !written.isSeen(key, deployment, gone, false, now) {
+			t.Errorf("%s: something is left of a release that was forgotten", name)
+		}
+	}
+}
