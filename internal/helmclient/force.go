@@ -137,7 +137,10 @@ func (k *kubeClient) reasonToSpare(info *resource.Info) (string, error) {
 		return "its annotation " + kube.ResourcePolicyAnno + " says that it is to be kept", nil
 	}
 	retention, _, err := unstructured.NestedString(content, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
-	if kind == statefulSet && (err != nil || retention != "" && retention != string(appsv1.RetainPersistentVolumeClaimRetentionPolicyType)) {
+	if err != nil {
+		return "", err
+	}
+	if kind == statefulSet && retention != "" && retention != string(appsv1.RetainPersistentVolumeClaimRetentionPolicyType) {
 		return "its PersistentVolumeClaims, and the data in them, would be deleted with it", nil
 	}
 	return "", nil
