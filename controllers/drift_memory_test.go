@@ -17,8 +17,13 @@ limitations under the License.
 package controllers
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -26,6 +31,14 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
+
+func objectOf(ref inventory.Ref) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(ref.GroupVersionKind())
+	object.SetNamespace(ref.Namespace)
+	object.SetName(ref.Name)
+	return object
+}
 
 func snapshotOf(fingerprint string, objects map[inventory.Ref]uint64) *objectwatch.Snapshot {
 	snapshot := &objectwatch.Snapshot{Synced: true, Fingerprint: fingerprint, Objects: map[inventory.Ref]objectwatch.State{}}
@@ -35,53 +48,128 @@ func snapshotOf(fingerprint string, objects map[inventory.Ref]uint64) *objectwat
 	return snapshot
 }
 
+// learned lets a memory compare objects of which some cannot be compared and some differ.
+func learned(m *driftMemory, snapshot *objectwatch.Snapshot, now time.Time, compared, failed []inventory.Ref, differ ...drift.Difference) {
+	found := drift.Comparison{Compared: compared, Differences: differ}
+	for _, ref := range failed {
+		found.Failed = append(found.Failed, &drift.ObjectError{Ref: ref, Err: errors.New("cut")})
+	}
+	m.learn(nil, nil, found, snapshot, now)
+}
+
 func TestDriftMemory(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
-	none := map[inventory.Ref]bool{}
 	before := snapshotOf("a", map[inventory.Ref]uint64{deployment: 1, configMap: 2})
 	m := &driftMemory{}
-	m.begin(1, nil, before)
-	if got := m.suspects(before, false, true, now); len(got) != 2 {
+	m.begin(1, "", nil, before)
+	if got := m.suspects(before, true, now); len(got) != 2 {
 		t.Fatalf("nothing was compared yet: %v", got)
 	}
-	m.learn(map[inventory.Ref]bool{deployment: true, configMap: true}, nil, map[inventory.Ref]bool{configMap: true}, before)
-	if got := m.suspects(before, false, true, now); len(got) != 1 || !got[configMap] {
-		t.Fatalf("one could not be compared: %v", got)
+	learned(m, before, now, []inventory.Ref{deployment}, nil)
+	if got := m.suspects(before, true, now); len(got) != 1 || !got[configMap] || m.left(before) != 1 {
+		t.Fatalf("one was not come to: %v", got)
 	}
-	m.learn(map[inventory.Ref]bool{configMap: true}, nil, none, before)
-	if got := m.suspects(before, false, true, now); len(got) != 0 {
+	learned(m, before, now, []inventory.Ref{configMap}, nil)
+	if got := m.suspects(before, true, now); len(got) != 0 || m.left(before) != 0 {
 		t.Fatalf("nothing changed: %v", got)
 	}
 
 	gone := snapshotOf("b", map[inventory.Ref]uint64{deployment: 1, configMap: 0})
-	if got := m.suspects(gone, false, true, now); len(got) != 1 || !got[configMap] {
+	if got := m.suspects(gone, true, now); len(got) != 1 || !got[configMap] {
 		t.Fatalf("one is gone: %v", got)
 	}
-	m.learn(map[inventory.Ref]bool{configMap: true}, []drift.Difference{{Ref: configMap, Missing: true}}, none, gone)
-	if got := m.suspects(gone, false, false, now); len(got) != 0 {
+	learned(m, gone, now, []inventory.Ref{configMap}, nil, drift.Difference{Ref: configMap, Missing: true})
+	if got := m.suspects(gone, false, now); len(got) != 0 {
 		t.Fatalf("what is only said need not be compared again: %v", got)
 	}
-	if got := m.suspects(gone, false, true, now); !got[configMap] {
+	if got := m.suspects(gone, true, now); !got[configMap] {
 		t.Fatalf("what is to be corrected is compared first: %v", got)
 	}
 	for range 3 {
 		m.corrections.Corrected(configMap, now)
 	}
-	if got := m.suspects(gone, false, true, now); len(got) != 0 || m.heldFor(now) <= 0 {
-		t.Fatalf("what is fought over is left alone: %v, held for %v", got, m.heldFor(now))
+	if got := m.suspects(gone, true, now); len(got) != 0 || m.retryIn(gone, true, now) <= 0 {
+		t.Fatalf("what is fought over is left alone: %v, for %v", got, m.retryIn(gone, true, now))
 	}
-	if got := m.suspects(gone, true, true, now); len(got) != 2 {
+	m.beginCheck()
+	if got := m.suspects(gone, true, now); len(got) != 2 {
 		t.Fatalf("a whole check looks at all: %v", got)
 	}
 
 	gone.Objects[configMap] = objectwatch.State{Exists: true, Fingerprint: 9, OptOut: true}
-	if got := m.suspects(gone, false, true, now); len(got) != 0 || len(m.differences()) != 0 {
+	learned(m, gone, now, []inventory.Ref{deployment}, nil)
+	if got := m.suspects(gone, true, now); len(got) != 0 || len(m.differences()) != 0 {
 		t.Fatalf("an object that opted out: %v, %v", got, m.differences())
 	}
-	m.begin(2, nil, before)
-	if got := m.suspects(before, false, true, now); len(got) != 2 {
+	m.begin(1, "other rules", nil, before)
+	if got := m.suspects(before, true, now); len(got) != 2 {
+		t.Fatalf("other rules: %v", got)
+	}
+	learned(m, before, now, []inventory.Ref{configMap, deployment}, nil)
+	m.begin(2, "other rules", nil, before)
+	if got := m.suspects(before, true, now); len(got) != 2 {
 		t.Fatalf("a new revision is compared as a whole: %v", got)
+	}
+}
+
+// TestUncomparableObjectsAreTriedLessAndLess holds that an object which cannot be compared waits longer and longer, also for a
+// whole check, but not long once it changed; and that it keeps no other from being compared.
+func TestUncomparableObjectsAreTriedLessAndLess(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	snapshot := snapshotOf("a", map[inventory.Ref]uint64{deployment: 1, configMap: 2})
+	m := &driftMemory{}
+	m.begin(1, "", nil, snapshot)
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		want *= time.Minute
+		learned(m, snapshot, now, []inventory.Ref{deployment}, []inventory.Ref{configMap})
+		if got := m.retryIn(snapshot, true, now); got != want {
+			t.Errorf("failure %d: tried again in %s, want %s", i, got, want)
+		}
+		m.beginCheck()
+		if got := m.suspects(snapshot, true, now.Add(want-1)); len(got) != 1 || !got[deployment] {
+			t.Errorf("failure %d: too early: %v", i, got)
+		}
+		now = now.Add(want)
+		if got := m.suspects(snapshot, true, now); len(got) != 2 {
+			t.Errorf("failure %d: too late: %v", i, got)
+		}
+	}
+	objects := []*unstructured.Unstructured{objectOf(configMap), objectOf(deployment), objectOf(custom)}
+	if got := m.toCompare(objects, m.suspects(snapshot, true, now)); !slices.Equal(inventory.FromObjects(got), []inventory.Ref{deployment, configMap}) {
+		t.Errorf("compared in the order %v", inventory.FromObjects(got))
+	}
+	learned(m, snapshot, now, []inventory.Ref{deployment}, []inventory.Ref{configMap})
+	changed := snapshotOf("b", map[inventory.Ref]uint64{deployment: 1, configMap: 3})
+	if got := m.suspects(changed, true, now.Add(time.Second)); len(got) != 0 {
+		t.Errorf("an event makes it be tried at once: %v", got)
+	}
+	if got := m.suspects(changed, true, now.Add(time.Minute)); !got[configMap] {
+		t.Errorf("it changed, and is not tried: %v", got)
+	}
+	learned(m, changed, now, []inventory.Ref{deployment, configMap}, nil)
+	if len(m.uncompared) != 0 || m.left(changed) != 0 {
+		t.Errorf("it was compared, but: %v", m.uncompared)
+	}
+}
+
+// TestFailuresAreBounded holds that a message names a few failures only, and each cause once.
+func TestFailuresAreBounded(t *testing.T) {
+	t.Parallel()
+	now, all := time.Unix(1_800_000_000, 0), failures{}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		all.add(inventory.Ref{Name: name}, 0, errors.New(name+strings.Repeat("x", 10000)), now)
+	}
+	if text := all.String(); len(text) > 4*maxFailureCause || !strings.HasPrefix(text, "ax") || !strings.HasSuffix(text, "; and 2 more objects") {
+		t.Errorf("%d characters: %.20s", len(text), text)
+	}
+	same := failures{}
+	for _, name := range []string{"a", "b"} {
+		same.add(inventory.Ref{Name: name}, 0, errors.New("denied"), now)
+	}
+	if text := same.String(); text != "denied" {
+		t.Error(text)
 	}
 }
 
@@ -100,8 +188,8 @@ func TestRestartedManagerComparesWhatChanged(t *testing.T) {
 		"not told":          {&addonsv1.DriftStatus{}, 2},
 	} {
 		m := &driftMemory{}
-		m.begin(4, tc.status, snapshot)
-		if got := m.suspects(snapshot, false, true, now); len(got) != tc.want {
+		m.begin(4, "", tc.status, snapshot)
+		if got := m.suspects(snapshot, true, now); len(got) != tc.want {
 			t.Errorf("%s: %d to compare, want %d", name, len(got), tc.want)
 		}
 	}

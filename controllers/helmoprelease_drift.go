@@ -24,6 +24,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -39,9 +40,6 @@ const (
 	// driftTimeout bounds a comparison, and a correction, of a release. What it did not come to is done in the next pass.
 	driftTimeout = 30 * time.Second
 
-	// driftRetry is when a comparison or correction that failed is tried again.
-	driftRetry = time.Minute
-
 	// maxDriftedObjects and maxDriftPaths bound status.drift.
 	maxDriftedObjects = 10
 	maxDriftPaths     = 10
@@ -53,6 +51,18 @@ const (
 // assessDrift says whether something differs from what the release installed. Only objects that changed since they were last
 // compared cost requests.
 func (r *releaseReconciler) assessDrift(ctx context.Context, p *releasePass) {
+	r.checkDrift(ctx, p)
+	// What is known counts also in a pass that compares nothing. There, a release that is not in sync is more than drifted.
+	p.drifted = isDrifted(p.release) && (len(p.differences) > 0 || p.release.Status.State == string(helmclient.StateInSync))
+}
+
+// isDrifted tells whether something is known to differ.
+func isDrifted(release *addonsv1.HelmOpRelease) bool {
+	return release.Status.Drift != nil && release.Status.Drift.Differing > 0
+}
+
+// checkDrift is assessDrift, as far as the status is concerned.
+func (r *releaseReconciler) checkDrift(ctx context.Context, p *releasePass) {
 	release := p.release
 	key := client.ObjectKeyFromObject(release)
 	switch {
@@ -62,25 +72,50 @@ func (r *releaseReconciler) assessDrift(ctx context.Context, p *releasePass) {
 		r.drifts.forget(key)
 		return
 	case isDenied(p.snapshot):
-		setCondition(release, addonsv1.DriftedCondition, metav1Unknown, addonsv1.DriftCheckFailedReason,
-			"the objects of the release cannot be watched: "+p.snapshot.Err.Error())
+		reportBlind(release, p.snapshot.Err)
 		return
 	case p.snapshot == nil || !p.snapshot.Synced || !isInventoryOf(release, newestDeployed(p)):
 		return
 	}
+	ignored, err := digestOf(release.Spec.DriftDetection.Ignore)
+	if err != nil {
+		setCondition(release, addonsv1.DriftedCondition, metav1Unknown, addonsv1.DriftCheckFailedReason, err.Error())
+		return
+	}
 	memory := r.drifts.of(key)
-	memory.begin(newestDeployed(p), release.Status.Drift, p.snapshot)
-	whole := isFullCheckDue(release, r.now())
-	if suspects := memory.suspects(p.snapshot, whole, p.policy.CorrectDrift, r.now()); len(suspects) > 0 {
+	memory.begin(newestDeployed(p), ignored, release.Status.Drift, p.snapshot)
+	if isFullCheckDue(release, r.now()) {
+		memory.beginCheck()
+		if release.Status.Drift == nil {
+			release.Status.Drift = &addonsv1.DriftStatus{}
+		}
+		release.Status.Drift.LastCheckedAt = metav1.NewTime(r.now())
+	}
+	if suspects := memory.suspects(p.snapshot, p.policy.CorrectDrift, r.now()); len(suspects) > 0 {
+		done, ok := r.slots.acquire(p.target.Key, p.desired.Owner)
+		if !ok {
+			p.due(slotRetry)
+			return
+		}
+		defer done()
 		known := len(memory.standing)
-		if err := r.compare(ctx, p, memory, suspects); err != nil {
-			setCondition(release, addonsv1.DriftedCondition, metav1Unknown, driftErrorReason(err), err.Error())
-			p.due(driftRetry)
+		if err = r.compare(ctx, p, memory, suspects); ctx.Err() != nil {
 			return
 		}
 		r.announceDrift(p, memory, known)
 	}
-	r.reportDrift(p, memory, whole)
+	r.reportDrift(p, memory, memory.left(p.snapshot), err)
+}
+
+// reportBlind says that it cannot be seen whether something differs.
+func reportBlind(release *addonsv1.HelmOpRelease, err error) {
+	message := "the objects of the release cannot be watched: " + err.Error()
+	status := metav1Unknown
+	if isDrifted(release) {
+		status, message = metav1True, fmt.Sprintf("%d objects differed when they were last compared, see status.drift; %s",
+			release.Status.Drift.Differing, message)
+	}
+	setCondition(release, addonsv1.DriftedCondition, status, addonsv1.DriftCheckFailedReason, message)
 }
 
 // newestDeployed is the newest revision if it is the deployed one; 0 otherwise.
@@ -101,7 +136,7 @@ func driftErrorReason(err error) string {
 	return addonsv1.DriftCheckFailedReason
 }
 
-// compare compares objects with what the release installed.
+// compare compares objects with what the release installed. What fails is remembered; the error is that of the rules.
 func (r *releaseReconciler) compare(ctx context.Context, p *releasePass, memory *driftMemory, suspects map[inventory.Ref]bool) error {
 	rules, err := driftRules(p.release.Spec.DriftDetection)
 	if err != nil {
@@ -109,36 +144,39 @@ func (r *releaseReconciler) compare(ctx context.Context, p *releasePass, memory 
 	}
 	ctx, cancel := context.WithTimeout(ctx, driftTimeout)
 	defer cancel()
+	objects, found, err := r.compareSuspects(ctx, p, memory, suspects, rules)
+	if err != nil {
+		memory.uncompared.add(inventory.Ref{}, 0, err, r.now())
+		return nil
+	}
+	memory.learn(suspects, objects, found, p.snapshot, r.now())
+	p.differences = found.Differences
+	if memory.left(p.snapshot) > 0 {
+		p.due(driftRetry)
+		if len(found.Compared) > 0 {
+			// The time was up. There is more to do, and it can be done.
+			p.due(slotRetry)
+		}
+	}
+	return nil
+}
+
+// compareSuspects returns what was to be compared and what came of it. The error is that nothing could be.
+func (r *releaseReconciler) compareSuspects(ctx context.Context, p *releasePass, memory *driftMemory, suspects map[inventory.Ref]bool,
+	rules *drift.Rules,
+) ([]*unstructured.Unstructured, drift.Comparison, error) {
 	manifest, err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, memory.revision)
 	if err != nil {
-		return err
+		return nil, drift.Comparison{}, err
 	}
 	access, err := r.engine.Access(p.target)
 	if err != nil {
-		return err
+		return nil, drift.Comparison{}, err
 	}
-	var compared []*unstructured.Unstructured
-	for _, object := range manifest {
-		if suspects[inventory.Of(object)] {
-			compared = append(compared, object)
-		}
-	}
+	objects := memory.toCompare(manifest, suspects)
 	cluster := drift.Cluster{Config: access.Config, Mapper: access.Mapper}
-	found, err := drift.Compare(ctx, cluster, drift.Release{Namespace: p.desired.Namespace, Name: p.desired.Name}, rules, compared)
-	var failures *drift.Errors
-	if err != nil && (!errors.As(err, &failures) || failures.More+failures.NotCompared > 0) {
-		return err
-	}
-	failed := map[inventory.Ref]bool{}
-	if failures != nil {
-		for _, failure := range failures.Objects {
-			failed[failure.Ref] = true
-		}
-	}
-	memory.learn(suspects, found, failed, p.snapshot)
-	p.differences = found
-	p.drifted = len(found) > 0
-	return err
+	found, err := drift.Compare(ctx, cluster, drift.Release{Namespace: p.desired.Namespace, Name: p.desired.Name}, rules, objects)
+	return objects, found, err
 }
 
 func driftRules(spec *addonsv1.DriftDetectionOptions) (*drift.Rules, error) {
@@ -158,37 +196,76 @@ func (r *releaseReconciler) announceDrift(p *releasePass, memory *driftMemory, k
 		"Cluster %s, release %s: %s", p.release.Spec.ClusterRef.Name, describe(p.release), listDifferences(memory.differences())))
 }
 
-// reportDrift writes what is known of the drift into the status.
-func (r *releaseReconciler) reportDrift(p *releasePass, memory *driftMemory, whole bool) {
+// reportDrift writes what is known of the drift into the status: that something differs, else that it cannot be told, else that
+// nothing does. left is the number of objects that are yet to be compared, err is what is wrong with the rules.
+func (r *releaseReconciler) reportDrift(p *releasePass, memory *driftMemory, left int, err error) {
 	status := p.release.Status.Drift
 	if status == nil {
 		status = &addonsv1.DriftStatus{}
 		p.release.Status.Drift = status
 	}
-	if whole {
-		status.LastCheckedAt = metav1.NewTime(r.now())
-	}
-	p.due(status.LastCheckedAt.Add(driftInterval(p.release)).Sub(r.now()))
-	p.due(memory.heldFor(r.now()))
+	// The interval may have ended meanwhile.
+	p.due(max(lookAgain, status.LastCheckedAt.Add(driftInterval(p.release)).Sub(r.now())))
+	p.due(memory.retryIn(p.snapshot, p.policy.CorrectDrift, r.now()))
 	differences := memory.differences()
 	status.Differing = int32(len(differences)) //nolint:gosec // bounded by maxInventory
-	status.Objects = r.driftedObjects(memory, differences)
+	status.Objects = r.driftedObjects(p, memory, differences)
 	status.Fingerprint = ""
-	if len(differences) == 0 {
+	if len(differences)+len(memory.uncompared)+memory.left(p.snapshot) == 0 {
 		status.Fingerprint = p.snapshot.Fingerprint
-		setCondition(p.release, addonsv1.DriftedCondition, metav1False, addonsv1.NoDriftReason, "nothing differs from what the release installed")
-		return
 	}
-	reason, message := addonsv1.DriftDetectedReason, listDifferences(differences)
-	for _, object := range status.Objects {
-		if !object.HeldUntil.IsZero() {
+	trouble := driftTrouble(memory, left, err)
+	switch {
+	case len(differences) > 0:
+		reason, message := r.describeDrift(p, memory, differences)
+		if trouble != "" {
+			message += "; " + trouble
+		}
+		setCondition(p.release, addonsv1.DriftedCondition, metav1True, reason, message)
+	case err == nil && len(memory.uncompared) == 0 && left > 0 && conditions.IsFalse(p.release, addonsv1.DriftedCondition):
+		// It takes more than one pass. What the last check found stands until this one is over.
+		confirmCondition(p.release, addonsv1.DriftedCondition)
+	case trouble != "":
+		setCondition(p.release, addonsv1.DriftedCondition, metav1Unknown, driftErrorReason(err), trouble)
+	default:
+		setCondition(p.release, addonsv1.DriftedCondition, metav1False, addonsv1.NoDriftReason, "nothing differs from what the release installed")
+	}
+}
+
+// driftTrouble tells what could not be compared, and why; empty if all was.
+func driftTrouble(memory *driftMemory, left int, err error) string {
+	var texts []string
+	if err != nil {
+		texts = append(texts, err.Error())
+	}
+	if len(memory.uncompared) > 0 {
+		texts = append(texts, "cannot be compared: "+memory.uncompared.String())
+	}
+	if left > 0 {
+		texts = append(texts, fmt.Sprintf("%d objects are yet to be compared", left))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// describeDrift tells what differs and, if it is to be put right, why that did not help.
+func (r *releaseReconciler) describeDrift(p *releasePass, memory *driftMemory, differences []drift.Difference) (reason, message string) {
+	reason, message = addonsv1.DriftDetectedReason, listDifferences(differences)
+	if !p.policy.CorrectDrift {
+		return reason, message
+	}
+	for _, d := range differences {
+		if until, held := memory.corrections.HeldUntil(d.Ref, r.now()); held {
 			reason = addonsv1.DriftContestedReason
-			message = fmt.Sprintf("%s; %s changes it back again and again: it is left alone until %s", message,
-				orSomebody(object.Manager), object.HeldUntil.UTC().Format(time.RFC3339))
+			message = fmt.Sprintf("%s; %s changes %s back again and again: it is left alone until %s", message,
+				orSomebody(d.Manager), d.Ref, until.UTC().Format(time.RFC3339))
 			break
 		}
 	}
-	setCondition(p.release, addonsv1.DriftedCondition, metav1True, reason, message)
+	if len(memory.uncorrected) > 0 {
+		// Nobody fights: this is what somebody has to do something about.
+		reason, message = addonsv1.DriftCorrectionFailedReason, "cannot be put right: "+memory.uncorrected.String()+"; "+message
+	}
+	return reason, message
 }
 
 func orSomebody(manager string) string {
@@ -198,14 +275,14 @@ func orSomebody(manager string) string {
 	return manager
 }
 
-func (r *releaseReconciler) driftedObjects(memory *driftMemory, differences []drift.Difference) []addonsv1.DriftedObject {
+func (r *releaseReconciler) driftedObjects(p *releasePass, memory *driftMemory, differences []drift.Difference) []addonsv1.DriftedObject {
 	var objects []addonsv1.DriftedObject
 	for _, d := range differences[:min(len(differences), maxDriftedObjects)] {
 		object := addonsv1.DriftedObject{
 			APIVersion: d.Ref.APIVersion(), Kind: d.Ref.Kind, Namespace: d.Ref.Namespace, Name: d.Ref.Name,
 			Missing: d.Missing, Paths: d.Paths[:min(len(d.Paths), maxDriftPaths)], Manager: truncate(d.Manager, 256),
 		}
-		if until, held := memory.corrections.HeldUntil(d.Ref, r.now()); held {
+		if until, held := memory.corrections.HeldUntil(d.Ref, r.now()); held && p.policy.CorrectDrift {
 			object.HeldUntil = metav1.NewTime(until)
 		}
 		objects = append(objects, object)
@@ -226,69 +303,99 @@ func listDifferences(differences []drift.Difference) string {
 	return list
 }
 
-// correctDrift puts right what was found to differ in this pass. What somebody changes back again and again is left alone for a
-// while.
+// correctDrift puts right what was found to differ in this pass. What somebody changes back again and again, and what cannot be
+// put right, is left alone for a while.
 func (r *releaseReconciler) correctDrift(ctx context.Context, p *releasePass, decision helmclient.Decision) {
 	memory := r.drifts.of(client.ObjectKeyFromObject(p.release))
+	defer func() {
+		p.differences = nil
+		r.settleState(p)
+	}()
+	var due []drift.Difference
+	for _, d := range p.differences {
+		if memory.hold(d.Ref, p.snapshot, r.now()) == 0 {
+			due = append(due, d)
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	done, ok := r.slots.acquire(p.target.Key, p.desired.Owner)
+	if !ok {
+		p.due(slotRetry)
+		return
+	}
+	defer done()
+	// What is put right was compared, and is about to be again.
+	left := memory.left(p.snapshot)
+	corrected, failed := r.correct(ctx, p, memory, due)
+	r.reportCorrected(p, decision, corrected, failed)
+	before := conditions.GetReason(p.release, addonsv1.DriftedCondition)
+	r.reportDrift(p, memory, left, nil)
+	after := conditions.Get(p.release, addonsv1.DriftedCondition)
+	if failed && after.Reason == addonsv1.DriftCorrectionFailedReason && before != after.Reason {
+		r.event(p.releaseScope, corev1.EventTypeWarning, after.Reason, verbCorrectDrift, fmt.Sprintf(
+			"Cluster %s, release %s: %s", p.release.Spec.ClusterRef.Name, describe(p.release), after.Message))
+	}
+}
+
+// settleState gives the release the state of after a correction: that of what it was corrected beside, or Drifted if it is in
+// sync but for what still differs.
+func (r *releaseReconciler) settleState(p *releasePass) {
+	p.drifted = false
+	if r.decide(p).State == helmclient.StateInSync && isDrifted(p.release) {
+		p.drifted = true
+		r.decide(p)
+	}
+}
+
+// correct puts differences right and returns those that are. It is a failure if one cannot be put right; that an object changed
+// once more, or that the time was up, only means another pass.
+func (r *releaseReconciler) correct(ctx context.Context, p *releasePass, memory *driftMemory, due []drift.Difference) (corrected []drift.Difference, failed bool) {
 	access, err := r.engine.Access(p.target)
 	if err != nil {
-		setCondition(p.release, addonsv1.DriftedCondition, metav1True, addonsv1.DriftCorrectionFailedReason, err.Error())
-		p.due(driftRetry)
-		return
+		for _, d := range due {
+			memory.uncorrected.add(d.Ref, fingerprintOf(p.snapshot.Objects[d.Ref]), err, r.now())
+		}
+		return nil, true
 	}
-	ctx, cancel := context.WithTimeout(ctx, driftTimeout)
+	bounded, cancel := context.WithTimeout(ctx, driftTimeout)
 	defer cancel()
 	cluster := drift.Cluster{Config: access.Config, Mapper: access.Mapper}
-	var corrected []drift.Difference
-	var failures []string
-	for _, d := range p.differences {
-		if _, held := memory.corrections.HeldUntil(d.Ref, r.now()); held {
-			continue
+	for _, d := range due {
+		if bounded.Err() != nil {
+			p.due(slotRetry)
+			break
 		}
-		err := d.Refused
-		if err == nil && d.Owner == "" {
-			err = drift.Correct(ctx, cluster, d)
+		err := drift.Correct(bounded, cluster, d)
+		if ctx.Err() != nil {
+			break
 		}
-		memory.corrections.Corrected(d.Ref, r.now())
 		observeCorrection(err)
-		if err != nil || d.Owner != "" {
-			failures = append(failures, correctionFailure(d, err))
+		switch {
+		case err == nil:
+			memory.corrected(d.Ref, r.now())
+			corrected = append(corrected, d)
+		case apierrors.IsConflict(err):
 			p.due(driftRetry)
-			continue
+		default:
+			memory.uncorrected.add(d.Ref, fingerprintOf(p.snapshot.Objects[d.Ref]), err, r.now())
+			failed = true
 		}
-		delete(memory.standing, d.Ref)
-		delete(memory.seen, d.Ref)
-		corrected = append(corrected, d)
 	}
-	r.reportCorrected(p, memory, decision, corrected, failures)
+	return corrected, failed
 }
 
-func correctionFailure(d drift.Difference, err error) string {
-	if err == nil {
-		return d.String()
-	}
-	return fmt.Sprintf("%s cannot be put right: %v", d.Ref, err)
-}
-
-// reportCorrected tells what was put right and what was not.
-func (r *releaseReconciler) reportCorrected(p *releasePass, memory *driftMemory, decision helmclient.Decision,
-	corrected []drift.Difference, failures []string,
-) {
-	r.reportDrift(p, memory, false)
-	if len(corrected) > 0 {
-		revision := int64(decision.FromRevision)
-		remember(&p.release.Status, addonsv1.ReleaseAction{
-			Action: verbCorrectDrift, Reason: decision.Reason, FromRevision: revision, Revision: revision,
-			Succeeded: len(failures) == 0, Time: metav1.NewTime(r.now()),
-		})
-		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.DriftCorrectedEvent, verbCorrectDrift, fmt.Sprintf(
-			"Cluster %s, release %s: put right %s", p.release.Spec.ClusterRef.Name, describe(p.release), listDifferences(corrected)))
-	}
-	if len(failures) == 0 {
+// reportCorrected tells what was put right.
+func (r *releaseReconciler) reportCorrected(p *releasePass, decision helmclient.Decision, corrected []drift.Difference, failed bool) {
+	if len(corrected) == 0 {
 		return
 	}
-	message := strings.Join(failures[:min(len(failures), maxNamedObjects)], "; ")
-	if setCondition(p.release, addonsv1.DriftedCondition, metav1True, addonsv1.DriftCorrectionFailedReason, message) {
-		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.DriftCorrectionFailedReason, verbCorrectDrift, message)
-	}
+	revision := int64(decision.FromRevision)
+	remember(&p.release.Status, addonsv1.ReleaseAction{
+		Action: verbCorrectDrift, Reason: decision.Reason, FromRevision: revision, Revision: revision,
+		Succeeded: !failed, Time: metav1.NewTime(r.now()),
+	})
+	r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.DriftCorrectedEvent, verbCorrectDrift, fmt.Sprintf(
+		"Cluster %s, release %s: put right %s", p.release.Spec.ClusterRef.Name, describe(p.release), listDifferences(corrected)))
 }

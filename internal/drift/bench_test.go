@@ -192,11 +192,11 @@ func (b *bench) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
 // compare compares objects that all can be compared.
 func (b *bench) compare(rules *Rules, manifest ...*unstructured.Unstructured) []Difference {
 	b.Helper()
-	differences, err := Compare(b.Context(), b.cluster, b.release, rules, manifest)
-	if err != nil {
-		b.Fatal(err)
+	got, err := Compare(b.Context(), b.cluster, b.release, rules, manifest)
+	if err != nil || len(got.Failed) > 0 || len(got.Compared) != len(manifest) {
+		b.Fatalf("compared %v, failed %v: %v", got.Compared, got.Failed, err)
 	}
-	return differences
+	return got.Differences
 }
 
 // install creates all objects, as Helm does.

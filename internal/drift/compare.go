@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,35 +42,50 @@ const (
 	maxUnanswered = 3
 )
 
-// Compare compares objects of a release's manifest with what is in the cluster and returns those that differ, in the
-// order of the manifest. manifest may be a part of the release's objects; it is not changed. Objects that are being
-// deleted are left out.
+// Comparison is what came of a comparison. What it names nowhere was not come to: the time was up, or the cluster did not
+// answer. References are those of the manifest.
+type Comparison struct {
+	// Differences are the objects that differ, in the order of the manifest.
+	Differences []Difference
+	// Compared are the objects that were compared, whether they differ or not.
+	Compared []inventory.Ref
+	// Failed are the objects that could not be compared.
+	Failed []*ObjectError
+}
+
+// Compare compares objects of a release's manifest with what is in the cluster. manifest may be a part of the release's
+// objects; it is not changed. Objects that are being deleted are left out.
 //
-// One object's error does not hold up the others: the differences that were found are returned with it. The error is an
-// [*Errors], or that of ctx.
-func Compare(ctx context.Context, c Cluster, release Release, rules *Rules, manifest []*unstructured.Unstructured) ([]Difference, error) {
+// One object's error does not hold up the others. For two thirds of the time that ctx leaves, objects are begun with, in the
+// order of the manifest; those that were begun with have the rest. The error tells that nothing
+// could be compared at all.
+func Compare(ctx context.Context, c Cluster, release Release, rules *Rules, manifest []*unstructured.Unstructured) (Comparison, error) {
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return Comparison{}, fmt.Errorf("connect: %w", err)
 	}
 	run := &comparison{client: client, mapper: c.Mapper, release: release, rules: rules}
+	begin := ctx
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		begin, cancel = context.WithTimeout(ctx, time.Until(deadline)*2/3)
+		defer cancel()
+	}
 	results := make([]outcome, len(manifest))
 	var group errgroup.Group
 	group.SetLimit(parallel)
 	for i, obj := range manifest {
 		group.Go(func() error {
-			results[i] = run.one(ctx, obj)
+			if begin.Err() == nil && run.unanswered.Load() < maxUnanswered {
+				results[i] = run.one(ctx, obj)
+			}
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, err
+		return Comparison{}, err
 	}
-	differences, err := collect(results)
-	if ctx.Err() != nil {
-		return differences, ctx.Err()
-	}
-	return differences, err
+	return collect(manifest, results), nil
 }
 
 // comparison is one call of Compare.
@@ -81,62 +97,54 @@ type comparison struct {
 	unanswered atomic.Int32
 }
 
-// outcome is what came of one object; the zero value is that it does not differ.
+// outcome is what came of one object; the zero value is that it was not come to.
 type outcome struct {
+	compared   bool
 	difference *Difference
 	err        *ObjectError
-	skipped    bool
 }
 
-// collect returns what was found, and nil or an *Errors.
-func collect(results []outcome) ([]Difference, error) {
-	var differences []Difference
-	var failed Errors
-	for _, result := range results {
-		switch {
-		case result.skipped:
-			failed.NotCompared++
-		case result.err != nil && len(failed.Objects) < maxErrors:
-			failed.Objects = append(failed.Objects, result.err)
-		case result.err != nil:
-			failed.More++
-		case result.difference != nil:
-			differences = append(differences, *result.difference)
+// collect adds the outcomes of the objects of a manifest up.
+func collect(manifest []*unstructured.Unstructured, results []outcome) Comparison {
+	var all Comparison
+	for i, result := range results {
+		if result.compared {
+			all.Compared = append(all.Compared, inventory.Of(manifest[i]))
+		}
+		if result.err != nil {
+			all.Failed = append(all.Failed, result.err)
+		}
+		if result.difference != nil {
+			all.Differences = append(all.Differences, *result.difference)
 		}
 	}
-	if len(failed.Objects) == 0 && failed.NotCompared == 0 {
-		return differences, nil
-	}
-	return differences, &failed
+	return all
 }
 
 // one compares one object.
 func (c *comparison) one(ctx context.Context, obj *unstructured.Unstructured) outcome {
-	if ctx.Err() != nil || c.unanswered.Load() >= maxUnanswered {
-		return outcome{skipped: true}
-	}
-	ref := inventory.Of(obj)
-	difference, err := c.compare(ctx, obj, &ref)
+	difference, err := c.compare(ctx, obj)
 	if isStale(err) {
 		// It changed, went or was created anew between the two requests.
-		difference, err = c.compare(ctx, obj, &ref)
+		difference, err = c.compare(ctx, obj)
 	}
 	if err != nil {
 		if isUnanswered(err) {
 			c.unanswered.Add(1)
 		}
-		return outcome{err: describe(ref, err)}
+		return outcome{err: describe(inventory.Of(obj), err)}
 	}
-	return outcome{difference: difference}
+	return outcome{compared: true, difference: difference}
 }
 
-// compare is one, with errors that may hold values. It completes ref.
-func (c *comparison) compare(ctx context.Context, obj *unstructured.Unstructured, ref *inventory.Ref) (*Difference, error) {
+// compare is one, with errors that may hold values.
+func (c *comparison) compare(ctx context.Context, obj *unstructured.Unstructured) (*Difference, error) {
 	pointers, whole := c.rules.forObject(obj)
 	if whole || optedOut(obj) {
 		return nil, nil
 	}
-	desired, resource, err := c.resolve(obj, ref)
+	ref := inventory.Of(obj)
+	desired, resource, err := c.resolve(obj, &ref)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +153,7 @@ func (c *comparison) compare(ctx context.Context, obj *unstructured.Unstructured
 		if endsItself(desired) {
 			return nil, nil
 		}
-		return &Difference{Ref: *ref, Missing: true, desired: desired}, nil
+		return &Difference{Ref: ref, Missing: true, desired: desired}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -154,9 +162,9 @@ func (c *comparison) compare(ctx context.Context, obj *unstructured.Unstructured
 		return nil, nil
 	}
 	if owner := foreignOwner(live, c.release); owner != "" {
-		return &Difference{Ref: *ref, Paths: ownerPaths(), Owner: owner}, nil
+		return &Difference{Ref: ref, Paths: ownerPaths(), Owner: owner}, nil
 	}
-	return compareLive(ctx, resource, *ref, desired, live, pointers)
+	return compareLive(ctx, resource, ref, desired, live, pointers)
 }
 
 // resolve returns an own copy of the object as Helm sends it, and its place in the API. It completes ref.

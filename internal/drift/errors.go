@@ -31,12 +31,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-const (
-	// maxErrors bounds the errors that Errors keeps.
-	maxErrors = 10
-	// maxErrorLength bounds the text of one.
-	maxErrorLength = 512
-)
+// maxErrorLength bounds the text of an error.
+const maxErrorLength = 512
 
 // errRequest stands for errors whose text may quote a Secret.
 var errRequest = errors.New("the request failed")
@@ -56,40 +52,6 @@ func (e *ObjectError) Error() string {
 // Unwrap implements errors.Unwrap.
 func (e *ObjectError) Unwrap() error {
 	return e.Err
-}
-
-// Errors are the errors of a comparison.
-type Errors struct {
-	// Objects are the first 10.
-	Objects []*ObjectError
-	// More is the number of the others.
-	More int
-	// NotCompared is the number of objects that were not looked at, because the cluster could not be reached.
-	NotCompared int
-}
-
-// Error implements error.
-func (e *Errors) Error() string {
-	texts := make([]string, 0, len(e.Objects)+2)
-	for _, err := range e.Objects {
-		texts = append(texts, err.Error())
-	}
-	if e.More > 0 {
-		texts = append(texts, fmt.Sprintf("%d more could not be compared", e.More))
-	}
-	if e.NotCompared > 0 {
-		texts = append(texts, fmt.Sprintf("%d were not compared, because the API server does not answer", e.NotCompared))
-	}
-	return strings.Join(texts, "; ")
-}
-
-// Unwrap implements errors.Is and errors.As.
-func (e *Errors) Unwrap() []error {
-	unwrapped := make([]error, 0, len(e.Objects))
-	for _, err := range e.Objects {
-		unwrapped = append(unwrapped, err)
-	}
-	return unwrapped
 }
 
 // isUnanswered tells whether an error means that there was no answer to a request.

@@ -22,8 +22,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +33,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 func TestOptOutIsThatOfTheAPI(t *testing.T) {
@@ -93,37 +96,17 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-func TestErrorsAreBounded(t *testing.T) {
-	t.Parallel()
-	var results []outcome
-	for range 25 {
-		results = append(results, outcome{err: describe(refOf("v1", "ConfigMap"), apierrors.NewBadRequest("no"))})
-	}
-	found := Difference{Missing: true}
-	results = append(results, outcome{skipped: true}, outcome{}, outcome{difference: &found})
-	differences, err := collect(results)
-	var failed *Errors
-	if len(differences) != 1 || !errors.As(err, &failed) || len(failed.Objects) != 10 || failed.More != 15 || failed.NotCompared != 1 {
-		t.Fatalf("%v, %#v", differences, err)
-	}
-	if !apierrors.IsBadRequest(err) || strings.Count(err.Error(), "ConfigMap n/a: no") != 10 ||
-		!strings.HasSuffix(err.Error(), "; 15 more could not be compared; 1 were not compared, because the API server does not answer") {
-		t.Errorf("error %v", err)
-	}
-	if differences, err := collect([]outcome{{}, {difference: &found}}); len(differences) != 1 || err != nil {
-		t.Errorf("%v, %v", differences, err)
-	}
-}
-
 func TestClusterThatDoesNotAnswer(t *testing.T) {
 	b := newBench(t)
-	var manifest = b.parse(strings.Repeat("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n", 100))
+	manifest := b.parse(strings.Repeat("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n", 100))
 	meant := errors.New("cut")
 	b.requests.setBefore(func(*http.Request) error { return meant })
-	_, err := Compare(t.Context(), b.cluster, b.release, nil, manifest)
-	var failed *Errors
-	if !errors.As(err, &failed) || !errors.Is(err, meant) || len(failed.Objects)+failed.NotCompared != 100 {
-		t.Fatalf("error %v", err)
+	got, err := Compare(t.Context(), b.cluster, b.release, nil, manifest)
+	if err != nil || len(got.Compared) != 0 || len(got.Failed) < maxUnanswered || len(got.Failed) > maxUnanswered+parallel {
+		t.Fatalf("compared %v, failed %v: %v", got.Compared, got.Failed, err)
+	}
+	if !errors.Is(got.Failed[0], meant) {
+		t.Errorf("error %v", got.Failed[0])
 	}
 	if made := len(b.requests.reset()); made >= maxUnanswered+parallel {
 		t.Errorf("%d requests", made)
@@ -133,8 +116,8 @@ func TestClusterThatDoesNotAnswer(t *testing.T) {
 		cancel()
 		return nil
 	})
-	if _, err := Compare(ctx, b.cluster, b.release, nil, manifest); !errors.Is(err, context.Canceled) || errors.As(err, &failed) && len(failed.Objects) > parallel {
-		t.Errorf("error %v", err)
+	if got, err := Compare(ctx, b.cluster, b.release, nil, manifest); err != nil || len(got.Compared)+len(got.Failed) > parallel {
+		t.Errorf("compared %v, failed %v: %v", got.Compared, got.Failed, err)
 	}
 	if made := len(b.requests.reset()); made > parallel {
 		t.Errorf("%d requests after the end", made)
@@ -142,6 +125,47 @@ func TestClusterThatDoesNotAnswer(t *testing.T) {
 	b.requests.setBefore(nil)
 	if err := Correct(t.Context(), b.cluster, Difference{Ref: refOf("v1", "ConfigMap")}); err == nil {
 		t.Error("corrected what was not compared")
+	}
+}
+
+// TestComparisonThatTakesTooLong holds that what was compared is told when the time is up, that what was begun with is not
+// cut off, and that objects which hang do not look like those that were not come to.
+func TestComparisonThatTakesTooLong(t *testing.T) {
+	b := newBench(t)
+	manifest := b.parse(`
+{apiVersion: v1, kind: ConfigMap, metadata: {name: hangs}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: first}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: slow-1}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: slow-2}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: slow-3}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: late}}
+`)
+	const whole = 3 * time.Second
+	began := time.Now()
+	b.requests.setBefore(func(request *http.Request) error {
+		switch {
+		case strings.HasSuffix(request.URL.Path, "/hangs"):
+			<-request.Context().Done()
+			return request.Context().Err()
+		case strings.Contains(request.URL.Path, "/slow"):
+			// More than two thirds.
+			<-time.After(time.Until(began.Add(whole * 3 / 4)))
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), whole)
+	defer cancel()
+	got, err := Compare(ctx, b.cluster, b.release, nil, manifest)
+	if err != nil || !slices.Equal(got.Compared, inventory.FromObjects(manifest[1:5])) || len(got.Differences) != 4 {
+		t.Errorf("compared %v, %d differ: %v", got.Compared, len(got.Differences), err)
+	}
+	if len(got.Failed) != 1 || got.Failed[0].Ref != inventory.Of(manifest[0]) || !errors.Is(got.Failed[0], context.DeadlineExceeded) {
+		t.Errorf("failed %v", got.Failed)
 	}
 }
 
@@ -160,8 +184,11 @@ func TestAnswersThatQuoteSecrets(t *testing.T) {
 			return answer(r, http.StatusBadRequest, status), nil
 		})
 	})
-	_, err := Compare(t.Context(), b.cluster, b.release, nil, manifest)
-	for _, err := range []error{err, Correct(t.Context(), b.cluster, differences[0])} {
+	got, err := Compare(t.Context(), b.cluster, b.release, nil, manifest)
+	if err != nil || len(got.Failed) != 1 {
+		t.Fatalf("failed %v: %v", got.Failed, err)
+	}
+	for _, err := range []error{got.Failed[0], Correct(t.Context(), b.cluster, differences[0])} {
 		if !apierrors.IsBadRequest(err) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "aHVu") {
 			t.Errorf("error %v", err)
 		}

@@ -380,16 +380,15 @@ func TestErrorsOfSingleObjects(t *testing.T) {
 `)
 	manifest[1].Object["data"] = map[string]any{"key": int(1)}
 	got, err := Compare(t.Context(), b.cluster, b.release, nil, manifest)
-	if len(got) != 1 || !got[0].Missing {
-		t.Errorf("differences %v", got)
+	if err != nil || len(got.Differences) != 1 || !got.Differences[0].Missing {
+		t.Fatalf("differences %v, %v", got.Differences, err)
 	}
-	var failed *Errors
-	if !errors.As(err, &failed) || len(failed.Objects) != 2 || failed.NotCompared != 0 {
-		t.Fatalf("error %v", err)
+	if !slices.Equal(got.Compared, inventory.FromObjects(manifest[2:])) || len(got.Failed) != 2 {
+		t.Fatalf("compared %v, failed %v", got.Compared, got.Failed)
 	}
 	for i, want := range []string{"does not know the kind", "has no name"} {
-		if !strings.Contains(failed.Objects[i].Error(), want) {
-			t.Errorf("error %v, want %s", failed.Objects[i], want)
+		if !strings.Contains(got.Failed[i].Error(), want) || got.Failed[i].Ref != inventory.Of(manifest[i]) {
+			t.Errorf("error %v, want %s", got.Failed[i], want)
 		}
 	}
 }
