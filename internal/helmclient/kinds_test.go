@@ -85,6 +85,31 @@ func TestKindsAreAskedForOnce(t *testing.T) {
 	}
 }
 
+// TestKindsOutliveAPanic holds that nobody waits for ever where asking came to no end.
+func TestKindsOutliveAPanic(t *testing.T) {
+	t.Parallel()
+	// Without a client, asking panics.
+	k := &kinds{now: time.Now}
+	flight := &kindsFlight{done: make(chan struct{})}
+	k.flight = flight
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		k.fly(flight, nil)
+	}()
+	select {
+	case <-flight.done:
+	default:
+		t.Fatal("those who wait do so for ever")
+	}
+	if !errors.Is(flight.err, errNoKinds) || k.flight != nil {
+		t.Errorf("error %v, flight %v", flight.err, k.flight)
+	}
+}
+
 // TestKindsExpireWhileAsked holds that an answer from before a change does not do for those who come after it.
 func TestKindsExpireWhileAsked(t *testing.T) {
 	t.Parallel()

@@ -241,3 +241,39 @@ func TestIntegrationRecordsPersist(t *testing.T) {
 		t.Errorf("after %d failures: %v", failures, err)
 	}
 }
+
+// TestIntegrationRecordsReplace holds that a record is replaced only as it was when it was read first.
+func TestIntegrationRecordsReplace(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	b.createRecords(release.StatusPendingInstall)
+	key, rls := recordName("demo", 1), fullRelease()
+	rls.Version, rls.Info.Status = 1, release.StatusPendingInstall
+	if err := b.newRecords().Replace(key, rls); err == nil || errors.Is(err, driver.ErrReleaseExists) {
+		t.Errorf("not read: %v", err)
+	}
+	store, other, late := b.newRecords(), b.newRecords(), b.newRecords()
+	for _, reader := range []*recordStore{store, other, late} {
+		if _, err := reader.Get(key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Replace(key, rls); err != nil {
+		t.Errorf("replace: %v", err)
+	}
+	other.Refresh()
+	if _, err := other.Get(key); err != nil {
+		t.Fatal(err)
+	}
+	for _, reader := range []*recordStore{other, late} {
+		if err := reader.Replace(key, rls); !errors.Is(err, driver.ErrReleaseExists) {
+			t.Errorf("changed since: %v", err)
+		}
+	}
+	if _, err := store.Delete(key); err != nil {
+		t.Fatal(err)
+	}
+	if err := late.Replace(key, rls); !errors.Is(err, driver.ErrReleaseExists) {
+		t.Errorf("gone: %v", err)
+	}
+}

@@ -1,0 +1,275 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// restart goes on with the release as another process would; the connection breaks after a number of requests.
+func (b *bench) restart(run *releaseRun, after int) {
+	b.reconnect(after)
+	run.client, run.target = b.client, b.target
+}
+
+// history returns the statuses of all revisions, newest first.
+func (b *bench) history(desired Desired) []string {
+	b.t.Helper()
+	var records []string
+	for _, record := range b.observe(desired).Records {
+		records = append(records, fmt.Sprintf("%d %s", record.Revision, record.Status))
+	}
+	return records
+}
+
+// cutRecovery tries again what was cut off, and cuts that after each of the requests until the new record is made.
+func (b *bench) cutRecovery(run *releaseRun, want Action, history ...string) {
+	b.t.Helper()
+	for after := 0; ; after++ {
+		b.restart(run, -1)
+		decision := run.later(b.t, time.Hour)
+		if decision.Action != want || decision.Recovery != RecoverReplace || decision.Interruptions != 1 {
+			b.t.Fatalf("before request %d: %+v", after, decision)
+		}
+		b.restart(run, after)
+		result, err := run.act(b.t.Context(), decision)
+		requests := b.cutter.take()
+		b.restart(run, -1)
+		if got := b.history(run.desired); !slices.Equal(got, history) {
+			b.t.Fatalf("cut at request %d: history %v (%v)\n%s", after, got, err, strings.Join(requests, "\n"))
+		}
+		wrote := slices.ContainsFunc(requests[:min(after, len(requests))], func(request string) bool { return strings.HasPrefix(request, http.MethodPut) })
+		if wrote != result.StorageChanged || err == nil {
+			b.t.Fatalf("cut at request %d: %+v, %v\n%s", after, result, err, strings.Join(requests, "\n"))
+		}
+		if wrote {
+			return
+		}
+	}
+}
+
+// cutAtRecord cuts an action off as soon as its record is made.
+func (b *bench) cutAtRecord(run *releaseRun, decision Decision) {
+	b.t.Helper()
+	b.restart(run, -1)
+	b.cutter.last = func(req *http.Request) bool {
+		return req.Method != http.MethodGet && strings.Contains(req.URL.Path, "/secrets")
+	}
+	if result, err := run.act(b.t.Context(), decision); err == nil || !result.StorageChanged {
+		b.t.Fatalf("%+v was not cut: %+v, %v", decision, result, err)
+	}
+	b.restart(run, -1)
+}
+
+// TestIntegrationInterruptedUpgradeReverted holds that an upgrade which was cut off stays known, whatever becomes of the next
+// tries, so that going back to what was before undoes it.
+func TestIntegrationInterruptedUpgradeReverted(t *testing.T) {
+	b := newBench(t)
+	first := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap})
+	run := b.newRun(first, map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	before := run.desired
+	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap, "new.yaml": configMap("new", "2")}))
+	b.cutPending(ActionUpgrade, run.desired, run.chart, map[string]any{"cidr": "2"})
+	b.cutRecovery(run, ActionRecoverThenUpgrade, "2 pending-upgrade", "1 deployed")
+	if record := run.record(t, 2); record.Interruptions != 1 {
+		t.Errorf("record %+v", record)
+	}
+
+	run.desired, run.chart = before, first
+	run.mustSettle(t)
+	b.wantConfigMap("demo-value", "1")
+	b.wantNoConfigMap("new")
+	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
+}
+
+// TestIntegrationInterruptedInstallUninstalled holds that what an install created which was cut off is not orphaned.
+func TestIntegrationInterruptedInstallUninstalled(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
+	b.cutPending(ActionInstall, run.desired, run.chart, run.values)
+	b.cutRecovery(run, ActionRecoverThenInstall, "1 pending-install")
+	if err := run.settleUninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.wantNoConfigMap("demo-value")
+	b.wantRecords(run.desired)
+}
+
+// TestIntegrationInterruptedAgain holds that an upgrade that is cut off each time is not applied again for ever.
+func TestIntegrationInterruptedAgain(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	run.want("a2", newChart("2.0.0", map[string]string{"first.yaml": configMap("first", "2"), "second.yaml": configMap("second", "2")}))
+	run.policy = retryOnce
+	for try := range 4 {
+		decision := run.later(t, 0)
+		if try == 3 {
+			if decision.Action != ActionWait || decision.Reason != ReasonBackoff {
+				t.Errorf("after three tries: %+v", decision)
+			}
+			decision = run.later(t, time.Minute)
+		}
+		if decision.Interruptions != try || decision.Failures != 0 {
+			t.Fatalf("try %d: %+v", try, decision)
+		}
+		b.cutAtRecord(run, decision)
+	}
+	b.wantRecords(run.desired, "2 pending-upgrade", "1 deployed")
+	if decision := run.later(t, time.Hour); decision.Action != ActionStall || decision.Interruptions != 4 {
+		t.Errorf("after four tries: %+v", decision)
+	}
+	run.past.RetryRequested = true
+	run.mustSettle(t)
+	b.wantRecords(run.desired, "2 deployed", "1 superseded")
+}
+
+// TestIntegrationKeptHistoryStaysApart holds that what was uninstalled is no revision to return to, and that the policy of
+// installs is that of an install over a kept history.
+func TestIntegrationKeptHistoryStaysApart(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", map[string]string{"old.yaml": configMap("old", "1")}), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	run.options.Uninstall.KeepHistory = true
+	if err := run.settleUninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run.policy = Policy{Install: FailurePolicy{Remediate: RemediateUninstall}, Upgrade: FailurePolicy{Remediate: RemediateRollback}}
+	run.want("a2", brokenChart("2.0.0"))
+	run.mustFail(t, run.later(t, 0), ActionInstall)
+	b.wantRecords(run.desired, "2 failed", "1 uninstalled")
+	run.mustAct(t, run.later(t, 0), ActionUninstall)
+	b.wantRecords(run.desired, "2 uninstalled", "1 uninstalled")
+	b.wantNoConfigMap("demo-value")
+
+	run.want("a3", newChart("3.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	b.cutAtRecord(run, run.later(t, 0))
+	b.wantRecords(run.desired, "3 pending-install", "2 uninstalled", "1 uninstalled")
+	run.mustAct(t, run.later(t, 0), ActionRecoverThenInstall)
+	b.wantRecords(run.desired, "3 deployed", "2 uninstalled", "1 uninstalled")
+	b.wantNoConfigMap("old")
+}
+
+// TestIntegrationAdoptedObjectSurvives holds that a failed install does not take objects with it that were there before.
+func TestIntegrationAdoptedObjectSurvives(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	adopted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "adopted"}, Data: map[string]string{"key": "works"}}
+	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), adopted, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	templates := map[string]string{"adopted.yaml": configMap("adopted", "new"), "hook.yaml": hookService("refused", "post-install,post-upgrade")}
+	run := b.newRun(newChart("1.0.0", templates), map[string]any{"cidr": "1"})
+	run.policy = withUninstall
+	run.policy.TakeOwnership, run.options.Install.TakeOwnership, run.options.Upgrade.TakeOwnership = true, true, true
+	run.mustFail(t, run.later(t, 0), ActionInstall)
+	decision := run.later(t, time.Minute)
+	if !strings.Contains(decision.Message, "takes ownership") {
+		t.Errorf("message %q", decision.Message)
+	}
+	run.mustFail(t, decision, ActionUpgrade)
+	b.wantConfigMap("adopted", "new")
+}
+
+// TestIntegrationNoReturnToUnhealthy holds that what was rolled back from because it was unhealthy is not returned to later,
+// although it is the newest revision that was ever deployed.
+func TestIntegrationNoReturnToUnhealthy(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", map[string]string{"a.yaml": configMap("aa", "good"), "hook.yaml": hookService("refused", "pre-rollback")}), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	run.want("a2", newChart("2.0.0", map[string]string{"a.yaml": configMap("aa", "unhealthy")}))
+	run.mustSettle(t)
+	run.policy = Policy{Upgrade: FailurePolicy{Remediate: RemediateRollback}}
+	run.past = Past{Unhealthy: true, Failures: 1}
+	run.mustFail(t, run.later(t, 0), ActionRollback)
+	run.past = Past{}
+	run.want("a3", brokenChart("3.0.0"))
+	run.mustFail(t, run.later(t, 0), ActionUpgrade)
+	if decision := run.later(t, 0); decision.Action != ActionRollback || decision.RollbackTo != 1 {
+		t.Errorf("history %v: %+v", b.history(run.desired), decision)
+	}
+}
+
+// TestIntegrationTestsOvertaken holds that the outcome of tests is not saved over what somebody did while they ran.
+func TestIntegrationTestsOvertaken(t *testing.T) {
+	next := newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap})
+	for name, test := range map[string]struct {
+		meanwhile func(*bench)
+		history   []string
+	}{
+		"upgraded": {func(b *bench) { b.humanUpgrade("demo", next) }, []string{"2 deployed", "1 superseded"}},
+		"upgrade begun": {func(b *bench) {
+			releases := b.human().Releases
+			last, err := releases.Last("demo")
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			last.Version, last.Info.Status, last.Labels = 2, release.StatusPendingUpgrade, nil
+			if err := releases.Create(last); err != nil {
+				b.t.Fatal(err)
+			}
+		}, []string{"2 pending-upgrade", "1 deployed"}},
+		"uninstalled": {func(b *bench) {
+			if _, err := action.NewUninstall(b.human()).Run("demo"); err != nil {
+				b.t.Fatal(err)
+			}
+		}, nil},
+		"made anew": {func(b *bench) {
+			if _, err := action.NewUninstall(b.human()).Run("demo"); err != nil {
+				b.t.Fatal(err)
+			}
+			b.humanInstall("demo", next)
+		}, []string{"1 deployed"}},
+	} {
+		for _, passes := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/%t", name, passes), func(t *testing.T) {
+				b := newBench(t)
+				run := b.newRun(testedChart("1.0.0", passes), map[string]any{"cidr": "1"})
+				run.mustSettle(t)
+				done := false
+				run.options.Progress = func(string) {
+					if !done {
+						done = true
+						test.meanwhile(b)
+					}
+				}
+				result, err := run.act(t.Context(), Decision{Action: ActionTest, FromRevision: 1})
+				if !done || !errors.Is(err, ErrStale) || result.StorageChanged {
+					t.Errorf("%+v, %v", result, err)
+				}
+				b.wantRecords(run.desired, test.history...)
+				for _, record := range b.observe(run.desired).Records {
+					if record.Tested != "" {
+						t.Errorf("record %+v", record)
+					}
+				}
+			})
+		}
+	}
+}
