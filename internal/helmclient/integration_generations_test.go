@@ -1,0 +1,71 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// TestIntegrationGenerations holds that an action tells which objects it left behind, and in which generation: what a watch
+// shows may be older.
+func TestIntegrationGenerations(t *testing.T) {
+	b := newBench(t)
+	made := func(version, app string) *chart.Chart {
+		return newChart(version, map[string]string{
+			"value.yaml":   valueConfigMap,
+			"anew.yaml":    strings.ReplaceAll(cutDeployment(app), "app: a}", "app: "+app+"}"),
+			"changed.yaml": strings.ReplaceAll(cutDeployment(app), "name: deployment", "name: changed"),
+			"same.yaml":    strings.ReplaceAll(cutDeployment("1"), "name: deployment", "name: same"),
+		})
+	}
+	run := b.newRun(made("1.0.0", "a"), map[string]any{"cidr": "1"})
+	paths := map[inventory.Ref]string{
+		{Version: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "demo-value"}: "/api/v1/namespaces/" + b.namespace + "/configmaps/demo-value",
+	}
+	for _, name := range []string{"deployment", "changed", "same"} {
+		ref := inventory.Ref{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: b.namespace, Name: name}
+		paths[ref] = "/apis/apps/v1/namespaces/" + b.namespace + "/deployments/" + name
+	}
+	act := func(action Action) {
+		t.Helper()
+		result, err := run.actNow(t, action)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(result.Generations) != len(paths) {
+			t.Errorf("%s: generations of %d objects, want %d", action, len(result.Generations), len(paths))
+		}
+		for ref, path := range paths {
+			object := b.get(path)
+			number, _, _ := unstructured.NestedFloat64(object.Object, "metadata", "generation")
+			if got, want := result.Generations[ref], (Generation{UID: object.GetUID(), Number: int64(number)}); got != want {
+				t.Errorf("%s: %s is told as %+v, is %+v", action, ref, got, want)
+			}
+		}
+	}
+	act(ActionInstall)
+	run.options.Upgrade.Force = true
+	run.desired.OptionsDigest = OptionsDigest(run.options)
+	run.want("a2", made("2.0.0", "b"))
+	act(ActionUpgrade)
+}
