@@ -44,7 +44,11 @@ func (r *releaseReconciler) assessHealth(p *releasePass) {
 		return
 	}
 	if p.unread != nil {
-		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, "it is not known what to look at: "+p.unread.Error())
+		reason := addonsv1.HealthUnknownReason
+		if errors.Is(p.unread, errNoSlot) {
+			reason = addonsv1.HealthProgressingReason
+		}
+		r.setHealthy(p, metav1Unknown, reason, "it is not known what to look at: "+p.unread.Error())
 		return
 	}
 	if release.Status.Inventory == nil {
@@ -118,9 +122,12 @@ func (r *releaseReconciler) rememberedHealth(release *addonsv1.HelmOpRelease) (m
 	}
 	timeout := cmp.Or(healthPolicy(&release.Spec).Timeout, health.DefaultTimeout)
 	isLate := now.Sub(memory.Since.Time) > timeout+max(timeout, health.DefaultTimeout)
-	if memory.Since.IsZero() || memory.Deployed && !memory.WasHealthy && !memory.Failed && isLate {
-		memory.Since, memory.Deployed = wholeSeconds(now), false
+	isMissed := memory.Deployed && !memory.WasHealthy && !memory.Failed && isLate
+	// What is known to be unhealthy, as far as it is seen, does not become less so.
+	if memory.Since.IsZero() || isMissed && !conditions.IsFalse(release, addonsv1.HealthyCondition) {
+		memory.Since = wholeSeconds(now)
 	}
+	memory.Deployed = memory.Deployed && !isMissed
 	return memory, isKnown
 }
 

@@ -312,7 +312,7 @@ func TestHealthIsUnknownIfTheInventoryCannotBeRead(t *testing.T) {
 		b := newHealthBench(t)
 		b.r.slots = newActionSlots(1)
 		done, _ := b.r.slots.acquire("", "fleet.web")
-		b.want(b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason), helmclient.ActionNone)
+		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
 		done()
 		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
 	})
@@ -340,6 +340,22 @@ func TestOneBrokenWatchDoesNotHideTheOthers(t *testing.T) {
 	b.objects[custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
 	b.watched = objectwatch.Snapshot{Synced: true}
 	b.pass(time.Second, metav1True, addonsv1.HealthyReason)
+}
+
+func TestATimeoutBesideABrokenWatchStands(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.objects[custom] = objectwatch.State{Verdict: health.Unknown}
+	b.deploy(nil)
+	b.watched = objectwatch.Snapshot{Err: errors.New("watch widgets: 500")}
+	b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthUnknownReason)
+	for range 4 {
+		b.want(b.pass(4*time.Minute, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionNone)
+	}
+	// By now nobody knows how it fared.
+	b.watched = objectwatch.Snapshot{Synced: true}
+	b.objects[custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
+	b.want(b.pass(time.Minute, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionNone)
 }
 
 func TestHealthStandsWhileAnAPIServerRestarts(t *testing.T) {
