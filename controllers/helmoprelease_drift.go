@@ -34,6 +34,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
 
 const (
@@ -71,8 +72,8 @@ func (r *releaseReconciler) checkDrift(ctx context.Context, p *releasePass) {
 		release.Status.Drift = nil
 		r.drifts.forget(key)
 		return
-	case isDenied(p.snapshot):
-		reportBlind(release, p.snapshot.Err)
+	case isDenied(p.snapshot) || isStuck(p.snapshot, r.now()):
+		reportUnwatched(release, p.snapshot.Err)
 		return
 	case p.snapshot == nil || !p.snapshot.Synced || !isInventoryOf(release, newestDeployed(p)):
 		return
@@ -107,8 +108,13 @@ func (r *releaseReconciler) checkDrift(ctx context.Context, p *releasePass) {
 	r.reportDrift(p, memory, memory.left(p.snapshot), err)
 }
 
-// reportBlind says that it cannot be seen whether something differs.
-func reportBlind(release *addonsv1.HelmOpRelease, err error) {
+// isStuck tells whether objects have not been seen for longer than an error that passes by itself takes.
+func isStuck(snapshot *objectwatch.Snapshot, now time.Time) bool {
+	return snapshot != nil && !snapshot.Synced && snapshot.Err != nil && now.Sub(snapshot.ErrSince) >= objectwatch.StuckAfter
+}
+
+// reportUnwatched says that it cannot be seen whether something differs.
+func reportUnwatched(release *addonsv1.HelmOpRelease, err error) {
 	message := "the objects of the release cannot be watched: " + err.Error()
 	status := metav1Unknown
 	if isDrifted(release) {

@@ -463,3 +463,49 @@ func TestCorrectionLeavesNoFingerprint(t *testing.T) {
 		t.Errorf("fingerprint %q", got)
 	}
 }
+
+// TestDriftOfObjectsThatCannotBeWatched holds that nobody is told for ever what was true before the objects went out of sight.
+func TestDriftOfObjectsThatCannotBeWatched(t *testing.T) {
+	t.Parallel()
+	denied := fmt.Errorf("%w: widgets", objectwatch.ErrForbidden)
+	broken := errors.New("widgets: the server answered 500")
+	for name, test := range map[string]struct {
+		err   error
+		since time.Duration
+		told  bool
+	}{
+		"denied":          {denied, 0, true},
+		"broken":          {broken, objectwatch.StuckAfter, true},
+		"broken just now": {broken, objectwatch.StuckAfter - 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newDriftBench(t, 2, 0)
+			b.p.policy.CorrectDrift = false
+			b.pass()
+			lose := func(lost bool) {
+				b.p.snapshot.Synced, b.p.snapshot.Err, b.p.snapshot.ErrSince = !lost, nil, time.Time{}
+				if lost {
+					b.p.snapshot.Err, b.p.snapshot.ErrSince = test.err, b.now.Add(-test.since)
+				}
+				b.pass()
+			}
+			lose(true)
+			if test.told {
+				b.want(metav1Unknown, addonsv1.DriftCheckFailedReason, "widgets")
+			} else {
+				b.want(metav1False, addonsv1.NoDriftReason, "")
+			}
+			b.edit("c0")
+			lose(false)
+			b.want(metav1True, addonsv1.DriftDetectedReason, "c0")
+			lose(true)
+			if test.told {
+				b.want(metav1True, addonsv1.DriftCheckFailedReason, "1 objects differed when they were last compared")
+			} else {
+				b.want(metav1True, addonsv1.DriftDetectedReason, "c0")
+			}
+			b.wantState(helmclient.StateDrifted)
+		})
+	}
+}
