@@ -151,9 +151,8 @@ func (e engine) driftWarned() {
 	s.Expect(e.requests(s, edited, apiserver.Not(apiserver.OnResource("configmaps")), apiserver.Not(apiserver.OnResource("secrets")))).
 		To(gomega.BeEmpty(), "requests for other objects")
 	s.Expect(e.requests(s, edited, changes)).To(gomega.BeEmpty(), "writes")
-	child := s.child(helmOp, e.workload.name)
+	child := s.child(helmOp, e.workload.name, inState("Drifted"))
 	s.Expect(toJSON(child.Status)).NotTo(gomega.ContainSubstring("by hand"), "contents in the status")
-	s.Expect(child.Status.State).To(gomega.Equal("Drifted"))
 	s.eventuallyEvent(child, addonsv1.DriftDetectedEvent)
 	s.eventually(helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.Clusters.Drifted).To(gomega.BeEquivalentTo(1))

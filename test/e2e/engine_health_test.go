@@ -84,6 +84,11 @@ func (e engine) becomes(helmOp *addonsv1.HelmOp, conditionType string, status me
 	return e.scenario.child(helmOp, e.workload.name, all...)
 }
 
+// inState expects how a release compares with what is wanted. The conditions of a status are written before the rest of it.
+func inState(state string) func(gomega.Gomega, *addonsv1.HelmOpRelease) {
+	return func(g gomega.Gomega, child *addonsv1.HelmOpRelease) { g.Expect(child.Status.State).To(gomega.Equal(state)) }
+}
+
 // released waits until the release is deployed at a revision and Ready.
 func (e engine) released(helmOp *addonsv1.HelmOp, number int) *addonsv1.HelmOpRelease {
 	e.scenario.Helper()
@@ -148,8 +153,8 @@ func (e engine) healthFollows() {
 	s := e.scenario
 	helmOp := e.helmOp(map[string]any{"daemonSet": true, "hooks": []any{"post-install"}, "test": "pass"}, healthTimeout(3*time.Second), tested)
 	s.create(helmOp)
-	child := e.released(helmOp, 1)
-	s.Expect(child.Status.State).To(gomega.Equal("InSync"))
+	e.released(helmOp, 1)
+	s.child(helmOp, e.workload.name, inState("InSync"))
 	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
 	e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionTrue, addonsv1.TestsSucceededReason,
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
@@ -275,9 +280,8 @@ func (e engine) rolledBack() {
 	e.history("1 superseded", "2 failed", "3 superseded", "4 failed", "5 deployed")
 	e.expectGreetings("good")
 	child := e.becomes(helmOp, addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RolledBackReason,
-		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.RolledBackReason))
-	s.Expect(child.Status.State).To(gomega.Equal("RolledBack"))
-	s.Expect(child.Status.Failures).To(gomega.BeEquivalentTo(2))
+		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.RolledBackReason), inState("RolledBack"),
+		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) { g.Expect(child.Status.Failures).To(gomega.BeEquivalentTo(2)) })
 	s.eventuallyEvent(child, addonsv1.RolledBackEvent)
 	s.eventually(helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.Clusters.Stalled).To(gomega.BeEquivalentTo(1))
@@ -333,11 +337,14 @@ func (e engine) testsFail() {
 		h.Spec.Install = &addonsv1.InstallOptions{Remediation: &addonsv1.InstallRemediation{Retries: &never}}
 	})
 	s.create(helmOp)
-	child := e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionFalse, addonsv1.TestsFailedReason,
-		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.TestsFailedReason))
-	s.Expect(child.Status.Tests).To(gomega.HaveLen(1))
-	s.Expect(child.Status.Tests[0].Name).To(gomega.Equal("tests-fail-test"))
-	s.Expect(child.Status.Tests[0].Phase).To(gomega.Equal("Failed"))
+	// The conditions of a status are written before the rest of it.
+	e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionFalse, addonsv1.TestsFailedReason,
+		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.TestsFailedReason),
+		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(child.Status.Tests).To(gomega.HaveLen(1))
+			g.Expect(child.Status.Tests[0].Name).To(gomega.Equal("tests-fail-test"))
+			g.Expect(child.Status.Tests[0].Phase).To(gomega.Equal("Failed"))
+		})
 	e.history("1 deployed")
 	e.set(helmOp, map[string]any{"test": "pass"})
 	e.released(helmOp, 2)
