@@ -86,7 +86,9 @@ func (e engine) becomes(helmOp *addonsv1.HelmOp, conditionType string, status me
 
 // inState expects how a release compares with what is wanted. The conditions of a status are written before the rest of it.
 func inState(state string) func(gomega.Gomega, *addonsv1.HelmOpRelease) {
-	return func(g gomega.Gomega, child *addonsv1.HelmOpRelease) { g.Expect(child.Status.State).To(gomega.Equal(state)) }
+	return func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+		g.Expect(child.Status.State).To(gomega.Equal(state))
+	}
 }
 
 // released waits until the release is deployed at a revision and Ready.
@@ -281,7 +283,9 @@ func (e engine) rolledBack() {
 	e.expectGreetings("good")
 	child := e.becomes(helmOp, addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RolledBackReason,
 		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.RolledBackReason), inState("RolledBack"),
-		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) { g.Expect(child.Status.Failures).To(gomega.BeEquivalentTo(2)) })
+		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(child.Status.Failures).To(gomega.BeEquivalentTo(2))
+		})
 	s.eventuallyEvent(child, addonsv1.RolledBackEvent)
 	s.eventually(helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.Clusters.Stalled).To(gomega.BeEquivalentTo(1))
