@@ -68,7 +68,7 @@ func (n *notifier) start(ctx context.Context, queue workqueue.TypedRateLimitingI
 	return nil
 }
 
-// changed asks for a release, unless that is about to happen anyway.
+// changed asks for a release, at the time for which that was asked before, if there is one.
 func (n *notifier) changed(key types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,12 +88,12 @@ func (n *notifier) changed(key types.NamespacedName) {
 		n.paces[key] = p
 	}
 	now := time.Now()
-	if now.Before(p.due) {
-		return
+	if !now.Before(p.due) {
+		p.due = now.Add(max(n.debounce, p.limiter.ReserveN(now, 1).DelayFrom(now)))
 	}
-	delay := max(n.debounce, p.limiter.ReserveN(now, 1).DelayFrom(now))
-	p.due = now.Add(delay)
-	n.queue.AddAfter(reconcile.Request{NamespacedName: key}, delay)
+	// Also where that was asked for before: the queue may have given the release out early, for another reason, to a pass that
+	// has not seen this change. It keeps one request, the earliest.
+	n.queue.AddAfter(reconcile.Request{NamespacedName: key}, p.due.Sub(now))
 }
 
 // forget drops what is remembered of a release.

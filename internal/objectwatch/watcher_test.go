@@ -31,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
@@ -128,6 +129,30 @@ func TestRequestsAreCollected(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		n.changed(key("after"))
+		queue.ShutDown()
+		synctest.Wait()
+	})
+}
+
+// A controller may look at a release for another reason, before it is due. What changes after that look is yet to be seen.
+func TestChangeAfterAnEarlyLookIsNotLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := notifier{debounce: 250 * time.Millisecond}
+		queue := priorityqueue.New[reconcile.Request]("early")
+		if err := n.start(t.Context(), queue); err != nil {
+			t.Fatal(err)
+		}
+		n.changed(key("one"))
+		queue.Add(reconcile.Request{NamespacedName: key("one")})
+		request, _ := queue.Get()
+		queue.Done(request)
+		n.changed(key("one"))
+		<-time.After(time.Second)
+		synctest.Wait()
+		if queue.Len() != 1 {
+			t.Errorf("%d requests, want that for the second change", queue.Len())
+		}
 		queue.ShutDown()
 		synctest.Wait()
 	})
