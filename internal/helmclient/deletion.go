@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
@@ -45,17 +46,23 @@ type deletion struct {
 func (k *kubeClient) deleteAll(resources kube.ResourceList, how deletion) (*kube.Result, []error) {
 	result := &kube.Result{}
 	var errs []error
+	// What the cluster serves is asked for once for each kind that turns out not to be served as it was.
+	relearn := map[schema.GroupVersionKind]func(){}
 	for len(resources) > 0 {
 		kind := resources[0].Mapping.GroupVersionKind
 		end := slices.IndexFunc(resources, func(info *resource.Info) bool { return info.Mapping.GroupVersionKind != kind })
 		if end < 0 {
 			end = len(resources)
 		}
+		if relearn[kind] == nil {
+			relearn[kind] = sync.OnceFunc(k.clients.conn.kinds.invalidate)
+		}
+		again := relearn[kind]
 		seen := k.survey(resources[:end])
 		failed := make([]error, end)
 		var group sync.WaitGroup
 		for i, info := range resources[:end] {
-			group.Go(func() { failed[i] = k.deleteObject(info, how, seen[sightKey(info.Namespace, info.Name)]) })
+			group.Go(func() { failed[i] = k.deleteObject(info, how, seen[sightKey(info.Namespace, info.Name)], again) })
 		}
 		group.Wait()
 		for i, err := range failed {
@@ -72,12 +79,13 @@ func (k *kubeClient) deleteAll(resources kube.ResourceList, how deletion) (*kube
 
 // deleteObject deletes an object, of which seen is what was just seen, nil for nothing. That the cluster does not know its
 // path is not taken for the object being gone: the cluster may have ceased to serve a version of the kind a moment ago, and
-// still hold the object.
-func (k *kubeClient) deleteObject(info *resource.Info, how deletion, seen *sight) error {
+// still hold the object. Then relearn has the cluster asked what it serves.
+func (k *kubeClient) deleteObject(info *resource.Info, how deletion, seen *sight, relearn func()) error {
 	err := k.deleteServed(info, how, seen)
 	if !isUnserved(err) {
 		return ignoreNotFound(err)
 	}
+	relearn()
 	served, err := k.rebuild(info)
 	for _, again := range served {
 		err = k.deleteServed(again, how, nil)
@@ -117,7 +125,6 @@ func (k *kubeClient) rebuild(info *resource.Info) (kube.ResourceList, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.clients.conn.kinds.invalidate()
 	object := &unstructured.Unstructured{Object: content}
 	object.SetGroupVersionKind(info.Mapping.GroupVersionKind)
 	data, err := object.MarshalJSON()
