@@ -212,7 +212,7 @@ func (a *crdApplier) awaitUnlessKnown(crd *crdFolderObject) {
 		return
 	}
 	// In whatever version: an older CRD may have others than the chart's.
-	if _, err := a.mapper.RESTMapping(crd.serves[0].GroupKind()); meta.IsNoMatchError(err) {
+	if _, err := a.mapper.RESTMapping(crd.serves[0].GroupKind()); isUnmapped(err) {
 		a.awaited = append(a.awaited, crd.serves[0].GroupKind().WithVersion(""))
 	}
 }
@@ -405,7 +405,7 @@ func (a *crdApplier) missing() (schema.GroupVersionKind, error) {
 	for _, kind := range a.awaited {
 		if kind.Version == "" {
 			_, err := a.mapper.RESTMapping(kind.GroupKind())
-			if meta.IsNoMatchError(err) {
+			if isUnmapped(err) {
 				return kind, nil
 			}
 			if err != nil {

@@ -17,6 +17,8 @@ limitations under the License.
 package helmclient
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -105,7 +107,8 @@ type kindsMapper struct{ kinds *kinds }
 
 func (k *kinds) mapper() meta.ResettableRESTMapper { return kindsMapper{kinds: k} }
 
-// mapped looks something up, twice if it is not known at first.
+// mapped looks something up, twice if it is not known at first. Of a group that the cluster did not tell everything of, it
+// does not say that it has no such kind.
 func mapped[T any](k *kinds, look func(meta.RESTMapper) (T, error)) (T, error) {
 	known, err := k.lookup()
 	if err != nil {
@@ -116,11 +119,67 @@ func mapped[T any](k *kinds, look func(meta.RESTMapper) (T, error)) (T, error) {
 	if !meta.IsNoMatchError(err) {
 		return found, err
 	}
-	again, askErr := k.askForUnknown(known)
-	if askErr != nil || again == known {
-		return found, err
+	if again, askErr := k.askForUnknown(known); askErr == nil && again != known {
+		known = again
+		found, err = look(known.mapper)
 	}
-	return look(again.mapper)
+	if silent := known.silent(err); silent != nil {
+		return found, silent
+	}
+	return found, err
+}
+
+// silent returns an error if what could not be mapped is of a group with an API service that did not answer: the kind may
+// be served, in that version or another, and its objects exist.
+func (k *knownKinds) silent(err error) error {
+	var kind *meta.NoKindMatchError
+	var resource *meta.NoResourceMatchError
+	var group, what string
+	switch {
+	case errors.As(err, &kind):
+		group = kind.GroupKind.Group
+		version := ""
+		if len(kind.SearchedVersions) > 0 {
+			version = kind.SearchedVersions[0]
+		}
+		what = fmt.Sprintf("%s of %s", kind.GroupKind.Kind, schema.GroupVersion{Group: group, Version: version})
+	case errors.As(err, &resource):
+		group, what = resource.PartialResource.Group, resource.PartialResource.String()
+	default:
+		return nil
+	}
+	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(k.partial)
+	ofGroup := map[schema.GroupVersion]error{}
+	for version, why := range failed {
+		if version.Group == group {
+			ofGroup[version] = why
+		}
+	}
+	if len(ofGroup) == 0 {
+		return nil
+	}
+	return &silentGroupError{what: what, failed: &discovery.ErrGroupDiscoveryFailed{Groups: ofGroup}}
+}
+
+// silentGroupError says that it is not known whether the cluster serves something, for an API service does not answer. It
+// is of the kind ErrUnreachable, which is told by its text, too.
+type silentGroupError struct {
+	what   string
+	failed *discovery.ErrGroupDiscoveryFailed
+}
+
+func (e *silentGroupError) Error() string {
+	return fmt.Sprintf("it is not known whether the cluster serves %s: %s", e.what, e.failed)
+}
+
+func (e *silentGroupError) Unwrap() []error {
+	return []error{e.failed, &kindError{kind: ErrUnreachable, text: e.Error()}}
+}
+
+// isUnmapped reports whether a lookup says that the cluster does not serve something, or not yet for all it tells.
+func isUnmapped(err error) bool {
+	var silent *silentGroupError
+	return meta.IsNoMatchError(err) || errors.As(err, &silent)
 }
 
 // askForUnknown returns something newer than what did not know a kind, unless the cluster was asked for one a moment ago. A

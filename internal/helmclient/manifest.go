@@ -27,9 +27,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Manifest returns the objects of a revision, with namespaces filled in, hooks left out. They belong to the caller. What
-// Act made is kept in memory; of any other revision the record is read. The error is an [*Error]: of the kind ErrStale
-// where there is no such revision.
+// Manifest returns the objects of a revision, with namespaces filled in, hooks left out. An object whose manifest names no
+// namespace has that of the release, unless the cluster says that its kind has none: of a kind that the cluster does not
+// serve it is a guess, which is right once it does, for the namespace of an object without one means nothing to those who
+// look at it. Where it cannot be learned what the cluster serves of a kind's group, there is an error and no guess. The
+// objects belong to the caller. What Act made is kept in memory; of any other revision the record is read. The error is
+// an [*Error]: of the kind ErrStale where there is no such revision.
 func (c *Client) Manifest(ctx context.Context, target Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error) {
 	objects, err := c.manifest(ctx, target, namespace, name, revision)
 	if err != nil {
@@ -78,18 +81,14 @@ func (c *Client) manifest(ctx context.Context, target Target, namespace, name st
 type namespaces struct {
 	mapper  meta.RESTMapper
 	release string
-	// scoped tells of each kind that was asked for whether it has namespaces; unknown are those that the cluster does not
-	// know.
-	scoped  map[schema.GroupVersionKind]bool
-	unknown map[schema.GroupVersionKind]bool
+	// scoped tells of each kind that was asked for whether it has namespaces, or may have.
+	scoped map[schema.GroupVersionKind]bool
 	// err is why it could not be learned what the cluster serves.
 	err error
 }
 
 func (s *session) namespaces(release string) *namespaces {
-	n := &namespaces{
-		release: release, scoped: map[schema.GroupVersionKind]bool{}, unknown: map[schema.GroupVersionKind]bool{},
-	}
+	n := &namespaces{release: release, scoped: map[schema.GroupVersionKind]bool{}}
 	if s.config.RESTClientGetter != nil {
 		// Ours never fails.
 		n.mapper, _ = s.config.RESTClientGetter.ToRESTMapper()
@@ -98,14 +97,13 @@ func (s *session) namespaces(release string) *namespaces {
 }
 
 // of returns the namespace of an object of a kind, given the one in its manifest. A kind that is not known is taken for
-// one with namespaces where the manifest names one.
+// one with namespaces, as most are: who looks for the object without its namespace would look in vain for good, while a
+// namespace that is one too many is passed over.
 func (n *namespaces) of(kind schema.GroupVersionKind, named string) string {
 	scoped, ok := n.scoped[kind]
-	if !ok && !n.unknown[kind] {
-		scoped, ok = n.ask(kind)
-	}
 	if !ok {
-		scoped = named != ""
+		scoped = n.ask(kind)
+		n.scoped[kind] = scoped
 	}
 	switch {
 	case !scoped:
@@ -117,20 +115,17 @@ func (n *namespaces) of(kind schema.GroupVersionKind, named string) string {
 	}
 }
 
-// ask asks the mapper, once for each kind, whether a kind has namespaces; ok is false if that is not known.
-func (n *namespaces) ask(kind schema.GroupVersionKind) (scoped, ok bool) {
+// ask asks the mapper whether a kind has namespaces, or may have.
+func (n *namespaces) ask(kind schema.GroupVersionKind) bool {
 	if n.mapper == nil {
-		return false, false
+		return true
 	}
 	mapping, err := n.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	switch {
-	case meta.IsNoMatchError(err):
-		n.unknown[kind] = true
-		return false, false
-	case err != nil:
-		n.err = err
-		return false, false
+	if err != nil {
+		if !meta.IsNoMatchError(err) {
+			n.err = err
+		}
+		return true
 	}
-	n.scoped[kind] = mapping.Scope.Name() == meta.RESTScopeNameNamespace
-	return n.scoped[kind], true
+	return mapping.Scope.Name() == meta.RESTScopeNameNamespace
 }

@@ -23,10 +23,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 )
 
@@ -37,6 +42,8 @@ type discoveryServer struct {
 	asked atomic.Int64
 	delay atomic.Int64
 	fails atomic.Bool
+	// silent is whether there is an API service for example.com that does not answer.
+	silent atomic.Bool
 }
 
 func newDiscoveryServer(t *testing.T) *discoveryServer {
@@ -51,12 +58,20 @@ func newDiscoveryServer(t *testing.T) *discoveryServer {
 				map[string]any{"name": "configmaps", "kind": "ConfigMap", "namespaced": true},
 			}},
 		}
+		if s.silent.Load() {
+			version := map[string]any{"groupVersion": "example.com/v2", "version": "v2"}
+			answers["/apis"]["groups"] = []any{map[string]any{"name": "example.com", "versions": []any{version}, "preferredVersion": version}}
+		}
 		if r.URL.Path == "/version" {
 			s.asked.Add(1)
 			<-time.After(time.Duration(s.delay.Load()))
 		}
 		w.Header().Set("Content-Type", "application/json")
 		answer, ok := answers[r.URL.Path]
+		if r.URL.Path == "/apis/example.com/v2" && s.silent.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
 		if !ok || s.fails.Load() {
 			w.WriteHeader(http.StatusNotFound)
 			return
@@ -79,6 +94,17 @@ func (s *discoveryServer) client(t *testing.T) (*Client, Target) {
 	return c, target
 }
 
+// kubeClient returns one of a release in the namespace apps.
+func (s *discoveryServer) kubeClient(t *testing.T) *kubeClient {
+	t.Helper()
+	c, target := s.client(t)
+	conn, err := c.connections.get(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newKubeClient(t.Context(), &getter{conn: conn, config: conn.restConfig(t.Context())}, "apps", func(string, ...any) {})
+}
+
 // knownKindsOf returns what a client knows of the kinds of a cluster.
 func knownKindsOf(t *testing.T, c *Client, target Target) *kinds {
 	t.Helper()
@@ -96,7 +122,7 @@ func TestManifestAsksOnceForUnknownKinds(t *testing.T) {
 	server := newDiscoveryServer(t)
 	c, target := server.client(t)
 	objects, err := c.Manifest(t.Context(), target, "apps", "web", 1)
-	if err != nil || len(objects) != 7 || objects[0].GetNamespace() != "apps" || objects[1].GetNamespace() != "" {
+	if err != nil || len(objects) != 7 || objects[0].GetNamespace() != "apps" || objects[1].GetNamespace() != "apps" {
 		t.Fatalf("%d objects, %v", len(objects), err)
 	}
 	// What is known is old enough for being asked for again.
@@ -168,5 +194,86 @@ func TestUnknownKindIsAskedForAfterAWhile(t *testing.T) {
 	now.Add(int64(4 * unknownKindInterval))
 	if _, err := c.Manifest(t.Context(), target, "apps", "web", 1); err != nil || server.asked.Load() != 3 {
 		t.Errorf("asked %d times, %v", server.asked.Load(), err)
+	}
+}
+
+// TestManifestOfSilentService holds that no namespace is guessed where an API service of the kind's group does not answer,
+// and that the kind counts as one that is not served once the API service is gone.
+func TestManifestOfSilentService(t *testing.T) {
+	t.Parallel()
+	server := newDiscoveryServer(t)
+	server.silent.Store(true)
+	c, target := server.client(t)
+	objects, err := c.Manifest(t.Context(), target, "apps", "web", 1)
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "Kind0 of example.com/v1") {
+		t.Fatalf("%d objects, %v", len(objects), err)
+	}
+	mapper := knownKindsOf(t, c, target).mapper()
+	_, kindErr := mapper.RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Kind0"})
+	_, resourceErr := mapper.ResourceFor(schema.GroupVersionResource{Group: "example.com", Resource: "kind0s"})
+	for _, err := range []error{kindErr, resourceErr} {
+		if meta.IsNoMatchError(err) || !isUnmapped(err) || !errors.Is(err, &discovery.ErrGroupDiscoveryFailed{}) {
+			t.Errorf("taken for a kind that is not served: %v", err)
+		}
+		// Helm's builders keep nothing but the text.
+		flat := fmt.Errorf("unable to build kubernetes objects from release manifest: unable to recognize %q: %v", "", err) //nolint:errorlint // as they do
+		if kind := classify(flat); !errors.Is(kind, ErrUnreachable) || !errors.Is(classify(err), ErrUnreachable) {
+			t.Errorf("%v is of the kind %v", flat, kind)
+		}
+	}
+	if _, err := mapper.RESTMapping(schema.GroupKind{Group: "example.org", Kind: "Other"}); !meta.IsNoMatchError(err) {
+		t.Errorf("another group's API service counts: %v", err)
+	}
+	if _, err := mapper.RESTMapping(schema.GroupKind{Kind: "ConfigMap"}); err != nil {
+		t.Error(err)
+	}
+	server.silent.Store(false)
+	mapper.Reset()
+	if objects, err := c.Manifest(t.Context(), target, "apps", "web", 1); err != nil || len(objects) != 7 {
+		t.Errorf("%d objects, %v", len(objects), err)
+	}
+	if _, err := mapper.RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Kind0"}); !meta.IsNoMatchError(err) {
+		t.Errorf("the API service is gone, but: %v", err)
+	}
+}
+
+// TestUninstallOfSilentService holds that an uninstall leaves out no object of a kind of which it is not known whether it is
+// served, although the version in the manifest is not, and that it does once the API service is gone.
+func TestUninstallOfSilentService(t *testing.T) {
+	t.Parallel()
+	server := newDiscoveryServer(t)
+	server.silent.Store(true)
+	k := server.kubeClient(t)
+	k.lenient = true
+	const manifest = "apiVersion: example.com/v1\nkind: Kind0\nmetadata:\n  name: b\n"
+	if resources, err := k.Build(strings.NewReader(manifest), false); !errors.Is(classify(err), ErrUnreachable) {
+		t.Errorf("%d objects, %v", len(resources), err)
+	}
+	server.silent.Store(false)
+	k.clients.conn.kinds.invalidate()
+	if resources, err := k.Build(strings.NewReader(manifest), false); err != nil || len(resources) != 0 {
+		t.Errorf("%d objects, %v", len(resources), err)
+	}
+}
+
+// TestDeletionRelearnsOnce holds that objects of a kind whose path the cluster does not know make it be asked once what it
+// serves.
+func TestDeletionRelearnsOnce(t *testing.T) {
+	t.Parallel()
+	server := newDiscoveryServer(t)
+	k := server.kubeClient(t)
+	var manifest strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&manifest, "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a%d\n  namespace: apps\n", i)
+	}
+	resources, err := k.Build(strings.NewReader(manifest.String()), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := k.clients.conn.kinds
+	before, asked := kinds.invalid, server.asked.Load()
+	k.deleteAll(resources, deletion{policy: metav1.DeletePropagationBackground})
+	if n, asked := kinds.invalid-before, server.asked.Load()-asked; n != 1 || asked != 1 {
+		t.Errorf("invalidated %d times, asked %d times", n, asked)
 	}
 }
