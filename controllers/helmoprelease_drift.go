@@ -108,6 +108,11 @@ func (r *releaseReconciler) checkDrift(ctx context.Context, p *releasePass) {
 	r.reportDrift(p, memory, memory.left(p.snapshot), err)
 }
 
+// isDenied tells whether something that is followed cannot be watched for lack of rights.
+func isDenied(snapshot *objectwatch.Snapshot) bool {
+	return snapshot != nil && errors.Is(snapshot.Err, objectwatch.ErrForbidden)
+}
+
 // isStuck tells whether objects have not been seen for longer than an error that passes by itself takes.
 func isStuck(snapshot *objectwatch.Snapshot, now time.Time) bool {
 	return snapshot != nil && !snapshot.Synced && snapshot.Err != nil && now.Sub(snapshot.ErrSince) >= objectwatch.StuckAfter
@@ -122,6 +127,17 @@ func reportUnwatched(release *addonsv1.HelmOpRelease, err error) {
 			release.Status.Drift.Differing, message)
 	}
 	setCondition(release, addonsv1.DriftedCondition, status, addonsv1.DriftCheckFailedReason, message)
+}
+
+// forgetDrift drops what was found to differ from another revision.
+func forgetDrift(release *addonsv1.HelmOpRelease) {
+	if status := release.Status.Drift; status != nil {
+		status.Differing, status.Objects, status.Fingerprint = 0, nil, ""
+	}
+	if conditions.IsTrue(release, addonsv1.DriftedCondition) {
+		setCondition(release, addonsv1.DriftedCondition, metav1Unknown, addonsv1.DriftCheckPendingReason,
+			"the objects of the release are about to be compared with what it installed")
+	}
 }
 
 // newestDeployed is the newest revision if it is the deployed one; 0 otherwise.

@@ -106,6 +106,7 @@ func (r *releaseReconciler) followNew(ctx context.Context, p *releasePass, resul
 	}
 	release.Status.Inventory = inventoryOf(&release.Spec, result.Objects, result.Revision)
 	p.unread = nil
+	forgetDrift(release)
 	r.beginHealth(release, result)
 	r.look(ctx, p)
 	// There may be nothing that is yet to be seen, and no event to come. What was written keeps what is older from counting.
@@ -166,6 +167,7 @@ func (r *releaseReconciler) readInventory(ctx context.Context, p *releasePass, r
 	if known := p.release.Status.Inventory; known == nil || known.Revision != int64(revision) {
 		// Somebody else made this revision: what was written before says nothing of it.
 		r.written.forget(client.ObjectKeyFromObject(p.release))
+		forgetDrift(p.release)
 	}
 	p.release.Status.Inventory = inventoryOf(&p.release.Spec, inventory.FromObjects(objects), revision)
 	return nil

@@ -61,11 +61,6 @@ func (r *releaseReconciler) assessHealth(p *releasePass) {
 	r.judgeHealth(p, r.see(p, healthRefs(release)))
 }
 
-// isDenied tells whether the objects cannot be watched for lack of rights. Other errors pass, and what was seen before stands.
-func isDenied(snapshot *objectwatch.Snapshot) bool {
-	return snapshot != nil && errors.Is(snapshot.Err, objectwatch.ErrForbidden)
-}
-
 // judgeHealth adds up what is seen of the objects. What is known to be wrong counts at once, whatever else is not seen; but
 // only who sees everything may say that all is well, or that a revision has failed and is to be remediated.
 func (r *releaseReconciler) judgeHealth(p *releasePass, seen sight) {
@@ -89,7 +84,7 @@ func (r *releaseReconciler) judgeHealth(p *releasePass, seen sight) {
 	if seen.obstacle == "" || isBad {
 		r.reportHealth(p, summary)
 	} else {
-		r.reportBlind(p, seen.obstacle, blindFor, isKnown)
+		r.reportBlind(p, seen, blindFor, isKnown)
 	}
 	release.Status.Health = &memory
 	newest, _ := p.observation.Newest()
@@ -164,10 +159,10 @@ func (r *releaseReconciler) blindFor(p *releasePass, seen sight) time.Duration {
 		return 0
 	}
 	since := r.blindness.begin(key, now)
-	if p.snapshot != nil && !p.snapshot.ErrSince.IsZero() && p.snapshot.ErrSince.Before(since) {
-		since = p.snapshot.ErrSince
+	if seen.trouble != nil && seen.trouble.Since.Before(since) {
+		since = seen.trouble.Since
 	}
-	if !isDenied(p.snapshot) {
+	if !seen.isDenied() {
 		p.due(writtenGrace)
 	}
 	return now.Sub(since)
@@ -175,16 +170,16 @@ func (r *releaseReconciler) blindFor(p *releasePass, seen sight) time.Duration {
 
 // reportBlind says what is to be said while not all objects are seen. What was said of this revision before stands for a
 // while: API servers restart.
-func (r *releaseReconciler) reportBlind(p *releasePass, obstacle string, blindFor time.Duration, isKnown bool) {
+func (r *releaseReconciler) reportBlind(p *releasePass, seen sight, blindFor time.Duration, isKnown bool) {
 	before := conditions.Get(p.release, addonsv1.HealthyCondition)
 	switch {
-	case isDenied(p.snapshot):
+	case seen.isDenied():
 		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, "the objects of the release cannot be watched; permit it, or set health.mode to Disabled: "+
-			p.snapshot.Err.Error())
+			seen.trouble.Err.Error())
 	case blindFor >= objectwatch.StuckAfter:
-		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, obstacle)
+		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, seen.obstacle)
 	case !isKnown || before == nil || before.Status == metav1Unknown || before.Reason == addonsv1.InvalidHealthCheckReason:
-		r.setHealthy(p, metav1Unknown, addonsv1.HealthProgressingReason, obstacle)
+		r.setHealthy(p, metav1Unknown, addonsv1.HealthProgressingReason, seen.obstacle)
 	}
 }
 

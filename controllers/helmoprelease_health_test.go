@@ -46,6 +46,9 @@ type healthBench struct {
 	objects map[inventory.Ref]objectwatch.State
 	watched objectwatch.Snapshot
 
+	// spared are those that the trouble of what is watched does not concern.
+	spared map[inventory.Ref]bool
+
 	// unreadable is why the records of the release cannot be read.
 	unreadable error
 }
@@ -86,7 +89,18 @@ func (w healthWatcher) Follow(types.NamespacedName, objectwatch.Connection, obje
 func (w healthWatcher) Forget(types.NamespacedName)                                           {}
 func (w healthWatcher) Look(types.NamespacedName) (objectwatch.Snapshot, bool) {
 	snapshot := w.bench.watched
-	snapshot.Objects = w.bench.objects
+	snapshot.Objects = map[inventory.Ref]objectwatch.State{}
+	for ref, state := range w.bench.objects {
+		isFound := state.Exists || state.Verdict == health.NotFound || state.Message != ""
+		state.Known = isFound && (snapshot.Synced || w.bench.spared[ref])
+		if snapshot.Err != nil && !w.bench.spared[ref] {
+			state.Trouble = &objectwatch.Trouble{Err: snapshot.Err, Since: snapshot.ErrSince}
+			if snapshot.ErrSince.IsZero() {
+				state.Trouble.Since = w.bench.now
+			}
+		}
+		snapshot.Objects[ref] = state
+	}
 	return snapshot, true
 }
 

@@ -18,6 +18,7 @@ package controllers
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -43,27 +44,43 @@ type sight struct {
 
 	// obstacle is why not all objects are seen as they are now; empty if all are.
 	obstacle string
+
+	// trouble is what has stood in the way of watching one of the objects for the longest time, or a lack of rights; nil if
+	// all can be watched. What else is watched for the release does not count.
+	trouble *objectwatch.Trouble
+}
+
+// isDenied tells whether an object cannot be watched for lack of rights. Other errors pass, and what was seen before stands.
+func (s *sight) isDenied() bool {
+	return s.trouble != nil && errors.Is(s.trouble.Err, objectwatch.ErrForbidden)
+}
+
+// suffer takes in what stands in the way of an object, nil if nothing does.
+func (s *sight) suffer(trouble *objectwatch.Trouble) {
+	switch {
+	case trouble == nil || trouble == s.trouble || s.isDenied():
+	case s.trouble == nil || errors.Is(trouble.Err, objectwatch.ErrForbidden) || trouble.Since.Before(s.trouble.Since):
+		s.trouble = trouble
+	}
 }
 
 // see returns what the watches show of objects, as far as it is not older than the last action.
 func (r *releaseReconciler) see(p *releasePass, refs []inventory.Ref) sight {
 	var result sight
-	switch snapshot := p.snapshot; {
-	case len(refs) == 0:
+	if len(refs) == 0 {
 		return result
-	case snapshot == nil:
-		result.obstacle = aboutToLook
-		return result
-	case snapshot.Err != nil:
-		result.obstacle = "not all objects of the release can be watched: " + snapshot.Err.Error()
-	case !snapshot.Synced:
-		result.obstacle = aboutToLook
 	}
-	key, isWell := client.ObjectKeyFromObject(p.release), result.obstacle == ""
+	if p.snapshot == nil {
+		result.obstacle = aboutToLook
+		return result
+	}
+	key, isKnown := client.ObjectKeyFromObject(p.release), true
 	var unseen []string
 	for _, ref := range refs {
 		state := p.snapshot.Objects[ref]
-		switch {
+		result.suffer(state.Trouble)
+		isKnown = isKnown && state.Known
+		switch isWell := state.Known && state.Trouble == nil; {
 		case !state.Exists && state.Verdict != health.NotFound:
 			unseen = append(unseen, ref.String()+": "+cmp.Or(state.Message, "it was not looked at yet"))
 		case !r.written.isSeen(key, ref, state, isWell, r.now()):
@@ -72,7 +89,12 @@ func (r *releaseReconciler) see(p *releasePass, refs []inventory.Ref) sight {
 			result.objects = append(result.objects, health.Object{Ref: ref, Verdict: state.Verdict, Message: state.Message})
 		}
 	}
-	if isWell && len(unseen) > 0 {
+	switch {
+	case result.trouble != nil:
+		result.obstacle = "not all objects of the release can be watched: " + result.trouble.Err.Error()
+	case !isKnown:
+		result.obstacle = aboutToLook
+	case len(unseen) > 0:
 		result.obstacle = fmt.Sprintf("%d of %d objects are not seen as they are now: %s", len(unseen), len(refs), unseen[0])
 	}
 	return result

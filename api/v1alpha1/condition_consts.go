@@ -277,6 +277,9 @@ const (
 	// DriftCorrectionFailedReason: what differs cannot be put right.
 	DriftCorrectionFailedReason = "DriftCorrectionFailed"
 
+	// DriftCheckPendingReason, with status Unknown: there is a new revision, which the objects are yet to be compared with.
+	DriftCheckPendingReason = "DriftCheckPending"
+
 	// DriftCheckFailedReason, with status Unknown: the objects cannot be compared.
 	DriftCheckFailedReason = "DriftCheckFailed"
 

@@ -39,10 +39,11 @@ const (
 // chores are the single reads of a link, which one goroutine does while there are any: kinds to resolve, and objects that
 // are not in their stream. The Watcher's lock guards them.
 type chores struct {
-	kinds    map[schema.GroupVersionKind]kindChore
-	objects  map[target]time.Time
-	running  bool
-	wake     chan struct{}
+	kinds   map[schema.GroupVersionKind]kindChore
+	objects map[target]time.Time
+	running bool
+	wake    chan struct{}
+	// failures is how often in a row an object could not be read.
 	failures int
 }
 
@@ -66,10 +67,9 @@ func (c *chores) forget(r *release) {
 	}
 }
 
-// pauseAfterFailure returns a pause that grows with each failure in a row.
-func (c *chores) pauseAfterFailure() time.Duration {
-	wait := min(minPause<<min(c.failures, 10), maxPause)
-	c.failures++
+// pauseAfter returns a pause that grows with the number of failures in a row before.
+func pauseAfter(failures int) time.Duration {
+	wait := min(minPause<<min(failures, 10), maxPause)
 	return wait/2 + rand.N(wait)
 }
 
@@ -181,7 +181,8 @@ func (l *link) confirmObject(t target) {
 		w.applyLocked(t, finding{verdict: health.Unknown, message: "may not be read"})
 		l.chores.confirm(t, absenceInterval)
 	default:
-		l.chores.confirm(t, l.chores.pauseAfterFailure())
+		l.chores.confirm(t, pauseAfter(l.chores.failures))
+		l.chores.failures++
 	}
 }
 

@@ -290,7 +290,8 @@ func TestDisconnect(t *testing.T) {
 	}
 	b.watcher.Disconnect(b.conn.Cluster)
 	snapshot := b.look(key("r"))
-	if snapshot.Synced || !errors.Is(snapshot.Err, ErrDisconnected) || snapshot.Objects[deployment] != before.Objects[deployment] {
+	if snapshot.Synced || !errors.Is(snapshot.Err, ErrDisconnected) || snapshot.Objects[deployment].Fingerprint != before.Objects[deployment].Fingerprint ||
+		!snapshot.Objects[deployment].Exists || snapshot.Objects[deployment].Known {
 		t.Errorf("what is known stays, got %+v", snapshot)
 	}
 	b.rollOut("d")

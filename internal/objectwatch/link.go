@@ -49,8 +49,6 @@ type link struct {
 	narrow map[narrowKey]struct{}
 
 	chores chores
-	// resolving is what stands in the way of resolving kinds.
-	resolving trouble
 }
 
 type narrowKey struct {
@@ -107,7 +105,7 @@ func (l *link) placeLocked(r *release, i int) {
 		return
 	}
 	key := streamKey{resource: served.GroupVersionResource, kind: ref.GroupVersionKind().GroupKind(), mode: metadataOnly}
-	if r.judges(ref) {
+	if o.judged {
 		key.mode = whole
 	}
 	at := objectKey{name: ref.Name}

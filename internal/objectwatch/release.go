@@ -41,13 +41,16 @@ type release struct {
 	link *link
 	// unlinked is why there is no link.
 	unlinked trouble
-	// stuckSince is the beginning of the trouble that the release was asked for because it lasts.
-	stuckSince time.Time
+	// stuckSince and healthStuckSince are the beginnings of the troubles that there were when the release was last asked
+	// for because they last: of anything that is followed, and of what its health needs.
+	stuckSince, healthStuckSince time.Time
 	// objects are sorted by their names.
 	objects []object
 	// unknown is the number of objects, and sets of records, about which nothing was heard since the plan was given.
 	unknown int
-	lone    int
+	// unjudged is the number of those among them whose health is followed.
+	unjudged int
+	lone     int
 
 	recordsRef    *RecordsRef
 	records       map[string]uint64
@@ -67,6 +70,8 @@ type object struct {
 	// stream is the one that tells of the object, nil as long as its kind is not resolved.
 	stream                *stream
 	known, exists, optOut bool
+	// judged is whether its health is followed.
+	judged bool
 }
 
 // finding is what an object was found to be.
@@ -101,7 +106,11 @@ func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
 	r.objects = make([]object, len(refs))
 	r.unknown += len(refs)
 	for i, ref := range refs {
-		r.objects[i] = object{ref: unique.Make(ref), verdict: unique.Make(health.Unknown), message: unique.Make(""), manager: unique.Make("")}
+		judged := r.judges(ref)
+		if judged {
+			r.unjudged++
+		}
+		r.objects[i] = object{judged: judged, ref: unique.Make(ref), verdict: unique.Make(health.Unknown), message: unique.Make(""), manager: unique.Make("")}
 	}
 	return r
 }
@@ -125,13 +134,13 @@ func (r *release) recall(old *release) {
 		if !ok {
 			continue
 		}
-		r.objects[i] = *before
+		after := *before
+		after.judged, after.known = r.objects[i].judged, false
 		if !certain {
-			r.objects[i].known, r.objects[i].stream = false, nil
+			after.stream = nil
 		}
-		if r.objects[i].known {
-			r.unknown--
-		}
+		r.objects[i] = after
+		r.setKnown(i, certain && before.known)
 	}
 	if r.recordsRef != nil && old.recordsRef != nil && *r.recordsRef == *old.recordsRef {
 		r.records = old.records
@@ -141,20 +150,34 @@ func (r *release) recall(old *release) {
 	}
 }
 
-// apply takes a finding about an object and reports whether the release is to be looked at.
+// setKnown notes whether an object is known.
+func (r *release) setKnown(i int, known bool) {
+	o, change := &r.objects[i], 1
+	if o.known == known {
+		return
+	}
+	if known {
+		change = -1
+	}
+	o.known = known
+	r.unknown += change
+	if o.judged {
+		r.unjudged += change
+	}
+}
+
+// apply takes a finding about an object and reports whether the release is to be looked at: once all is known, and for its
+// health once all is known that counts there. The rest may be not to be had.
 func (r *release) apply(i int, f finding) bool {
 	o := &r.objects[i]
 	after := *o
 	after.exists, after.optOut, after.fingerprint = f.exists, f.optOut, f.fingerprint
 	after.uid, after.generation = f.uid, f.generation
 	after.manager, after.verdict, after.message = unique.Make(f.manager), unique.Make(f.verdict), unique.Make(f.message)
-	after.known = true
-	changed := after != *o
-	if !o.known {
-		r.unknown--
-	}
+	changed := after != *o || !o.known
 	*o = after
-	return changed && r.unknown == 0
+	r.setKnown(i, true)
+	return changed && (r.unknown == 0 || o.judged && r.unjudged == 0)
 }
 
 // applyRecords takes the records of the release and reports whether it is to be looked at.
@@ -169,33 +192,62 @@ func (r *release) applyRecords(changed bool) bool {
 
 // forgetCertainty makes everything known be doubted, because streams have ended.
 func (r *release) forgetCertainty() {
-	r.unknown = len(r.objects)
 	for i := range r.objects {
-		r.objects[i].known, r.objects[i].stream = false, nil
+		r.setKnown(i, false)
+		r.objects[i].stream = nil
+	}
+	if r.recordsKnown {
+		r.unknown++
 	}
 	r.recordsKnown, r.recordsStream, r.lone = false, nil, 0
-	if r.recordsRef != nil {
-		r.unknown++
+}
+
+// troubleOf returns what stands in the way of an object, or none.
+func (r *release) troubleOf(i int) trouble {
+	switch o := &r.objects[i]; {
+	case r.link == nil:
+		return r.unlinked
+	case o.stream != nil:
+		return o.stream.trouble
+	default:
+		return r.link.chores.kinds[o.ref.Value().GroupVersionKind()].trouble
 	}
 }
 
-// trouble returns what has stood in the way for the longest time, or none.
-func (r *release) trouble() trouble {
+// trouble returns what has stood in the way for the longest time, or none: of anything that is followed, and of the objects
+// whose health is.
+func (r *release) trouble() (worst, health trouble) {
 	if r.link == nil {
-		return r.unlinked
-	}
-	var worst trouble
-	if r.recordsStream != nil {
+		worst = r.unlinked
+	} else if r.recordsStream != nil {
 		worst = r.recordsStream.trouble
 	}
 	for i := range r.objects {
-		if s := r.objects[i].stream; s != nil {
-			worst = worst.older(s.trouble)
-		} else {
-			worst = worst.older(r.link.resolving).older(r.link.chores.kinds[r.objects[i].ref.Value().GroupVersionKind()].trouble)
+		t := r.troubleOf(i)
+		worst = worst.older(t)
+		if r.objects[i].judged {
+			health = health.older(t)
 		}
 	}
-	return worst
+	return worst, health
+}
+
+// troubles returns what stands in the way of each object, nil if nothing does.
+func (r *release) troubles() []*Trouble {
+	troubles := make([]*Trouble, len(r.objects))
+	var last *Trouble
+	for i := range r.objects {
+		t := r.troubleOf(i)
+		if t.err == nil {
+			continue
+		}
+		// Objects of one kind, which mostly share a stream, are next to each other.
+		if last == nil || last.Err != t.err || !last.Since.Equal(t.since) { //nolint:errorlint // whether it is the same one
+			last = &Trouble{Err: t.err, Since: t.since}
+		}
+		troubles[i] = last
+	}
+	return troubles
 }
 
 // planSeed makes hashes of plans differ between processes; they never leave one.

@@ -49,7 +49,9 @@ type kindChore struct {
 	refusals int
 	// outdated is whether what the mapper knows of the kind has turned out to be wrong.
 	outdated bool
-	// trouble is that of the resource that the kind was served as.
+	// failures is how often in a row the kind could not be asked for.
+	failures int
+	// trouble is why it could not be, or that of the resource that the kind was served as.
 	trouble trouble
 }
 
@@ -64,7 +66,8 @@ type gone struct {
 // resolve asks for a kind: now, if it is new or one that the cluster did not serve. It may, since somebody asks anew.
 func (c *chores) resolve(gvk schema.GroupVersionKind) {
 	if k, ok := c.kinds[gvk]; !ok || k.refusals > 0 {
-		c.kinds[gvk] = kindChore{due: time.Now()}
+		k.due, k.refusals = time.Now(), 0
+		c.kinds[gvk] = k
 	}
 }
 
@@ -87,15 +90,16 @@ func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 	if l.ctx.Err() != nil {
 		return
 	}
+	if l.chores.kinds[gvk].trouble.lasts && (err == nil || meta.IsNoMatchError(err)) {
+		l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.notifier.changed(r.key) })
+	}
 	switch {
 	case err == nil:
 		delete(l.chores.kinds, gvk)
-		l.chores.failures, l.resolving = 0, trouble{}
 		l.resolvedLocked(gvk, resource{
 			GroupVersionResource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
 		})
 	case meta.IsNoMatchError(err):
-		l.chores.failures, l.resolving = 0, trouble{}
 		l.refusedLocked(gvk)
 	default:
 		l.unresolvedLocked(gvk, err)
@@ -123,14 +127,15 @@ func (l *link) refusedLocked(gvk schema.GroupVersionKind) {
 // unresolvedLocked is told that a kind could not be asked for.
 func (l *link) unresolvedLocked(gvk schema.GroupVersionKind, err error) {
 	w, k := l.watcher, l.chores.kinds[gvk]
-	k.due = time.Now().Add(l.chores.pauseAfterFailure())
+	first := k.trouble.err == nil
+	k.trouble.set(fmt.Errorf("find out how %s is served: %s", gvk.GroupKind(), shorten(err)))
+	stuck := k.trouble.isStuck(w.stuckAfter)
+	k.due, k.failures = time.Now().Add(pauseAfter(k.failures)), k.failures+1
 	l.chores.kinds[gvk] = k
-	first := l.resolving.err == nil
-	l.resolving.set(fmt.Errorf("find out how %s is served: %s", gvk.GroupKind(), shorten(err)))
 	if first {
 		l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.notifier.changed(r.key) })
 	}
-	if l.resolving.isStuck(w.stuckAfter) {
+	if stuck {
 		l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.stuckLocked(r) })
 	}
 }
@@ -142,8 +147,7 @@ func (l *link) resolvedLocked(gvk schema.GroupVersionKind, served resource) {
 	l.eachUnplacedLocked(gvk, func(r *release, i int) {
 		o := &r.objects[i]
 		if o.known && !o.exists {
-			o.known = false
-			r.unknown++
+			r.setKnown(i, false)
 		}
 		l.placeLocked(r, i)
 		o.stream.beginLocked()

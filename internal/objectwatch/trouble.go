@@ -50,10 +50,12 @@ func (t trouble) older(other trouble) trouble {
 	return t
 }
 
-// stuckLocked asks for a release because something has stood in its way for long: once, however many streams it is.
+// stuckLocked asks for a release because something has stood in its way for long: once, however many streams it is, and
+// once more if later it comes to stand in the way of its health, too.
 func (w *Watcher) stuckLocked(r *release) {
-	if since := r.trouble().since; !since.Equal(r.stuckSince) {
-		r.stuckSince = since
+	worst, health := r.trouble()
+	if !worst.since.Equal(r.stuckSince) || health.isStuck(w.stuckAfter) && !health.since.Equal(r.healthStuckSince) {
+		r.stuckSince, r.healthStuckSince = worst.since, health.since
 		w.notifier.changed(r.key)
 	}
 }

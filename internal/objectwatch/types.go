@@ -35,7 +35,7 @@ const MaxObjects = 3000
 // StuckAfter is how long it takes until an error that may pass by itself is told by a request.
 const StuckAfter = 3 * time.Minute
 
-// ErrForbidden is wrapped by Snapshot.Err if the identity may not watch some of the objects.
+// ErrForbidden is wrapped by Snapshot.Err, and Trouble.Err, if the identity may not watch some of the objects.
 var ErrForbidden = errors.New("not permitted to watch")
 
 // Options of a Watcher.
@@ -81,11 +81,12 @@ type Snapshot struct {
 	// Synced is whether everything that the plan asks for has been seen since it was given. What is known of a
 	// cluster that has become unreachable stays as it was.
 	Synced bool
-	// Err is why something cannot be followed, nil if nothing stands in the way. It wraps ErrForbidden if rights are
-	// missing. Streams try again by themselves.
+	// Err is why something that the plan asks for cannot be followed, nil if nothing stands in the way. It wraps
+	// ErrForbidden if rights are missing. Streams try again by themselves. State.Trouble is that of one object.
 	Err error
 	// ErrSince is since when something has stood in the way without a break, the zero time without Err. Unless
-	// that is ErrDisconnected, the release is asked for once when it is about StuckAfter ago, and again when it is over.
+	// that is ErrDisconnected, the release is asked for once when it is about StuckAfter ago, and again when it is over;
+	// once more if objects whose health is followed get into trouble after that, which then lasts as long.
 	ErrSince time.Time
 	// Objects is what is known of each object that is followed.
 	Objects map[inventory.Ref]State
@@ -96,8 +97,21 @@ type Snapshot struct {
 	Records string
 }
 
+// Trouble is what stands in the way of following an object.
+type Trouble struct {
+	// Err is why the object cannot be followed. It wraps ErrForbidden if rights are missing.
+	Err error
+	// Since is since when something has stood in the way without a break.
+	Since time.Time
+}
+
 // State is what is known of one object.
 type State struct {
+	// Known is whether the object has been looked at since the plan was given, or the cluster was connected. What is not
+	// known is as it was before, if anything was.
+	Known bool
+	// Trouble is nil if nothing stands in the way. It is shared between objects and must not be changed.
+	Trouble *Trouble
 	// Exists is whether the object is in the cluster.
 	Exists bool
 	// UID of the object, empty if it does not exist.

@@ -181,9 +181,9 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 		w.mu.Unlock()
 		return Snapshot{}, false
 	}
-	trouble := r.trouble()
+	trouble, _ := r.trouble()
 	snapshot := Snapshot{Synced: r.unknown == 0 && r.link != nil, Err: trouble.err, ErrSince: trouble.since}
-	objects := slices.Clone(r.objects)
+	objects, troubles := slices.Clone(r.objects), r.troubles()
 	if r.recordsRef != nil {
 		snapshot.Records = recordsDigest(r.records)
 	}
@@ -194,6 +194,7 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 	for i := range objects {
 		o := &objects[i]
 		snapshot.Objects[o.ref.Value()] = State{
+			Known: o.known, Trouble: troubles[i],
 			Exists: o.exists, UID: o.uid, Generation: o.generation, Fingerprint: o.fingerprint, OptOut: o.optOut,
 			Verdict: o.verdict.Value(), Message: o.message.Value(), Manager: o.manager.Value(),
 		}
