@@ -17,6 +17,8 @@ limitations under the License.
 package controllers
 
 import (
+	"fmt"
+
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 
@@ -57,6 +59,14 @@ func isRetryRequested(p *releasePass) bool {
 		status.LastAttemptedGeneration != 0 && status.LastAttemptedGeneration != p.release.Generation
 }
 
+// requestDigest stands for the last request to try, be it a change of the spec or the annotation. It is noted on what is made
+// upon it, since the status may not get to say so: the try may end this process, or the management cluster be away. A
+// generation starts again at 1 after a move; the UID, which is another one then, keeps it from being taken for an earlier one.
+// Only an annotation that returns to the value which the newest revision was tried with is taken for met; it is a time.
+func requestDigest(p *releasePass) string {
+	return hexDigest(fmt.Sprintf("%s/%d/%s", p.release.UID, p.release.Generation, retryRequest(p.releaseScope)))
+}
+
 // pastOf is what the status remembers of the tries at what is wanted now.
 func pastOf(p *releasePass) helmclient.Past {
 	status := &p.release.Status
@@ -64,6 +74,7 @@ func pastOf(p *releasePass) helmclient.Past {
 		Unhealthy:      p.unhealthy,
 		Drifted:        p.drifted,
 		RetryRequested: isRetryRequested(p),
+		Request:        requestDigest(p),
 		Jitter:         jitter(p.release),
 	}
 	if status.LastAttemptedRevision == attemptOf(p.desired) && status.Failures > 0 {
@@ -86,10 +97,8 @@ func (r *releaseReconciler) recordAttempt(p *releasePass, decision helmclient.De
 	if err != nil && !result.StorageChanged {
 		return
 	}
+	// Where a request is to forget failures, the decision did.
 	failures := decision.Failures
-	if isRetryRequested(p) {
-		failures = 0
-	}
 	switch {
 	case isRelease(decision.Action) && err == nil:
 		failures = 0

@@ -121,3 +121,105 @@ func TestRecordAttempt(t *testing.T) {
 		}
 	}
 }
+
+// lostTries plays a try each time that one is due, with a status that never gets to tell of it: the try ends the process, or
+// the management cluster is away. It returns how often it tried, and how long it waited, until a decision says to stop.
+func lostTries(t *testing.T, p *releasePass, records []helmclient.Record, now time.Time, end string) ([]helmclient.Record, int, time.Duration) {
+	t.Helper()
+	var waited time.Duration
+	tries := 0
+	for range 200 {
+		decision := helmclient.Decide(helmclient.Observation{Records: records}, p.desired, p.policy, pastOf(p), now.Add(waited))
+		made := helmclient.Record{
+			Revision: decision.ToRevision, LabelledRevision: decision.ToRevision, Status: end, Owner: p.desired.Owner, UID: p.desired.UID,
+			ArtifactDigest: p.desired.ArtifactDigest, Failures: decision.Failures, Interruptions: decision.Interruptions,
+			Request: decision.Request, ChangedAt: now.Add(waited),
+		}
+		switch {
+		case decision.Action == helmclient.ActionStall:
+			return records, tries, waited
+		case decision.Action == helmclient.ActionWait:
+			waited += decision.RequeueAfter
+			continue
+		case decision.Recovery == helmclient.RecoverReplace:
+			records = records[1:]
+		}
+		tries++
+		records = append([]helmclient.Record{made}, records...)
+	}
+	return records, tries, waited
+}
+
+// A try that nobody gets to remember counts all the same: what is tried upon a request backs off, and ends.
+func TestRequestIsMetByWhatWasTried(t *testing.T) {
+	t.Parallel()
+	none, few := 0, 3
+	for name, tc := range map[string]struct {
+		end     string
+		retries *int
+		tries   int
+		least   time.Duration
+	}{
+		"the try ends the process":         {"pending-upgrade", nil, 1 + 2 + helmclient.DefaultRetries, 50 * time.Minute},
+		"the same, three retries":          {"pending-upgrade", &few, 6, time.Minute},
+		"the same, no retries":             {"pending-upgrade", &none, 3, 0},
+		"the status cannot be saved":       {"failed", nil, 1 + helmclient.DefaultRetries, 50 * time.Minute},
+		"the same failure, three retries":  {"failed", &few, 4, time.Minute},
+		"the same failure without a retry": {"failed", &none, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Unix(1_800_000_000, 0)
+			p := triedPass()
+			p.desired = helmclient.Desired{Owner: "fleet.web", UID: "u", ArtifactDigest: "b"}
+			p.policy.Upgrade.Retries = tc.retries
+			p.release.Generation++
+			records := []helmclient.Record{{Revision: 2, LabelledRevision: 2, Status: "deployed", Owner: "fleet.web", UID: "u", ArtifactDigest: "a"}}
+			// The first is a change of the spec. What follows is heard as well, once each, though the status never tells of a failure.
+			for _, ask := range []func(){func() {}, func() { p.release.Generation++ }, func() {
+				p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "now"}
+				// This failure was before the request, so it must not count against what is tried upon it.
+				p.release.Status.Failures, p.release.Status.LastAttemptedRevision = 99, attemptOf(p.desired)
+			}} {
+				ask()
+				var tries int
+				var waited time.Duration
+				records, tries, waited = lostTries(t, p, records, now, tc.end)
+				if tries != tc.tries || waited < tc.least {
+					t.Fatalf("stalled after %d tries and %s, want %d and at least %s", tries, waited, tc.tries, tc.least)
+				}
+				now = now.Add(waited)
+				if _, tries, _ := lostTries(t, p, records, now, tc.end); tries != 0 {
+					t.Fatalf("%d more tries that nobody asked for", tries)
+				}
+			}
+		})
+	}
+}
+
+// A request differs from the ones before it, also where a move starts the generations again.
+func TestRequestDigest(t *testing.T) {
+	t.Parallel()
+	p := triedPass()
+	p.release.UID = "u"
+	seen := map[string]string{requestDigest(p): "at first"}
+	for _, change := range []struct {
+		name string
+		do   func()
+	}{
+		{"spec changed", func() { p.release.Generation++ }},
+		{"asked at the release", func() { p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "1"} }},
+		{"asked at the HelmOp", func() { p.helmOp.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "2"} }},
+		{"moved", func() { p.release.UID = "v" }},
+	} {
+		change.do()
+		digest := requestDigest(p)
+		if before, ok := seen[digest]; ok || len(digest) < 40 {
+			t.Errorf("%s: %q, as %q", change.name, digest, before)
+		}
+		seen[digest] = change.name
+	}
+	if requestDigest(p) != requestDigest(p) {
+		t.Error("it differs each time")
+	}
+}

@@ -134,6 +134,8 @@ type Decision struct {
 	RollbackFailures int
 	// Interruptions is how many tries in a row at what is desired were cut off so far. Act notes it on the record it makes.
 	Interruptions int
+	// Request is the last request to try, as a label value. Act notes it on the record it makes.
+	Request string
 	// RequeueAfter is when to look again, set with ActionWait only.
 	RequeueAfter time.Duration
 }
@@ -154,16 +156,26 @@ type situation struct {
 // desired UID is taken for one that a predecessor left behind.
 func Decide(obs Observation, desired Desired, policy Policy, past Past, now time.Time) Decision {
 	newest, _ := obs.Newest()
-	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past, now: now}
+	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past.since(newest, desired), now: now}
 	d := Decision{
 		State: obs.State(desired), FromRevision: newest.Revision, ToRevision: newest.Revision, Failures: s.failures(),
-		Interruptions: s.interruptions(),
+		Interruptions: s.interruptions(), Request: digestLabel(past.Request),
 	}
 	decided := s.decide(d)
 	if past.Drifted {
 		return s.decideDrift(decided)
 	}
 	return decided
+}
+
+// since returns the past without a request that the newest record answers already. The caller then did not get to remember
+// that try: what it remembers of failures is older than the request, and the record alone tells what came after. Without
+// this, a try that ends the process each time would be asked for anew each time.
+func (p Past) since(newest Record, desired Desired) Past {
+	if p.RetryRequested && newest.answers(p.Request, desired) {
+		p.RetryRequested, p.Failures, p.FailedAt = false, 0, time.Time{}
+	}
+	return p
 }
 
 func (s situation) decide(d Decision) Decision {

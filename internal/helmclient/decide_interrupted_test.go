@@ -24,6 +24,14 @@ import (
 
 func interruptions(n int) func(*Record) { return func(r *Record) { r.Interruptions = n } }
 
+// upon says which request a record was made upon.
+func upon(request string) func(*Record) { return func(r *Record) { r.Request = request } }
+
+func (d Decision) asked(request string) Decision {
+	d.Request = request
+	return d
+}
+
 // TestDecideInterrupted holds that what was cut off is taken up at once, but not for ever: it may itself be what cuts the
 // connection, or ends the process, each time.
 func TestDecideInterrupted(t *testing.T) {
@@ -61,7 +69,30 @@ func TestDecideInterrupted(t *testing.T) {
 		"more failed than is allowed": {records: pending(0, failures(7)), policy: neverRetry, past: Past{Failures: 8, FailedAt: testNow}, want: stall(1, 8)},
 		"the caller counted it as failed": {records: pending(0), past: Past{Failures: 1, FailedAt: testNow.Add(-3 * time.Second)},
 			want: wait(1, 1, 7*time.Second)},
-		"somebody asks": {records: pending(40, failures(40)), policy: neverRetry, past: Past{Failures: 40, FailedAt: testNow, RetryRequested: true}, want: again(0, 0)},
+		"somebody asks, requests are not told apart": {records: pending(40, failures(40)), policy: neverRetry, past: Past{Failures: 40, FailedAt: testNow, RetryRequested: true}, want: again(0, 0)},
+		"somebody asks, the record is of an older version": {records: pending(40, failures(40)), policy: neverRetry,
+			past: Past{Failures: 40, FailedAt: testNow, RetryRequested: true, Request: "r1"}, want: again(0, 0).asked("r1")},
+		"somebody asks anew": {records: pending(40, failures(40), upon("r1")), policy: neverRetry,
+			past: Past{Failures: 40, FailedAt: testNow, RetryRequested: true, Request: "r2"}, want: again(0, 0).asked("r2")},
+		"somebody asked, and it was tried": {records: pending(0, upon("r1")), policy: neverRetry,
+			past: Past{Failures: 40, FailedAt: testNow, RetryRequested: true, Request: "r1"}, want: again(1, 0).asked("r1")},
+		"somebody asked, and it was tried thrice": {records: pending(2, upon("r1")),
+			past: Past{RetryRequested: true, Request: "r1"}, want: wait(3, 0, 10*time.Second).asked("r1")},
+		"somebody asked, and it was tried too often": {records: pending(12, upon("r1"), changed(time.Hour)),
+			past: Past{RetryRequested: true, Request: "r1"}, want: stall(13, 0).asked("r1")},
+		"somebody asked for something else": {records: pending(2, upon("r1"), otherValues), past: Past{RetryRequested: true, Request: "r1"},
+			want: Decision{State: StatePending, Action: ActionRecoverThenUpgrade, Reason: ReasonInterrupted, Recovery: RecoverFail, FromRevision: 4, ToRevision: 5}.asked("r1")},
+		"nobody asks, and the request is another": {records: pending(2, upon("r1")), past: Past{Request: "r2"}, want: wait(3, 0, 10*time.Second).asked("r2")},
+		"somebody asked, and it failed": {records: []Record{testRecord("failed", 4, upon("r1"), failures(2), changed(0)), good},
+			past: Past{Failures: 40, FailedAt: testNow, RetryRequested: true, Request: "r1"},
+			want: Decision{State: StateFailed, Action: ActionWait, Reason: ReasonBackoff, FromRevision: 4, ToRevision: 4, Failures: 3, Request: "r1", RequeueAfter: 40 * time.Second}},
+		"somebody asked, and its rollback failed": {records: []Record{testRecord("failed", 5, rolledBack, upon("r1"), failures(1), rollbackFailures(2), changed(0)), testRecord("failed", 4), good},
+			policy: withRollback, past: Past{RetryRequested: true, Request: "r1"},
+			want: Decision{State: StateFailed, Action: ActionStall, Reason: ReasonRollbackFailed, FromRevision: 5, ToRevision: 5, Failures: 1, RollbackFailures: 3, Request: "r1"}},
+		"another request alone changes nothing": {records: []Record{testRecord("deployed", 4, upon("r1")), good}, past: Past{RetryRequested: true, Request: "r2"},
+			want: Decision{State: StateInSync, Action: ActionNone, Reason: ReasonInSync, FromRevision: 4, ToRevision: 4, Request: "r2"}},
+		"no request on an old record changes nothing": {records: []Record{testRecord("deployed", 4), good}, past: Past{Request: "r2"},
+			want: Decision{State: StateInSync, Action: ActionNone, Reason: ReasonInSync, FromRevision: 4, ToRevision: 4, Request: "r2"}},
 		"something else is desired": {records: pending(40, otherValues), policy: neverRetry,
 			want: Decision{State: StatePending, Action: ActionRecoverThenUpgrade, Reason: ReasonInterrupted, Recovery: RecoverFail, FromRevision: 4, ToRevision: 5}},
 		"of a release that moved": {records: pending(2, otherUID, old), policy: neverRetry, want: stall(3, 0)},

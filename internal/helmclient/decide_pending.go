@@ -92,8 +92,7 @@ func (s situation) upgradesAgain() bool {
 
 // interruptions returns how many tries in a row at what is desired were cut off.
 func (s situation) interruptions() int {
-	ours := s.newest.Owner == ownerLabel(s.desired.Owner) && s.newest.triedFor(s.desired)
-	if s.past.RetryRequested || !s.newest.wasCutOff() || !ours {
+	if s.past.RetryRequested || !s.newest.wasCutOff() || !s.newest.isTryOf(s.desired) {
 		return 0
 	}
 	return s.newest.Interruptions + 1

@@ -128,6 +128,8 @@ func TestIntegrationInterruptedAgain(t *testing.T) {
 	run.mustSettle(t)
 	run.want("a2", newChart("2.0.0", map[string]string{"first.yaml": configMap("first", "2"), "second.yaml": configMap("second", "2")}))
 	run.policy = retryOnce
+	// The process ends each time before it can remember that it tried.
+	run.past.RetryRequested, run.past.Request = true, "1"
 	for try := range 4 {
 		decision := run.later(t, 0)
 		if try == 3 {
@@ -145,9 +147,12 @@ func TestIntegrationInterruptedAgain(t *testing.T) {
 	if decision := run.later(t, time.Hour); decision.Action != ActionStall || decision.Interruptions != 4 {
 		t.Errorf("after four tries: %+v", decision)
 	}
-	run.past.RetryRequested = true
+	run.past.Request = "2"
 	run.mustSettle(t)
 	b.wantRecords(run.desired, "2 deployed", "1 superseded")
+	if record := run.record(t, 2); record.Request != "2" || record.Interruptions != 0 {
+		t.Errorf("record of a try that was asked for: %+v", record)
+	}
 }
 
 // TestIntegrationKeptHistoryStaysApart holds that what was uninstalled is no revision to return to, and that the policy of

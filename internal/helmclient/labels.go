@@ -64,6 +64,9 @@ const (
 	// LabelInterruptions holds how many tries in a row at this very attempt had been cut off before the record was made;
 	// absent where none had.
 	LabelInterruptions = labelPrefix + "interruptions"
+	// LabelRequest holds the shortened digest of the request to try that was the last by the time the record was made, or
+	// tested, see [Past].Request; absent where none was known. It says nothing of what the revision was made from.
+	LabelRequest = labelPrefix + "request"
 
 	// TestedPassed and TestedFailed are the values of LabelTested.
 	TestedPassed = "passed"
@@ -149,6 +152,7 @@ type relabel func(carried map[string]string) map[string]string
 func attemptLabels(d Desired, decision Decision) relabel {
 	return func(map[string]string) map[string]string {
 		labels := desiredLabels(d)
+		setText(labels, LabelRequest, decision.Request)
 		setCount(labels, LabelFailures, decision.Failures)
 		setCount(labels, LabelInterruptions, decision.Interruptions)
 		return labels
@@ -168,6 +172,7 @@ func rollbackLabels(d Desired, decision Decision) relabel {
 			}
 		}
 		labels[LabelRolledBackFrom] = attemptLabel(d)
+		setText(labels, LabelRequest, decision.Request)
 		setCount(labels, LabelFailures, decision.Failures)
 		setCount(labels, LabelRollbackFailures, decision.RollbackFailures)
 		setCount(labels, LabelInterruptions, decision.Interruptions)
@@ -182,6 +187,12 @@ func (r relabel) apply(carried map[string]string, revision int) map[string]strin
 	maps.Copy(labels, r(carried))
 	labels[LabelRevision] = strconv.Itoa(revision)
 	return labels
+}
+
+func setText(labels map[string]string, key, text string) {
+	if text != "" {
+		labels[key] = text
+	}
 }
 
 func setCount(labels map[string]string, key string, count int) {
@@ -212,6 +223,7 @@ func recordFromLabels(labels map[string]string) (record Record, ok bool) {
 		Tested:           labels[LabelTested],
 		Interrupted:      labels[LabelInterrupted] == "true",
 		Interruptions:    countIn(labels, LabelInterruptions),
+		Request:          labels[LabelRequest],
 	}, true
 }
 

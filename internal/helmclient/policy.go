@@ -95,8 +95,12 @@ type Past struct {
 	// Drifted says that objects differ from the manifest of the newest revision.
 	Drifted bool
 	// RetryRequested forgets the failures: somebody asks to try again. It is for one try: the caller must drop it, and
-	// what it remembers of failures, once something was tried.
+	// what it remembers of failures, once something was tried. A caller may not come to that, because the try ends it or
+	// because it cannot save what it remembers; so a request does not count that the newest record answers already.
 	RetryRequested bool
+	// Request is a digest of the last request, as hex digits, met or not; empty where the caller cannot tell requests
+	// apart. It must differ from those of earlier requests: one that does not is taken for met.
+	Request string
 	// Jitter, from 0 to 1 and constant for a release, makes waits longer by up to 20 %, so that not all releases are
 	// tried again at once.
 	Jitter float64

@@ -99,6 +99,8 @@ type Record struct {
 	Interrupted bool
 	// Interruptions is how many tries in a row at the same attempt had been cut off before this one.
 	Interruptions int
+	// Request is the shortened digest of the request to try that the revision answers, see [LabelRequest].
+	Request string
 	// ChangedAt is when the record was last written, as far as its metadata tells.
 	ChangedAt time.Time
 }
@@ -164,6 +166,16 @@ func (r Record) rolledBackFrom(d Desired) bool {
 // triedFor reports whether the record is ours and a try at what is desired, or the return from one.
 func (r Record) triedFor(d Desired) bool {
 	return r.rolledBackFrom(d) || r.madeFrom(d) && r.RolledBackFrom == ""
+}
+
+// isTryOf reports whether the record was made for the owner of what is desired as a try at it, or as the return from one.
+func (r Record) isTryOf(d Desired) bool {
+	return r.Owner == ownerLabel(d.Owner) && r.triedFor(d)
+}
+
+// answers reports whether the record is a try at what is desired that was made upon the request.
+func (r Record) answers(request string, d Desired) bool {
+	return request != "" && r.Request == digestLabel(request) && r.isTryOf(d)
 }
 
 // attempt returns the shortened digest of the attempt that the record is one of, as [Record].RolledBackFrom has it; empty

@@ -58,6 +58,7 @@ func (s *session) test(decision Decision, desired Desired, options TestOptions) 
 	if tested.Labels == nil {
 		tested.Labels = map[string]string{}
 	}
+	setText(tested.Labels, LabelRequest, decision.Request)
 	tested.Labels[LabelTested] = TestedPassed
 	if failure != nil {
 		tested.Labels[LabelTested] = TestedFailed
