@@ -21,7 +21,9 @@ import (
 	"reflect"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -80,5 +82,30 @@ func TestInventoryIsBounded(t *testing.T) {
 	known := inventoryOf(&addonsv1.HelmOpReleaseSpec{}, refs, 1)
 	if !known.Truncated || len(refsOf(known)) != maxInventory {
 		t.Errorf("truncated %t, %d objects", known.Truncated, len(refsOf(known)))
+	}
+}
+
+// TestDriftEndsWithItsRevision: what differed from one revision says nothing of the next.
+func TestDriftEndsWithItsRevision(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
+	checked := metav1.NewTime(b.now)
+	b.release.Status.Drift = &addonsv1.DriftStatus{
+		Differing: 1, Objects: []addonsv1.DriftedObject{{Kind: "ConfigMap"}}, Fingerprint: "f", LastCheckedAt: checked,
+	}
+	setCondition(b.release, addonsv1.DriftedCondition, metav1True, addonsv1.DriftDetectedReason, "")
+	b.deploy(nil)
+	if got, want := *b.release.Status.Drift, (addonsv1.DriftStatus{LastCheckedAt: checked}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
+	}
+	drifted := conditions.Get(b.release, addonsv1.DriftedCondition)
+	if drifted.Status != metav1Unknown || drifted.Reason != addonsv1.DriftCheckPendingReason {
+		t.Errorf("Drifted is %v", drifted)
+	}
+	setCondition(b.release, addonsv1.DriftedCondition, metav1False, addonsv1.NoDriftReason, "")
+	b.deploy(nil)
+	if !conditions.IsFalse(b.release, addonsv1.DriftedCondition) {
+		t.Error("that nothing differed stands until something is found")
 	}
 }

@@ -17,11 +17,13 @@ limitations under the License.
 package controllers
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -74,5 +76,29 @@ func TestWhatIsSeenMustBeAsNewAsWhatWasWritten(t *testing.T) {
 		if !written.isSeen(key, deployment, gone, false, now) {
 			t.Errorf("%s: something is left of a release that was forgotten", name)
 		}
+	}
+}
+
+// TestAWatchThatHealthDoesNotNeed: with drift detection more is watched than what health is about.
+func TestAWatchThatHealthDoesNotNeed(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"broken": errors.New("watch configmaps: 405"), "forbidden": objectwatch.ErrForbidden} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
+			b.objects[configMap] = objectwatch.State{Verdict: health.Unknown}
+			b.spared = map[inventory.Ref]bool{deployment: true}
+			b.watched = objectwatch.Snapshot{Err: err, ErrSince: b.now}
+			b.deploy(nil)
+			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+			b.is(deployment, health.Current)
+			b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+			b.want(b.pass(2*objectwatch.StuckAfter, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+
+			b.is(deployment, health.Failed)
+			b.deploy(nil)
+			b.want(b.pass(time.Second, metav1False, addonsv1.HealthFailedReason), helmclient.ActionRollback)
+		})
 	}
 }

@@ -200,6 +200,19 @@ func (b *bench) asked(key types.NamespacedName) int {
 	return b.requests[key]
 }
 
+// settled returns how often a release was asked for, once that has stopped.
+func (b *bench) settled(key types.NamespacedName) int {
+	b.t.Helper()
+	last, since := 0, time.Time{}
+	eventually(b.t, "the requests to stop", func() bool {
+		if asked := b.asked(key); asked != last {
+			last, since = asked, time.Now()
+		}
+		return last > 0 && time.Since(since) > 10*b.watcher.notifier.debounce
+	})
+	return last
+}
+
 // sent returns what the Watcher asked of the API server, but for the filters.
 func (b *bench) sent(filters ...apiserver.Filter) []apiserver.Request {
 	b.t.Helper()

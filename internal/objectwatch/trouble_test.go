@@ -23,8 +23,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -63,28 +67,141 @@ func TestTroubleIsTold(t *testing.T) {
 	if before := b.synced(release); before.Err != nil || !before.ErrSince.IsZero() {
 		t.Fatalf("got %+v", before)
 	}
-	eventually(t, "the first request", func() bool { return b.asked(release) == 1 })
+	asked := b.settled(release)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := b.server.StopAPIServer(ctx); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the second request", func() bool { return b.asked(release) == 2 })
+	eventually(t, "a request about it", func() bool { return b.asked(release) > asked })
 	stuck := b.look(release)
 	if !stuck.Synced || stuck.Err == nil || time.Since(stuck.ErrSince) < b.watcher.stuckAfter {
 		t.Errorf("got %+v", stuck)
 	}
-	never(t, 3*time.Second, "the release was asked for twice", func() bool { return b.asked(release) > 2 })
+	never(t, 3*time.Second, "the release was asked for twice", func() bool { return b.asked(release) > asked+1 })
 	if still := b.look(release); !still.ErrSince.Equal(stuck.ErrSince) {
 		t.Errorf("the trouble began at %s, not %s", stuck.ErrSince, still.ErrSince)
 	}
 	if err := b.server.StartAPIServer(ctx); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a request when all is well", func() bool { return b.asked(release) > 2 && b.look(release).Err == nil })
+	eventually(t, "a request when all is well", func() bool { return b.asked(release) > asked+1 && b.look(release).Err == nil })
 	if after := b.look(release); !after.ErrSince.IsZero() {
 		t.Errorf("got %+v", after)
 	}
+}
+
+// refusingMapper does not tell how Widgets are served; it knows nothing else.
+type refusingMapper struct{ meta.RESTMapper }
+
+// RESTMapping implements meta.RESTMapper.
+func (refusingMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {
+	if kind.Kind == "Widget" {
+		return nil, errors.New("503")
+	}
+	return nil, &meta.NoKindMatchError{GroupKind: kind}
+}
+
+// TestTroubleOfAKindIsItsOwn holds that neither the trouble nor the answers of one kind are those of another.
+func TestTroubleOfAKindIsItsOwn(t *testing.T) {
+	t.Parallel()
+	w := New(Options{})
+	l, err := newLink(w, linkID{}, Connection{Config: &rest.Config{}, Mapper: refusingMapper{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs := map[string]inventory.Ref{}
+	for _, kind := range []string{"Widget", "Gadget"} {
+		refs[kind] = inventory.Ref{Group: "example.com", Version: "v1", Kind: kind, Name: "x"}
+		r := newRelease(key(kind), 0, Plan{Objects: []inventory.Ref{refs[kind]}, Drift: true})
+		r.link = l
+		l.releases[r], w.releases[r.key] = struct{}{}, r
+		l.chores.resolve(refs[kind].GroupVersionKind())
+	}
+	l.resolveKind(refs["Widget"].GroupVersionKind())
+	first, _ := w.Look(key("Widget"))
+	for range 3 {
+		l.resolveKind(refs["Gadget"].GroupVersionKind())
+		l.resolveKind(refs["Widget"].GroupVersionKind())
+	}
+	widget, _ := w.Look(key("Widget"))
+	gadget, _ := w.Look(key("Gadget"))
+	if state := widget.Objects[refs["Widget"]]; first.Err == nil || !widget.ErrSince.Equal(first.ErrSince) || state.Known ||
+		state.Trouble == nil || !state.Trouble.Since.Equal(first.ErrSince) {
+		t.Errorf("got %+v, then %+v", first, widget)
+	}
+	if state := gadget.Objects[refs["Gadget"]]; gadget.Err != nil || !gadget.Synced || !state.Known || state.Trouble != nil {
+		t.Errorf("got %+v", gadget)
+	}
+	if failures := l.chores.kinds[refs["Widget"].GroupVersionKind()].failures; failures != 4 {
+		t.Errorf("%d failures", failures)
+	}
+}
+
+// TestTroubleIsThatOfItsObjects holds that what may not be watched does not keep the health of the rest from being followed.
+func TestTroubleIsThatOfItsObjects(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
+	tenant := b.connection("cluster", b.grant("tenant",
+		rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch"}}))
+	release := key("r")
+	b.watcher.Follow(release, tenant, Plan{
+		Objects: []inventory.Ref{deployment, config}, Checker: checker(t), Drift: true,
+		Records: &RecordsRef{Namespace: b.namespace, Name: "r"},
+	})
+	b.becomes(release, config, "forbidden", func(s State) bool {
+		return !s.Known && s.Trouble != nil && errors.Is(s.Trouble.Err, ErrForbidden)
+	})
+	if state := b.becomes(release, deployment, "known", func(s State) bool { return s.Known }); state.Trouble != nil {
+		t.Errorf("got %+v", state)
+	}
+	asked := b.settled(release)
+	b.rollOut("d")
+	eventually(t, "a request about the health", func() bool { return b.asked(release) > asked })
+	b.verdict(release, deployment, health.Current)
+	if snapshot := b.look(release); snapshot.Synced || !errors.Is(snapshot.Err, ErrForbidden) {
+		t.Errorf("got %+v", snapshot)
+	}
+}
+
+// TestTroubleOfHealthIsToldBesideAnother holds that trouble that has long been told does not hide what health gets into.
+func TestTroubleOfHealthIsToldBesideAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := New(Options{})
+		l, err := newLink(w, linkID{}, Connection{Config: &rest.Config{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRelease(key("r"), 0, Plan{Objects: []inventory.Ref{
+			{Group: "apps", Version: "v1", Kind: "Deployment", Name: "d"}, {Version: "v1", Kind: "ConfigMap", Name: "c"},
+		}, Checker: checker(t), Drift: true})
+		r.link = l
+		health, other := &stream{link: l}, &stream{link: l}
+		for i := range r.objects {
+			if r.objects[i].stream = other; r.objects[i].judged {
+				r.objects[i].stream = health
+			}
+		}
+		told := func(what string, s *stream, want bool) {
+			t.Helper()
+			w.notifier.early = nil
+			s.trouble.set(errors.New("503"))
+			w.stuckLocked(r)
+			if got := len(w.notifier.early) > 0; got != want {
+				t.Errorf("%s: asked for: %t", what, got)
+			}
+		}
+		other.trouble.set(errors.New("503"))
+		<-time.After(StuckAfter)
+		told("what lasts", other, true)
+		told("what went on", other, false)
+		told("what health has just got into", health, false)
+		<-time.After(StuckAfter)
+		told("what health has long been in", health, true)
+		told("what went on there", health, false)
+	})
 }
 
 func TestTroubleOfConnection(t *testing.T) {
