@@ -21,8 +21,8 @@ limitations under the License.
 package v1alpha1
 
 import (
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -160,7 +160,7 @@ func (in *DriftDetectionOptions) DeepCopyInto(out *DriftDetectionOptions) {
 	*out = *in
 	if in.Interval != nil {
 		in, out := &in.Interval, &out.Interval
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 	if in.Ignore != nil {
@@ -271,7 +271,7 @@ func (in *HealthOptions) DeepCopyInto(out *HealthOptions) {
 	*out = *in
 	if in.Timeout != nil {
 		in, out := &in.Timeout, &out.Timeout
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 	if in.FailFast != nil {
@@ -455,7 +455,7 @@ func (in *HelmOpReleaseStatus) DeepCopyInto(out *HelmOpReleaseStatus) {
 	*out = *in
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
-		*out = make([]v1.Condition, len(*in))
+		*out = make([]metav1.Condition, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
@@ -515,7 +515,7 @@ func (in *HelmOpSpec) DeepCopyInto(out *HelmOpSpec) {
 	out.Release = in.Release
 	if in.Values != nil {
 		in, out := &in.Values, &out.Values
-		*out = new(apiextensionsv1.JSON)
+		*out = new(v1.JSON)
 		(*in).DeepCopyInto(*out)
 	}
 	if in.ValuesFrom != nil {
@@ -546,7 +546,7 @@ func (in *HelmOpStatus) DeepCopyInto(out *HelmOpStatus) {
 	*out = *in
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
-		*out = make([]v1.Condition, len(*in))
+		*out = make([]metav1.Condition, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
@@ -598,7 +598,7 @@ func (in *InstallOptions) DeepCopyInto(out *InstallOptions) {
 	*out = *in
 	if in.Timeout != nil {
 		in, out := &in.Timeout, &out.Timeout
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 	if in.CreateNamespace != nil {
@@ -968,7 +968,7 @@ func (in *RollbackOptions) DeepCopyInto(out *RollbackOptions) {
 	*out = *in
 	if in.Timeout != nil {
 		in, out := &in.Timeout, &out.Timeout
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 	if in.DisableHooks != nil {
@@ -1053,7 +1053,7 @@ func (in *TestOptions) DeepCopyInto(out *TestOptions) {
 	}
 	if in.Timeout != nil {
 		in, out := &in.Timeout, &out.Timeout
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 	if in.IgnoreFailures != nil {
@@ -1100,7 +1100,7 @@ func (in *UninstallOptions) DeepCopyInto(out *UninstallOptions) {
 	*out = *in
 	if in.Timeout != nil {
 		in, out := &in.Timeout, &out.Timeout
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 	if in.DisableHooks != nil {
@@ -1130,7 +1130,7 @@ func (in *UpgradeOptions) DeepCopyInto(out *UpgradeOptions) {
 	*out = *in
 	if in.Timeout != nil {
 		in, out := &in.Timeout, &out.Timeout
-		*out = new(v1.Duration)
+		*out = new(metav1.Duration)
 		**out = **in
 	}
 	if in.DisableHooks != nil {
