@@ -61,10 +61,9 @@ type releaseReconciler struct {
 	// kubeconfigs reads the Secrets with the kubeconfigs, and refuses those that must not be used.
 	kubeconfigs client.Reader
 
-	// written, checkers and drifts are what is remembered of the objects of releases.
-	written  *writtenGenerations
-	checkers *checkers
-	drifts   *driftMemories
+	// written and drifts are what is remembered of the objects of releases.
+	written *writtenGenerations
+	drifts  *driftMemories
 
 	// blindness is since when the objects of releases are not fully seen.
 	blindness blindness

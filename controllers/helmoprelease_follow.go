@@ -23,7 +23,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -134,7 +133,7 @@ func (r *releaseReconciler) watch(ctx context.Context, p *releasePass) {
 	plan := objectwatch.Plan{Objects: refsOf(release.Status.Inventory)}
 	if followsHealth(&release.Spec) {
 		// An expression that cannot be compiled is reported where health is assessed.
-		plan.Checker, _ = r.checkers.get(release.Spec.Health)
+		plan.Checker, _ = checkerOf(release.Spec.Health)
 	}
 	if driftMode(&release.Spec) != addonsv1.DriftModeDisabled {
 		plan.Drift = true
@@ -255,46 +254,14 @@ func refsOf(known *addonsv1.Inventory) []inventory.Ref {
 	return refs
 }
 
-// checkers keep compiled health checks.
-type checkers struct {
-	mu    sync.Mutex
-	known map[string]*health.Checker
-}
-
-// maxCheckers bounds the compiled checks that are kept, some ten kilobytes each.
-const maxCheckers = 256
-
-func newCheckers() *checkers { return &checkers{known: map[string]*health.Checker{}} }
-
-// get compiles the checks of a release, or returns what was compiled before.
-func (c *checkers) get(spec *addonsv1.HealthOptions) (*health.Checker, error) {
-	var checks []addonsv1.HealthCheck
-	if spec != nil {
-		checks = spec.Checks
+// checkerOf is what judges the objects of a release.
+func checkerOf(spec *addonsv1.HealthOptions) (*health.Checker, error) {
+	if spec == nil {
+		return health.NewChecker(nil)
 	}
-	key, err := digestOf(checks)
-	if err != nil {
-		return nil, err
+	checks := make([]health.Check, len(spec.Checks))
+	for i, check := range spec.Checks {
+		checks[i] = health.Check(check)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if known, ok := c.known[key]; ok {
-		return known, nil
-	}
-	compiled := make([]health.Check, len(checks))
-	for i, check := range checks {
-		compiled[i] = health.Check{
-			APIVersion: check.APIVersion, Kind: check.Kind,
-			InProgress: check.InProgress, Failed: check.Failed, Current: check.Current,
-		}
-	}
-	checker, err := health.NewChecker(compiled)
-	if err != nil {
-		return nil, err
-	}
-	if len(c.known) >= maxCheckers {
-		clear(c.known)
-	}
-	c.known[key] = checker
-	return checker, nil
+	return health.NewChecker(checks)
 }

@@ -54,7 +54,7 @@ func (r *releaseReconciler) assessHealth(p *releasePass) {
 	if release.Status.Inventory == nil {
 		return
 	}
-	if _, err := r.checkers.get(release.Spec.Health); err != nil {
+	if _, err := checkerOf(release.Spec.Health); err != nil {
 		r.setHealthy(p, metav1False, addonsv1.InvalidHealthCheckReason, err.Error())
 		return
 	}

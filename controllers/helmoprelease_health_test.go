@@ -112,7 +112,7 @@ func newHealthBench(t *testing.T) *healthBench {
 		watched: objectwatch.Snapshot{Synced: true},
 	}
 	b.r = &releaseReconciler{
-		now: func() time.Time { return b.now }, written: newWrittenGenerations(), checkers: newCheckers(), drifts: newDriftMemories(),
+		now: func() time.Time { return b.now }, written: newWrittenGenerations(), drifts: newDriftMemories(),
 		slots: newActionSlots(4), recorder: events.NewFakeRecorder(100), engine: healthEngine{bench: b}, watcher: healthWatcher{bench: b},
 	}
 	return b

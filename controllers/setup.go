@@ -177,7 +177,6 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 
 		kubeconfigs: options.Kubeconfigs,
 		written:     newWrittenGenerations(),
-		checkers:    newCheckers(),
 		drifts:      newDriftMemories(),
 
 		watchFilter: options.WatchFilterValue,
