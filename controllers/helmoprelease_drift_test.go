@@ -337,7 +337,7 @@ func TestComparisonTakesASlot(t *testing.T) {
 func TestRefusedCorrectionIsNoFight(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)
-	b.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c0", errors.New("by policy"))
+	b.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c0", errors.New("ValidatingAdmissionPolicy 'by policy' with binding 'all' denied request: no"))
 	b.edit("c0")
 	for range 20 {
 		b.pass()

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -119,9 +120,28 @@ func withoutValuesOf(status metav1.Status, secret bool) error {
 	case status.Reason == metav1.StatusReasonInvalid:
 		safe.Message = printable(invalidFields(status.Details), maxErrorLength)
 	case secret:
-		safe.Message = fmt.Sprintf("the API server answered %d %s", status.Code, status.Reason)
+		safe.Message = answered(status)
+	case status.Reason == metav1.StatusReasonForbidden, status.Reason == metav1.StatusReasonBadRequest:
+		safe.Message = printable(refusal(status), maxErrorLength)
 	}
 	return &apierrors.StatusError{ErrStatus: safe}
+}
+
+func answered(status metav1.Status) string {
+	return fmt.Sprintf("the API server answered %d %s", status.Code, status.Reason)
+}
+
+// whoRefuses find in a refusal who refuses: what the authorizer says in full, for it knows no content, and the names of
+// webhooks, policies and quotas. What they say may quote the object, which may hold what came from a Secret.
+var whoRefuses = regexp.MustCompile(`User "[^"]*" cannot .*|admission webhook "[^"]*" denied the request|` +
+	`ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request|exceeded quota: [^,]*|violates PodSecurity "[^"]*"`)
+
+// refusal tells who refuses an object, and not in which words.
+func refusal(status metav1.Status) string {
+	if who := whoRefuses.FindString(status.Message); who != "" {
+		return answered(status) + ": " + who
+	}
+	return answered(status)
 }
 
 // invalidFields tells which fields an API server refuses: its own message quotes their values.

@@ -45,7 +45,10 @@ func TestOptOutIsThatOfTheAPI(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	t.Parallel()
-	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "a", errors.New("denied: hunter2 is no good"))
+	forbidden := func(why string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "a", errors.New(why))
+	}
+	denied := forbidden("denied: hunter2 is no good")
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "x"}, "a", field.ErrorList{
 		field.Invalid(field.NewPath("spec", "size"), "hunter2", "must be a number"),
 		field.Invalid(field.NewPath("spec", "size"), "hunter2", "must be small"),
@@ -56,25 +59,29 @@ func TestDescribe(t *testing.T) {
 	})
 	network := &url.Error{Op: "Get", URL: "https://cluster.example.com", Err: context.DeadlineExceeded}
 	for _, test := range []struct {
-		name   string
-		kind   string
-		err    error
-		want   string
-		secret bool
+		name, kind string
+		err        error
+		want       string
 	}{
-		{"admission", "ConfigMap", denied, `x "a" is forbidden: denied: hunter2 is no good`, true},
-		{"admission of a Secret", "Secret", denied, "the API server answered 403 Forbidden", false},
-		{"invalid", "ConfigMap", invalid, "the API server refuses what the manifest says of spec.size, spec.name", false},
-		{"invalid Secret", "Secret", invalid, "the API server refuses what the manifest says of spec.size, spec.name", false},
+		{"admission", "ConfigMap", denied, "the API server answered 403 Forbidden"},
+		{"webhook", "ConfigMap", apierrors.NewBadRequest(`admission webhook "a.example.com" denied the request: no hunter2`),
+			`the API server answered 400 BadRequest: admission webhook "a.example.com" denied the request`},
+		{"policy", "ConfigMap", forbidden("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: no hunter2"),
+			"the API server answered 403 Forbidden: ValidatingAdmissionPolicy 'a' with binding 'b' denied request"},
+		{"rights", "ConfigMap", forbidden(`User "a" cannot patch resource "x" in API group "" in the namespace "n"`),
+			`the API server answered 403 Forbidden: User "a" cannot patch resource "x" in API group "" in the namespace "n"`},
+		{"admission of a Secret", "Secret", denied, "the API server answered 403 Forbidden"},
+		{"invalid", "ConfigMap", invalid, "the API server refuses what the manifest says of spec.size, spec.name"},
+		{"invalid Secret", "Secret", invalid, "the API server refuses what the manifest says of spec.size, spec.name"},
 		{"immutable", "ConfigMap", immutable, "the API server refuses what the manifest says of spec, which cannot be changed: " +
-			"delete the object, and it is created anew as the manifest says, or leave the fields out by driftDetection.ignore", false},
-		{"wrapped", "Secret", fmt.Errorf("hunter2: %w", denied), "the API server answered 403 Forbidden", false},
-		{"network", "Secret", network, `Get "https://cluster.example.com": context deadline exceeded`, false},
-		{"ended", "Secret", context.Canceled, "context canceled", false},
-		{"anything", "ConfigMap", errors.New("x\ny"), "x y", false},
-		{"anything of a Secret", "Secret", errors.New("hunter2"), "the request failed", false},
-		{"long", "ConfigMap", errors.New(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength) + "…", false},
-		{"long answer", "ConfigMap", apierrors.NewBadRequest(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength) + "…", false},
+			"delete the object, and it is created anew as the manifest says, or leave the fields out by driftDetection.ignore"},
+		{"wrapped", "Secret", fmt.Errorf("hunter2: %w", denied), "the API server answered 403 Forbidden"},
+		{"network", "Secret", network, `Get "https://cluster.example.com": context deadline exceeded`},
+		{"ended", "Secret", context.Canceled, "context canceled"},
+		{"anything", "ConfigMap", errors.New("x\ny"), "x y"},
+		{"anything of a Secret", "Secret", errors.New("hunter2"), "the request failed"},
+		{"long", "ConfigMap", errors.New(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength) + "…"},
+		{"long answer", "ConfigMap", apierrors.NewGone(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength) + "…"},
 	} {
 		got := describe(refOf("v1", test.kind), test.err)
 		if want := test.kind + " n/a: " + test.want; got.Error() != want {
@@ -84,7 +91,7 @@ func TestDescribe(t *testing.T) {
 			t.Errorf("%s: became %s", test.name, apierrors.ReasonForError(got))
 		}
 		// Not even what it wraps holds more.
-		for err := error(got); err != nil && test.want != "" && !test.secret; err = errors.Unwrap(err) {
+		for err := error(got); err != nil && test.want != ""; err = errors.Unwrap(err) {
 			if text := fmt.Sprintf("%+v", err); strings.Contains(text, "hunter2") {
 				t.Errorf("%s: holds %s", test.name, text)
 			}
