@@ -81,7 +81,7 @@ func TestDescribe(t *testing.T) {
 		{"anything", "ConfigMap", errors.New("x\ny"), "x y"},
 		{"anything of a Secret", "Secret", errors.New("hunter2"), "the request failed"},
 		{"long", "ConfigMap", errors.New(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength) + "…"},
-		{"long answer", "ConfigMap", apierrors.NewGone(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength) + "…"},
+		{"long answer", "ConfigMap", apierrors.NewResourceExpired(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength) + "…"},
 	} {
 		got := describe(refOf("v1", test.kind), test.err)
 		if want := test.kind + " n/a: " + test.want; got.Error() != want {
