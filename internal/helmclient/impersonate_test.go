@@ -20,7 +20,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -147,16 +146,7 @@ func TestIntegrationImpersonation(t *testing.T) {
 	b.converge(desiredFor(b.namespace, "first", "a1", "v1"), newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
 	b.target.Impersonate = "system:serviceaccount:" + b.namespace + ":tenant"
 	desired, values := desiredFor(b.namespace, "demo", "a1", "v1"), map[string]any{"cidr": "1"}
-	// The server learns of the binding a moment after it was made.
-	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(20 * time.Millisecond) {
-		_, err := b.client.Observe(t.Context(), b.target, b.namespace, desired.Name)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, ErrForbidden) || time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	b.waitAllowed(b.target.Impersonate)
 	b.cutter.take()
 	b.converge(desired, newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), values)
 	b.wantConfigMap("demo-value", "1")

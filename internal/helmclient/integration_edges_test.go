@@ -28,6 +28,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -313,7 +314,9 @@ func (b *bench) user(name, path, kind string) string {
 	if err := b.kube.Discovery().RESTClient().Post().AbsPath(path).Body([]byte(binding)).Do(b.t.Context()).Error(); err != nil {
 		b.t.Fatal(err)
 	}
-	return "system:serviceaccount:kube-system:" + name
+	user := "system:serviceaccount:kube-system:" + name
+	b.waitAllowed(user)
+	return user
 }
 
 func TestIntegrationPostRender(t *testing.T) {
@@ -424,5 +427,14 @@ func TestIntegrationProgress(t *testing.T) {
 		"creating hook ConfigMap hook (pre-install)", "waiting for hook ConfigMap hook (pre-install)", "creating 1 objects"}
 	if !slices.Equal(steps, want) {
 		t.Errorf("got %q, want %q", steps, want)
+	}
+}
+
+// waitAllowed waits until the user may do whatever it wants in the bench's namespace.
+func (b *bench) waitAllowed(user string) {
+	b.t.Helper()
+	all := authorizationv1.ResourceAttributes{Namespace: b.namespace, Verb: "*", Group: "*", Resource: "*"}
+	if err := sharedServer.server.WaitAllowed(b.t.Context(), user, all); err != nil {
+		b.t.Fatal(err)
 	}
 }

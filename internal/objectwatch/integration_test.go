@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -201,6 +202,12 @@ func (b *bench) grant(user string, rules ...rbacv1.PolicyRule) *rest.Config {
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
 	}, metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
+	}
+	for _, rule := range rules {
+		access := authorizationv1.ResourceAttributes{Namespace: b.namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0]}
+		if err := b.server.WaitAllowed(b.t.Context(), user, access); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 	config := b.server.RESTConfig()
 	config.Impersonate.UserName = user

@@ -22,7 +22,9 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -98,6 +100,23 @@ func (s *Server) ServiceAccountKubeconfig(ctx context.Context, namespace, name s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kubeconfig(name, &clientcmdapi.AuthInfo{Token: token.Status.Token})
+}
+
+// WaitAllowed waits until the server lets the user do what is described: it
+// learns of a binding some moments after that was created.
+func (s *Server) WaitAllowed(ctx context.Context, user string, access authorizationv1.ResourceAttributes) error {
+	client, err := kubernetes.NewForConfig(s.RESTConfig())
+	if err != nil {
+		return err
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &access}}
+	if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		got, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err == nil && got.Status.Allowed, err
+	}); err != nil {
+		return fmt.Errorf("wait until %s may %s %s in %q: %w", user, access.Verb, access.Resource, access.Namespace, err)
+	}
+	return nil
 }
 
 func certUser(pair pki.Pair) *clientcmdapi.AuthInfo {
