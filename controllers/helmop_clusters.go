@@ -193,7 +193,7 @@ func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error
 		return err
 	}
 	var errs []error
-	for i, step := range rollout.Plan(planned) {
+	for i, step := range rollout.Plan(rollout.Input{Clusters: planned}).Steps {
 		c := scope.clusters[i]
 		c.step = step
 		if err := r.carryOut(ctx, scope.helmOp, c); err != nil {
@@ -222,7 +222,7 @@ func planInput(clusters []*clusterScope) ([]rollout.Cluster, error) {
 			if err != nil {
 				return nil, err
 			}
-			input.Desired = &desired
+			input.Target = &desired
 		}
 		if c.child != nil {
 			told, err := plannedRelease(&c.child.Spec)
@@ -239,7 +239,7 @@ func planInput(clusters []*clusterScope) ([]rollout.Cluster, error) {
 
 func plannedRelease(spec *addonsv1.HelmOpReleaseSpec) (rollout.Release, error) {
 	revision, err := digestOf(spec)
-	return rollout.Release{Identity: spec.Release.Namespace + "/" + spec.Release.Name, Revision: revision}, err
+	return rollout.Release{Identity: spec.Release.Namespace + "/" + spec.Release.Name, Content: revision}, err
 }
 
 func (r *helmOpReconciler) carryOut(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope) error {

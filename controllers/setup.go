@@ -41,7 +41,7 @@ import (
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops/finalizers,verbs=update
-// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases;helmoprevisions,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases/finalizers,verbs=update
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusterclasses,verbs=get;list;watch

@@ -122,7 +122,16 @@ const (
 	// RollingOutReason is the reason while it is not.
 	RollingOutReason = "RollingOut"
 
-	// InvalidSelectorReason: the cluster selector is malformed.
+	// RolloutPausedReason: the rollout is held, by spec.rollout.paused, by its failure budget or until a wave is promoted.
+	RolloutPausedReason = "RolloutPaused"
+
+	// RolloutRolledBackReason: the failure budget was spent, and the Clusters returned, or are on their way, to the last good revision.
+	RolloutRolledBackReason = "RolledBack"
+
+	// RolloutAbortedReason: somebody asked to end the rollout, and the Clusters returned, or are on their way, to the last good revision.
+	RolloutAbortedReason = "RolloutAborted"
+
+	// InvalidSelectorReason: a selector of Clusters, Namespaces or waves is malformed.
 	InvalidSelectorReason = "InvalidSelector"
 )
 
@@ -214,6 +223,21 @@ const (
 
 	// ReinstallingReason: the name or namespace of the release changed; the old release ends first.
 	ReinstallingReason = "Reinstalling"
+
+	// WaitingForDependenciesReason: a HelmOp that the release depends on is not Ready in the Cluster.
+	WaitingForDependenciesReason = "WaitingForDependencies"
+
+	// DependencyCycleReason: HelmOps depend on each other in a circle.
+	DependencyCycleReason = "DependencyCycle"
+
+	// InvalidDependencyReason: an expression in dependsOn is malformed.
+	InvalidDependencyReason = "InvalidDependency"
+
+	// InvalidOverrideReason: overrides or kubernetesVersions are malformed, or yield options that are not valid.
+	InvalidOverrideReason = "InvalidOverride"
+
+	// ClusterAccessDeniedReason: the ServiceAccount of clusterNamespaces may not get the kubeconfig of a Cluster of another namespace.
+	ClusterAccessDeniedReason = "ClusterAccessDenied"
 
 	// UpdatingReason: the release is about to be changed.
 	UpdatingReason = "Updating"
@@ -310,8 +334,51 @@ const (
 	KubeconfigRefusedReason = "KubeconfigRefused"
 )
 
+// Movable of a HelmOp is true when clusterctl move takes along all that it refers to. A HelmOp that refers to nothing does not have
+// it.
+const (
+	// MovableCondition is the condition.
+	MovableCondition = "Movable"
+
+	// MovableReason is the reason when it is.
+	MovableReason = "Movable"
+
+	// ReferencesNotMovedReason: something that the HelmOp refers to would stay behind.
+	ReferencesNotMovedReason = "ReferencesNotMoved"
+)
+
 // Reasons of Events.
 const (
+	// RolloutStartedEvent: a new revision begins to spread.
+	RolloutStartedEvent = "RolloutStarted"
+
+	// WaveStartedEvent: the turn of a wave has come.
+	WaveStartedEvent = "WaveStarted"
+
+	// RolloutCompletedEvent: every Cluster that could be served is done.
+	RolloutCompletedEvent = "RolloutCompleted"
+
+	// RolloutPausedEvent: the failure budget of a rollout is spent.
+	RolloutPausedEvent = "RolloutPaused"
+
+	// RolloutContinuedEvent: a rollout goes on that was paused.
+	RolloutContinuedEvent = "RolloutContinued"
+
+	// RolloutRolledBackEvent: the Clusters return to the last good revision.
+	RolloutRolledBackEvent = "RolloutRolledBack"
+
+	// ClusterUpgradeHeldEvent: an upgrade of Kubernetes waits for a release.
+	ClusterUpgradeHeldEvent = "ClusterUpgradeHeld"
+
+	// ClusterUpgradeReleasedEvent: an upgrade of Kubernetes may go on.
+	ClusterUpgradeReleasedEvent = "ClusterUpgradeReleased"
+
+	// ClusterDeletionHeldEvent: the deletion of a Cluster waits for the uninstallation of releases.
+	ClusterDeletionHeldEvent = "ClusterDeletionHeld"
+
+	// ClusterDeletionReleasedEvent: the deletion of a Cluster may go on.
+	ClusterDeletionReleasedEvent = "ClusterDeletionReleased"
+
 	// InstalledEvent: a release was installed.
 	InstalledEvent = "Installed"
 

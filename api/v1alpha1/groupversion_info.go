@@ -38,7 +38,8 @@ var (
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &HelmOp{}, &HelmOpList{}, &HelmOpRelease{}, &HelmOpReleaseList{})
+	scheme.AddKnownTypes(GroupVersion, &HelmOp{}, &HelmOpList{}, &HelmOpRelease{}, &HelmOpReleaseList{},
+		&HelmOpRevision{}, &HelmOpRevisionList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -76,9 +76,43 @@ type HelmOpSpec struct {
 
 	ReleaseOptions `json:",inline"`
 
+	// overrides are what is different for some of the Clusters. Those that choose a Cluster are merged in their order: a later one
+	// wins over an earlier one, field by field.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Overrides []Override `json:"overrides,omitempty"`
+
+	// kubernetesVersions choose the artifact by the version of Kubernetes that the control plane of a Cluster runs; the first whose range
+	// has it is used, instead of source.ref.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	KubernetesVersions []KubernetesVersionReference `json:"kubernetesVersions,omitempty"`
+
+	// rollout tells how what is new spreads over the Clusters. Without it, all are told at once.
+	// +optional
+	Rollout *Rollout `json:"rollout,omitempty"`
+
+	// revisionHistoryLimit is how many HelmOpRevisions are kept beside those that are in use. Default: 10.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+
+	// clusterNamespaces lets the selector choose Clusters of other namespaces, too. Without it, only those of the HelmOp's own
+	// namespace can be chosen.
+	// +optional
+	ClusterNamespaces *ClusterNamespaces `json:"clusterNamespaces,omitempty"`
+
+	ClusterOptions `json:",inline"`
+
 	// deletionPolicy tells what happens to a release when its Cluster is no longer chosen, when the HelmOp is deleted
 	// or when the name or the namespace of the release changes: Uninstall removes it, Orphan leaves it as it is.
-	// A Cluster that is deleted itself needs neither: its releases are forgotten without a call. Default: Uninstall.
+	// A Cluster that is deleted itself needs neither: its releases are forgotten without a call, unless beforeClusterDelete says
+	// otherwise. Default: Uninstall.
 	// +optional
 	// +kubebuilder:default=Uninstall
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -165,13 +199,16 @@ type ClusterCounts struct {
 
 	// drifted is the number of them in which something differs from what the release installed.
 	Drifted int32 `json:"drifted"`
+
+	// blocked is the number of them whose release waits for a HelmOp that it depends on.
+	Blocked int32 `json:"blocked"`
 }
 
 // ClusterFailure tells what is wrong in one Cluster.
 type ClusterFailure struct {
-	// cluster is the name of the Cluster.
+	// cluster is the name of the Cluster, or namespace/name where it is of another namespace than the HelmOp.
 	// +required
-	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:MaxLength=317
 	Cluster string `json:"cluster"`
 
 	// reason is one word for what is wrong, see the reasons of the conditions of HelmOpRelease.
@@ -191,7 +228,7 @@ type HelmOpStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Resolved, RolledOut, Paused and, with spec.source.verify, Verified.
+	// conditions are Ready, Resolved, RolledOut, Paused and, with spec.source.verify, Verified and, with references, Movable.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -201,6 +238,12 @@ type HelmOpStatus struct {
 	// artifact is what spec.source stands for. It stays while the registry cannot be asked.
 	// +optional
 	Artifact *ArtifactStatus `json:"artifact,omitempty"`
+
+	// artifacts are what the references in spec.overrides and spec.kubernetesVersions stand for.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
 	// lastResolveRequest is the value of the annotation addons.cluster.x-k8s.io/resolve-requested-at that was acted on
 	// last, or a digest of it where it is longer than 64 characters.
@@ -213,6 +256,10 @@ type HelmOpStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Revision string `json:"revision,omitempty"`
+
+	// rollout tells how far what is wanted now has come.
+	// +optional
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
 
 	// clusters counts the selected Clusters by their state.
 	// +optional
@@ -236,8 +283,12 @@ type HelmOpStatus struct {
 // +kubebuilder:printcolumn:name="Clusters",type=integer,JSONPath=`.status.clusters.selected`,description="Selected Clusters"
 // +kubebuilder:printcolumn:name="Up-to-date",type=integer,JSONPath=`.status.clusters.upToDate`,description="Clusters with the wanted release"
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.clusters.failed`,description="Clusters in which something is wrong"
+// +kubebuilder:printcolumn:name="Rollout",type=string,JSONPath=`.status.rollout.phase`,description="What the rollout is about"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong, and what to do"
+// +kubebuilder:printcolumn:name="Revision",type=integer,priority=1,JSONPath=`.status.rollout.revision`,description="Number of the revision that is wanted"
+// +kubebuilder:printcolumn:name="Wave",type=string,priority=1,JSONPath=`.status.rollout.wave`,description="Wave whose turn it is"
+// +kubebuilder:printcolumn:name="Waiting for",type=string,priority=1,JSONPath=`.status.rollout.waitingFor`,description="What the rollout waits for"
 // +kubebuilder:printcolumn:name="Source",type=string,priority=1,JSONPath=`.spec.source.url`
 type HelmOp struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -21,7 +21,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // HelmOpReleaseSpec is what a HelmOp wants of one release in one Cluster. The HelmOp writes it; nobody else should.
 // It holds no values, only their digest: they may contain secrets and are rendered anew where they are needed.
 type HelmOpReleaseSpec struct {
-	// clusterRef names the Cluster, in the namespace of this object.
+	// clusterRef names the Cluster.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="clusterRef is immutable"
 	ClusterRef ClusterReference `json:"clusterRef"`
@@ -48,13 +48,81 @@ type HelmOpReleaseSpec struct {
 
 	ReleaseOptions `json:",inline"`
 
+	ClusterOptions `json:",inline"`
+
+	// rollout tells which revision of the HelmOp this is made from, and how it came to it.
+	// +optional
+	Rollout *ReleaseRollout `json:"rollout,omitempty"`
+
 	// deletionPolicy tells whether the release is uninstalled when this object is deleted.
 	// +required
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy"`
 }
 
-// ClusterReference names a Cluster in the same namespace.
+// ReleaseRollout tells which revision of its HelmOp a release is made from.
+type ReleaseRollout struct {
+	// revision is the number of the revision.
+	Revision int64 `json:"revision"`
+
+	// reason tells how the release came to it: Joined with a Cluster that was new, was Updated from another revision, or Returned to it.
+	// +required
+	Reason ReleaseRolloutReason `json:"reason"`
+
+	// at is when what is wanted of the release last changed with a revision. Soak times count from then at the earliest.
+	// +optional
+	At metav1.Time `json:"at,omitempty,omitzero"`
+
+	// failedBefore tells that the release failed already before the rollout, so that it proves nothing against the revision.
+	// +optional
+	FailedBefore bool `json:"failedBefore,omitempty"`
+
+	// previous is what the release had under the last good revision, to return to.
+	// +optional
+	Previous *PreviousRevision `json:"previous,omitempty"`
+}
+
+// ReleaseRolloutReason tells how a release came to a revision.
+// +kubebuilder:validation:Enum=Joined;Updated;Returned
+type ReleaseRolloutReason string
+
+const (
+	// ReleaseRolloutJoined: its Cluster was new.
+	ReleaseRolloutJoined ReleaseRolloutReason = "Joined"
+
+	// ReleaseRolloutUpdated: it had another revision.
+	ReleaseRolloutUpdated ReleaseRolloutReason = "Updated"
+
+	// ReleaseRolloutReturned: a newer revision was given up.
+	ReleaseRolloutReturned ReleaseRolloutReason = "Returned"
+)
+
+// PreviousRevision is what a release had under another revision. Together with that HelmOpRevision it tells all that was wanted.
+type PreviousRevision struct {
+	// revision is the number of the revision.
+	Revision int64 `json:"revision"`
+
+	// artifact is the chart.
+	// +required
+	Artifact ResolvedArtifact `json:"artifact"`
+
+	// valuesDigest is the digest of the rendered values.
+	// +required
+	// +kubebuilder:validation:MaxLength=71
+	ValuesDigest string `json:"valuesDigest"`
+
+	// postRenderDigest is the digest of the rendered postRender; empty if there was none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	PostRenderDigest string `json:"postRenderDigest,omitempty"`
+}
+
+// ClusterReference names a Cluster.
 type ClusterReference struct {
+	// namespace of the Cluster. Default: that of this object.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+
 	// name of the Cluster.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -360,6 +428,11 @@ type HelmOpReleaseStatus struct {
 	// drift is what differs from what the release installed.
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
+
+	// clusterUID is the UID of the Cluster that this status is about. A Cluster that is created anew under the same name is another one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ClusterUID string `json:"clusterUID,omitempty"`
 
 	// lastRetryRequest is the value of the annotation addons.cluster.x-k8s.io/retry-requested-at that was acted on last, or
 	// a digest of it where it is longer than 64 characters.

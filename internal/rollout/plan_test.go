@@ -19,32 +19,32 @@ package rollout
 import "testing"
 
 func TestPlan(t *testing.T) {
-	desired := &Release{Identity: "ns/a", Revision: "2"}
+	desired := &Release{Identity: "ns/a", Content: "2"}
 	child := func(identity, revision string) *Child {
-		return &Child{Release: Release{Identity: identity, Revision: revision}}
+		return &Child{Release: Release{Identity: identity, Content: revision}}
 	}
-	deleting := &Child{Release: Release{Identity: "ns/a", Revision: "1"}, Deleting: true}
+	deleting := &Child{Release: Release{Identity: "ns/a", Content: "1"}, Deleting: true}
 
 	tests := map[string]struct {
 		cluster Cluster
 		want    Action
 	}{
 		"a selected Cluster without a release gets one": {
-			Cluster{Selected: true, Initialized: true, Desired: desired}, ActionCreate},
+			Cluster{Selected: true, Initialized: true, Target: desired}, ActionCreate},
 		"nothing happens before the control plane is initialized": {
-			Cluster{Selected: true, Desired: desired}, ActionNone},
+			Cluster{Selected: true, Target: desired}, ActionNone},
 		"nothing happens while nothing is resolved": {
 			Cluster{Selected: true, Initialized: true}, ActionNone},
 		"an existing release stays while a template fails": {
 			Cluster{Selected: true, Initialized: true, Child: child("ns/a", "1")}, ActionNone},
 		"another revision updates": {
-			Cluster{Selected: true, Initialized: true, Desired: desired, Child: child("ns/a", "1")}, ActionUpdate},
+			Cluster{Selected: true, Initialized: true, Target: desired, Child: child("ns/a", "1")}, ActionUpdate},
 		"the same revision is left alone": {
-			Cluster{Selected: true, Initialized: true, Desired: desired, Child: child("ns/a", "2")}, ActionNone},
+			Cluster{Selected: true, Initialized: true, Target: desired, Child: child("ns/a", "2")}, ActionNone},
 		"another identity replaces, whatever the revision": {
-			Cluster{Selected: true, Initialized: true, Desired: desired, Child: child("ns/b", "2")}, ActionReplace},
+			Cluster{Selected: true, Initialized: true, Target: desired, Child: child("ns/b", "2")}, ActionReplace},
 		"a release that is ending is waited for": {
-			Cluster{Selected: true, Initialized: true, Desired: desired, Child: deleting}, ActionNone},
+			Cluster{Selected: true, Initialized: true, Target: desired, Child: deleting}, ActionNone},
 		"an unselected Cluster loses its release": {
 			Cluster{Initialized: true, Child: child("ns/a", "2")}, ActionDelete},
 		"an unselected Cluster loses its release even if its control plane is lost": {
@@ -52,15 +52,15 @@ func TestPlan(t *testing.T) {
 		"an unselected Cluster without a release is left alone": {
 			Cluster{Initialized: true}, ActionNone},
 		"a paused Cluster is not installed": {
-			Cluster{Selected: true, Initialized: true, Paused: true, Desired: desired}, ActionNone},
+			Cluster{Selected: true, Initialized: true, Paused: true, Target: desired}, ActionNone},
 		"a paused Cluster is not updated": {
-			Cluster{Selected: true, Initialized: true, Paused: true, Desired: desired, Child: child("ns/a", "1")}, ActionNone},
+			Cluster{Selected: true, Initialized: true, Paused: true, Target: desired, Child: child("ns/a", "1")}, ActionNone},
 		"a paused Cluster is not replaced": {
-			Cluster{Selected: true, Initialized: true, Paused: true, Desired: desired, Child: child("ns/b", "1")}, ActionNone},
+			Cluster{Selected: true, Initialized: true, Paused: true, Target: desired, Child: child("ns/b", "1")}, ActionNone},
 		"a paused Cluster keeps its release when unselected": {
 			Cluster{Initialized: true, Paused: true, Child: child("ns/a", "1")}, ActionNone},
 		"a Cluster under deletion is left alone": {
-			Cluster{Selected: true, Initialized: true, Deleting: true, Desired: desired, Child: child("ns/a", "1")}, ActionNone},
+			Cluster{Selected: true, Initialized: true, Deleting: true, Target: desired, Child: child("ns/a", "1")}, ActionNone},
 		"a Cluster under deletion is left alone when unselected": {
 			Cluster{Deleting: true, Child: child("ns/a", "1")}, ActionNone},
 		"the release of a Cluster that is gone is forgotten": {
@@ -76,7 +76,7 @@ func TestPlan(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			tc.cluster.Name = "c"
-			steps := Plan([]Cluster{tc.cluster})
+			steps := Plan(Input{Clusters: []Cluster{tc.cluster}}).Steps
 			if len(steps) != 1 || steps[0].Cluster != "c" {
 				t.Fatalf("steps = %v, want one for c", steps)
 			}
@@ -94,10 +94,10 @@ func TestPlan(t *testing.T) {
 }
 
 func TestPlanKeepsOneClusterFromAnother(t *testing.T) {
-	steps := Plan([]Cluster{
+	steps := Plan(Input{Clusters: []Cluster{
 		{Name: "broken", Selected: true, Initialized: true},
-		{Name: "fine", Selected: true, Initialized: true, Desired: &Release{Identity: "ns/a"}},
-	})
+		{Name: "fine", Selected: true, Initialized: true, Target: &Release{Identity: "ns/a"}},
+	}}).Steps
 	if steps[0].Action != ActionNone || steps[1].Action != ActionCreate {
 		t.Errorf("steps = %v, want None for broken and Create for fine", steps)
 	}

@@ -1,0 +1,147 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Dependency is a HelmOp that comes first.
+type Dependency struct {
+	// name of the HelmOp, in the same namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// readyExpr is a CEL expression over "release", the HelmOpRelease of the dependency in the same Cluster as the API server
+	// serves it, that is true when the dependency is ready enough; for example "release.status.release.version.startsWith('1.')".
+	// It is asked in addition to the condition Ready, which must be true for the release as it is wanted now.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	ReadyExpr string `json:"readyExpr,omitempty"`
+}
+
+// Override is what is different for some of the Clusters.
+type Override struct {
+	// name of the override.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+
+	// clusterSelector chooses its Clusters among those that the HelmOp selects.
+	// +required
+	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
+
+	// ref tells which artifact of the repository they get. It wins over kubernetesVersions and over source.ref.
+	// +optional
+	Ref *ArtifactReference `json:"ref,omitempty"`
+
+	// values win over those of the HelmOp, valuesTemplate included; maps merge, lists replace, null removes. Strings are templates, as
+	// in spec.values.
+	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Values *apiextensionsv1.JSON `json:"values,omitempty"`
+
+	// options win over those of the HelmOp, field by field; what is not set here stays as it is there, and lists replace.
+	// +optional
+	Options *ReleaseOptions `json:"options,omitempty"`
+}
+
+// KubernetesVersionReference tells which artifact Clusters with some versions of Kubernetes get.
+type KubernetesVersionReference struct {
+	// kubernetes is a range of versions, for example ">=1.35" or ">=1.33 <1.35". Pre-release and build parts of a Cluster's version
+	// are left out of account.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Kubernetes string `json:"kubernetes"`
+
+	// ref tells which artifact of the repository.
+	// +required
+	Ref ArtifactReference `json:"ref"`
+}
+
+// ClusterNamespaces lets a HelmOp serve Clusters of other namespaces than its own.
+type ClusterNamespaces struct {
+	// namespaceSelector chooses the other namespaces by their labels; an empty one chooses all. The HelmOp's own needs not be chosen.
+	// +required
+	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
+
+	// serviceAccountName names the ServiceAccount, in the namespace of the HelmOp, whose rights count: a Cluster of another namespace
+	// is served only if this account may get the Secret with its kubeconfig, <cluster>-kubeconfig in the namespace of the Cluster.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ServiceAccountName string `json:"serviceAccountName"`
+}
+
+// BeforeClusterUpgrade holds an upgrade of Kubernetes in a Cluster until its release is as the new version needs it.
+type BeforeClusterUpgrade struct {
+	// timeout is how long an upgrade is held at most. It goes on then, whatever the release is. Default: 30m.
+	// +optional
+	// +kubebuilder:default="30m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be at least 1s and at most 24h"
+	Timeout metav1.Duration `json:"timeout,omitempty,omitzero"`
+}
+
+// BeforeClusterDelete uninstalls the release of a Cluster before the Cluster goes.
+type BeforeClusterDelete struct {
+	// timeout is how long the deletion of a Cluster is held at most, whether its API server answers or not. Default: 10m.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be at least 1s and at most 24h"
+	Timeout metav1.Duration `json:"timeout,omitempty,omitzero"`
+}
+
+// ClusterOptions tell how a release takes part in the life of its Cluster.
+type ClusterOptions struct {
+	// dependsOn are HelmOps that come first: in each Cluster, the release waits, before it is installed or changed, until theirs are
+	// Ready, and they are uninstalled only after it. What runs is left alone meanwhile.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	DependsOn []Dependency `json:"dependsOn,omitempty"`
+
+	// clusterCondition is the type of a condition that each selected Cluster gets, for example HelmOpReady: true while the releases
+	// of all HelmOps that name it are Ready there. With that type in its spec.availabilityGates, a Cluster is Available only with
+	// them in place.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9][-A-Za-z0-9_.]*/)?[A-Za-z][A-Za-z0-9_]*Ready$')",message="clusterCondition must be a condition type that ends with Ready, for example HelmOpReady"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'InfrastructureReady', 'ControlPlaneReady', 'ClusterClassReady', 'WorkerMachinesReady', 'ControlPlaneMachinesReady'])",message="clusterCondition must not be a condition of Cluster API's own"
+	ClusterCondition string `json:"clusterCondition,omitempty"`
+
+	// beforeClusterUpgrade holds upgrades of Kubernetes in Clusters of a ClusterClass, by Cluster API's before-upgrade annotation, until
+	// the release is as the new version needs it, see kubernetesVersions. Without it, upgrades are not held.
+	// +optional
+	BeforeClusterUpgrade *BeforeClusterUpgrade `json:"beforeClusterUpgrade,omitempty"`
+
+	// beforeClusterDelete uninstalls the release of a Cluster that is deleted before the Cluster goes, so that what it made outside,
+	// load balancers and volumes for example, goes, too. Cluster API knows no other way to hold the deletion of any Cluster, so it is
+	// paused meanwhile. Without it, releases of a deleted Cluster are forgotten without a call.
+	// +optional
+	BeforeClusterDelete *BeforeClusterDelete `json:"beforeClusterDelete,omitempty"`
+}

@@ -1,0 +1,129 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// HelmOpRevisionSpec is what a HelmOp wanted at a time. It never changes.
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a revision is immutable"
+type HelmOpRevisionSpec struct {
+	// number of the revision, counted from 1.
+	// +kubebuilder:validation:Minimum=1
+	Number int64 `json:"number"`
+
+	// digest of all that shapes a release and is the same for every Cluster: artifacts, values before rendering, with the content
+	// of what valuesFrom names, options, overrides.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest"`
+
+	// artifact is what spec.source stood for; nothing if no Cluster needed it or it could not be resolved.
+	// +optional
+	Artifact *ResolvedArtifact `json:"artifact,omitempty"`
+
+	// artifacts are what the references in overrides and kubernetesVersions stood for.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
+
+	// helmOp is the spec of the HelmOp as it was.
+	// +required
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	HelmOp HelmOpSpec `json:"helmOp"`
+}
+
+// ReferencedArtifact is what a reference in overrides or kubernetesVersions stands for.
+type ReferencedArtifact struct {
+	ArtifactStatus `json:",inline"`
+
+	// reference is the reference as it is written.
+	// +required
+	Reference ArtifactReference `json:"reference"`
+}
+
+// HelmOpRevisionStatus is what became of a revision. It is no subresource: clusterctl move leaves statuses of subresources behind,
+// and a moved rollout must neither begin anew nor forget what was good.
+type HelmOpRevisionStatus struct {
+	// phase of its rollout.
+	// +optional
+	Phase RolloutPhase `json:"phase,omitempty"`
+
+	// reason tells why the rollout ended.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Reason string `json:"reason,omitempty"`
+
+	// startedAt is when its rollout began.
+	// +optional
+	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
+
+	// endedAt is when its rollout ended.
+	// +optional
+	EndedAt metav1.Time `json:"endedAt,omitempty,omitzero"`
+
+	// good tells that its rollout was complete once: Clusters may return to it.
+	// +optional
+	Good bool `json:"good,omitempty"`
+
+	// acknowledgedFailures are the failures in spite of which somebody asked to continue.
+	// +optional
+	AcknowledgedFailures int32 `json:"acknowledgedFailures,omitempty"`
+
+	// lastContinueRequest is the value of the annotation addons.cluster.x-k8s.io/rollout-continue that was acted on last.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	LastContinueRequest string `json:"lastContinueRequest,omitempty"`
+}
+
+// HelmOpRevision is what a HelmOp wanted at a time, and what became of it. The HelmOp makes it and deletes it; nobody else should.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=helmoprevisions,shortName=hoprv,scope=Namespaced,categories=cluster-api
+// +kubebuilder:printcolumn:name="HelmOp",type=string,JSONPath=`.metadata.ownerReferences[0].name`,description="HelmOp of the revision"
+// +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.spec.number`,description="Number of the revision"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="What became of its rollout"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.artifact.version`,description="Version of the chart"
+// +kubebuilder:printcolumn:name="Started",type=date,JSONPath=`.status.startedAt`,description="When its rollout began"
+// +kubebuilder:printcolumn:name="Digest",type=string,priority=1,JSONPath=`.spec.artifact.digest`,description="Digest of the chart"
+// +kubebuilder:printcolumn:name="Why",type=string,priority=1,JSONPath=`.status.reason`,description="Why the rollout ended"
+type HelmOpRevision struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what was wanted.
+	// +required
+	Spec HelmOpRevisionSpec `json:"spec"`
+
+	// status is what became of it.
+	// +optional
+	Status HelmOpRevisionStatus `json:"status,omitempty,omitzero"`
+}
+
+// HelmOpRevisionList is a list of HelmOpRevisions.
+//
+// +kubebuilder:object:root=true
+type HelmOpRevisionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items of the list.
+	Items []HelmOpRevision `json:"items"`
+}
