@@ -233,12 +233,12 @@ func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease)
 	message := fmt.Sprintf("%d releases are ending", len(children))
 	for _, child := range children {
 		if conditions.IsTrue(child, addonsv1.PausedCondition) {
-			message += fmt.Sprintf("; Cluster %s: paused, its release ends when it is unpaused", child.Spec.ClusterRef.Name)
+			message += fmt.Sprintf("; Cluster %s: paused, its release ends when it is unpaused", clusterTitle(child))
 			break
 		}
 		ready := conditions.Get(child, addonsv1.ReadyCondition)
 		if ready != nil && ready.Status == metav1.ConditionFalse && ready.Message != "" {
-			message += fmt.Sprintf("; Cluster %s: %s", child.Spec.ClusterRef.Name, ready.Message)
+			message += fmt.Sprintf("; Cluster %s: %s", clusterTitle(child), ready.Message)
 			break
 		}
 	}

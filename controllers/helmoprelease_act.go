@@ -76,7 +76,7 @@ func (r *releaseReconciler) acted(ctx context.Context, p *releasePass, decision 
 	switch decision.Action {
 	case helmclient.ActionUninstall:
 		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall, fmt.Sprintf(
-			"Uninstalled release %s from Cluster %s to install it anew: %s", describe(p.release), p.release.Spec.ClusterRef.Name, decision.Message))
+			"Uninstalled release %s from Cluster %s to install it anew: %s", describe(p.release), clusterTitle(p.release), decision.Message))
 		return ctrl.Result{RequeueAfter: lookAgain}
 	case helmclient.ActionTest:
 		r.reportTested(p, result)
@@ -194,7 +194,7 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 		return r.actionFailed(ctx, &releasePass{releaseScope: scope}, decision, result, err)
 	}
 	r.event(scope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall,
-		fmt.Sprintf("Uninstalled release %s from Cluster %s", describe(release), release.Spec.ClusterRef.Name))
+		fmt.Sprintf("Uninstalled release %s from Cluster %s", describe(release), clusterTitle(release)))
 	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 	return ctrl.Result{}, nil
 }
@@ -218,7 +218,7 @@ func (r *releaseReconciler) failed(ctx context.Context, scope *releaseScope, fal
 	release.Status.LastError = truncate(err.Error(), maxConditionMessage)
 	if reportNotReleased(release, reason, err.Error()) {
 		r.event(scope, corev1.EventTypeWarning, reason, "Reconcile",
-			fmt.Sprintf("Cluster %s, release %s: %v", release.Spec.ClusterRef.Name, describe(release), err))
+			fmt.Sprintf("Cluster %s, release %s: %v", clusterTitle(release), describe(release), err))
 	}
 	return ctrl.Result{}, err
 }

@@ -176,10 +176,6 @@ func (r *releaseReconciler) gather(ctx context.Context, reader client.Reader, re
 	return scope, err
 }
 
-func clusterKey(release *addonsv1.HelmOpRelease) client.ObjectKey {
-	return client.ObjectKey{Namespace: release.Namespace, Name: release.Spec.ClusterRef.Name}
-}
-
 func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (ctrl.Result, error) {
 	release := scope.release
 	switch why := pauseOf(scope); {
@@ -219,7 +215,7 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		return ctrl.Result{}, nil
 	}
 	if scope.cluster == nil || !scope.cluster.DeletionTimestamp.IsZero() {
-		ctrl.LoggerFrom(ctx).Info("Forgetting the release of a Cluster that goes", "Cluster", release.Spec.ClusterRef.Name)
+		ctrl.LoggerFrom(ctx).Info("Forgetting the release of a Cluster that goes", "Cluster", clusterKey(release))
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
 	}
@@ -232,7 +228,7 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 	r.forget(client.ObjectKeyFromObject(release))
 	if deletionPolicy(scope) == addonsv1.DeletionPolicyOrphan {
 		r.event(scope, corev1.EventTypeNormal, addonsv1.OrphanedEvent, "Orphan",
-			fmt.Sprintf("Left release %s in Cluster %s: deletionPolicy is Orphan", describe(release), release.Spec.ClusterRef.Name))
+			fmt.Sprintf("Left release %s in Cluster %s: deletionPolicy is Orphan", describe(release), clusterTitle(release)))
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
 	}
@@ -241,7 +237,7 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		setNotReady(release, addonsv1.DeletingReason, "it is not known whether the release is still wanted: "+err.Error())
 		return ctrl.Result{}, err
 	case wanted:
-		ctrl.LoggerFrom(ctx).Info("Leaving a release that its HelmOp still wants", "Cluster", release.Spec.ClusterRef.Name)
+		ctrl.LoggerFrom(ctx).Info("Leaving a release that its HelmOp still wants", "Cluster", clusterKey(release))
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
 	}

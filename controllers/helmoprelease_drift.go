@@ -215,7 +215,7 @@ func (r *releaseReconciler) announceDrift(p *releasePass, memory *driftMemory, k
 		return
 	}
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.DriftDetectedEvent, verbCorrectDrift, fmt.Sprintf(
-		"Cluster %s, release %s: %s", p.release.Spec.ClusterRef.Name, describe(p.release), listDifferences(memory.differences())))
+		"Cluster %s, release %s: %s", clusterTitle(p.release), describe(p.release), listDifferences(memory.differences())))
 }
 
 // reportDrift writes what is known of the drift into the status: that something differs, else that it cannot be told, else that
@@ -357,7 +357,7 @@ func (r *releaseReconciler) correctDrift(ctx context.Context, p *releasePass, de
 	after := conditions.Get(p.release, addonsv1.DriftedCondition)
 	if failed && after.Reason == addonsv1.DriftCorrectionFailedReason && before != after.Reason {
 		r.event(p.releaseScope, corev1.EventTypeWarning, after.Reason, verbCorrectDrift, fmt.Sprintf(
-			"Cluster %s, release %s: %s", p.release.Spec.ClusterRef.Name, describe(p.release), after.Message))
+			"Cluster %s, release %s: %s", clusterTitle(p.release), describe(p.release), after.Message))
 	}
 }
 
@@ -419,5 +419,5 @@ func (r *releaseReconciler) reportCorrected(p *releasePass, decision helmclient.
 		Succeeded: !failed, Time: metav1.NewTime(r.now()),
 	})
 	r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.DriftCorrectedEvent, verbCorrectDrift, fmt.Sprintf(
-		"Cluster %s, release %s: put right %s", p.release.Spec.ClusterRef.Name, describe(p.release), listDifferences(corrected)))
+		"Cluster %s, release %s: put right %s", clusterTitle(p.release), describe(p.release), listDifferences(corrected)))
 }

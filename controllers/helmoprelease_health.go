@@ -200,9 +200,9 @@ func (r *releaseReconciler) setHealthy(p *releasePass, status metav1.ConditionSt
 	switch {
 	case changed && status == metav1False:
 		r.event(p.releaseScope, corev1.EventTypeWarning, reason, "Watch",
-			fmt.Sprintf("Cluster %s, release %s: %s", p.release.Spec.ClusterRef.Name, describe(p.release), message))
+			fmt.Sprintf("Cluster %s, release %s: %s", clusterTitle(p.release), describe(p.release), message))
 	case wasFalse && status == metav1True:
 		r.event(p.releaseScope, corev1.EventTypeNormal, reason, "Watch",
-			fmt.Sprintf("Cluster %s, release %s is healthy again", p.release.Spec.ClusterRef.Name, describe(p.release)))
+			fmt.Sprintf("Cluster %s, release %s is healthy again", clusterTitle(p.release), describe(p.release)))
 	}
 }

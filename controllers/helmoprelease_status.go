@@ -117,7 +117,7 @@ func (r *releaseReconciler) reportStalled(p *releasePass, decision helmclient.De
 	message := withLastError(release, decision.Message)
 	if setCondition(release, addonsv1.StalledCondition, metav1True, addonsv1.RetriesExhaustedReason, message) {
 		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RetriesExhaustedReason, string(decision.Action),
-			fmt.Sprintf("Cluster %s, release %s: %s", release.Spec.ClusterRef.Name, describe(release), message))
+			fmt.Sprintf("Cluster %s, release %s: %s", clusterTitle(release), describe(release), message))
 	}
 	if p.observation.State(p.desired) == helmclient.StateInSync {
 		reportDeployed(p)
@@ -261,7 +261,7 @@ func (r *releaseReconciler) reportReleased(p *releasePass, decision helmclient.D
 		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, verbOf(decision.Action), decision.Message)
 	}
 	r.event(p.releaseScope, corev1.EventTypeNormal, reason, verbOf(decision.Action), fmt.Sprintf(
-		"%s release %s in Cluster %s: chart %s %s, revision %d to %d (%s)", reason, describe(release), release.Spec.ClusterRef.Name,
+		"%s release %s in Cluster %s: chart %s %s, revision %d to %d (%s)", reason, describe(release), clusterTitle(release),
 		result.ChartName, result.ChartVersion, decision.FromRevision, result.Revision, decision.Reason))
 }
 
@@ -271,7 +271,7 @@ func (r *releaseReconciler) reportRolledBack(p *releasePass, decision helmclient
 	reportNotReleased(release, addonsv1.RolledBackReason, withLastError(release, decision.Message))
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RolledBackEvent, verbRollback, fmt.Sprintf(
 		"Rolled release %s in Cluster %s back: revision %d is as revision %d was, chart %s %s (%s): %s", describe(release),
-		release.Spec.ClusterRef.Name, result.Revision, decision.RollbackTo, result.ChartName, result.ChartVersion, decision.Reason,
+		clusterTitle(release), result.Revision, decision.RollbackTo, result.ChartName, result.ChartVersion, decision.Reason,
 		release.Status.LastError))
 }
 

@@ -51,7 +51,7 @@ func (r *releaseReconciler) reportTested(p *releasePass, result helmclient.Resul
 	setCondition(release, addonsv1.TestedCondition, status, reason, message)
 	reportReady(release)
 	r.event(p.releaseScope, eventType, addonsv1.TestedEvent, verbTest, fmt.Sprintf("Tested release %s in Cluster %s: %s",
-		describe(release), release.Spec.ClusterRef.Name, message))
+		describe(release), clusterTitle(release), message))
 }
 
 func failedTests(tests []helmclient.TestResult) []string {

@@ -46,8 +46,8 @@ const (
 	// serviceAccountIndex finds the HelmOps that name a ServiceAccount at all; its only value is "true".
 	serviceAccountIndex = "spec.source.hasServiceAccountName"
 
-	// clusterIndex finds the HelmOpReleases of a Cluster, by its name.
-	clusterIndex = "spec.clusterRef.name"
+	// clusterIndex finds the HelmOpReleases of a Cluster, of whatever namespace they are, by its "<namespace>/<name>".
+	clusterIndex = "spec.clusterRef"
 
 	// settleDelay is how long events of other objects gather before their HelmOp is looked at. Without it, a thousand
 	// releases that turn ready make a thousand passes over a thousand Clusters.
@@ -71,9 +71,12 @@ func setupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err != nil {
 		return err
 	}
-	return indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, clusterIndex, func(obj client.Object) []string {
-		return []string{obj.(*addonsv1.HelmOpRelease).Spec.ClusterRef.Name}
-	})
+	return indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease)
+}
+
+// clustersOfRelease is what clusterIndex holds of a HelmOpRelease.
+func clustersOfRelease(obj client.Object) []string {
+	return []string{clusterKey(obj.(*addonsv1.HelmOpRelease)).String()}
 }
 
 func referencesOf(helmOp *addonsv1.HelmOp) []string {
@@ -159,7 +162,7 @@ func requestsForCluster(ctx context.Context, reader client.Reader, cluster clien
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)})
 		}
 	}
-	for _, child := range childrenOfCluster(ctx, reader, cluster.GetNamespace(), cluster.GetName()) {
+	for _, child := range childrenOfCluster(ctx, reader, client.ObjectKeyFromObject(cluster)) {
 		if owner := metav1.GetControllerOf(&child); owner != nil && owner.Kind == helmOpKind {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: child.Namespace, Name: owner.Name}})
 		}
@@ -262,11 +265,11 @@ func requestForOwner(_ context.Context, obj client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: owner.Name}}}
 }
 
-// childrenOfCluster are the HelmOpReleases of a Cluster.
-func childrenOfCluster(ctx context.Context, reader client.Reader, namespace, cluster string) []addonsv1.HelmOpRelease {
+// childrenOfCluster are the HelmOpReleases of a Cluster, those of other namespaces among them.
+func childrenOfCluster(ctx context.Context, reader client.Reader, cluster client.ObjectKey) []addonsv1.HelmOpRelease {
 	children := &addonsv1.HelmOpReleaseList{}
-	if err := reader.List(ctx, children, client.InNamespace(namespace), client.MatchingFields{clusterIndex: cluster}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases of a Cluster", "Cluster", namespace+"/"+cluster)
+	if err := reader.List(ctx, children, client.MatchingFields{clusterIndex: cluster.String()}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases of a Cluster", "Cluster", cluster)
 		return nil
 	}
 	return children.Items
@@ -275,7 +278,7 @@ func childrenOfCluster(ctx context.Context, reader client.Reader, namespace, clu
 // childRequestsForCluster are the HelmOpReleases of a Cluster.
 func childRequestsForCluster(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
-		return requestsForChildren(childrenOfCluster(ctx, reader, obj.GetNamespace(), obj.GetName()))
+		return requestsForChildren(childrenOfCluster(ctx, reader, client.ObjectKeyFromObject(obj)))
 	}
 }
 
