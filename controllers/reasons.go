@@ -95,7 +95,10 @@ func reasonFor(err error, named []namedError, fallback string) string {
 
 // renderReason names an error of rendering.
 func renderReason(err error) string {
+	var invalid *variantError
 	switch {
+	case errors.As(err, &invalid):
+		return addonsv1.InvalidOverrideReason
 	case errors.Is(err, errReferenceNotFound), errors.Is(err, errReferenceForbidden):
 		return addonsv1.ReferenceNotFoundReason
 	case errors.Is(err, errRecord):

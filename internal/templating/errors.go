@@ -51,13 +51,14 @@ type Error struct {
 	Reason Reason
 
 	// Field of the HelmOp: spec.release.name, spec.release.namespace, spec.values, spec.valuesTemplate,
-	// spec.valuesFrom[i].
+	// spec.valuesFrom[i], spec.overrides[i].values, spec.postRender.
 	Field string
 
-	// Key is the path below spec.values, as "installation.cni" or "pools[0].cidr"; empty for the other fields.
+	// Key is the path below spec.values, spec.overrides[i].values or spec.postRender, as "installation.cni" or "pools[0].cidr";
+	// empty for the other fields.
 	Key string
 
-	// Origin is the ValuesSource's Origin; empty for the other fields.
+	// Origin is the ValuesSource's Origin, or "override" and the name of the Override; empty for the other fields.
 	Origin string
 
 	// Line in the template or document, from 1; 0 where it is not known. InOutput tells that it counts in the

@@ -48,6 +48,16 @@ type ValuesSource struct {
 	Data []byte
 }
 
+// Override are values for some of the Clusters.
+type Override struct {
+	// Name is how an error names it.
+	Name string
+
+	// Values is a JSON object, or empty. Its strings are templates, its keys are not. Maps merge with what is below, lists
+	// replace, and null removes a key, the chart's default included.
+	Values []byte
+}
+
 // Spec is the part of a HelmOp that is rendered.
 type Spec struct {
 	// ReleaseName and ReleaseNamespace are templates; they must not be empty. They cannot read .Release.
@@ -61,6 +71,9 @@ type Spec struct {
 
 	// ValuesTemplate is a template that yields a YAML map, merged last; or empty.
 	ValuesTemplate string
+
+	// Overrides are layers on top of all other values, of which each rendering chooses some.
+	Overrides []Override
 
 	// PostRender is a JSON object, or empty. Its strings are templates that yield text, and YAML where they are patches
 	// (patches[].patch); its keys are not templates.
@@ -94,6 +107,7 @@ type Program struct {
 	base            map[string]any // of valuesFrom
 	values          node
 	valuesTemplate  *textTemplate
+	overrides       []node
 	postRender      node
 	budget          int // work that one rendering may take
 }
@@ -106,6 +120,11 @@ var (
 
 	postRenderPlace = place{field: "spec.postRender"}
 )
+
+// overridePlace is where the values of an override stand.
+func overridePlace(i int, name string) place {
+	return place{field: fmt.Sprintf("spec.overrides[%d].values", i), origin: "override " + name}
+}
 
 // Compile checks everything that does not depend on a Cluster. Its errors are of type *Error.
 func Compile(spec Spec) (*Program, error) {
@@ -127,13 +146,20 @@ func Compile(spec Spec) (*Program, error) {
 		}
 		p.base = merge(p.base, values)
 	}
-	if p.values, err = c.values(spec.Values); err != nil {
+	if p.values, err = c.values(spec.Values, valuesPlace); err != nil {
 		return nil, err
 	}
 	if spec.ValuesTemplate != "" {
 		if p.valuesTemplate, err = c.template(spec.ValuesTemplate, templatePlace, yamlMode); err != nil {
 			return nil, err
 		}
+	}
+	for i, override := range spec.Overrides {
+		layer, err := c.values(override.Values, overridePlace(i, override.Name))
+		if err != nil {
+			return nil, err
+		}
+		p.overrides = append(p.overrides, layer)
 	}
 	if p.postRender, err = c.postRender(spec.PostRender); err != nil {
 		return nil, err
@@ -146,8 +172,9 @@ func (p *Program) RenderRelease(ctx context.Context, objects Objects) (Release, 
 	return p.release(newRun(ctx, objects, p.budget))
 }
 
-// Render renders everything for one Cluster. Its errors are of type *Error, or those of ctx.
-func (p *Program) Render(ctx context.Context, objects Objects) (Result, error) {
+// Render renders everything for one Cluster, with the overrides at these indices of the Spec's, in this order. An index that the
+// Spec does not have is none. Its errors are of type *Error, or those of ctx.
+func (p *Program) Render(ctx context.Context, objects Objects, overrides ...int) (Result, error) {
 	r := newRun(ctx, objects, p.budget)
 	release, err := p.release(r)
 	if err != nil {
@@ -156,7 +183,7 @@ func (p *Program) Render(ctx context.Context, objects Objects) (Result, error) {
 	r.root["Release"] = map[string]any{"Name": release.Name, "Namespace": release.Namespace}
 
 	result := Result{Release: release}
-	if result.Values, err = p.renderValues(r); err != nil {
+	if result.Values, err = p.renderValues(r, overrides); err != nil {
 		return Result{}, err
 	}
 	if result.Digest, err = digest(result.Values); err != nil {
@@ -169,7 +196,7 @@ func (p *Program) Render(ctx context.Context, objects Objects) (Result, error) {
 }
 
 // renderValues merges what the sources of values yield, in their order.
-func (p *Program) renderValues(r *run) (map[string]any, error) {
+func (p *Program) renderValues(r *run, overrides []int) (map[string]any, error) {
 	base, err := canonical(p.base)
 	if err != nil {
 		return nil, place{field: "spec.valuesFrom"}.at(err, ReasonInvalidValues)
@@ -188,6 +215,16 @@ func (p *Program) renderValues(r *run) (map[string]any, error) {
 			return nil, err
 		}
 		values = merge(values, rendered)
+	}
+	for _, i := range overrides {
+		if i < 0 || i >= len(p.overrides) || p.overrides[i] == nil {
+			continue
+		}
+		rendered, err := p.overrides[i].render(r)
+		if err != nil {
+			return nil, err
+		}
+		values = merge(values, rendered.(map[string]any)) // Compile takes nothing but an object
 	}
 	return values, nil
 }

@@ -79,9 +79,9 @@ type document struct {
 	keyHint string
 }
 
-// values compiles spec.values. No values at all are a nil node.
-func (c compiler) values(data []byte) (node, error) {
-	d := document{compiler: c, at: valuesPlace, keyHint: "use spec.valuesTemplate for keys that depend on the Cluster"}
+// values compiles values that stand at a place. No values at all are a nil node.
+func (c compiler) values(data []byte, at place) (node, error) {
+	d := document{compiler: c, at: at, keyHint: "use spec.valuesTemplate for keys that depend on the Cluster"}
 	d.leaf = func(text string, at place) (node, error) {
 		if !strings.Contains(text, c.left) {
 			return literalNode{text}, nil
@@ -121,10 +121,17 @@ func (d document) compile(data []byte) (node, error) {
 	return nil, d.at.errorf(ReasonInvalidValues, 0, "is not a map of values")
 }
 
+// place is where a key of the document is.
+func (d document) place(key string) place {
+	at := d.at
+	at.key = key
+	return at
+}
+
 func (d document) node(v any, key string) (node, error) {
 	switch t := v.(type) {
 	case string:
-		return d.leaf(t, place{field: d.at.field, key: key})
+		return d.leaf(t, d.place(key))
 	case []any:
 		list := make(listNode, len(t))
 		for i := range t {
@@ -143,7 +150,7 @@ func (d document) node(v any, key string) (node, error) {
 		for _, k := range m.keys {
 			path := joinKey(key, k)
 			if strings.Contains(k, d.left) {
-				return nil, place{field: d.at.field, key: path}.errorf(ReasonInvalidTemplate, 0, "a key is not a template; %s", d.keyHint)
+				return nil, d.place(path).errorf(ReasonInvalidTemplate, 0, "a key is not a template; %s", d.keyHint)
 			}
 			n, err := d.node(t[k], path)
 			if err != nil {
