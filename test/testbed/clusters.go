@@ -52,6 +52,8 @@ type ClusterOptions struct {
 	// Controllers and KwokNodes are the LocalControlPlane's.
 	Controllers bool
 	KwokNodes   int32
+	// Version of Kubernetes that the control plane is said to have. Default: what runs.
+	Version string
 	// HoldBack keeps the control plane from becoming initialised until Release.
 	HoldBack bool
 }
@@ -59,9 +61,7 @@ type ClusterOptions struct {
 // CreateCluster creates a Cluster with its LocalCluster and LocalControlPlane,
 // and returns at once.
 func (m *Management) CreateCluster(ctx context.Context, opts ClusterOptions) (*clusterv1.Cluster, error) {
-	if opts.Namespace == "" {
-		opts.Namespace = metav1.NamespaceDefault
-	}
+	opts = m.withDefaults(opts)
 	own := metav1.ObjectMeta{
 		Namespace: opts.Namespace, Name: opts.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: opts.Name},
 	}
@@ -74,7 +74,7 @@ func (m *Management) CreateCluster(ctx context.Context, opts ClusterOptions) (*c
 		&controlplanev1.LocalControlPlane{
 			ObjectMeta: *own.DeepCopy(),
 			Spec: controlplanev1.LocalControlPlaneSpec{
-				Version: m.Server.Version(), Controllers: opts.Controllers, KwokNodes: opts.KwokNodes, HoldBack: opts.HoldBack,
+				Version: opts.Version, Controllers: opts.Controllers, KwokNodes: opts.KwokNodes, HoldBack: opts.HoldBack,
 			},
 		},
 		cluster,
@@ -85,6 +85,16 @@ func (m *Management) CreateCluster(ctx context.Context, opts ClusterOptions) (*c
 		}
 	}
 	return cluster, nil
+}
+
+func (m *Management) withDefaults(opts ClusterOptions) ClusterOptions {
+	if opts.Namespace == "" {
+		opts.Namespace = metav1.NamespaceDefault
+	}
+	if opts.Version == "" {
+		opts.Version = m.Server.Version()
+	}
+	return opts
 }
 
 func newCluster(opts ClusterOptions) *clusterv1.Cluster {

@@ -63,6 +63,8 @@ func (m *Management) startCore(ctx context.Context) error {
 			"--insecure-diagnostics",
 			fmt.Sprintf("--webhook-port=%d", ports[2]),
 			"--webhook-cert-dir=" + certs,
+			// Off by default. Hooks of upgrades, annotations among them, need RuntimeSDK.
+			"--feature-gates=ClusterTopology=true,RuntimeSDK=true",
 			"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
 			// The default of 20 requests per second delays many Clusters at once.
 			"--kube-api-qps=200",

@@ -53,6 +53,8 @@ type ManagementOptions struct {
 	Dir string
 	// Binaries are the programs to run. Required.
 	Binaries *binaries.Set
+	// Versions are programs of other versions of Kubernetes for workload clusters, by version, see local.Options. Default: none.
+	Versions map[string]*binaries.Set
 	// Concurrency is the number of workload clusters that may start at once. Default: 8.
 	Concurrency int
 }
@@ -106,7 +108,7 @@ func (m *Management) start(ctx context.Context) error {
 		return err
 	}
 	m.Provider, err = local.New(m.Server.RESTConfig(), local.Options{
-		Dir: m.file("workload"), Binaries: m.opts.Binaries, Concurrency: m.opts.Concurrency,
+		Dir: m.file("workload"), Binaries: m.opts.Binaries, Versions: m.opts.Versions, Concurrency: m.opts.Concurrency,
 	})
 	if err != nil {
 		return err

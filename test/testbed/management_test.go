@@ -51,7 +51,14 @@ func startManagement(t *testing.T) *Management {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := StartManagement(t.Context(), ManagementOptions{Dir: t.TempDir(), Binaries: set})
+	return startManagementWith(t, ManagementOptions{Binaries: set})
+}
+
+// startManagementWith does so with options, and a folder of its own.
+func startManagementWith(t *testing.T, opts ManagementOptions) *Management {
+	t.Helper()
+	opts.Dir = t.TempDir()
+	m, err := StartManagement(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,25 +102,48 @@ func (r *controlPlaneReconciler) reconcileRunning(ctx context.Context, cluster *
 	if err := r.ensureKubeconfig(ctx, key, obj, server); err != nil {
 		return err
 	}
+	if err := r.provider.ensureVersion(ctx, server, obj); err != nil {
+		return err
+	}
 	before := obj.DeepCopy()
 	obj.Spec.ControlPlaneEndpoint = endpointOf(server)
 	setStatus(obj, server.Version())
 	return patchBoth(ctx, r.client, obj, before)
 }
 
+// isHeld tells that a control plane that runs is not to be upgraded yet.
+func isHeld(obj *controlplanev1.LocalControlPlane) bool {
+	return obj.Spec.HoldUpgrade && obj.Status.Version != ""
+}
+
+// ensureVersion restarts the API server with the program of the wanted version, if the provider has that one.
+func (p *Provider) ensureVersion(ctx context.Context, server *apiserver.Server, obj *controlplanev1.LocalControlPlane) error {
+	set := p.opts.Versions[obj.Spec.Version]
+	if set == nil || isHeld(obj) || server.Version() == obj.Spec.Version {
+		return nil
+	}
+	return server.Upgrade(ctx, set)
+}
+
 func endpointOf(server *apiserver.Server) controlplanev1.APIEndpoint {
 	return controlplanev1.APIEndpoint{Host: "127.0.0.1", Port: int32(server.Port())}
 }
 
-// setStatus reports a control plane whose API server answers.
-func setStatus(obj *controlplanev1.LocalControlPlane, version string) {
+// setStatus reports a control plane whose API server, of a version, answers.
+func setStatus(obj *controlplanev1.LocalControlPlane, program string) {
 	yes, one := true, int32(1)
 	status := &obj.Status
 	if status.Initialization == nil && !obj.Spec.HoldBack {
 		status.Initialization = &controlplanev1.LocalControlPlaneInitialization{ControlPlaneInitialized: &yes}
 	}
 	status.ExternalManagedControlPlane = &yes
-	status.Version = version
+	status.ProgramVersion = program
+	if !isHeld(obj) {
+		status.Version = obj.Spec.Version
+	}
+	if status.Version == "" {
+		status.Version = program
+	}
 	status.Selector = clusterv1.ClusterNameLabel + "=" + obj.Labels[clusterv1.ClusterNameLabel]
 	status.Replicas, status.ReadyReplicas, status.AvailableReplicas, status.UpToDateReplicas = &one, &one, &one, &one
 	status.ObservedGeneration = obj.Generation

@@ -84,6 +84,9 @@ type Options struct {
 	Dir string
 	// Binaries are the programs to run. Required.
 	Binaries *binaries.Set
+	// Versions are programs of other versions of Kubernetes, by version, such as "v1.35.4". Only their kube-apiserver is
+	// used. Default: none.
+	Versions map[string]*binaries.Set
 	// Concurrency is the number of control planes that may start at once. Default: 8.
 	Concurrency int
 }
@@ -218,10 +221,14 @@ func (p *Provider) ensureServer(ctx context.Context, cluster types.NamespacedNam
 	if s := p.Server(cluster); s != nil {
 		return s, nil
 	}
+	set := p.opts.Binaries
+	if other := p.opts.Versions[spec.Version]; other != nil {
+		set = other
+	}
 	s, err := apiserver.Start(ctx, apiserver.Options{
 		Name:        cluster.Name,
 		Dir:         p.dir(cluster),
-		Binaries:    p.opts.Binaries,
+		Binaries:    set,
 		Controllers: spec.Controllers,
 		KwokNodes:   int(spec.KwokNodes),
 	})

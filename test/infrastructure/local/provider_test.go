@@ -17,6 +17,7 @@ limitations under the License.
 package local
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -34,8 +35,10 @@ func TestCRDsMeetTheContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]bool{
-		"localclusters." + infrav1.GroupVersion.Group:             true,
-		"localcontrolplanes." + controlplanev1.GroupVersion.Group: true,
+		"localclusters." + infrav1.GroupVersion.Group:                     true,
+		"localclustertemplates." + infrav1.GroupVersion.Group:             true,
+		"localcontrolplanes." + controlplanev1.GroupVersion.Group:         true,
+		"localcontrolplanetemplates." + controlplanev1.GroupVersion.Group: true,
 	}
 	for _, crd := range crds {
 		if !want[crd.Name] {
@@ -44,6 +47,9 @@ func TestCRDsMeetTheContract(t *testing.T) {
 		delete(want, crd.Name)
 		if got := crd.Labels[clusterv1.GroupVersion.String()]; got != crd.Spec.Versions[0].Name {
 			t.Errorf("%s has the contract label %q", crd.Name, got)
+		}
+		if strings.Contains(crd.Name, "templates.") {
+			continue
 		}
 		if crd.Spec.Versions[0].Subresources.Status == nil {
 			t.Errorf("%s has no status subresource", crd.Name)
@@ -79,6 +85,9 @@ func TestSetStatus(t *testing.T) {
 			t.Errorf("%s: Available is %s", step.name, available())
 		}
 	}
+	if got := obj.Status.ProgramVersion; got != "v1.36.3" {
+		t.Errorf("programVersion is %q", got)
+	}
 	if !*obj.Status.ExternalManagedControlPlane || *obj.Status.ReadyReplicas != 1 || obj.Status.Version != "v1.36.3" {
 		t.Errorf("unexpected status %+v", obj.Status)
 	}
@@ -94,5 +103,27 @@ func TestRequestsForOtherProvidersAreNone(t *testing.T) {
 	}
 	if got := requestsFor(cluster, cluster.Spec.InfrastructureRef, controlplanev1.GroupVersion.Group); got != nil {
 		t.Errorf("another group's object leads to %v", got)
+	}
+}
+
+func TestVersionIsToldWhenItIsThere(t *testing.T) {
+	t.Parallel()
+	obj := &controlplanev1.LocalControlPlane{}
+	steps := []struct {
+		name, wanted string
+		hold         bool
+		want         string
+	}{
+		{"a hold does not concern the first version", "v1.34.1", true, "v1.34.1"},
+		{"held", "v1.35.0", true, "v1.34.1"},
+		{"let go", "v1.35.0", false, "v1.35.0"},
+		{"nothing wanted", "", false, "v1.36.3"},
+	}
+	for _, step := range steps {
+		obj.Spec.Version, obj.Spec.HoldUpgrade = step.wanted, step.hold
+		setStatus(obj, "v1.36.3")
+		if got := obj.Status.Version; got != step.want {
+			t.Errorf("%s: version is %s, want %s", step.name, got, step.want)
+		}
 	}
 }

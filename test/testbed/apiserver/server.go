@@ -252,6 +252,21 @@ func (s *Server) Rotate(ctx context.Context, opts RotateOptions) error {
 	return s.startHelpers(ctx)
 }
 
+// Upgrade restarts the API server with the kube-apiserver of another set, on the same port and with the same data. Helpers
+// stay as they are. Kubernetes supports the way up by one minor version only.
+func (s *Server) Upgrade(ctx context.Context, set *binaries.Set) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return fmt.Errorf("the API server %s was stopped for good", s.opts.Name)
+	}
+	if err := s.apiserver.Kill(); err != nil {
+		return err
+	}
+	s.opts.Binaries = set
+	return s.startAPIServer(ctx)
+}
+
 // PIDs returns the process ids of all programs of this Server that run.
 func (s *Server) PIDs() []int {
 	s.mu.Lock()
@@ -266,4 +281,8 @@ func (s *Server) PIDs() []int {
 }
 
 // Version returns the version of Kubernetes that runs, such as "v1.36.3".
-func (s *Server) Version() string { return s.opts.Binaries.Version(binaries.KubeAPIServer) }
+func (s *Server) Version() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opts.Binaries.Version(binaries.KubeAPIServer)
+}

@@ -64,6 +64,14 @@ func (s *Set) Path(name string) string { return s.paths[name] }
 // Version returns the pinned version of a program, such as "v1.36.3".
 func (s *Set) Version(name string) string { return s.versions[name] }
 
+// WithAPIServer is the same set with another kube-apiserver: the program at path, of a version such as "v1.35.4".
+func (s *Set) WithAPIServer(path, version string) *Set {
+	other := *s
+	other.paths, other.versions = maps.Clone(s.paths), maps.Clone(s.versions)
+	other.paths[KubeAPIServer], other.versions[KubeAPIServer] = path, version
+	return &other
+}
+
 // Names returns the names of all programs, sorted.
 func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.paths)) }
 

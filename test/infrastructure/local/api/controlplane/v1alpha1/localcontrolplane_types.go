@@ -27,7 +27,8 @@ var GroupVersion = schema.GroupVersion{Group: "controlplane.cluster.x-k8s.io", V
 
 // AddToScheme registers the types of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &LocalControlPlane{}, &LocalControlPlaneList{})
+	scheme.AddKnownTypes(GroupVersion, &LocalControlPlane{}, &LocalControlPlaneList{},
+		&LocalControlPlaneTemplate{}, &LocalControlPlaneTemplateList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
@@ -38,8 +39,8 @@ const AvailableCondition = "Available"
 
 // LocalControlPlaneSpec describes the processes of a control plane.
 type LocalControlPlaneSpec struct {
-	// version is the wanted version of Kubernetes, such as v1.36.3. The test bed has
-	// one version of each program: status.version says which one runs.
+	// version is the wanted version of Kubernetes, such as v1.36.3. If the provider has the kube-apiserver of that
+	// version, it runs, and a change restarts the API server with it. For any other version, status.version just says so.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
@@ -65,6 +66,10 @@ type LocalControlPlaneSpec struct {
 	// server runs and its kubeconfig exists. Default: false.
 	// +optional
 	HoldBack bool `json:"holdBack,omitempty"`
+
+	// holdUpgrade keeps status.version, and what runs, as it is when version changes: an upgrade that takes long. Default: false.
+	// +optional
+	HoldUpgrade bool `json:"holdUpgrade,omitempty"`
 
 	// controlPlaneEndpoint is set by the provider.
 	// +optional
@@ -114,9 +119,14 @@ type LocalControlPlaneStatus struct {
 	// +optional
 	ExternalManagedControlPlane *bool `json:"externalManagedControlPlane,omitempty"`
 
-	// version is the version of Kubernetes that runs.
+	// version is the version of Kubernetes that the control plane is said to have: spec.version when an upgrade to it is
+	// done. programVersion tells what kube-apiserver is.
 	// +optional
 	Version string `json:"version,omitempty"`
+
+	// programVersion is the version of the kube-apiserver that runs.
+	// +optional
+	ProgramVersion string `json:"programVersion,omitempty"`
 
 	// selector is that of the scale subresource; no Machine has its label.
 	// +optional

@@ -1,0 +1,74 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// LocalControlPlaneTemplateSpec holds the template.
+type LocalControlPlaneTemplateSpec struct {
+	// template is what the control planes of a ClusterClass are made from.
+	// +required
+	Template LocalControlPlaneTemplateResource `json:"template"`
+}
+
+// LocalControlPlaneTemplateResource is a LocalControlPlane to be.
+type LocalControlPlaneTemplateResource struct {
+	// metadata is added to each control plane.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec of each control plane.
+	// +optional
+	Spec LocalControlPlaneTemplateResourceSpec `json:"spec,omitempty"`
+}
+
+// LocalControlPlaneTemplateResourceSpec is what Clusters of a class have in common: the version, for one, is the Cluster's own.
+type LocalControlPlaneTemplateResourceSpec struct {
+	// controllers runs kube-controller-manager and kube-scheduler. Default: false.
+	// +optional
+	Controllers bool `json:"controllers,omitempty"`
+
+	// kwokNodes is the number of simulated nodes. Default: 0. More imply controllers.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	KwokNodes int32 `json:"kwokNodes,omitempty"`
+}
+
+// LocalControlPlaneTemplate is what the control planes of a ClusterClass are made from.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=localcontrolplanetemplates,scope=Namespaced,categories=cluster-api
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+type LocalControlPlaneTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec holds the template.
+	// +required
+	Spec LocalControlPlaneTemplateSpec `json:"spec"`
+}
+
+// LocalControlPlaneTemplateList is a list of LocalControlPlaneTemplates.
+// +kubebuilder:object:root=true
+type LocalControlPlaneTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []LocalControlPlaneTemplate `json:"items"`
+}

@@ -1,0 +1,61 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// LocalClusterTemplateSpec holds the template.
+type LocalClusterTemplateSpec struct {
+	// template is what the infrastructure of the Clusters of a ClusterClass is made from.
+	// +required
+	Template LocalClusterTemplateResource `json:"template"`
+}
+
+// LocalClusterTemplateResource is a LocalCluster to be.
+type LocalClusterTemplateResource struct {
+	// metadata is added to each LocalCluster.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec of each LocalCluster.
+	// +optional
+	Spec LocalClusterSpec `json:"spec,omitempty"`
+}
+
+// LocalClusterTemplate is what the infrastructure of the Clusters of a ClusterClass is made from.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=localclustertemplates,scope=Namespaced,categories=cluster-api
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+type LocalClusterTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec holds the template.
+	// +required
+	Spec LocalClusterTemplateSpec `json:"spec"`
+}
+
+// LocalClusterTemplateList is a list of LocalClusterTemplates.
+// +kubebuilder:object:root=true
+type LocalClusterTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []LocalClusterTemplate `json:"items"`
+}

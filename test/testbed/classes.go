@@ -1,0 +1,113 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package testbed
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/controlplane/v1alpha1"
+	infrav1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/infrastructure/v1alpha1"
+)
+
+// ClassOptions describe a ClusterClass with its templates.
+type ClassOptions struct {
+	// Namespace must exist. Default: "default".
+	Namespace string
+	// Name of the ClusterClass, the LocalClusterTemplate and the LocalControlPlaneTemplate. Required.
+	Name string
+	// Controllers and KwokNodes are those of each control plane.
+	Controllers bool
+	KwokNodes   int32
+}
+
+// CreateClass creates a ClusterClass of the local provider.
+func (m *Management) CreateClass(ctx context.Context, opts ClassOptions) error {
+	if opts.Namespace == "" {
+		opts.Namespace = metav1.NamespaceDefault
+	}
+	own := metav1.ObjectMeta{Namespace: opts.Namespace, Name: opts.Name}
+	class := &clusterv1.ClusterClass{ObjectMeta: *own.DeepCopy()}
+	class.Spec.Infrastructure.TemplateRef = clusterv1.ClusterClassTemplateReference{
+		APIVersion: infrav1.GroupVersion.String(), Kind: "LocalClusterTemplate", Name: opts.Name,
+	}
+	class.Spec.ControlPlane.TemplateRef = clusterv1.ClusterClassTemplateReference{
+		APIVersion: controlplanev1.GroupVersion.String(), Kind: "LocalControlPlaneTemplate", Name: opts.Name,
+	}
+	controlPlane := &controlplanev1.LocalControlPlaneTemplate{ObjectMeta: *own.DeepCopy()}
+	controlPlane.Spec.Template.Spec = controlplanev1.LocalControlPlaneTemplateResourceSpec{
+		Controllers: opts.Controllers, KwokNodes: opts.KwokNodes,
+	}
+	for _, obj := range []client.Object{&infrav1.LocalClusterTemplate{ObjectMeta: *own.DeepCopy()}, controlPlane, class} {
+		if err := m.Client.Create(ctx, obj); err != nil {
+			return fmt.Errorf("create the %T %s/%s: %w", obj, opts.Namespace, opts.Name, err)
+		}
+	}
+	return nil
+}
+
+// CreateClassCluster creates a Cluster of a ClusterClass and returns at once. Region, Settings, Controllers, KwokNodes and
+// HoldBack of the options do not count: they are the class's.
+func (m *Management) CreateClassCluster(ctx context.Context, class string, opts ClusterOptions) (*clusterv1.Cluster, error) {
+	opts = m.withDefaults(opts)
+	cluster := newCluster(opts)
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}
+	cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: class}, Version: opts.Version}
+	if err := m.Client.Create(ctx, cluster); err != nil {
+		return nil, fmt.Errorf("create the Cluster %s/%s: %w", opts.Namespace, opts.Name, err)
+	}
+	return cluster, nil
+}
+
+// Upgrade asks for another version of Kubernetes in a Cluster of a ClusterClass, and returns at once.
+func (m *Management) Upgrade(ctx context.Context, cluster types.NamespacedName, version string) error {
+	obj := &clusterv1.Cluster{}
+	if err := m.Client.Get(ctx, cluster, obj); err != nil {
+		return err
+	}
+	before := obj.DeepCopy()
+	obj.Spec.Topology.Version = version
+	return m.Client.Patch(ctx, obj, client.MergeFrom(before))
+}
+
+// ControlPlane returns the LocalControlPlane of a Cluster.
+func (m *Management) ControlPlane(ctx context.Context, cluster types.NamespacedName) (*controlplanev1.LocalControlPlane, error) {
+	obj := &clusterv1.Cluster{}
+	if err := m.Client.Get(ctx, cluster, obj); err != nil {
+		return nil, err
+	}
+	controlPlane := &controlplanev1.LocalControlPlane{}
+	key := types.NamespacedName{Namespace: cluster.Namespace, Name: obj.Spec.ControlPlaneRef.Name}
+	return controlPlane, m.Client.Get(ctx, key, controlPlane)
+}
+
+// HoldUpgrade keeps the control plane of a Cluster from carrying out upgrades, or lets it go on.
+func (m *Management) HoldUpgrade(ctx context.Context, cluster types.NamespacedName, hold bool) error {
+	obj, err := m.ControlPlane(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	before := obj.DeepCopy()
+	obj.Spec.HoldUpgrade = hold
+	return m.Client.Patch(ctx, obj, client.MergeFrom(before))
+}

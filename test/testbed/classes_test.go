@@ -1,0 +1,191 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package testbed
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/controlplane/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+const (
+	oldVersion = "v1.35.4"
+	newVersion = "v1.36.3"
+	hook       = clusterv1.BeforeClusterUpgradeHookAnnotationPrefix + "/test"
+)
+
+// oldAPIServer returns a set with another kube-apiserver: the very one of set, under another path and version.
+func oldAPIServer(t *testing.T, set *binaries.Set) *binaries.Set {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), binaries.KubeAPIServer)
+	if err := os.Symlink(set.Path(binaries.KubeAPIServer), path); err != nil {
+		t.Fatal(err)
+	}
+	return set.WithAPIServer(path, oldVersion)
+}
+
+// TestClassClusterIsUpgraded has Cluster API's topology controller make a Cluster and upgrade it: not while an annotation
+// is there, and with the API server of the new version at last.
+func TestClassClusterIsUpgraded(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	set, err := binaries.Ensure(ctx, binaries.Options{Progress: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := startManagementWith(t, ManagementOptions{Binaries: set, Versions: map[string]*binaries.Set{
+		oldVersion: oldAPIServer(t, set), newVersion: set,
+	}})
+	if err := m.CreateClass(ctx, ClassOptions{Name: "class"}); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := m.CreateClassCluster(ctx, "class", ClusterOptions{
+		Name: "one", Version: oldVersion, Annotations: map[string]string{hook: ""},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := client.ObjectKeyFromObject(cluster)
+	if err := m.WaitClusterAvailable(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	server := m.Provider.Server(key)
+	waitControlPlane(ctx, t, m, key, oldVersion, oldVersion)
+	pids := server.PIDs()
+
+	if err := m.Upgrade(ctx, key, newVersion); err != nil {
+		t.Fatal(err)
+	}
+	waitTopology(ctx, t, m, key, hook)
+	if err := m.HoldUpgrade(ctx, key, true); err != nil {
+		t.Fatal(err)
+	}
+	before := cluster.DeepCopy()
+	delete(cluster.Annotations, hook)
+	if err := m.Client.Patch(ctx, cluster, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	// The upgrade begins, and takes its time.
+	waitControlPlane(ctx, t, m, key, newVersion, oldVersion)
+	if server.Version() != oldVersion {
+		t.Errorf("a held upgrade runs %s", server.Version())
+	}
+	if err := m.HoldUpgrade(ctx, key, false); err != nil {
+		t.Fatal(err)
+	}
+	waitControlPlane(ctx, t, m, key, newVersion, newVersion)
+	if server.Version() != newVersion || len(server.PIDs()) != len(pids) || server.PIDs()[1] == pids[1] {
+		t.Errorf("after the upgrade %s runs, as %v, before as %v", server.Version(), server.PIDs(), pids)
+	}
+	if err := m.WaitClusterAvailable(ctx, key); err != nil {
+		t.Error(err)
+	}
+	if err := m.Client.Delete(ctx, cluster); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.WaitGone(ctx, cluster); err != nil {
+		t.Error(err)
+	}
+	wantEnded(t, pids)
+}
+
+// waitControlPlane waits until the control plane of a Cluster wants one version and says it has another.
+func waitControlPlane(ctx context.Context, t *testing.T, m *Management, key types.NamespacedName, spec, status string) {
+	t.Helper()
+	got := &controlplanev1.LocalControlPlane{}
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		obj, err := m.ControlPlane(ctx, key)
+		if err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		got = obj
+		return got.Spec.Version == spec && got.Status.Version == status, nil
+	})
+	if err != nil {
+		t.Fatalf("the control plane is at %q, %q: %v", got.Spec.Version, got.Status.Version, err)
+	}
+}
+
+// waitTopology waits until Cluster API says that it is waiting, for something whose name is in the message.
+func waitTopology(ctx context.Context, t *testing.T, m *Management, key types.NamespacedName, text string) {
+	t.Helper()
+	message := ""
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		cluster := &clusterv1.Cluster{}
+		if err := m.Client.Get(ctx, key, cluster); err != nil {
+			return false, err
+		}
+		condition := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition)
+		if condition != nil {
+			message = condition.Message
+		}
+		return strings.Contains(message, text), nil
+	})
+	if err != nil {
+		t.Fatalf("TopologyReconciled says %q: %v", message, err)
+	}
+}
+
+// TestVersionThatIsOnlyTold changes the version of a control plane to one that nobody has a program of.
+func TestVersionThatIsOnlyTold(t *testing.T) {
+	t.Parallel()
+	m := startManagement(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cluster, err := m.CreateCluster(ctx, ClusterOptions{Name: "one", Version: "v1.34.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := client.ObjectKeyFromObject(cluster)
+	if err := m.WaitClusterAvailable(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	waitControlPlane(ctx, t, m, key, "v1.34.0", "v1.34.0")
+	pids := m.Provider.Server(key).PIDs()
+	obj, err := m.ControlPlane(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := obj.DeepCopy()
+	obj.Spec.Version = "v1.35.0"
+	if err := m.Client.Patch(ctx, obj, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	waitControlPlane(ctx, t, m, key, "v1.35.0", "v1.35.0")
+	if obj, err = m.ControlPlane(ctx, key); err != nil || obj.Status.ProgramVersion != m.Server.Version() {
+		t.Errorf("the program is %q, %v", obj.Status.ProgramVersion, err)
+	}
+	if got := m.Provider.Server(key).PIDs(); got[1] != pids[1] {
+		t.Error("the API server was started anew for nothing")
+	}
+}
