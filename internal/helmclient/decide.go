@@ -108,6 +108,8 @@ const (
 	ReasonUntested = "Untested"
 	// ReasonDrifted is that of objects that differ, corrected or not.
 	ReasonDrifted = "Drifted"
+	// ReasonReturn is that of a return, see [Desired].Return.
+	ReasonReturn = "Return"
 )
 
 // Decision is what a release needs next, and why.
@@ -128,6 +130,8 @@ type Decision struct {
 	Recovery Recovery
 	// RollbackTo is the revision to return to, set with ActionRollback only.
 	RollbackTo int
+	// Returns says of ActionRollback that what it goes back to is what is desired: a success makes the release in sync.
+	Returns bool
 	// Failures is how many tries at what is desired failed so far. Act notes it on the record it makes.
 	Failures int
 	// RollbackFailures is how many rollbacks in a row failed so far.
@@ -161,6 +165,9 @@ func Decide(obs Observation, desired Desired, policy Policy, past Past, now time
 		State: obs.State(desired), FromRevision: newest.Revision, ToRevision: newest.Revision, Failures: s.failures(),
 		Interruptions: s.interruptions(), Request: digestLabel(past.Request),
 	}
+	if desired.Return {
+		s = s.withoutRemediation()
+	}
 	decided := s.decide(d)
 	if past.Drifted {
 		return s.decideDrift(decided)
@@ -193,14 +200,14 @@ func (s situation) decide(d Decision) Decision {
 	case StateInSync:
 		return s.decideInSync(d)
 	case StateOutOfSync:
-		return decideOutOfSync(d, s.newest, s.desired)
+		return s.decideOutOfSync(d)
 	case StateFailed:
 		return s.decideFailed(d)
 	case StateRolledBack:
 		return s.retry(d, s.policy.Upgrade, ActionUpgrade, ReasonRetryFailed,
 			fmt.Sprintf("The upgrade failed, and revision %d is the return to what worked before.", revision))
 	case StateUnmanaged:
-		return d.act(ActionUpgrade, ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was made by another hand.", revision))
+		return s.reach(d, ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was made by another hand.", revision))
 	case StateUninstalling:
 		if wait := s.remainingBackoff(d.Failures); wait > 0 {
 			return d.backOff(wait, fmt.Sprintf("An uninstall of revision %d did not end.", revision))
@@ -241,10 +248,11 @@ func DecideUninstall(obs Observation, desired Desired, policy Policy, now time.T
 	return d.stay(ActionUninstall, ReasonUninstall, fmt.Sprintf("Uninstalling revision %d.", newest.Revision))
 }
 
-func decideOutOfSync(d Decision, newest Record, desired Desired) Decision {
-	differ := newest.differences(desired)
+func (s situation) decideOutOfSync(d Decision) Decision {
+	newest := s.newest
+	differ := newest.differences(s.desired)
 	if len(differ) == 0 {
-		return d.act(ActionUpgrade, ReasonNotDeployed,
+		return s.reach(d, ReasonNotDeployed,
 			fmt.Sprintf("Revision %d is the newest but its status is %q.", newest.Revision, newest.Status))
 	}
 	reasons := map[Difference]string{
@@ -253,8 +261,11 @@ func decideOutOfSync(d Decision, newest Record, desired Desired) Decision {
 		DifferenceOptions:    ReasonOptionsChanged,
 		DifferencePostRender: ReasonPostRenderChanged,
 	}
-	return d.act(ActionUpgrade, reasons[differ[0]],
-		fmt.Sprintf("Revision %d was made from other %s.", newest.Revision, joinDifferences(differ)))
+	decided := s.reach(d, reasons[differ[0]], fmt.Sprintf("Revision %d was made from other %s.", newest.Revision, joinDifferences(differ)))
+	if decided.Returns {
+		decided.Reason = ReasonReturn
+	}
+	return decided
 }
 
 func joinDifferences(differ []Difference) string {
@@ -264,6 +275,9 @@ func joinDifferences(differ []Difference) string {
 	}
 	return strings.Join(words, ", ")
 }
+
+// MakesDesired reports whether the action of the decision, if it succeeds, makes the release what is desired.
+func (d Decision) MakesDesired() bool { return d.Action.rendersChart() || d.Returns }
 
 // act returns the decision to make a new revision.
 func (d Decision) act(action Action, reason, message string) Decision {

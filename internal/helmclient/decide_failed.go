@@ -62,7 +62,7 @@ func (s situation) decideFailed(d Decision) Decision {
 	reason, message := ReasonRetryFailed, fmt.Sprintf("Revision %d failed.", s.newest.Revision)
 	if s.newest.Interrupted {
 		// Nothing is known against what is desired.
-		again := d.act(ActionUpgrade, ReasonInterrupted, fmt.Sprintf("Revision %d was interrupted.", s.newest.Revision))
+		again := s.reach(d, ReasonInterrupted, fmt.Sprintf("Revision %d was interrupted.", s.newest.Revision))
 		return s.takeUp(d, again, policy, d.Failures)
 	}
 	switch {
@@ -126,10 +126,14 @@ func (s situation) retry(d Decision, policy FailurePolicy, action Action, reason
 	if wait := s.remainingBackoff(d.Failures); wait > 0 {
 		return d.backOff(wait, message)
 	}
-	if action == ActionTest {
+	switch action {
+	case ActionTest:
 		return d.stay(action, reason, message)
+	case ActionUpgrade:
+		return s.reach(d, reason, message)
+	default:
+		return d.act(action, reason, message)
 	}
-	return d.act(action, reason, message)
 }
 
 // remainingBackoff returns how long to wait still after so many failures.
@@ -187,7 +191,7 @@ func (s situation) policyNow() FailurePolicy {
 // workedBefore reports whether any revision below the newest worked, be it one made from what is desired.
 func (s situation) workedBefore() bool {
 	for _, record := range s.below() {
-		if status := release.Status(record.Status); status == release.StatusDeployed || status == release.StatusSuperseded {
+		if record.wasApplied() {
 			return true
 		}
 	}

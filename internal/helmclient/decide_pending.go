@@ -53,11 +53,15 @@ func (s situation) decidePending(d Decision) Decision {
 	if status == release.StatusPendingRollback && newest.rolledBackFrom(s.desired) {
 		return s.rollbackAgain(d, reason, message)
 	}
+	decided := s.reachOverPending(d, reason, message)
 	if !newest.triedFor(s.desired) {
-		return d.recoverFailed(reason, message)
+		return decided
 	}
-	decided := d.recoverFailed(reason, message)
 	switch {
+	case decided.Returns:
+		if s.upgradesAgain() && decided.RollbackTo != newest.Revision {
+			decided.Recovery, decided.ToRevision = RecoverReplace, d.FromRevision
+		}
 	case status == release.StatusPendingInstall && s.installsAgain():
 		decided = d.recoverReplace(ActionRecoverThenInstall, reason, message)
 	case status == release.StatusPendingUpgrade && s.upgradesAgain():
@@ -119,7 +123,7 @@ func (s situation) takeUp(d, decided Decision, policy FailurePolicy, failures in
 func (s situation) rollbackAgain(d Decision, reason, message string) Decision {
 	target, ok := s.rollbackTarget()
 	if !ok || s.policy.Upgrade.Remediate != RemediateRollback {
-		return s.takeUp(d, d.recoverFailed(reason, message), s.policy.Upgrade, d.Failures)
+		return s.takeUp(d, s.reachOverPending(d, reason, message), s.policy.Upgrade, d.Failures)
 	}
 	if !s.past.RetryRequested {
 		d.RollbackFailures = s.newest.RollbackFailures

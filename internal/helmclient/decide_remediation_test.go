@@ -60,10 +60,15 @@ type remediationCase struct {
 
 func runRemediationCases(t *testing.T, cases map[string]remediationCase) {
 	t.Helper()
+	runCasesFor(t, testDesired(), cases)
+}
+
+func runCasesFor(t *testing.T, desired Desired, cases map[string]remediationCase) {
+	t.Helper()
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := Decide(Observation{Records: test.records}, testDesired(), test.policy, test.past, testNow)
+			got := Decide(Observation{Records: test.records}, desired, test.policy, test.past, testNow)
 			if got.Message == "" {
 				t.Error("there is no message")
 			}

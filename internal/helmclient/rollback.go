@@ -19,6 +19,7 @@ package helmclient
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
@@ -41,13 +42,28 @@ func (s *session) rollback(decision Decision, desired Desired, options Options) 
 		return err
 	}
 	s.logs.hide(target.Config)
-	s.storage.labels = rollbackLabels(desired, decision)
+	if decision.Returns {
+		if err := checkReturn(target, desired); err != nil {
+			return err
+		}
+		s.prepareNamespace(desired, options.Install, false)
+	} else {
+		s.storage.labels = rollbackLabels(desired, decision)
+	}
 	s.applyAgain(decision.RollbackTo)
 	err = s.newRollback(decision, options).Run(desired.Name)
 	if err != nil {
 		s.settleRollback()
 	}
 	return err
+}
+
+// checkReturn returns an error unless the revision was made from what is desired: the record of the return says that it is.
+func checkReturn(target *release.Release, desired Desired) error {
+	if target.Labels[LabelRevision] != strconv.Itoa(target.Version) || digestsIn(target.Labels) != digestsIn(desiredLabels(desired)) {
+		return errorOfKind(ErrStale, "revision %d, which was to be returned to, was not made from what is desired", target.Version)
+	}
+	return nil
 }
 
 // settleRollback marks the record of a rollback that failed as failed: Helm leaves it pending where a hook failed.

@@ -198,11 +198,14 @@ func (r Record) wasCutOff() bool {
 // testsFailed reports whether the tests of this very revision ran and failed.
 func (r Record) testsFailed() bool { return r.authentic() && r.Tested == TestedFailed }
 
-// worked reports whether the revision was once applied as a whole, whoever made it, and did not fail its tests.
-func (r Record) worked() bool {
+// wasApplied reports whether the revision was once applied as a whole, whoever made it.
+func (r Record) wasApplied() bool {
 	status := release.Status(r.Status)
-	return (status == release.StatusDeployed || status == release.StatusSuperseded) && !r.testsFailed()
+	return status == release.StatusDeployed || status == release.StatusSuperseded
 }
+
+// worked reports whether the revision was once applied as a whole, whoever made it, and did not fail its tests.
+func (r Record) worked() bool { return r.wasApplied() && !r.testsFailed() }
 
 // State compares what was observed with what is desired. What only a policy or the caller can tell apart is not told
 // apart: a release that is untested or drifted is in sync.

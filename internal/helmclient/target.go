@@ -43,4 +43,9 @@ type Desired struct {
 	ArtifactDigest, ValuesDigest, OptionsDigest string
 	// PostRenderDigest identifies what changes the rendered objects, empty where nothing does.
 	PostRenderDigest string
+	// Return says that what is desired is what the release had before: it is returned to by Helm's own history, as far as that has
+	// a revision made from it, and by an upgrade otherwise. A return by the history needs neither chart nor values. It is not
+	// the remediation of a failed upgrade and has none itself: where it fails, or does not become healthy, it is tried again or
+	// left as it is, but what was given up does not come back. It shapes nothing.
+	Return bool
 }
