@@ -67,6 +67,9 @@ type Options struct {
 	// NoCharts pushes none of the test charts.
 	NoCharts bool
 
+	// Beside is another environment, to and from which Clusters can be moved. Its registry is this one's. Default: none.
+	Beside *Environment
+
 	// Output receives what the build of the binaries of the test bed says. Default: os.Stderr.
 	Output io.Writer
 }
@@ -146,7 +149,11 @@ func (e *Environment) ensureBinaries(ctx context.Context) error {
 
 func (e *Environment) startManagement(ctx context.Context) error {
 	var err error
-	e.Management, err = testbed.StartManagement(ctx, testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries})
+	opts := testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries}
+	if e.opts.Beside != nil {
+		opts.Beside = e.opts.Beside.Management
+	}
+	e.Management, err = testbed.StartManagement(ctx, opts)
 	if err != nil {
 		return err
 	}
@@ -159,6 +166,10 @@ func (e *Environment) startManagement(ctx context.Context) error {
 }
 
 func (e *Environment) startRegistry(ctx context.Context) error {
+	if e.opts.Beside != nil {
+		e.Registry = e.opts.Beside.Registry
+		return nil
+	}
 	var err error
 	if e.Registry, err = registry.Start(ctx, registry.Options{Dir: e.dir("registry"), Binaries: e.Binaries}); err != nil {
 		return err
@@ -209,7 +220,7 @@ func (e *Environment) Stop(ctx context.Context) error {
 		// Nothing that a manager does can matter any more.
 		errs = append(errs, manager.Kill())
 	}
-	if e.Registry != nil {
+	if e.Registry != nil && e.opts.Beside == nil {
 		errs = append(errs, e.Registry.Stop(ctx))
 	}
 	if e.Management != nil {

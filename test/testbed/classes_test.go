@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/controlplane/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
@@ -187,5 +188,43 @@ func TestVersionThatIsOnlyTold(t *testing.T) {
 	}
 	if got := m.Provider.Server(key).PIDs(); got[1] != pids[1] {
 		t.Error("the API server was started anew for nothing")
+	}
+}
+
+// TestClustersShareAnAPIServer has a second Cluster use the API server of the first, under its own name.
+func TestClustersShareAnAPIServer(t *testing.T) {
+	t.Parallel()
+	m := startManagement(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	for _, opts := range []ClusterOptions{{Name: "tenant", Host: "host"}, {Name: "host"}} {
+		if _, err := m.CreateCluster(ctx, opts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tenant := &clusterv1.Cluster{}
+	key := types.NamespacedName{Namespace: "default", Name: "tenant"}
+	if err := m.WaitClusterAvailable(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	if err := useCluster(ctx, t, kubeconfigOf(ctx, t, m, key)); err != nil {
+		t.Errorf("the tenant's kubeconfig does not work: %v", err)
+	}
+	host := m.Provider.Server(types.NamespacedName{Namespace: "default", Name: "host"})
+	requests, err := host.Requests(apiserver.ByUser("tenant"))
+	if err != nil || len(requests) == 0 {
+		t.Errorf("the host knows of %d requests of the tenant, %v", len(requests), err)
+	}
+	if err := m.Client.Get(ctx, key, tenant); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Client.Delete(ctx, tenant); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.WaitGone(ctx, tenant); err != nil {
+		t.Error(err)
+	}
+	if len(host.PIDs()) == 0 {
+		t.Error("the host's API server was ended with the tenant")
 	}
 }

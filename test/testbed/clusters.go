@@ -52,6 +52,9 @@ type ClusterOptions struct {
 	// Controllers and KwokNodes are the LocalControlPlane's.
 	Controllers bool
 	KwokNodes   int32
+	// Host names another Cluster of the namespace whose API server this one uses, as a user with its own name. Default: it has
+	// one of its own.
+	Host string
 	// Version of Kubernetes that the control plane is said to have. Default: what runs.
 	Version string
 	// HoldBack keeps the control plane from becoming initialised until Release.
@@ -75,6 +78,7 @@ func (m *Management) CreateCluster(ctx context.Context, opts ClusterOptions) (*c
 			ObjectMeta: *own.DeepCopy(),
 			Spec: controlplanev1.LocalControlPlaneSpec{
 				Version: opts.Version, Controllers: opts.Controllers, KwokNodes: opts.KwokNodes, HoldBack: opts.HoldBack,
+				Host: opts.Host,
 			},
 		},
 		cluster,

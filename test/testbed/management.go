@@ -57,6 +57,8 @@ type ManagementOptions struct {
 	Versions map[string]*binaries.Set
 	// Concurrency is the number of workload clusters that may start at once. Default: 8.
 	Concurrency int
+	// Beside is another management cluster, from which Clusters can be moved to this one and back. Default: none.
+	Beside *Management
 }
 
 // Management is a management cluster: an API server, Cluster API's core
@@ -107,9 +109,13 @@ func (m *Management) start(ctx context.Context) error {
 	if err := m.startCore(ctx); err != nil {
 		return err
 	}
-	m.Provider, err = local.New(m.Server.RESTConfig(), local.Options{
+	opts := local.Options{
 		Dir: m.file("workload"), Binaries: m.opts.Binaries, Versions: m.opts.Versions, Concurrency: m.opts.Concurrency,
-	})
+	}
+	if m.opts.Beside != nil {
+		opts.Beside = m.opts.Beside.Provider
+	}
+	m.Provider, err = local.New(m.Server.RESTConfig(), opts)
 	if err != nil {
 		return err
 	}
@@ -154,6 +160,11 @@ func (m *Management) installCRDs() error {
 	provider, err := local.CRDs()
 	if err != nil {
 		return err
+	}
+	for _, crd := range provider {
+		// As if clusterctl had installed them: it moves nothing else.
+		crd.Labels["clusterctl.cluster.x-k8s.io"] = ""
+		crd.Labels[clusterv1.ProviderNameLabel] = "infrastructure-local"
 	}
 	crds := append(append(core, provider...), certManagerCRDs()...)
 	_, err = envtest.InstallCRDs(m.Server.RESTConfig(), envtest.CRDInstallOptions{

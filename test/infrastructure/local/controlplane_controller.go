@@ -19,6 +19,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,6 +41,9 @@ import (
 
 // controlPlaneFinalizer keeps the object until its processes have ended.
 const controlPlaneFinalizer = "controlplane.cluster.x-k8s.io/localcontrolplane"
+
+// hostRetry is how soon a control plane looks again for the API server that it is to use.
+const hostRetry = 200 * time.Millisecond
 
 // Reasons of the condition Available.
 const (
@@ -89,17 +93,28 @@ func (r *controlPlaneReconciler) Reconcile(ctx context.Context, req ctrl.Request
 			return ctrl.Result{}, err
 		}
 	}
+	if obj.Spec.Host != "" && r.provider.Server(hostOf(cluster, obj)) == nil {
+		// Its start is no event of this object.
+		return ctrl.Result{RequeueAfter: hostRetry}, nil
+	}
 	// Not after the infrastructure: that waits for the API server.
 	return ctrl.Result{}, r.reconcileRunning(ctx, cluster, obj)
 }
 
+// hostOf names the Cluster whose API server a control plane uses.
+func hostOf(cluster *clusterv1.Cluster, obj *controlplanev1.LocalControlPlane) types.NamespacedName {
+	if obj.Spec.Host == "" {
+		return client.ObjectKeyFromObject(cluster)
+	}
+	return types.NamespacedName{Namespace: cluster.Namespace, Name: obj.Spec.Host}
+}
+
 func (r *controlPlaneReconciler) reconcileRunning(ctx context.Context, cluster *clusterv1.Cluster, obj *controlplanev1.LocalControlPlane) error {
-	key := client.ObjectKeyFromObject(cluster)
-	server, err := r.provider.ensureServer(ctx, key, obj.Spec)
+	server, err := r.provider.ensureServer(ctx, hostOf(cluster, obj), obj.Spec)
 	if err != nil {
 		return err
 	}
-	if err := r.ensureKubeconfig(ctx, key, obj, server); err != nil {
+	if err := r.ensureKubeconfig(ctx, client.ObjectKeyFromObject(cluster), obj, server); err != nil {
 		return err
 	}
 	if err := r.provider.ensureVersion(ctx, server, obj); err != nil {
@@ -119,7 +134,7 @@ func isHeld(obj *controlplanev1.LocalControlPlane) bool {
 // ensureVersion restarts the API server with the program of the wanted version, if the provider has that one.
 func (p *Provider) ensureVersion(ctx context.Context, server *apiserver.Server, obj *controlplanev1.LocalControlPlane) error {
 	set := p.opts.Versions[obj.Spec.Version]
-	if set == nil || isHeld(obj) || server.Version() == obj.Spec.Version {
+	if set == nil || obj.Spec.Host != "" || isHeld(obj) || server.Version() == obj.Spec.Version {
 		return nil
 	}
 	return server.Upgrade(ctx, set)
@@ -161,6 +176,9 @@ func setStatus(obj *controlplanev1.LocalControlPlane, program string) {
 // left as it is, so that tests may break it.
 func (r *controlPlaneReconciler) ensureKubeconfig(ctx context.Context, cluster types.NamespacedName, obj *controlplanev1.LocalControlPlane, server *apiserver.Server) error {
 	data, err := server.Kubeconfig()
+	if obj.Spec.Host != "" {
+		data, err = server.UserKubeconfig(cluster.Name, "system:masters")
+	}
 	if err != nil {
 		return err
 	}
@@ -178,8 +196,10 @@ func (r *controlPlaneReconciler) reconcileDelete(ctx context.Context, obj *contr
 	}
 	// The label is as sure as the owner reference, and outlives the Cluster.
 	cluster := types.NamespacedName{Namespace: obj.Namespace, Name: obj.Labels[clusterv1.ClusterNameLabel]}
-	if err := r.provider.stopServer(ctx, cluster); err != nil {
-		return err
+	if obj.Spec.Host == "" {
+		if err := r.provider.stopServer(ctx, cluster); err != nil {
+			return err
+		}
 	}
 	// Without a garbage collector nobody else would.
 	old := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}}

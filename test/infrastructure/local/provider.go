@@ -89,6 +89,9 @@ type Options struct {
 	Versions map[string]*binaries.Set
 	// Concurrency is the number of control planes that may start at once. Default: 8.
 	Concurrency int
+	// Beside is the provider of another management cluster. Both know the control planes that either starts, so that
+	// Clusters can be moved between them. Default: none.
+	Beside *Provider
 }
 
 // Provider runs the controllers and the control planes that they start.
@@ -103,9 +106,13 @@ type Provider struct {
 	// runErr is the manager's error, written before done is closed.
 	runErr error
 
-	mu sync.Mutex
-	// servers are the running control planes by Cluster.
-	servers map[types.NamespacedName]*apiserver.Server
+	servers *servers
+}
+
+// servers are running control planes by Cluster.
+type servers struct {
+	mu        sync.Mutex
+	byCluster map[types.NamespacedName]*apiserver.Server
 }
 
 // New makes a Provider for the management cluster at config.
@@ -139,7 +146,10 @@ func New(cfg *rest.Config, opts Options) (*Provider, error) {
 	}
 	p := &Provider{
 		opts: opts, mgr: mgr, client: mgr.GetClient(), log: log,
-		servers: map[types.NamespacedName]*apiserver.Server{},
+		servers: &servers{byCluster: map[types.NamespacedName]*apiserver.Server{}},
+	}
+	if opts.Beside != nil {
+		p.servers = opts.Beside.servers
 	}
 	if err := errors.Join(setupCluster(mgr), setupControlPlane(mgr, p)); err != nil {
 		return nil, errors.Join(err, log.Close())
@@ -177,7 +187,7 @@ func (p *Provider) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the controllers and all control planes. Stopping twice is no error.
+// Stop ends the controllers and all control planes, those of Options.Beside, too. Stopping twice is no error.
 func (p *Provider) Stop(ctx context.Context) error {
 	var err error
 	if p.cancel != nil {
@@ -185,12 +195,12 @@ func (p *Provider) Stop(ctx context.Context) error {
 		<-p.done
 		err = p.runErr
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range p.servers {
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	for _, s := range p.servers.byCluster {
 		err = errors.Join(err, s.Stop(ctx))
 	}
-	clear(p.servers)
+	clear(p.servers.byCluster)
 	if closeErr := p.log.Close(); !errors.Is(closeErr, os.ErrClosed) {
 		err = errors.Join(err, closeErr)
 	}
@@ -199,17 +209,17 @@ func (p *Provider) Stop(ctx context.Context) error {
 
 // Server returns the control plane of a Cluster, nil if none runs.
 func (p *Provider) Server(cluster types.NamespacedName) *apiserver.Server {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.servers[cluster]
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	return p.servers.byCluster[cluster]
 }
 
 // PIDs returns the process ids of all control planes.
 func (p *Provider) PIDs() []int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
 	var pids []int
-	for _, s := range p.servers {
+	for _, s := range p.servers.byCluster {
 		pids = append(pids, s.PIDs()...)
 	}
 	return pids
@@ -235,9 +245,9 @@ func (p *Provider) ensureServer(ctx context.Context, cluster types.NamespacedNam
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.servers[cluster] = s
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	p.servers.byCluster[cluster] = s
 	return s, nil
 }
 
@@ -255,12 +265,13 @@ func (p *Provider) stopServer(ctx context.Context, cluster types.NamespacedName)
 	if err := s.Stop(ctx); err != nil {
 		return err
 	}
-	p.mu.Lock()
-	delete(p.servers, cluster)
-	p.mu.Unlock()
-	old := p.dir(cluster) + ".deleted"
+	p.servers.mu.Lock()
+	delete(p.servers.byCluster, cluster)
+	p.servers.mu.Unlock()
+	// Not necessarily a folder of this provider, see Options.Beside.
+	old := s.Dir() + ".deleted"
 	if err := os.RemoveAll(old); err != nil {
 		return err
 	}
-	return os.Rename(p.dir(cluster), old)
+	return os.Rename(s.Dir(), old)
 }

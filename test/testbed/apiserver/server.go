@@ -161,6 +161,9 @@ func (s *Server) run(ctx context.Context, name string, args []string, healthy fu
 // file returns a path in the work folder.
 func (s *Server) file(name string) string { return filepath.Join(s.opts.Dir, name) }
 
+// Dir returns the work folder, see Options.
+func (s *Server) Dir() string { return s.opts.Dir }
+
 // Stop ends all programs and removes etcd's data; logs stay. Stopping twice is
 // no error.
 func (s *Server) Stop(ctx context.Context) error {

@@ -62,6 +62,12 @@ type LocalControlPlaneSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	KwokNodes int32 `json:"kwokNodes,omitempty"`
 
+	// host is the name of a Cluster in the same namespace whose API server this control plane uses, as a user with the name
+	// of its own Cluster. Nothing else keeps the two apart. Default: it has an API server of its own.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Host string `json:"host,omitempty"`
+
 	// holdBack keeps the control plane from becoming initialised, although its API
 	// server runs and its kubeconfig exists. Default: false.
 	// +optional
