@@ -83,6 +83,11 @@ type HelmOpRevisionStatus struct {
 	// +optional
 	Good bool `json:"good,omitempty"`
 
+	// passedWave is the name of the last wave that the rollout left behind: what becomes of its Clusters holds no later wave any more.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	PassedWave string `json:"passedWave,omitempty"`
+
 	// acknowledgedFailures are the failures in spite of which somebody asked to continue.
 	// +optional
 	AcknowledgedFailures int32 `json:"acknowledgedFailures,omitempty"`

@@ -48,6 +48,9 @@ type Child struct {
 	// FailedBefore is true if the release failed already before the Cluster was told this revision, under one that was good.
 	FailedBefore bool
 
+	// Previous is the number of the revision of which the child remembers what it had under it; 0 is none.
+	Previous int64
+
 	// Deleting is true while the child ends its release.
 	Deleting bool
 }
@@ -92,6 +95,10 @@ type Cluster struct {
 	// Initialized is true once the control plane of the Cluster can be served.
 	Initialized bool
 
+	// Known is true if the Cluster could be served already when the rollout of the revision that is wanted began. One that has no
+	// child nevertheless is not taken for new: its release was ended to be replaced.
+	Known bool
+
 	// Blocked is true while a HelmOp that comes first is not ready in the Cluster.
 	Blocked bool
 
@@ -113,7 +120,7 @@ type Cluster struct {
 	// Health is how the Cluster fares with that.
 	Health Health
 
-	// ReadySince is since when it is HealthReady with that.
+	// ReadySince is since when it is HealthReady with that. If it is not known, the soak time has yet to pass.
 	ReadySince time.Time
 }
 
@@ -208,6 +215,10 @@ type State struct {
 	// Phase of the rollout; empty is PhaseProgressing.
 	Phase Phase
 
+	// Passed is the name of the last wave that was left behind: the first Cluster of a later one was told. What becomes of the
+	// Clusters of such a wave holds no later one any more.
+	Passed string
+
 	// Acknowledged are the failures that do not count any more.
 	Acknowledged int
 
@@ -275,7 +286,8 @@ type Step struct {
 	// Source tells what the Cluster is told by ActionCreate and ActionUpdate.
 	Source Source
 
-	// Revision is the number of the revision that it is told by them.
+	// Revision is the number of the revision that it is told by them. A child that has it already keeps what it says of how it
+	// came to it.
 	Revision int64
 
 	// Joined, FailedBefore and Returned are what its child is to say of that.
@@ -293,11 +305,15 @@ type Progress struct {
 	// Wave is the index of the wave whose turn it is; len(Strategy.Waves) is the Clusters in no wave, and one more is nobody's.
 	Wave int
 
-	// Updated, Done, InFlight and Failed count selected Clusters, see the API's RolloutStatus.
+	// Updated, Done, InFlight and Failed count selected Clusters as they are after the steps, see the API's RolloutStatus. While Clusters
+	// return to the last good revision, Done and InFlight are about that one.
 	Updated, Done, InFlight, Failed int
 
 	// WaitingFor tells what it takes to go on, for people; empty if nothing is waited for.
 	WaitingFor string
+
+	// Promote is the name of the wave that it takes a promotion of; empty if it takes none.
+	Promote string
 }
 
 // Input is all that a plan depends on.
