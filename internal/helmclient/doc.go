@@ -49,6 +49,10 @@ limitations under the License.
 // A rollback returns to the newest revision below that worked and was not made from what is desired. Its record has the
 // digests of that revision, and says what was rolled back from: only this tells the return from an old revision.
 //
+// Where a [Desired] is a Return, what is desired is what the release had before, for example because a fleet gives something
+// up. It then goes by the history, too, but without chart and values, and to a revision that was made from exactly what is
+// desired. What it makes is in sync, and is tested as any other; a return that fails is tried again and never rolled back.
+//
 // Helm calls a failed or uninstalled revision superseded once a later one comes after it; Act keeps it as it is, else nothing
 // would tell it from one that can be returned to. Helm also compares an upgrade with the deployed revision alone, and a rollback or uninstall
 // with the newest: Act looks at the failed ones between as well, so that nothing they created is left behind, see leftovers.go.

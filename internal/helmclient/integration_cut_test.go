@@ -189,6 +189,25 @@ func cutCases() map[string]cutCase {
 			objects: first, revisions: []string{"superseded", "failed", "deployed"},
 			survivors: []string{"ConfigMap/demo-value", "ConfigMap/old", "ServiceAccount/account", "Deployment/deployment"},
 		},
+		// Neither chart nor values are there. The rollback above is cut in every way.
+		"return": {
+			prepare: func(r *cutRun) error {
+				had := r.desired
+				if err := settle(r); err != nil {
+					return err
+				}
+				r.wantSecondVersion()
+				err := settle(r)
+				r.desired, r.chart, r.values = had, nil, nil
+				r.desired.Return = true
+				return err
+			},
+			decide:  decide,
+			finish:  settle,
+			objects: first, revisions: []string{"superseded", "superseded", "deployed"},
+			survivors: []string{"ConfigMap/demo-value", "ServiceAccount/account", "Deployment/deployment"},
+			modes:     []string{"answer lost, cluster gone", "request lost once"},
+		},
 		"test": {
 			prepare: func(r *cutRun) error {
 				r.chart.Templates = append(r.chart.Templates, &chart.File{Name: "templates/test.yaml",

@@ -1,0 +1,213 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// returnTo has a run return to what it had: by the history alone, there is neither a chart nor values.
+func (r *releaseRun) returnTo(had Desired, options Options) {
+	r.desired, r.options, r.chart, r.values = had, options, nil, nil
+	r.desired.Return = true
+}
+
+// mustReturn decides on a return to a revision, carries it out and holds that nothing is left to do after it.
+func (r *releaseRun) mustReturn(t *testing.T, target int) Result {
+	t.Helper()
+	decision := r.later(t, time.Minute)
+	if !decision.Returns || decision.RollbackTo != target {
+		t.Fatalf("decided %+v, want the return to revision %d", decision, target)
+	}
+	result := r.mustAct(t, decision, ActionRollback)
+	record := r.record(t, result.Revision)
+	if !record.madeFrom(r.desired) || record.RolledBackFrom != "" || record.Tested != "" || record.Owner != r.desired.Owner {
+		t.Errorf("record of the return: %+v", record)
+	}
+	if after := r.later(t, 0); after.State != StateInSync || after.Failures != 0 {
+		t.Errorf("after the return: %+v", after)
+	}
+	return result
+}
+
+// TestIntegrationReturn holds that a return brings back everything that a revision was made from, without chart and values, again and
+// again, and that what it comes to is in sync.
+func TestIntegrationReturn(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.options.PostRender = &PostRender{Labels: map[string]string{"made-from": "one"}}
+	run.options.Install.NamespaceLabels = map[string]string{"level": "one"}
+	run.desired.PostRenderDigest, run.desired.OptionsDigest = "p1", OptionsDigest(run.options)
+	run.mustSettle(t)
+	had, options := run.desired, run.options
+
+	run.options = Options{Upgrade: UpgradeOptions{CleanupOnFail: true}, Install: InstallOptions{NamespaceLabels: map[string]string{"level": "two"}}}
+	run.desired = desiredFor(b.namespace, "demo", "a2", "v2")
+	run.desired.OptionsDigest = OptionsDigest(run.options)
+	run.chart, run.values = newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap, "second.yaml": configMap("second", "2")}), map[string]any{"cidr": "2"}
+	run.mustSettle(t)
+	b.wantNoConfigMap("first")
+	given, givenOptions := run.desired, run.options
+
+	run.returnTo(had, options)
+	b.cutter.take()
+	result := run.mustReturn(t, 1)
+	t.Logf("a return and three observations: %d requests", len(b.cutter.take()))
+	if result.Revision != 3 || result.Status != "deployed" || result.ChartVersion != "1.0.0" || len(result.Objects) != 2 {
+		t.Errorf("result of a return: %+v", result)
+	}
+	b.wantConfigMap("demo-value", "1")
+	b.wantConfigMap("first", "1")
+	b.wantNoConfigMap("second")
+	object, err := b.kube.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), "first", metav1.GetOptions{})
+	if err != nil || object.Labels["made-from"] != "one" {
+		t.Errorf("labels %v, %v", object.Labels, err)
+	}
+
+	// It counts nothing against what was given up, and another return goes to the last of what it had.
+	run.returnTo(given, givenOptions)
+	run.mustReturn(t, 2)
+	b.wantConfigMap("demo-value", "2")
+	run.returnTo(had, options)
+	run.mustReturn(t, 3)
+	b.wantRecords(run.desired, "5 deployed", "4 superseded", "3 superseded", "2 superseded", "1 superseded")
+	b.wantConfigMap("demo-value", "1")
+	b.wantNoConfigMap("second")
+	namespace, err := b.kube.CoreV1().Namespaces().Get(t.Context(), b.namespace, metav1.GetOptions{})
+	if err != nil || namespace.Labels["level"] != "one" {
+		t.Errorf("labels of the namespace %v, %v", namespace.Labels, err)
+	}
+}
+
+// TestIntegrationReturnAfterAnotherHand holds that a return goes over what somebody did by hand, be it Helm's own rollback to the same.
+func TestIntegrationReturnAfterAnotherHand(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	had := run.desired
+	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.mustSettle(t)
+	byHand := action.NewRollback(b.human())
+	byHand.Version = 1
+	if err := byHand.Run("demo"); err != nil {
+		t.Fatal(err)
+	}
+
+	run.returnTo(had, Options{})
+	if decision := run.later(t, 0); decision.State != StateUnmanaged || decision.Reason != ReasonChangedByAnotherHand {
+		t.Errorf("after a rollback by hand: %+v", decision)
+	}
+	run.mustReturn(t, 1)
+	b.humanUpgrade("demo", newChart("3.0.0", map[string]string{"third.yaml": configMap("third", "3")}))
+	run.mustReturn(t, 4)
+	b.wantNoConfigMap("third")
+	b.wantConfigMap("demo-value", "1")
+	b.wantConfigMap("first", "1")
+	b.wantRecords(run.desired, "6 deployed", "5 superseded", "4 superseded", "3 superseded", "2 superseded", "1 superseded")
+}
+
+// TestIntegrationReturnPruned holds that a return goes by an upgrade where the history has nothing left, and that the tries at one may push
+// out what they return to.
+func TestIntegrationReturnPruned(t *testing.T) {
+	b := newBench(t)
+	templates := twoConfigMaps()
+	templates["hook.yaml"] = hookService("refused", "pre-rollback")
+	first := newChart("1.0.0", templates)
+	run := b.newRun(first, map[string]any{"cidr": "1"})
+	run.options.Upgrade.MaxHistory = ptr.To(2)
+	run.policy = withRollback
+	run.mustSettle(t)
+	had := run.desired
+	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.mustSettle(t)
+
+	run.returnTo(had, run.options)
+	run.mustFail(t, run.later(t, 0), ActionRollback)
+	b.wantRecords(run.desired, "3 failed", "2 deployed")
+	decision := run.later(t, time.Minute)
+	if decision.RollbackTo != 3 || !decision.Returns || decision.Failures != 1 {
+		t.Errorf("after a return that failed: %+v", decision)
+	}
+	run.mustFail(t, decision, ActionRollback)
+	if decision = run.later(t, time.Hour); decision.Action != ActionStall || decision.State != StateFailed {
+		t.Errorf("after two returns that failed: %+v", decision)
+	}
+	run.options.Rollback.DisableHooks = true
+	run.past.RetryRequested = true
+	run.mustAct(t, run.later(t, 0), ActionRollback)
+	run.past.RetryRequested = false
+	b.wantConfigMap("first", "1")
+
+	for _, artifact := range []string{"a4", "a5", "a6"} {
+		run.desired.Return = false
+		run.want(artifact, newChart("4.0.0", map[string]string{"value.yaml": valueConfigMap}))
+		run.mustSettle(t)
+	}
+	run.returnTo(had, run.options)
+	run.chart, run.values = first, map[string]any{"cidr": "1"}
+	run.mustAct(t, run.later(t, 0), ActionUpgrade)
+	b.wantConfigMap("first", "1")
+}
+
+// TestIntegrationReturnFromFailed holds that a return leaves nothing behind of what failed, and that its tests run.
+func TestIntegrationReturnFromFailed(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(testedChart("1.0.0", true), map[string]any{"cidr": "1"})
+	run.policy.Test.Enabled = true
+	run.mustSettle(t)
+	had := run.desired
+	broken := brokenChart("2.0.0")
+	broken.Templates = append(broken.Templates, newChart("", map[string]string{"new.yaml": configMap("new", "1")}).Templates...)
+	run.want("a2", broken)
+	run.mustFail(t, run.later(t, 0), ActionUpgrade)
+	b.wantConfigMap("new", "1")
+
+	run.returnTo(had, Options{})
+	run.mustAct(t, run.later(t, 0), ActionRollback)
+	b.wantNoConfigMap("new")
+	if decision := run.later(t, 0); decision.State != StateUntested {
+		t.Errorf("after the return: %+v", decision)
+	}
+	run.mustAct(t, run.later(t, 0), ActionTest)
+	if record := run.record(t, 3); record.Tested != TestedPassed {
+		t.Errorf("record of the return after its tests: %+v", record)
+	}
+	if decision := run.later(t, 0); decision.State != StateInSync {
+		t.Errorf("after the tests: %+v", decision)
+	}
+}
+
+// TestIntegrationReturnChecked holds that a return goes to nothing else than what is desired, whatever was decided.
+func TestIntegrationReturnChecked(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.mustSettle(t)
+	decision := Decision{Action: ActionRollback, RollbackTo: 1, Returns: true, FromRevision: 2, ToRevision: 3}
+	_, err := run.act(t.Context(), decision)
+	if !errors.Is(err, ErrStale) {
+		t.Errorf("a return to something else: %v", err)
+	}
+	b.wantRecords(run.desired, "2 deployed", "1 superseded")
+}
