@@ -232,11 +232,12 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
 	}
-	switch wanted, err := r.isStillWanted(ctx, release); {
+	fate, err := r.fateOf(ctx, release)
+	switch {
 	case err != nil:
 		setNotReady(release, addonsv1.DeletingReason, "it is not known whether the release is still wanted: "+err.Error())
 		return ctrl.Result{}, err
-	case wanted:
+	case fate == fateWanted:
 		ctrl.LoggerFrom(ctx).Info("Leaving a release that its HelmOp still wants", "Cluster", clusterKey(release))
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
@@ -248,40 +249,61 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 	return r.uninstall(ctx, scope, target)
 }
 
-// isStillWanted tells, by the API server and not by a cache, whether the HelmOp wants this very release although the object
+// releaseFate is what becomes of a release whose object is under deletion.
+type releaseFate int
+
+const (
+	// fateEnds: the HelmOp wants none in the Cluster.
+	fateEnds releaseFate = iota
+
+	// fateReplaced: the HelmOp wants another one in the Cluster.
+	fateReplaced
+
+	// fateWanted: the HelmOp wants this very release.
+	fateWanted
+)
+
+// fateOf tells, by the API server and not by a cache, whether the HelmOp wants this very release although the object
 // is under deletion: somebody deleted it by hand, garbage collection took it for an orphan after a restore, a Cluster
 // came back under the selector before the uninstallation began, or a cache lagged behind. The HelmOp makes the object
 // anew then, and the labels in the cluster tell that nothing needs to be done.
-func (r *releaseReconciler) isStillWanted(ctx context.Context, release *addonsv1.HelmOpRelease) (bool, error) {
+func (r *releaseReconciler) fateOf(ctx context.Context, release *addonsv1.HelmOpRelease) (releaseFate, error) {
 	owner := metav1.GetControllerOf(release)
 	if owner == nil || owner.Kind != helmOpKind {
-		return false, nil
+		return fateEnds, nil
 	}
 	helmOp := &addonsv1.HelmOp{}
 	err := r.live.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return fateEnds, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading the HelmOp of the release: %w", err)
+		return fateEnds, fmt.Errorf("reading the HelmOp of the release: %w", err)
 	}
 	object := newCluster()
 	if err := r.live.Get(ctx, clusterKey(release), object); err != nil {
-		return false, fmt.Errorf("reading Cluster %s: %w", clusterKey(release), err)
+		return fateEnds, fmt.Errorf("reading Cluster %s: %w", clusterKey(release), err)
 	}
 	selector, err := metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterSelector)
 	if err != nil {
-		return false, fmt.Errorf("spec.clusterSelector of the HelmOp: %w", err)
+		return fateEnds, fmt.Errorf("spec.clusterSelector of the HelmOp: %w", err)
 	}
 	if !helmOp.DeletionTimestamp.IsZero() || !selector.Matches(labels.Set(object.GetLabels())) {
-		return false, nil
+		return fateEnds, nil
 	}
 	cluster, err := typedCluster(object)
 	if err != nil {
-		return false, err
+		return fateEnds, err
 	}
 	identity, err := r.renderer.identity(ctx, helmOp, object, cluster)
-	return identity == release.Spec.Release, err
+	switch {
+	case err != nil:
+		return fateEnds, err
+	case identity == release.Spec.Release:
+		return fateWanted, nil
+	default:
+		return fateReplaced, nil
+	}
 }
 
 // pauseOf tells why nothing may be done for a release; empty if something may.

@@ -29,7 +29,7 @@ import (
 )
 
 // An uninstallation destroys what works. It must follow from what the API server says when it begins.
-func TestIsStillWanted(t *testing.T) {
+func TestFateOf(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme} {
@@ -51,19 +51,19 @@ func TestIsStillWanted(t *testing.T) {
 	tests := map[string]struct {
 		helmOp  *addonsv1.HelmOp
 		cluster *clusterv1.Cluster
-		want    bool
+		want    releaseFate
 		wantErr bool
 	}{
-		"deleted by hand":               {helmOp(nil), cluster, true, false},
-		"the HelmOp has another UID":    {helmOp(func(h *addonsv1.HelmOp) { h.UID = "other" }), cluster, true, false},
-		"the HelmOp is gone":            {nil, cluster, false, false},
-		"the HelmOp is being deleted":   {helmOp(func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }), cluster, false, false},
-		"the Cluster is not selected":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "x" }), cluster, false, false},
-		"another name is wanted":        {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "calico" }), cluster, false, false},
-		"another namespace is wanted":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = "x" }), cluster, false, false},
-		"the selector cannot be read":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "-" }), cluster, false, true},
-		"what is wanted cannot be told": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "{{ .Cluster.none }}" }), cluster, false, true},
-		"the Cluster cannot be read":    {helmOp(nil), nil, false, true},
+		"deleted by hand":               {helmOp(nil), cluster, fateWanted, false},
+		"the HelmOp has another UID":    {helmOp(func(h *addonsv1.HelmOp) { h.UID = "other" }), cluster, fateWanted, false},
+		"the HelmOp is gone":            {nil, cluster, fateEnds, false},
+		"the HelmOp is being deleted":   {helmOp(func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }), cluster, fateEnds, false},
+		"the Cluster is not selected":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "x" }), cluster, fateEnds, false},
+		"another name is wanted":        {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "calico" }), cluster, fateReplaced, false},
+		"another namespace is wanted":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = "x" }), cluster, fateReplaced, false},
+		"the selector cannot be read":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "-" }), cluster, fateEnds, true},
+		"what is wanted cannot be told": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "{{ .Cluster.none }}" }), cluster, fateEnds, true},
+		"the Cluster cannot be read":    {helmOp(nil), nil, fateEnds, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -87,9 +87,9 @@ func TestIsStillWanted(t *testing.T) {
 			release.Spec.ClusterRef.Name = "one"
 			release.Spec.Release = addonsv1.ReleaseIdentity{Name: "calico-one", Namespace: "tigera"}
 			release.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(helmOp(nil), addonsv1.GroupVersion.WithKind(helmOpKind))}
-			got, err := r.isStillWanted(t.Context(), release)
+			got, err := r.fateOf(t.Context(), release)
 			if got != tc.want || (err != nil) != tc.wantErr {
-				t.Errorf("isStillWanted = %v, %v; want %v, error %v", got, err, tc.want, tc.wantErr)
+				t.Errorf("fateOf = %v, %v; want %v, error %v", got, err, tc.want, tc.wantErr)
 			}
 		})
 	}
