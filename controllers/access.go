@@ -154,14 +154,11 @@ func (r *referenceReader) takeProxy(ctx context.Context, helmOp *addonsv1.HelmOp
 	return nil
 }
 
-// ociSource is the source of a HelmOp as the registry client knows it.
-func ociSource(helmOp *addonsv1.HelmOp, access oci.Access) oci.Source {
-	source := &helmOp.Spec.Source
+// ociSource is a reference into the source of a HelmOp as the registry client knows it.
+func ociSource(helmOp *addonsv1.HelmOp, ref addonsv1.ArtifactReference, access oci.Access) oci.Source {
 	return oci.Source{
-		URL: source.URL,
-		Ref: oci.Reference{
-			Tag: source.Ref.Tag, Digest: source.Ref.Digest, Semver: source.Ref.Semver, TagFilter: source.Ref.TagFilter,
-		},
+		URL:    helmOp.Spec.Source.URL,
+		Ref:    oci.Reference{Tag: ref.Tag, Digest: ref.Digest, Semver: ref.Semver, TagFilter: ref.TagFilter},
 		Access: access,
 	}
 }

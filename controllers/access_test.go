@@ -149,7 +149,7 @@ func TestAccessFollowsRotation(t *testing.T) {
 }
 
 // What the manager may not read is for somebody to mend, and must show; what it cannot read for now is tried again.
-func TestInquireTellsWhoseFaultItIs(t *testing.T) {
+func TestMeansTellWhoseFaultItIs(t *testing.T) {
 	t.Parallel()
 	secrets := schema.GroupResource{Resource: "secrets"}
 	for name, tc := range map[string]struct {
@@ -168,12 +168,12 @@ func TestInquireTellsWhoseFaultItIs(t *testing.T) {
 				},
 			})
 			r := &helmOpReconciler{references: newReferenceReader(c, c)}
-			asked, err := r.inquire(t.Context(), helmOpWith(addonsv1.ArtifactSource{SecretRef: secretRef("own")}))
+			by, err := r.means(t.Context(), helmOpWith(addonsv1.ArtifactSource{SecretRef: secretRef("own")}))
 			if passes := err == nil; passes != tc.passes {
 				t.Fatalf("error = %v", err)
 			}
-			if tc.passes && reasonFor(asked.accessErr, artifactErrors, "") != addonsv1.ReferenceNotFoundReason {
-				t.Errorf("the HelmOp says %v", asked.accessErr)
+			if tc.passes && reasonFor(by.accessErr, artifactErrors, "") != addonsv1.ReferenceNotFoundReason {
+				t.Errorf("the HelmOp says %v", by.accessErr)
 			}
 		})
 	}

@@ -81,20 +81,54 @@ func (e *errands[T]) source() source.Source {
 	})
 }
 
+// task is work with the key by which objects share it.
+type task[T any] struct {
+	key  string
+	work func(context.Context) (T, error)
+}
+
+// taskOutcome is what a task came to. done is false if it is not done yet: the object is looked at again when it is.
+type taskOutcome[T any] struct {
+	value T
+	err   error
+	done  bool
+}
+
 // run runs work once for all objects that come with the same key before it is done; each collects the result once. ok is false
 // if it is not done yet: the object is looked at again when it is.
 func (e *errands[T]) run(ctx context.Context, key string, object ctrl.Request, work func(context.Context) (T, error)) (value T, err error, ok bool) {
-	job := e.join(ctx, key, object, work)
-	if err := e.await(ctx, job); err != nil {
+	outcomes, err := e.runAll(ctx, object, []task[T]{{key: key, work: work}})
+	if err != nil {
 		return value, err, true
 	}
-	return e.collect(key, job, object)
+	return outcomes[0].value, outcomes[0].err, outcomes[0].done
 }
 
-// await gives an errand the rest of its grace. One that has had it is waited for by nobody.
-func (e *errands[T]) await(ctx context.Context, job *errand[T]) error {
+// runAll runs several tasks side by side, each as run does, and holds the worker no longer than one of them would. Its error is that
+// of ctx.
+func (e *errands[T]) runAll(ctx context.Context, object ctrl.Request, tasks []task[T]) ([]taskOutcome[T], error) {
+	jobs := make([]*errand[T], 0, len(tasks))
+	for _, t := range tasks {
+		jobs = append(jobs, e.join(ctx, t.key, object, t.work))
+	}
+	if err := e.await(ctx, jobs); err != nil {
+		return nil, err
+	}
+	outcomes := make([]taskOutcome[T], 0, len(tasks))
+	for i, job := range jobs {
+		value, err, done := e.collect(tasks[i].key, job, object)
+		outcomes = append(outcomes, taskOutcome[T]{value, err, done})
+	}
+	return outcomes, nil
+}
+
+// await gives errands the rest of the grace of the one that began last. Those that have had it are waited for by nobody.
+func (e *errands[T]) await(ctx context.Context, jobs []*errand[T]) error {
 	e.mu.Lock()
-	grace := errandGrace - e.now().Sub(job.begun)
+	var grace time.Duration
+	for _, job := range jobs {
+		grace = max(grace, errandGrace-e.now().Sub(job.begun))
+	}
 	if grace <= 0 || e.patience == 0 {
 		e.mu.Unlock()
 		return nil
@@ -108,11 +142,14 @@ func (e *errands[T]) await(ctx context.Context, job *errand[T]) error {
 	}()
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
-	select {
-	case <-job.done:
-	case <-timer.C:
-	case <-ctx.Done():
-		return ctx.Err()
+	for _, job := range jobs {
+		select {
+		case <-job.done:
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -67,6 +68,15 @@ type helmOpScope struct {
 
 	// artifact is what the source stands for; nil if that is not known for the spec as it is now. Set by resolve.
 	artifact *addonsv1.ResolvedArtifact
+
+	// artifacts are what the references of the spec stand for, that of the source included, and unresolved tells why that is not
+	// known of others: see artifactOf. Set by resolve.
+	artifacts  map[addonsv1.ArtifactReference]*addonsv1.ResolvedArtifact
+	unresolved map[addonsv1.ArtifactReference]metav1.Condition
+
+	// variants tell what is different for some of the Clusters; nil if variantsErr tells why they cannot be told. Set by resolve.
+	variants    *variants
+	variantsErr error
 
 	// clusters are the Clusters that the HelmOp selects or has a release for. Set by selectClusters, deepened by render.
 	clusters []*clusterScope

@@ -22,11 +22,7 @@ import (
 	"fmt"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,21 +32,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 )
 
-// What the status has room for, in bytes.
-const (
-	maxMediaType          = 255
-	maxProvenanceSource   = 512
-	maxProvenanceRevision = 256
-	maxProvenanceCreated  = 64
-	maxResolveRequest     = 64
-)
-
 // errResolving says that there is no answer yet.
 var errResolving = errors.New("the registry is being asked")
 
-// inquiry is all that it takes to find out what a source stands for.
-type inquiry struct {
-	question
+// means are those of a HelmOp to ask a registry with.
+type means struct {
 	access oci.Access
 
 	// policy is what signatures are demanded; nil if none, or if that cannot be told.
@@ -58,6 +44,32 @@ type inquiry struct {
 
 	// accessErr and policyErr are why access and policy cannot be told.
 	accessErr, policyErr error
+
+	// digest identifies all of it.
+	digest string
+}
+
+// inquiry is all that it takes to find out what a reference of a HelmOp stands for, and what came of it.
+type inquiry struct {
+	question
+	*means
+	key resolutionKey
+
+	// field is where the reference stands; empty for that of spec.source.
+	field string
+
+	// isToldTo tells that the HelmOp is asked to resolve now.
+	isToldTo bool
+
+	// known is what the reference stands for, for the source as it is now; nil if that is not known.
+	known *addonsv1.ArtifactStatus
+
+	// before and failedBefore are what was said of the same question the last time, and whether asking it had failed.
+	before       verdict
+	failedBefore bool
+
+	// verdict is what there is to say now.
+	verdict verdict
 }
 
 // resolution is what an inquiry found out.
@@ -71,115 +83,167 @@ type resolution struct {
 	signed *verification.Result
 }
 
-// resolve finds out what the source stands for, if it is time to. A registry that fails takes nothing away: what the
-// same source stood for before stays valid.
+// resolve finds out what each distinct reference stands for, if it is time to. A registry that fails takes nothing away: what the
+// same reference stood for before stays valid.
 func (r *helmOpReconciler) resolve(ctx context.Context, scope *helmOpScope) error {
-	helmOp := scope.helmOp
-	key := client.ObjectKeyFromObject(helmOp)
-	asked, err := r.inquire(ctx, helmOp)
+	inquiries, err := r.inquire(ctx, scope)
 	if err != nil {
 		return err
 	}
-	r.recall(helmOp, key, asked.source)
-	if known := helmOp.Status.Artifact; known != nil && known.SourceDigest == asked.source {
-		scope.artifact = &known.ResolvedArtifact
-	}
-	// Known and not yet due: nothing is asked, and the conditions stand as they are.
-	delay, never := r.resolution.due(key, asked.question, scope.artifact != nil, r.now())
-	if never || delay > 0 {
-		confirmResolution(helmOp, r.resolution.said(key, asked.question))
-		if !never {
-			scope.requeueAfter = delay
+	var open []*inquiry
+	for _, asked := range inquiries {
+		r.recall(scope.helmOp, asked)
+		if !r.isSettled(scope, asked) {
+			open = append(open, asked)
 		}
-		return nil
 	}
-	if answer, ok := r.sharedAnswer(scope, asked); ok {
-		r.conclude(scope, asked, answer.resolution, nil, answer.at)
-		return nil
+	answers, err := r.ask(ctx, scope.helmOp, open)
+	if err != nil {
+		return err
 	}
-	found, err, done := r.ask(ctx, helmOp, asked)
-	if ctx.Err() != nil {
-		return ctx.Err()
+	isPending := false
+	for i, asked := range open {
+		answer := answers[i]
+		if !answer.done {
+			isPending = true
+			asked.verdict = resolvingVerdict(scope.helmOp, asked)
+			continue
+		}
+		if answer.err == nil {
+			r.resolution.share(asked.question, answer.value, r.now())
+		}
+		r.conclude(scope, asked, answer.value, answer.err, r.now())
 	}
-	if !done {
-		r.reportResolving(scope, asked)
-		return nil
+	if len(open) > 0 && !isPending {
+		scope.helmOp.Status.LastResolveRequest = inquiries[0].request
 	}
-	if err == nil {
-		r.resolution.share(asked.question, found, r.now())
-	}
-	r.conclude(scope, asked, found, err, r.now())
+	r.reportResolution(scope, inquiries)
 	return nil
 }
 
-// conclude writes down what was found out at a time, and when to ask again.
-func (r *helmOpReconciler) conclude(scope *helmOpScope, asked *inquiry, found resolution, err error, at time.Time) {
+// inquire tells what is to be asked, and with what: first for spec.source, then for each other reference.
+func (r *helmOpReconciler) inquire(ctx context.Context, scope *helmOpScope) ([]*inquiry, error) {
 	helmOp := scope.helmOp
-	key := client.ObjectKeyFromObject(helmOp)
-	r.reportVerification(helmOp, verifiedCondition(helmOp, asked, found, err, r.resolution.failing(key, asked.question)))
-	entry := resolutionEntry{question: asked.question, fixed: helmOp.Spec.Source.Ref.Digest != ""}
-	next := at.Add(r.resolution.record(key, entry, helmOp.Spec.Source.Interval.Duration, at, err != nil, retryAfter(err)))
-	if next.After(at) {
-		scope.requeueAfter = max(next.Sub(r.now()), time.Millisecond)
-	}
-	helmOp.Status.LastResolveRequest = asked.request
+	by, err := r.means(ctx, helmOp)
 	if err != nil {
-		r.reportUnresolved(helmOp, err)
-	} else {
-		r.reportResolved(helmOp, found, asked)
-		r.resolution.remember(key, helmOp.Status.Artifact)
-		scope.artifact = &helmOp.Status.Artifact.ResolvedArtifact
+		return nil, err
 	}
-	r.resolution.say(key, resolutionConditions(helmOp))
+	refs := []referredArtifact{{ArtifactReference: helmOp.Spec.Source.Ref}}
+	if scope.variants, scope.variantsErr = newVariants(&helmOp.Spec); scope.variantsErr == nil {
+		refs = append(refs, scope.variants.references()...)
+	}
+	request := resolveRequest(helmOp)
+	current := make(map[addonsv1.ArtifactReference]bool, len(refs))
+	inquiries := make([]*inquiry, 0, len(refs))
+	for _, ref := range refs {
+		current[ref.ArtifactReference] = true
+		source := helmOp.Spec.Source
+		source.Ref = ref.ArtifactReference
+		digest, err := sourceDigest(&source)
+		if err != nil {
+			return nil, err
+		}
+		inquiries = append(inquiries, &inquiry{
+			question: question{source: digest, access: by.digest, request: request},
+			means:    by,
+			key:      resolutionKey{helmOp: client.ObjectKeyFromObject(helmOp), ref: ref.ArtifactReference},
+			field:    ref.field,
+			isToldTo: request != "" && request != helmOp.Status.LastResolveRequest,
+		})
+	}
+	if scope.variantsErr == nil {
+		r.resolution.retain(client.ObjectKeyFromObject(helmOp), current)
+	}
+	return inquiries, nil
 }
 
-// inquire reads what is to be asked, and with what. What it cannot read for now is an error of the pass; what does not exist or
-// may not be read is one of the HelmOp.
-func (r *helmOpReconciler) inquire(ctx context.Context, helmOp *addonsv1.HelmOp) (*inquiry, error) {
-	source := &helmOp.Spec.Source
-	asked := &inquiry{}
-	asked.access, asked.accessErr = r.references.access(ctx, helmOp)
-	asked.policy, asked.policyErr = r.references.policy(ctx, helmOp)
-	for _, err := range []error{asked.accessErr, asked.policyErr} {
+// means reads what to ask with. What it cannot read for now is an error of the pass; what does not exist or may not be read is one
+// of the HelmOp.
+func (r *helmOpReconciler) means(ctx context.Context, helmOp *addonsv1.HelmOp) (*means, error) {
+	by := &means{}
+	by.access, by.accessErr = r.references.access(ctx, helmOp)
+	by.policy, by.policyErr = r.references.policy(ctx, helmOp)
+	for _, err := range []error{by.accessErr, by.policyErr} {
 		if err != nil && !errors.Is(err, errReferenceNotFound) && !errors.Is(err, errReferenceForbidden) {
 			return nil, err
 		}
 	}
 	var err error
-	if asked.question.source, err = sourceDigest(source); err != nil {
-		return nil, err
-	}
 	// A changed interval counts from now, not from the end of the one before.
-	asked.question.access, err = digestOf(asked.access, policyDigest(asked.policy), asked.accessErr != nil, asked.policyErr != nil, source.Interval)
-	asked.request = resolveRequest(helmOp)
-	return asked, err
+	by.digest, err = digestOf(by.access, policyDigest(by.policy), by.accessErr != nil, by.policyErr != nil, helmOp.Spec.Source.Interval)
+	return by, err
+}
+
+// recall finds what is known of a reference. What an earlier pass was answered comes before a status that the cache has not caught
+// up with; going by that would ask again, or send every Cluster back to what a tag stood for before.
+func (r *helmOpReconciler) recall(helmOp *addonsv1.HelmOp, asked *inquiry) {
+	asked.known = artifactOfSource(&helmOp.Status, asked.source)
+	asked.before, asked.failedBefore, _ = r.resolution.said(asked.key, asked.question)
+	answer := r.resolution.answer(asked.key, asked.source)
+	// Known already, or another manager has found out something newer.
+	isNews := answer != nil && (asked.known == nil ||
+		asked.known.ResolvedArtifact != answer.ResolvedArtifact && !asked.known.ResolvedAt.After(answer.ResolvedAt.Time))
+	if isNews {
+		asked.known = answer
+	}
+}
+
+// isSettled tells whether the registry needs not be asked: it was, not long ago, or another HelmOp was answered.
+func (r *helmOpReconciler) isSettled(scope *helmOpScope, asked *inquiry) bool {
+	delay, never := r.resolution.due(asked.key, asked.question, asked.known != nil, r.now())
+	if never || delay > 0 {
+		asked.verdict = asked.before
+		if !never {
+			scope.retryWithin(delay)
+		}
+		return true
+	}
+	answer, ok := r.sharedAnswer(scope.helmOp, asked)
+	if ok {
+		r.conclude(scope, asked, answer.resolution, nil, answer.at)
+	}
+	return ok
 }
 
 // sharedAnswer is what another HelmOp was answered lately, if that will do.
-func (r *helmOpReconciler) sharedAnswer(scope *helmOpScope, asked *inquiry) (sharedAnswer, bool) {
-	helmOp := scope.helmOp
-	isToldTo := asked.request != "" && asked.request != helmOp.Status.LastResolveRequest
-	if scope.artifact == nil || isToldTo {
+func (r *helmOpReconciler) sharedAnswer(helmOp *addonsv1.HelmOp, asked *inquiry) (sharedAnswer, bool) {
+	if asked.known == nil || asked.isToldTo {
 		return sharedAnswer{}, false
 	}
-	answer, ok := r.resolution.shared(client.ObjectKeyFromObject(helmOp), asked.question, helmOp.Spec.Source.Interval.Duration, r.now())
+	answer, ok := r.resolution.shared(asked.key, asked.question, helmOp.Spec.Source.Interval.Duration, r.now())
 	if ok && asked.policy != nil {
-		answer.signed, ok = signersOf(r.verifier, helmOp.Status.Artifact, answer.artifact.URL, answer.artifact.Digest, asked.policy)
+		answer.signed, ok = signersOf(r.verifier, knownArtifacts(&helmOp.Status), answer.artifact.URL, answer.artifact.Digest, asked.policy)
 	}
 	return answer, ok
 }
 
-// ask resolves the reference and has the signatures of what it stands for checked. done is false while the registry is asked.
-func (r *helmOpReconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, asked *inquiry) (found resolution, err error, done bool) {
-	if err := errors.Join(asked.accessErr, asked.policyErr); err != nil {
-		return found, err, true
-	}
+// ask resolves references, side by side, and has the signatures of what they stand for checked. Its error is that of ctx.
+func (r *helmOpReconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, open []*inquiry) ([]taskOutcome[resolution], error) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)}
-	key := fmt.Sprintf("%s %s %s %s", request, asked.source, asked.question.access, asked.request)
-	source, layer, known := ociSource(helmOp, asked.access), layerMediaType(helmOp), helmOp.Status.Artifact.DeepCopy()
-	return r.errands.run(ctx, key, request, func(ctx context.Context) (found resolution, err error) {
-		if asked.policy != nil {
-			if err := asked.policy.Validate(); err != nil {
+	tasks := make([]task[resolution], 0, len(open))
+	for _, asked := range open {
+		tasks = append(tasks, task[resolution]{
+			key:  fmt.Sprintf("%s %s %s %s", request, asked.source, asked.question.access, asked.request),
+			work: r.errand(helmOp, asked),
+		})
+	}
+	outcomes, err := r.errands.runAll(ctx, request, tasks)
+	if err == nil {
+		err = ctx.Err()
+	}
+	return outcomes, err
+}
+
+// errand is the work of finding out what a reference stands for. It sees nothing that a pass may change.
+func (r *helmOpReconciler) errand(helmOp *addonsv1.HelmOp, asked *inquiry) func(context.Context) (resolution, error) {
+	by, known := asked.means, knownArtifacts(&helmOp.Status)
+	source, layer := ociSource(helmOp, asked.key.ref, by.access), layerMediaType(helmOp)
+	return func(ctx context.Context) (found resolution, err error) {
+		if err := errors.Join(by.accessErr, by.policyErr); err != nil {
+			return found, err
+		}
+		if by.policy != nil {
+			if err := by.policy.Validate(); err != nil {
 				return found, fmt.Errorf("spec.source.verify: %w", err)
 			}
 		}
@@ -192,95 +256,34 @@ func (r *helmOpReconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, ask
 		if err = bundle.Supported(manifest.ConfigMediaType, manifest.ArtifactType, manifest.LayerMediaTypes, layer); err != nil {
 			return found, err
 		}
-		if asked.policy != nil {
-			found.signed, err = verify(ctx, r.verifier, known, manifest.URL, manifest.Digest, asked.access, asked.policy)
+		if by.policy != nil {
+			found.signed, err = verify(ctx, r.verifier, known, manifest.URL, manifest.Digest, by.access, by.policy)
 		}
 		return found, err
-	})
+	}
 }
 
-// recall writes an answer into the status that an earlier pass got. The status that says so may not have reached the cache
-// yet; going by an older one would ask again, or send every Cluster back to what a tag stood for before.
-func (r *helmOpReconciler) recall(helmOp *addonsv1.HelmOp, key types.NamespacedName, source string) {
-	answer, failing := r.resolution.answer(key, source)
-	known := helmOp.Status.Artifact
-	if answer == nil {
-		return
+// conclude notes what was found out at a time, and when to ask again.
+func (r *helmOpReconciler) conclude(scope *helmOpScope, asked *inquiry, found resolution, err error, at time.Time) {
+	helmOp := scope.helmOp
+	asked.verdict.verified, asked.verdict.isFresh = verifiedCondition(helmOp, asked, found, err)
+	entry := resolutionEntry{question: asked.question, fixed: asked.key.ref.Digest != ""}
+	next := at.Add(r.resolution.record(asked.key, entry, helmOp.Spec.Source.Interval.Duration, at, err != nil, retryAfter(err)))
+	if next.After(at) {
+		scope.retryWithin(max(next.Sub(r.now()), time.Millisecond))
 	}
-	if known != nil && known.SourceDigest == source &&
-		(known.ResolvedArtifact == answer.ResolvedArtifact || known.ResolvedAt.After(answer.ResolvedAt.Time)) {
-		// Known already, or another manager has found out something newer.
-		return
-	}
-	helmOp.Status.Artifact = answer
-	if failing {
-		return
-	}
-	setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason, describeArtifact(&answer.ResolvedArtifact))
-}
-
-// resolutionConditions are the conditions that tell of the source.
-func resolutionConditions(helmOp *addonsv1.HelmOp) []metav1.Condition {
-	var said []metav1.Condition
-	for _, name := range []string{addonsv1.ResolvedCondition, addonsv1.VerifiedCondition} {
-		if condition := conditions.Get(helmOp, name); condition != nil {
-			said = append(said, *condition)
+	if err != nil {
+		asked.verdict.resolved = metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: reasonFor(err, artifactErrors, addonsv1.RegistryErrorReason), Message: err.Error(),
+		}
+	} else {
+		r.learn(helmOp, asked, found)
+		r.resolution.remember(asked.key, asked.known)
+		asked.verdict.resolved = metav1.Condition{
+			Status: metav1.ConditionTrue, Reason: addonsv1.ResolvedReason, Message: describeArtifact(&asked.known.ResolvedArtifact),
 		}
 	}
-	return said
-}
-
-// confirmResolution says that what was found out holds for the spec of now, too. What this manager said last comes before what
-// the cache has, which may not have caught up.
-func confirmResolution(helmOp *addonsv1.HelmOp, said []metav1.Condition) {
-	if len(said) == 0 {
-		said = resolutionConditions(helmOp)
-	}
-	for _, condition := range said {
-		setCondition(helmOp, condition.Type, condition.Status, condition.Reason, condition.Message)
-	}
-}
-
-// reportResolving says that the registry is being asked. What is known stands meanwhile, and so does why it could not be
-// found out the last time.
-func (r *helmOpReconciler) reportResolving(scope *helmOpScope, asked *inquiry) {
-	helmOp := scope.helmOp
-	key := client.ObjectKeyFromObject(helmOp)
-	if r.resolution.failing(key, asked.question) {
-		confirmResolution(helmOp, r.resolution.said(key, asked.question))
-		return
-	}
-	r.reportVerification(helmOp, verifiedCondition(helmOp, asked, resolution{}, errResolving, false))
-	if scope.artifact != nil {
-		confirmCondition(helmOp, addonsv1.ResolvedCondition)
-		return
-	}
-	setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason,
-		errResolving.Error()+" for "+helmOp.Spec.Source.URL)
-}
-
-func (r *helmOpReconciler) reportUnresolved(helmOp *addonsv1.HelmOp, err error) {
-	reason := reasonFor(err, artifactErrors, addonsv1.RegistryErrorReason)
-	message := err.Error()
-	if setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, reason, message) {
-		r.warn(helmOp, reason, "Resolve", message)
-	}
-}
-
-func (r *helmOpReconciler) reportResolved(helmOp *addonsv1.HelmOp, found resolution, asked *inquiry) {
-	status := artifactStatus(helmOp, found, asked)
-	status.ResolvedAt = metav1.NewTime(r.now())
-	message := describeArtifact(&status.ResolvedArtifact)
-	known := helmOp.Status.Artifact
-	isNews := known == nil || known.ResolvedArtifact != status.ResolvedArtifact || known.SourceDigest != status.SourceDigest
-	if !isNews {
-		status.ResolvedAt = known.ResolvedAt
-	}
-	helmOp.Status.Artifact = status
-	if isNews {
-		r.event(helmOp, corev1.EventTypeNormal, addonsv1.ArtifactResolvedEvent, "Resolve", message)
-	}
-	setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason, message)
+	r.resolution.say(asked.key, asked.verdict)
 }
 
 // sourceDigest identifies what is asked of a registry. How often and with which credentials does not belong to it.
@@ -304,50 +307,4 @@ func retryAfter(err error) time.Duration {
 		return failure.RetryAfter
 	}
 	return 0
-}
-
-// artifactStatus is what the status says of a resolution.
-func artifactStatus(helmOp *addonsv1.HelmOp, found resolution, asked *inquiry) *addonsv1.ArtifactStatus {
-	artifact := found.artifact
-	status := &addonsv1.ArtifactStatus{
-		ResolvedArtifact: addonsv1.ResolvedArtifact{
-			URL: artifact.URL, Digest: artifact.Digest, Tag: artifact.Tag, Version: artifact.Version,
-			LayerMediaType: layerMediaType(helmOp),
-		},
-		MediaType:    truncate(artifact.MediaType, maxMediaType),
-		Provenance:   found.provenance.DeepCopy(),
-		SourceDigest: asked.source,
-	}
-	if found.signed != nil {
-		status.Verification = &addonsv1.VerificationStatus{
-			Provider:     addonsv1.VerificationProvider(asked.policy.Provider),
-			Signers:      signers(found.signed.Signers),
-			PolicyDigest: asked.policy.Digest(),
-		}
-	}
-	return status
-}
-
-// provenance is what an artifact says about where it comes from; nil if it says nothing.
-func provenance(annotations map[string]string) *addonsv1.Provenance {
-	said := addonsv1.Provenance{
-		Source:   truncate(annotations[ocispec.AnnotationSource], maxProvenanceSource),
-		Revision: truncate(annotations[ocispec.AnnotationRevision], maxProvenanceRevision),
-		Created:  truncate(annotations[ocispec.AnnotationCreated], maxProvenanceCreated),
-	}
-	if said == (addonsv1.Provenance{}) {
-		return nil
-	}
-	return &said
-}
-
-func describeArtifact(artifact *addonsv1.ResolvedArtifact) string {
-	subject := artifact.URL
-	if artifact.Tag != "" {
-		subject += ":" + artifact.Tag
-	}
-	if artifact.Version != "" && artifact.Version != artifact.Tag {
-		return fmt.Sprintf("%s is version %s, %s", subject, artifact.Version, artifact.Digest)
-	}
-	return fmt.Sprintf("%s is %s", subject, artifact.Digest)
 }

@@ -61,7 +61,7 @@ func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bu
 	if err != nil {
 		return nil, err
 	}
-	isSigned := isVerified(r.verifier, scope.helmOp.Status.Artifact, &artifact, policy)
+	isSigned := isVerified(r.verifier, knownArtifacts(&scope.helmOp.Status), &artifact, policy)
 	content, stored := r.registry.Stored(artifact.URL, artifact.Digest)
 	if stored && isSigned {
 		chart, err := r.storedChart(ctx, content, &artifact)
@@ -142,7 +142,7 @@ func (r *releaseReconciler) fetch(ctx context.Context, artifact *addonsv1.Resolv
 }
 
 // isVerified tells whether an artifact is known to be signed as demanded.
-func isVerified(verifier Verifier, known *addonsv1.ArtifactStatus, artifact *addonsv1.ResolvedArtifact, policy *verification.Policy) bool {
+func isVerified(verifier Verifier, known []*addonsv1.ArtifactStatus, artifact *addonsv1.ResolvedArtifact, policy *verification.Policy) bool {
 	if policy == nil {
 		return true
 	}

@@ -17,11 +17,10 @@ limitations under the License.
 package controllers
 
 import (
-	"slices"
+	"maps"
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -41,13 +40,19 @@ const (
 	maxResolveRetry = 5 * time.Minute
 )
 
-// resolutionSchedule remembers when each HelmOp is to be resolved again. It is kept in memory, not in the status: an
-// unchanged fleet writes nothing. After a restart each HelmOp is checked once.
+// resolutionSchedule remembers when each reference of each HelmOp is to be resolved again. It is kept in memory, not in the status: an
+// unchanged fleet writes nothing. After a restart each reference is checked once.
 type resolutionSchedule struct {
 	mu      sync.Mutex
-	entries map[types.NamespacedName]resolutionEntry
+	entries map[types.NamespacedName]map[addonsv1.ArtifactReference]resolutionEntry
 	// answers are the last answers to questions that several HelmOps may have.
 	answers map[question]sharedAnswer
+}
+
+// resolutionKey is a reference of a HelmOp: that of spec.source, or one beside it.
+type resolutionKey struct {
+	helmOp types.NamespacedName
+	ref    addonsv1.ArtifactReference
 }
 
 // sharedAnswer is an answer and when it was given.
@@ -73,8 +78,8 @@ type resolutionEntry struct {
 	fixed bool
 	// artifact is the last answer for this source; nil if there was none.
 	artifact *addonsv1.ArtifactStatus
-	// said are the conditions that were set when the question was asked last.
-	said []metav1.Condition
+	// said is what was said when the question was asked last.
+	said verdict
 }
 
 // answers tells whether a question was asked already. One who does not ask to resolve now any more is content with what was found.
@@ -83,15 +88,31 @@ func (q question) answers(asked question) bool {
 }
 
 func newResolutionSchedule() *resolutionSchedule {
-	return &resolutionSchedule{entries: map[types.NamespacedName]resolutionEntry{}, answers: map[question]sharedAnswer{}}
+	return &resolutionSchedule{
+		entries: map[types.NamespacedName]map[addonsv1.ArtifactReference]resolutionEntry{}, answers: map[question]sharedAnswer{},
+	}
 }
 
-// due tells how long a HelmOp needs not be resolved again; 0 or less is now. Known tells whether its status has what the
-// source stands for: a success that could not be written down is no success.
-func (s *resolutionSchedule) due(key types.NamespacedName, asked question, known bool, now time.Time) (wait time.Duration, never bool) {
+// entry returns what is remembered of a reference. The caller holds mu.
+func (s *resolutionSchedule) entry(key resolutionKey) (resolutionEntry, bool) {
+	entry, ok := s.entries[key.helmOp][key.ref]
+	return entry, ok
+}
+
+// set remembers something of a reference. The caller holds mu.
+func (s *resolutionSchedule) set(key resolutionKey, entry resolutionEntry) {
+	if s.entries[key.helmOp] == nil {
+		s.entries[key.helmOp] = map[addonsv1.ArtifactReference]resolutionEntry{}
+	}
+	s.entries[key.helmOp][key.ref] = entry
+}
+
+// due tells how long a reference needs not be resolved again; 0 or less is now. Known tells whether the status has what it
+// stands for: a success that could not be written down is no success.
+func (s *resolutionSchedule) due(key resolutionKey, asked question, known bool, now time.Time) (wait time.Duration, never bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entry, ok := s.entries[key]
+	entry, ok := s.entry(key)
 	switch {
 	case !ok, !entry.answers(asked):
 		return 0, false
@@ -104,12 +125,12 @@ func (s *resolutionSchedule) due(key types.NamespacedName, asked question, known
 
 // record notes an attempt and returns how long to wait before the next; 0 is for ever. A registry that asks for a longer wait
 // after a failure gets it.
-func (s *resolutionSchedule) record(key types.NamespacedName, entry resolutionEntry, interval time.Duration, now time.Time, failed bool,
+func (s *resolutionSchedule) record(key resolutionKey, entry resolutionEntry, interval time.Duration, now time.Time, failed bool,
 	retryAfter time.Duration,
 ) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.entries[key]
+	before, _ := s.entry(key)
 	if before.source == entry.source {
 		entry.artifact = before.artifact
 	}
@@ -128,7 +149,7 @@ func (s *resolutionSchedule) record(key types.NamespacedName, entry resolutionEn
 		delay = wait.Jitter(interval, intervalJitter)
 	}
 	entry.asked, entry.next = now, now.Add(delay)
-	s.entries[key] = entry
+	s.set(key, entry)
 	return delay
 }
 
@@ -151,10 +172,10 @@ func (s *resolutionSchedule) share(asked question, found resolution, now time.Ti
 // whose answers have come together stay together: fifty of them cost the registry what one does. It is for HelmOps that
 // know an answer already, from before a restart or the last interval: one that asks for the first time, after a failure or
 // because it was told to, asks itself.
-func (s *resolutionSchedule) shared(key types.NamespacedName, asked question, interval time.Duration, now time.Time) (sharedAnswer, bool) {
+func (s *resolutionSchedule) shared(key resolutionKey, asked question, interval time.Duration, now time.Time) (sharedAnswer, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entry, ok := s.entries[key]
+	entry, ok := s.entry(key)
 	if ok && (entry.failures > 0 || !entry.answers(asked)) {
 		return sharedAnswer{}, false
 	}
@@ -165,57 +186,57 @@ func (s *resolutionSchedule) shared(key types.NamespacedName, asked question, in
 }
 
 // remember notes the answer to what was asked last.
-func (s *resolutionSchedule) remember(key types.NamespacedName, artifact *addonsv1.ArtifactStatus) {
+func (s *resolutionSchedule) remember(key resolutionKey, artifact *addonsv1.ArtifactStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entry := s.entries[key]
+	entry, _ := s.entry(key)
 	entry.artifact = artifact.DeepCopy()
-	s.entries[key] = entry
+	s.set(key, entry)
 }
 
-// say notes the conditions that were set when the question was asked last.
-func (s *resolutionSchedule) say(key types.NamespacedName, said []metav1.Condition) {
+// say notes what was said when the question was asked last.
+func (s *resolutionSchedule) say(key resolutionKey, said verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entry := s.entries[key]
+	entry, _ := s.entry(key)
 	entry.said = said
-	s.entries[key] = entry
+	s.set(key, entry)
 }
 
-// said returns the conditions that were set when a question was asked last.
-func (s *resolutionSchedule) said(key types.NamespacedName, asked question) []metav1.Condition {
+// said returns what was said when a question was asked last, and whether asking had failed. ok is false if it was never asked.
+func (s *resolutionSchedule) said(key resolutionKey, asked question) (said verdict, failing, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entry := s.entries[key]
-	if !entry.answers(asked) {
+	entry, ok := s.entry(key)
+	if !ok || !entry.answers(asked) {
+		return verdict{}, false, false
+	}
+	return entry.said, entry.failures > 0, true
+}
+
+// answer returns the last answer for a source, nil if there is none.
+func (s *resolutionSchedule) answer(key resolutionKey, source string) *addonsv1.ArtifactStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry, _ := s.entry(key)
+	if entry.source != source {
 		return nil
 	}
-	return slices.Clone(entry.said)
+	return entry.artifact.DeepCopy()
 }
 
-// failing tells whether a question was asked already, and the asking failed.
-func (s *resolutionSchedule) failing(key types.NamespacedName, asked question) bool {
+// retain forgets the references of a HelmOp that it does not have any more.
+func (s *resolutionSchedule) retain(helmOp types.NamespacedName, refs map[addonsv1.ArtifactReference]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entry, ok := s.entries[key]
-	return ok && entry.answers(asked) && entry.failures > 0
+	maps.DeleteFunc(s.entries[helmOp], func(ref addonsv1.ArtifactReference, _ resolutionEntry) bool { return !refs[ref] })
 }
 
-// answer returns the last answer for a source, nil if there is none, and whether asking has failed since.
-func (s *resolutionSchedule) answer(key types.NamespacedName, source string) (artifact *addonsv1.ArtifactStatus, failing bool) {
+// forget forgets a HelmOp.
+func (s *resolutionSchedule) forget(helmOp types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entry := s.entries[key]
-	if entry.source != source {
-		return nil, false
-	}
-	return entry.artifact.DeepCopy(), entry.failures > 0
-}
-
-func (s *resolutionSchedule) forget(key types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.entries, key)
+	delete(s.entries, helmOp)
 }
 
 // resolveRetry is the wait after a number of failures in a row: 5 s, 10 s, 20 s and so on, up to 5 min.

@@ -31,7 +31,7 @@ import (
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func TestResolutionSchedule(t *testing.T) {
-	key := types.NamespacedName{Namespace: "default", Name: "calico"}
+	key := resolutionKey{helmOp: types.NamespacedName{Namespace: "default", Name: "calico"}}
 	usual := question{source: "s", access: "a"}
 	tag := resolutionEntry{question: usual}
 	digest := resolutionEntry{question: usual, fixed: true}
@@ -96,7 +96,7 @@ func TestResolutionSchedule(t *testing.T) {
 			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, noon, true, 0) },
 			asked:  usual, after: time.Minute, wantNow: true},
 		"forgotten": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false, 0); s.forget(key) },
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, noon, false, 0); s.forget(key.helmOp) },
 			asked:  usual, known: true, wantNow: true},
 	}
 	for name, tc := range tests {
@@ -117,11 +117,12 @@ func TestResolutionSchedule(t *testing.T) {
 // question nor back to an older answer.
 func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
 	s := newResolutionSchedule()
-	key := types.NamespacedName{Name: "calico"}
+	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
 	entry := resolutionEntry{question: question{source: "s"}}
 	expect := func(source, wantDigest string, wantFailing bool) {
 		t.Helper()
-		answer, failing := s.answer(key, source)
+		answer := s.answer(key, source)
+		_, failing, _ := s.said(key, question{source: source})
 		digest := ""
 		if answer != nil {
 			digest = answer.Digest
@@ -141,13 +142,13 @@ func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
 	s.record(key, resolutionEntry{question: question{source: "other"}}, time.Hour, noon, true, 0)
 	expect("s", "", false)
 	expect("other", "", true)
-	s.forget(key)
+	s.forget(key.helmOp)
 	expect("other", "", false)
 }
 
 func TestResolutionScheduleBacksOff(t *testing.T) {
 	s := newResolutionSchedule()
-	key := types.NamespacedName{Name: "calico"}
+	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
 	entry := resolutionEntry{question: question{source: "s"}}
 	expect := func(what string, got, want time.Duration) {
 		t.Helper()

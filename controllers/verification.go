@@ -126,7 +126,7 @@ func policyDigest(policy *verification.Policy) string {
 
 // verify tells who signed an artifact. What the status tells from before, of this very artifact and under the same demands, is
 // not asked again.
-func verify(ctx context.Context, verifier Verifier, known *addonsv1.ArtifactStatus, url, digest string, access oci.Access,
+func verify(ctx context.Context, verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest string, access oci.Access,
 	policy *verification.Policy,
 ) (*verification.Result, error) {
 	if signed, ok := signersOf(verifier, known, url, digest, policy); ok {
@@ -140,9 +140,11 @@ func verify(ctx context.Context, verifier Verifier, known *addonsv1.ArtifactStat
 }
 
 // signersOf tells who signed an artifact, where that is known without asking.
-func signersOf(verifier Verifier, known *addonsv1.ArtifactStatus, url, digest string, policy *verification.Policy) (*verification.Result, bool) {
-	if isKnownSigned(known, url, digest, policy) {
-		return &verification.Result{Signers: known.Verification.Signers}, true
+func signersOf(verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest string, policy *verification.Policy) (*verification.Result, bool) {
+	for _, artifact := range known {
+		if isKnownSigned(artifact, url, digest, policy) {
+			return &verification.Result{Signers: artifact.Verification.Signers}, true
+		}
 	}
 	signed, ok := verifier.Remembered(url, digest, policy.Digest())
 	return &signed, ok
@@ -168,13 +170,13 @@ func (r *helmOpReconciler) reportVerification(helmOp *addonsv1.HelmOp, condition
 }
 
 // verifiedCondition is what an inquiry says about signatures; nil if none are demanded. What could not be looked at is unknown,
-// unless it is known from before under the demands of now. failing tells whether the same inquiry failed the last time.
-func verifiedCondition(helmOp *addonsv1.HelmOp, asked *inquiry, found resolution, err error, failing bool) *metav1.Condition {
+// unless it is known from before under the demands of now. isFresh tells whether it was looked at.
+func verifiedCondition(helmOp *addonsv1.HelmOp, asked *inquiry, found resolution, err error) (condition *metav1.Condition, isFresh bool) {
 	if helmOp.Spec.Source.Verify == nil {
-		return nil
+		return nil, true
 	}
 	if err == nil && found.signed != nil {
-		return signedCondition(found.artifact.Digest, found.signed.Signers)
+		return signedCondition(found.artifact.Digest, found.signed.Signers), true
 	}
 	reason := reasonFor(err, artifactErrors, addonsv1.VerificationErrorReason)
 	if errors.Is(err, errResolving) {
@@ -185,21 +187,19 @@ func verifiedCondition(helmOp *addonsv1.HelmOp, asked *inquiry, found resolution
 	}
 	isWrong := asked.policyErr != nil || errors.Is(err, verification.ErrInvalidPolicy) ||
 		errors.Is(err, verification.ErrUnsigned) || errors.Is(err, verification.ErrUntrusted)
-	known, before := helmOp.Status.Artifact, conditions.Get(helmOp, addonsv1.VerifiedCondition)
-	switch {
+	switch known := asked.known; {
 	case isWrong:
-		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: err.Error()}
-	case isRefusal(before) && (failing || before.ObservedGeneration == helmOp.Generation):
-		return before
-	case asked.policy != nil && known != nil && known.SourceDigest == asked.source && isKnownSigned(known, known.URL, known.Digest, asked.policy):
-		return signedCondition(known.Digest, known.Verification.Signers)
+		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: err.Error()}, true
+	case asked.failedBefore && isRefusal(asked.before.verified):
+		return asked.before.verified, false
+	case asked.policy != nil && known != nil && isKnownSigned(known, known.URL, known.Digest, asked.policy):
+		return signedCondition(known.Digest, known.Verification.Signers), false
 	default:
-		return &metav1.Condition{Status: metav1.ConditionUnknown, Reason: reason, Message: err.Error()}
+		return &metav1.Condition{Status: metav1.ConditionUnknown, Reason: reason, Message: err.Error()}, false
 	}
 }
 
-// isRefusal tells whether a condition says that signatures were looked at and will not do. That stands until they are looked at
-// again: a restart, or a registry that is asked, makes nothing good.
+// isRefusal tells whether a condition says that signatures were looked at and will not do.
 func isRefusal(condition *metav1.Condition) bool {
 	return condition != nil && condition.Status == metav1.ConditionFalse &&
 		(condition.Reason == addonsv1.SignatureNotFoundReason || condition.Reason == addonsv1.SignatureUntrustedReason)

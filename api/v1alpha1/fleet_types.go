@@ -54,15 +54,16 @@ type Override struct {
 	// +optional
 	Ref *ArtifactReference `json:"ref,omitempty"`
 
-	// values win over those of the HelmOp, valuesTemplate included; maps merge, lists replace, null removes. Strings are templates, as
-	// in spec.values.
+	// values win over those of the HelmOp, valuesTemplate included; maps merge, lists replace, and null removes a key, the chart's
+	// default included. Strings are templates, as in spec.values.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Values *apiextensionsv1.JSON `json:"values,omitempty"`
 
-	// options win over those of the HelmOp, field by field; what is not set here stays as it is there, and lists replace.
+	// options win over those of the HelmOp, field by field; what is not set here stays as it is there, lists replace, and an empty
+	// list counts as not set.
 	// +optional
 	Options *ReleaseOptions `json:"options,omitempty"`
 }
@@ -70,7 +71,7 @@ type Override struct {
 // KubernetesVersionReference tells which artifact Clusters with some versions of Kubernetes get.
 type KubernetesVersionReference struct {
 	// kubernetes is a range of versions, for example ">=1.35" or ">=1.33 <1.35". Pre-release and build parts of a Cluster's version
-	// are left out of account.
+	// are left out of account. A Cluster whose version is not known is in no range.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128

@@ -242,7 +242,7 @@ type HelmOpStatus struct {
 	// artifacts are what the references in spec.overrides and spec.kubernetesVersions stand for.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:MaxItems=48
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
 	// lastResolveRequest is the value of the annotation addons.cluster.x-k8s.io/resolve-requested-at that was acted on

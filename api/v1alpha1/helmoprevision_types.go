@@ -39,7 +39,7 @@ type HelmOpRevisionSpec struct {
 	// artifacts are what the references in overrides and kubernetesVersions stood for.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:MaxItems=48
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
 	// helmOp is the spec of the HelmOp as it was.
