@@ -16,61 +16,205 @@ limitations under the License.
 
 package rollout
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
-// Plan tells what is done for each Cluster now.
+// plan is a plan in the making.
+type plan struct {
+	in    *Input
+	state State
+
+	// goal is the revision that the Clusters are to have: the last good one if that which is wanted was given up.
+	goal    int64
+	givenUp bool
+
+	// standings are those of the Clusters, groups and total count them; groups are the waves, and last the Clusters in no wave.
+	standings []standing
+	groups    []tally
+	total     tally
+
+	// left and promoted are the indices of the last wave that was left behind, and that was promoted; -1 if none was.
+	left, promoted int
+
+	// turn is the index of the group whose turn it is.
+	turn int
+
+	// stuck counts the Clusters that cannot return to the last good revision, because it cannot be told any more.
+	stuck int
+
+	requeueAfter time.Duration
+}
+
+// Plan tells what is done for each Cluster now. It changes nothing of its input, and its time grows with the number of
+// Clusters only.
 func Plan(in Input) Result {
-	result := Result{State: in.State, Steps: make([]Step, 0, len(in.Clusters))}
+	p := &plan{
+		in: &in, state: in.State,
+		standings: make([]standing, len(in.Clusters)),
+		groups:    make([]tally, len(in.Strategy.Waves)+1),
+	}
+	if p.state.Phase == "" {
+		p.state.Phase = PhaseProgressing
+	}
+	p.aim()
+	p.survey()
+	if phase := p.state.Phase; p.advance() != phase {
+		p.aim()
+		p.survey()
+	}
+	p.findTurn()
+
+	steps := make([]Step, len(in.Clusters))
 	for i := range in.Clusters {
-		result.Steps = append(result.Steps, planOne(&in.Clusters[i], in.State))
+		steps[i] = p.decide(i)
 	}
-	return result
+	p.pace(steps)
+	return Result{Steps: steps, State: p.state, Progress: p.progress(steps), RequeueAfter: p.requeueAfter}
 }
 
-func planOne(c *Cluster, state State) Step {
-	action, why := decide(c)
-	return Step{
-		Cluster: c.Name, Action: action, Why: why, Source: SourceTarget, Revision: state.Revision,
-		Joined: action == ActionCreate, Told: isTold(c, action),
+// aim finds out which revision the Clusters are to have. One that was given up without a good one to return to stays.
+func (p *plan) aim() {
+	p.goal = p.state.Revision
+	p.givenUp = (p.state.Phase == PhaseRolledBack || p.state.Phase == PhaseAborted) && p.state.Good != 0
+	if p.givenUp {
+		p.goal = p.state.Good
 	}
 }
 
-func isTold(c *Cluster, action Action) bool {
-	if action != ActionNone {
-		return action == ActionCreate || action == ActionUpdate
+// advance finds out what the rollout is about from now on. What is over stays over.
+func (p *plan) advance() Phase {
+	s := &p.state
+	if s.Phase != PhaseProgressing && s.Phase != PhasePaused {
+		return s.Phase
 	}
-	return c.Target != nil && c.Child != nil && !c.Child.Deleting && c.Child.Release == *c.Target
-}
-
-// decide asks in an order that matters: what forbids a change comes before what wants one. A Cluster that is gone comes
-// first, because forgetting its release touches nothing and holds for a paused one, too.
-func decide(c *Cluster) (Action, string) {
+	failed := p.total.by[standingFailed]
+	s.Acknowledged = min(s.Acknowledged, failed)
 	switch {
-	case c.Gone && c.Child != nil && !c.Child.Deleting:
-		return ActionDelete, "the Cluster is gone"
-	case c.Gone:
-		return ActionNone, "the Cluster is gone"
-	case c.Deleting:
-		return ActionNone, "the Cluster is under deletion"
-	case c.Paused:
-		return ActionNone, "the Cluster is paused"
-	case c.Child != nil && c.Child.Deleting:
-		return ActionNone, "the previous release is ending"
-	case !c.Selected && c.Child != nil:
-		return ActionDelete, "the Cluster is no longer selected"
-	case !c.Selected:
-		return ActionNone, "the Cluster is not selected"
-	case !c.Initialized:
-		return ActionNone, "the control plane of the Cluster is not initialized"
-	case c.Target == nil:
-		return ActionNone, "what is desired cannot be told"
-	case c.Child == nil:
-		return ActionCreate, "the Cluster has no release yet"
-	case c.Child.Identity != c.Target.Identity:
-		return ActionReplace, fmt.Sprintf("the release changes from %s to %s", c.Child.Identity, c.Target.Identity)
-	case c.Child.Release != *c.Target:
-		return ActionUpdate, "something else is desired"
-	default:
-		return ActionNone, "the Cluster was told what is desired"
+	case p.in.Requests.Abort && s.Good != 0:
+		s.Phase, s.Reason = PhaseAborted, fmt.Sprintf("somebody asked to end the rollout; the last good revision is %d", s.Good)
+		return s.Phase
+	case p.in.Requests.Abort:
+		s.Phase, s.Reason = PhasePaused, "somebody asked to end the rollout, but there is no good revision to return to"
+		return s.Phase
+	case p.in.Requests.Continue:
+		s.Phase, s.Reason, s.Acknowledged = PhaseProgressing, "", failed
 	}
+	spent := p.in.Strategy.Budgeted && failed-s.Acknowledged >= p.maxFailures()
+	switch {
+	case spent && p.in.Strategy.Rollback && s.Good != 0:
+		s.Phase, s.Reason = PhaseRolledBack, p.budgetSpent()
+	case s.Phase == PhasePaused:
+		// It takes somebody to go on, even if the failures were mended since.
+	case spent && p.in.Strategy.Rollback:
+		s.Phase, s.Reason = PhasePaused, p.budgetSpent()+"; there is no good revision to return to"
+	case spent:
+		s.Phase, s.Reason = PhasePaused, p.budgetSpent()
+	case p.isComplete():
+		s.Phase, s.Reason = PhaseComplete, ""
+	}
+	return s.Phase
+}
+
+func (p *plan) maxFailures() int {
+	return p.in.Strategy.MaxFailures.Of(p.total.selected)
+}
+
+func (p *plan) budgetSpent() string {
+	return fmt.Sprintf("the failure budget is spent: %s failed, maxFailures is %d",
+		clusters(p.total.by[standingFailed]-p.state.Acknowledged), p.maxFailures())
+}
+
+// isComplete tells if nothing is left to do and the revision has proven itself: somewhere, and in no fewer Clusters than those that
+// could not be told of it. Otherwise a network that is down for a minute would end the rollout, and with it the waves and the
+// budget, for most of the Clusters.
+func (p *plan) isComplete() bool {
+	by := &p.total.by
+	done := by[standingDone] + by[standingJoined]
+	return p.total.unfinished() == 0 && done > 0 && done >= by[standingAway]+by[standingBlocked] &&
+		(by[standingDone] > 0 || by[standingJoining] == 0)
+}
+
+// findTurn finds the first group that is not passed; the last group is the turn of all.
+func (p *plan) findTurn() {
+	waves := p.in.Strategy.Waves
+	p.left, p.promoted = waveNamed(waves, p.state.Passed), waveNamed(waves, p.in.Requests.Promoted)
+	p.turn = p.left + 1
+	for p.turn < len(waves) && p.isPassed(p.turn) {
+		p.turn++
+	}
+}
+
+// isPassed tells if the wave after a wave may begin.
+func (p *plan) isPassed(wave int) bool {
+	promoted := wave <= p.promoted
+	return p.groups[wave].unfinished() == 0 && (promoted || p.isProven(wave) && !p.in.Strategy.Waves[wave].Manual)
+}
+
+// isProven tells if a finished wave speaks for the revision. A wave in which all failed does not, unless somebody asked to continue in
+// spite of that. One that nobody counts in does; one that waits for HelmOps that come first does not: if several of them change at
+// once, the later waves would overtake the first where it is needed most.
+func (p *plan) isProven(wave int) bool {
+	by := &p.groups[wave].by
+	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged
+	return by[standingDone] > 0 || acknowledged || by[standingFailed]+by[standingExcused]+by[standingBlocked] == 0
+}
+
+// waveNamed returns the index of a wave, or -1.
+func waveNamed(waves []Wave, name string) int {
+	for i := range waves {
+		if name != "" && waves[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// isHeld tells if no Cluster is told of another revision than it has.
+func (p *plan) isHeld() bool {
+	return p.in.Strategy.Paused || p.state.Phase == PhasePaused ||
+		!p.givenUp && (p.state.Phase == PhaseRolledBack || p.state.Phase == PhaseAborted)
+}
+
+// pace tells Clusters of the revision that they are to have, wave by wave and within the limits.
+func (p *plan) pace(steps []Step) {
+	if p.isHeld() || p.total.by[standingPending] == 0 {
+		return
+	}
+	last := len(p.groups) - 1
+	if p.state.Phase == PhaseProgressing {
+		last = p.turn
+	}
+	room := p.in.Strategy.MaxUnavailable.Of(p.total.selected) - p.total.by[standingInFlight]
+	for group := 0; group <= last; group++ {
+		told := p.paceGroup(group, room, steps)
+		room -= told
+		if told > 0 && group-1 > p.left && p.state.Phase == PhaseProgressing {
+			p.left = group - 1
+			p.state.Passed = p.in.Strategy.Waves[p.left].Name
+		}
+	}
+}
+
+// paceGroup tells as many Clusters of a group as there is room for, and returns how many that were.
+func (p *plan) paceGroup(group, room int, steps []Step) int {
+	tally, told := &p.groups[group], 0
+	if group < len(p.in.Strategy.Waves) {
+		limit := p.in.Strategy.Waves[group].MaxUnavailable.Of(tally.selected)
+		room = min(room, limit-tally.by[standingInFlight])
+	}
+	if tally.by[standingPending] == 0 {
+		return 0
+	}
+	for i := 0; i < len(steps) && told < room; i++ {
+		c := &p.in.Clusters[i]
+		if p.standings[i] != standingPending || c.Child == nil || p.group(c) != group {
+			continue
+		}
+		steps[i] = p.tell(c, "another revision is wanted")
+		p.move(i, standingInFlight)
+		told++
+	}
+	return told
 }
