@@ -73,15 +73,15 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 
 // acted reports an action that succeeded and says when to look at what it came to.
 func (r *releaseReconciler) acted(ctx context.Context, p *releasePass, decision helmclient.Decision, result helmclient.Result) ctrl.Result {
-	switch decision.Action {
-	case helmclient.ActionUninstall:
+	switch {
+	case decision.Action == helmclient.ActionUninstall:
 		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall, fmt.Sprintf(
 			"Uninstalled release %s from Cluster %s to install it anew: %s", describe(p.release), clusterTitle(p.release), decision.Message))
 		return ctrl.Result{RequeueAfter: lookAgain}
-	case helmclient.ActionTest:
+	case decision.Action == helmclient.ActionTest:
 		r.reportTested(p, result)
 		return ctrl.Result{RequeueAfter: lookAgain}
-	case helmclient.ActionRollback:
+	case isRemediation(decision):
 		r.reportRolledBack(p, decision, result)
 		r.followNew(ctx, p, result)
 		return ctrl.Result{RequeueAfter: lookAgain}

@@ -71,6 +71,9 @@ type releaseReconciler struct {
 	// tries are what was last written of releases.
 	tries lastTries
 
+	// incarnations are the Clusters that connections are to.
+	incarnations clusterIncarnations
+
 	// watchFilter is Options.WatchFilterValue.
 	watchFilter string
 }
@@ -127,6 +130,7 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 		}
 		r.tries.written(req.NamespacedName, lastTryOf(release), r.now())
 	}()
+	r.settleCluster(ctx, scope)
 	if !release.DeletionTimestamp.IsZero() {
 		return r.reconcileDelete(ctx, scope)
 	}
@@ -164,8 +168,8 @@ func (r *releaseReconciler) gather(ctx context.Context, reader client.Reader, re
 		err = r.live.Get(ctx, clusterKey(release), object)
 	}
 	if apierrors.IsNotFound(err) {
-		r.engine.Forget(clusterKey(release).String())
-		r.watcher.Disconnect(clusterKey(release).String())
+		r.incarnations.forget(clusterKey(release))
+		r.forgetCluster(clusterKey(release))
 		return scope, nil
 	}
 	if err != nil {

@@ -46,7 +46,13 @@ func desiredRelease(release *addonsv1.HelmOpRelease) (helmclient.Desired, helmcl
 		ValuesDigest:     release.Spec.ValuesDigest,
 		OptionsDigest:    helmclient.OptionsDigest(options),
 		PostRenderDigest: release.Spec.PostRenderDigest,
+		Return:           isReturned(&release.Spec),
 	}, options
+}
+
+// isReturned tells whether what is wanted of a release is what it had before a newer revision of its HelmOp was given up.
+func isReturned(spec *addonsv1.HelmOpReleaseSpec) bool {
+	return spec.Rollout != nil && spec.Rollout.Reason == addonsv1.ReleaseRolloutReturned
 }
 
 // engineOptions are the options of a release as the engine knows them. What is not set is left to the engine's defaults.

@@ -251,7 +251,10 @@ func (r *releaseReconciler) reportReleased(p *releasePass, decision helmclient.D
 	release.Status.LastError = ""
 	setReleased(release)
 	reason := addonsv1.UpgradedEvent
-	if verbOf(decision.Action) == verbInstall {
+	switch {
+	case decision.Returns:
+		reason = addonsv1.ReturnedEvent
+	case verbOf(decision.Action) == verbInstall:
 		reason = addonsv1.InstalledEvent
 		if since, ok := firstServed(p.cluster, p.helmOp); ok && !wasReleased {
 			timeToDeployed.Observe(r.now().Sub(since).Seconds())

@@ -100,10 +100,10 @@ func (r *releaseReconciler) recordAttempt(p *releasePass, decision helmclient.De
 	// Where a request is to forget failures, the decision did.
 	failures := decision.Failures
 	switch {
-	case isRelease(decision.Action) && err == nil:
+	case decision.MakesDesired() && err == nil:
 		failures = 0
 	case decision.Action == helmclient.ActionTest && p.policy.Test.IgnoreFailures:
-	case err != nil && decision.Action != helmclient.ActionRollback:
+	case err != nil && !isRemediation(decision):
 		failures++
 	}
 	status.Failures = int32(min(failures, 1<<20)) //nolint:gosec // bounded
@@ -127,7 +127,7 @@ func (r *releaseReconciler) recordAttempt(p *releasePass, decision helmclient.De
 	}
 }
 
-// isRelease tells whether an action, when it succeeds, makes the release what is wanted.
+// isRelease tells whether an action makes what is wanted, of a chart and values.
 func isRelease(action helmclient.Action) bool {
 	switch verbOf(action) {
 	case verbInstall, verbUpgrade:
@@ -137,9 +137,14 @@ func isRelease(action helmclient.Action) bool {
 	}
 }
 
+// isRemediation tells whether a decision goes back to something else than what is wanted.
+func isRemediation(decision helmclient.Decision) bool {
+	return decision.Action == helmclient.ActionRollback && !decision.Returns
+}
+
 // madeFromDesired is a digest of what is wanted, unless a decision goes back to something else.
 func madeFromDesired(decision helmclient.Decision, digest string) string {
-	if decision.Action == helmclient.ActionRollback {
+	if isRemediation(decision) {
 		return ""
 	}
 	return digest

@@ -111,6 +111,8 @@ func TestRecordAttempt(t *testing.T) {
 		"failed without a change":   {helmclient.Decision{Action: helmclient.ActionUpgrade, Failures: 2}, helmclient.Result{}, failed, 2, 0},
 		"rollback keeps the count":  {helmclient.Decision{Action: helmclient.ActionRollback, Failures: 3}, changed, nil, 3, 1},
 		"failed rollback as well":   {helmclient.Decision{Action: helmclient.ActionRollback, Failures: 3}, changed, failed, 3, 1},
+		"return":                    {helmclient.Decision{Action: helmclient.ActionRollback, Returns: true, Failures: 2}, changed, nil, 0, 1},
+		"failed return":             {helmclient.Decision{Action: helmclient.ActionRollback, Returns: true, Failures: 2}, changed, failed, 3, 1},
 		"uninstall keeps the count": {helmclient.Decision{Action: helmclient.ActionUninstall, Failures: 1}, changed, nil, 1, 1},
 		"failed test":               {helmclient.Decision{Action: helmclient.ActionTest, Failures: 1}, changed, failed, 2, 1},
 	} {

@@ -385,6 +385,9 @@ const (
 	// UpgradedEvent: a release was upgraded.
 	UpgradedEvent = "Upgraded"
 
+	// ReturnedEvent: a release got back, by Helm's own history, what it had before a revision of its HelmOp was given up.
+	ReturnedEvent = "Returned"
+
 	// RolledBackEvent: a release returned to the last revision that worked.
 	RolledBackEvent = "RolledBack"
 

@@ -1,0 +1,80 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// clusterIncarnations remember which Cluster is meant by a name. The zero value is empty; it is safe for concurrent use.
+type clusterIncarnations struct {
+	mu        sync.Mutex
+	byCluster map[types.NamespacedName]types.UID
+}
+
+// isAnother takes note of the UID of a Cluster, and tells whether the name meant another one before.
+func (i *clusterIncarnations) isAnother(key types.NamespacedName, uid types.UID) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.byCluster == nil {
+		i.byCluster = map[types.NamespacedName]types.UID{}
+	}
+	known, ok := i.byCluster[key]
+	i.byCluster[key] = uid
+	return ok && known != uid
+}
+
+func (i *clusterIncarnations) forget(key types.NamespacedName) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.byCluster, key)
+}
+
+// settleCluster makes sure that what is known is of the Cluster as it is now. One that was created anew under the same name is
+// another cluster: nothing is installed there, and nothing failed. Nobody need have seen the former go.
+func (r *releaseReconciler) settleCluster(ctx context.Context, scope *releaseScope) {
+	release := scope.release
+	if scope.cluster == nil {
+		return
+	}
+	key, uid := clusterKey(release), scope.object.GetUID()
+	if r.incarnations.isAnother(key, uid) {
+		r.forgetCluster(key)
+	}
+	known := release.Status.ClusterUID
+	release.Status.ClusterUID = string(uid)
+	if known == "" || known == string(uid) {
+		return
+	}
+	ctrl.LoggerFrom(ctx).Info("The Cluster was created anew: forgetting what is known of the release", "Cluster", key)
+	r.forget(client.ObjectKeyFromObject(release))
+	release.Status = addonsv1.HelmOpReleaseStatus{ClusterUID: string(uid)}
+	setNotReady(release, addonsv1.ProgressingReason, "the Cluster was created anew under the same name: the release begins anew, too")
+}
+
+// forgetCluster drops the connections to a Cluster.
+func (r *releaseReconciler) forgetCluster(key client.ObjectKey) {
+	r.engine.Forget(key.String())
+	r.watcher.Disconnect(key.String())
+}
