@@ -48,7 +48,7 @@ func (s *scenario) dump() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, list := range []client.ObjectList{
-		&addonsv1.HelmOpList{}, &addonsv1.HelmOpReleaseList{}, &clusterv1.ClusterList{}, &eventsv1.EventList{},
+		&addonsv1.HelmOpList{}, &addonsv1.HelmOpRevisionList{}, &addonsv1.HelmOpReleaseList{}, &clusterv1.ClusterList{}, &eventsv1.EventList{},
 	} {
 		if err := s.client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 			s.Logf("cannot dump: %v", err)

@@ -1,0 +1,149 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+// moveLabel on a Secret or ConfigMap has clusterctl move take it along.
+const moveLabel = "clusterctl.cluster.x-k8s.io/move"
+
+// TestMove moves Clusters and HelmOps from one management cluster to another by clusterctl, with a manager at work in
+// each, and looks at what the workload clusters notice of it: nothing.
+func TestMove(t *testing.T) {
+	t.Parallel()
+	from := ownEnvironment(t, environment.Options{})
+	to := ownEnvironment(t, environment.Options{Beside: from})
+	s := newScenarioIn(t, from)
+	there := &scenario{T: t, Gomega: s.Gomega, env: to, client: to.Client, namespace: s.namespace}
+	t.Cleanup(there.empty)
+	m := &move{helmOp: s.newHelmOp("hello", forAll, fromSecret), gaveUp: s.newHelmOp("gave-up", forAll, s.givingUp)}
+
+	s.step("two Clusters have releases with a history", func(s *scenario) { m.install(s) })
+	s.step("all moves, and no release is touched", func(s *scenario) { m.move(s, there.in(s.T)) })
+	s.step("the other management cluster goes on", func(s *scenario) { m.goOn(there.in(s.T)) })
+}
+
+type move struct {
+	helmOp, gaveUp *addonsv1.HelmOp
+	workloads      []*workload
+}
+
+// fromSecret takes a value from a Secret that is labelled to move.
+func fromSecret(h *addonsv1.HelmOp) {
+	h.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: "Secret", Name: "values"}}
+}
+
+// givingUp has an upgrade that fails returned from, once.
+func (s *scenario) givingUp(h *addonsv1.HelmOp) {
+	rollingBack(0)(h)
+	h.Spec.Source = s.env.Source("charts/note", addonsv1.ArtifactReference{Tag: "1.0.0"})
+	h.Spec.Release.Namespace = "gave-up"
+	h.Spec.Values = nil
+}
+
+func (m *move) install(s *scenario) {
+	for _, name := range []string{environment.CredentialsSecret, environment.CASecret} {
+		update(s, s.secret(name), func(o *corev1.Secret) { o.Labels = map[string]string{moveLabel: ""} })
+	}
+	s.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "values", Labels: map[string]string{moveLabel: ""}},
+		StringData: map[string]string{"values.yaml": "token: secret\n"},
+	})
+	s.push(s.env.Registry, "charts/note", "1.0.0")
+	s.create(m.helmOp)
+	s.create(m.gaveUp)
+	m.workloads = s.clusters(
+		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}},
+		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}})
+	s.eventually(m.helmOp, ready(2))
+	s.eventually(m.gaveUp, ready(2))
+	s.setGreeting(m.helmOp, "two")
+	s.setValues(m.gaveUp, map[string]any{"name": "no name for a ConfigMap"})
+	for _, w := range m.workloads {
+		w.in(s).eventuallyReleased(m.helmOp, releaseNamespace, "hello", 2)
+		s.child(m.gaveUp, w.name, childCondition(addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason))
+		w.in(s).eventuallyRevisions("gave-up", "gave-up", "1 superseded", "2 failed", "3 deployed")
+	}
+	s.eventually(m.helmOp, ready(2))
+}
+
+// move runs clusterctl. What is gone in one management cluster is in the other.
+func (m *move) move(s, there *scenario) {
+	before := m.storage(s)
+	since := time.Now()
+	out, err := s.env.Management.Clusterctl(s.Context(), "move", "--namespace", s.namespace,
+		"--to-kubeconfig", there.env.Management.KubeconfigFile())
+	s.must(err)
+	s.Log(out.Stderr)
+	there.eventually(m.helmOp, ready(len(m.workloads)))
+	for _, w := range m.workloads {
+		there.child(m.helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+		there.child(m.gaveUp, w.name, childCondition(addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason))
+	}
+	there.Consistently(func(g gomega.Gomega) {
+		g.Expect(m.storage(s)).To(gomega.Equal(before), "Helm's storage")
+	}).Should(gomega.Succeed())
+	for _, w := range m.workloads {
+		writes, err := w.server.Requests(apiserver.Since(since), ofHelmOp, apiserver.Writes())
+		s.must(err)
+		s.Expect(writes).To(gomega.BeEmpty(), "writes to %s", w.name)
+	}
+	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+		for _, list := range []client.ObjectList{
+			&addonsv1.HelmOpList{}, &addonsv1.HelmOpReleaseList{}, &addonsv1.HelmOpRevisionList{}, &clusterv1.ClusterList{},
+		} {
+			g.Expect(s.client.List(ctx, list, client.InNamespace(s.namespace))).To(gomega.Succeed())
+			g.Expect(toJSON(list)).To(gomega.ContainSubstring(`"items":[]`), "%T in the old management cluster", list)
+		}
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+}
+
+// goOn changes the HelmOp in the new management cluster.
+func (m *move) goOn(there *scenario) {
+	there.setGreeting(m.helmOp, "three")
+	for _, w := range m.workloads {
+		w.in(there).eventuallyReleased(m.helmOp, releaseNamespace, "hello", 3)
+	}
+	there.eventually(m.helmOp, ready(len(m.workloads)))
+}
+
+// storage is Helm's storage in all Clusters.
+func (m *move) storage(s *scenario) map[string]map[string]string {
+	s.Helper()
+	all := map[string]map[string]string{}
+	for _, w := range m.workloads {
+		versions, err := w.storage(s.Context())
+		s.must(err)
+		all[w.name] = versions
+	}
+	return all
+}
