@@ -183,6 +183,7 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 	defer done()
 	setNotReady(release, addonsv1.DeletingReason, "the release is being uninstalled")
 	started := r.now()
+	beforeDeletion(&options.Uninstall, scope.cluster, release, started)
 	progress := r.startProgress(ctx, release, decision)
 	defer progress.stop()
 	options.Progress = progress.tell

@@ -218,7 +218,8 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 	if !controllerutil.ContainsFinalizer(release, addonsv1.HelmOpReleaseFinalizer) {
 		return ctrl.Result{}, nil
 	}
-	if scope.cluster == nil || !scope.cluster.DeletionTimestamp.IsZero() {
+	clusterGoes := scope.cluster == nil || !scope.cluster.DeletionTimestamp.IsZero()
+	if clusterGoes && !r.uninstallsBefore(scope) {
 		ctrl.LoggerFrom(ctx).Info("Forgetting the release of a Cluster that goes", "Cluster", clusterKey(release))
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
@@ -228,6 +229,10 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		return ctrl.Result{}, nil
 	}
 	setPaused(release, false, "")
+	if clusterGoes && !holdOf(scope.cluster).isOn() {
+		setNotReady(release, addonsv1.DeletingReason, "the release is uninstalled as soon as the deletion of the Cluster is held")
+		return ctrl.Result{RequeueAfter: outdatedRetry}, nil
+	}
 	// What an uninstallation deletes is no news.
 	r.forget(client.ObjectKeyFromObject(release))
 	if deletionPolicy(scope) == addonsv1.DeletionPolicyOrphan {
@@ -236,7 +241,10 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
 	}
-	fate, err := r.fateOf(ctx, release)
+	fate, err := fateEnds, error(nil)
+	if !clusterGoes {
+		fate, err = r.fateOf(ctx, release)
+	}
 	switch {
 	case err != nil:
 		setNotReady(release, addonsv1.DeletingReason, "it is not known whether the release is still wanted: "+err.Error())

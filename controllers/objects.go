@@ -69,8 +69,11 @@ func isInitialized(cluster *clusterv1.Cluster) bool {
 	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
 }
 
-// isClusterPaused tells whether nothing may be done for a Cluster.
+// isClusterPaused tells whether nothing may be done for a Cluster. While its deletion is held, spec.paused is part of that.
 func isClusterPaused(cluster *clusterv1.Cluster) bool {
+	if holdOf(cluster).isOn() {
+		return annotations.HasPaused(cluster)
+	}
 	return annotations.IsPaused(cluster, cluster)
 }
 

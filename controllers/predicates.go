@@ -41,7 +41,10 @@ func servabilityChanged() predicate.Predicate {
 	}
 }
 
-type servability struct{ deleting, paused, initialized bool }
+type servability struct {
+	deleting, paused, initialized bool
+	hold                          deletionHold
+}
 
 func servabilityOf(object *unstructured.Unstructured) servability {
 	cluster, err := typedCluster(object)
@@ -52,6 +55,7 @@ func servabilityOf(object *unstructured.Unstructured) servability {
 		deleting:    !cluster.DeletionTimestamp.IsZero(),
 		paused:      isClusterPaused(cluster),
 		initialized: isInitialized(cluster),
+		hold:        holdOf(cluster),
 	}
 }
 

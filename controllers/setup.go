@@ -106,12 +106,16 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("registering indexes: %w", err)
 	}
 	references := newReferenceReader(mgr.GetCache(), mgr.GetAPIReader())
-	renderer := newRenderer(references, newObjectReader(mgr.GetClient()))
+	objects := newObjectReader(mgr.GetClient())
+	renderer := newRenderer(references, objects)
 	if err := setupHelmOps(mgr, options, references, renderer); err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
 	}
 	if err := setupReleases(mgr, options, references, renderer); err != nil {
 		return fmt.Errorf("setting up the HelmOpRelease controller: %w", err)
+	}
+	if err := setupClusters(mgr, options, objects); err != nil {
+		return fmt.Errorf("setting up the controller of Clusters: %w", err)
 	}
 	return metrics.Registry.Register(newStateCollector(mgr.GetClient()))
 }

@@ -53,11 +53,16 @@ func runningVersion(controlPlane map[string]any) string {
 // upcomingVersion is the version that a Cluster of a ClusterClass is to be upgraded to, empty if there is none: its topology names
 // a newer one than its control plane runs. A topology that names an older one is no upgrade; Cluster API refuses it.
 func upcomingVersion(cluster *clusterv1.Cluster, controlPlane map[string]any) string {
-	wanted, running := parseExactVersion(cluster.Spec.Topology.Version), parseExactVersion(runningVersion(controlPlane))
-	if wanted == nil || running == nil || !wanted.GreaterThan(running) {
+	return newerVersion(cluster.Spec.Topology.Version, runningVersion(controlPlane))
+}
+
+// newerVersion is the version that is wanted if it is newer than the one that runs, else empty.
+func newerVersion(wanted, running string) string {
+	to, from := parseExactVersion(wanted), parseExactVersion(running)
+	if to == nil || from == nil || !to.GreaterThan(from) {
 		return ""
 	}
-	return cluster.Spec.Topology.Version
+	return wanted
 }
 
 // parseVersion reads a version of Kubernetes without its pre-release and build parts, which vendors fill as they like and which

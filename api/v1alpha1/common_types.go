@@ -44,6 +44,10 @@ const (
 	// returns to the last good revision, and stays there until the spec changes.
 	RolloutAbortAnnotation = "addons.cluster.x-k8s.io/rollout-abort"
 
+	// DeletionHoldAnnotation on a Cluster under deletion tells that its deletion waits for the uninstallation of releases, see
+	// spec.beforeClusterDelete: since when, in RFC 3339, or "over". While it waits, spec.paused of the Cluster is part of that.
+	DeletionHoldAnnotation = "addons.cluster.x-k8s.io/deletion-hold"
+
 	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its chart,
 	// leaves that object out of drift detection.
 	DriftDetectionAnnotation = "addons.cluster.x-k8s.io/drift-detection"

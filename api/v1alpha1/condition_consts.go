@@ -347,6 +347,15 @@ const (
 	ReferencesNotMovedReason = "ReferencesNotMoved"
 )
 
+// Reasons of the condition of a Cluster that spec.clusterCondition names. By them it is known whose a condition is.
+const (
+	// ReleasesReadyReason is the reason when it is true.
+	ReleasesReadyReason = "ReleasesReady"
+
+	// ReleasesNotReadyReason is the reason when it is false.
+	ReleasesNotReadyReason = "ReleasesNotReady"
+)
+
 // Reasons of Events.
 const (
 	// RolloutStartedEvent: a new revision begins to spread.

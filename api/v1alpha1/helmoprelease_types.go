@@ -54,6 +54,12 @@ type HelmOpReleaseSpec struct {
 	// +optional
 	Rollout *ReleaseRollout `json:"rollout,omitempty"`
 
+	// kubernetesVersion is the version of Kubernetes that the artifact was chosen for; with beforeClusterUpgrade only. Before
+	// an upgrade it is the version to come.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+
 	// deletionPolicy tells whether the release is uninstalled when this object is deleted.
 	// +required
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy"`

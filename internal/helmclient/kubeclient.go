@@ -30,6 +30,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -164,9 +165,24 @@ func (k *kubeClient) WatchUntilReady(resources kube.ResourceList, timeout time.D
 	return k.Client.WatchUntilReady(resources, k.remaining(timeout))
 }
 
-// WaitForDelete implements kube.InterfaceExt.
+// WaitForDelete implements kube.InterfaceExt. What exists and is not under deletion was spared: to wait for it is in vain.
 func (k *kubeClient) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
-	return k.Client.WaitForDelete(resources, k.remaining(timeout))
+	var going kube.ResourceList
+	// Copies: looking at objects overwrites them.
+	for _, info := range copyInfos(resources) {
+		if err := info.Get(); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return err
+		}
+		object, err := meta.Accessor(info.Object)
+		if err != nil || object.GetDeletionTimestamp() == nil {
+			continue
+		}
+		going.Append(info)
+	}
+	return k.Client.WaitForDelete(going, k.remaining(timeout))
 }
 
 // Delete implements kube.Interface. It is called for hooks, and for what a failed action is to clean up.

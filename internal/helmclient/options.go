@@ -144,6 +144,9 @@ type UninstallOptions struct {
 	KeepHistory bool
 	// Propagation is what happens to the dependents of deleted objects. Empty means background.
 	Propagation metav1.DeletionPropagation
+	// Wait waits, within Timeout, until the objects are gone, finalizers of others included. That they are not is an error, and
+	// the release is gone all the same.
+	Wait bool
 }
 
 // TestOptions are the options of the chart's tests. They shape nothing.

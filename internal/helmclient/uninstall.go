@@ -56,6 +56,7 @@ func (s *session) newUninstall(options UninstallOptions) *action.Uninstall {
 	uninstall.Timeout = options.timeout()
 	uninstall.DisableHooks = options.DisableHooks
 	uninstall.KeepHistory = options.KeepHistory
+	uninstall.Wait = options.Wait
 	uninstall.DeletionPropagation = strings.ToLower(string(cmp.Or(options.Propagation, metav1.DeletePropagationBackground)))
 	return uninstall
 }

@@ -1,0 +1,324 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// conditionsManager is the field manager of the conditions of Clusters.
+const conditionsManager = "helmop-cluster-conditions"
+
+// clusterConflictRetry is when to look again after somebody else wrote a Cluster first.
+const clusterConflictRetry = 200 * time.Millisecond
+
+// clusterReconciler has releases take part in the life of their Clusters. It writes only Clusters that some release, or some
+// HelmOp, asks for.
+type clusterReconciler struct {
+	client   client.Client
+	live     client.Reader
+	objects  *objectReader
+	recorder events.EventRecorder
+	tracker  *external.ObjectTracker
+	now      func() time.Time
+
+	// watchFilter is Options.WatchFilterValue.
+	watchFilter string
+}
+
+// lifeScope is what one pass over a Cluster knows.
+type lifeScope struct {
+	// object is the Cluster as the API server serves it, cluster the same.
+	object  *unstructured.Unstructured
+	cluster *clusterv1.Cluster
+
+	// releases are those of the Cluster, of all namespaces. They are shared: read only.
+	releases []addonsv1.HelmOpRelease
+
+	// helmOps are those of the Cluster's namespace. They are shared: read only.
+	helmOps []addonsv1.HelmOp
+}
+
+// Reconcile makes one pass over a Cluster.
+func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	scope, err := r.gather(ctx, req.NamespacedName)
+	if err != nil || scope == nil {
+		return ctrl.Result{}, err
+	}
+	if isBeingMoved(scope.cluster) {
+		return ctrl.Result{}, nil
+	}
+	if !scope.cluster.DeletionTimestamp.IsZero() {
+		return settle(r.reconcileDeletion(ctx, scope))
+	}
+	if isClusterPaused(scope.cluster) {
+		return ctrl.Result{}, nil
+	}
+	conditionErr := r.reconcileConditions(ctx, scope)
+	result, err := r.reconcileUpgrade(ctx, scope)
+	return settle(result, kerrors.NewAggregate([]error{conditionErr, err}))
+}
+
+// settle is the result of a pass: that somebody else wrote the Cluster meanwhile is no error, and that it is gone needs nothing more.
+func settle(result ctrl.Result, err error) (ctrl.Result, error) {
+	serious := kerrors.FilterOut(err, apierrors.IsConflict, apierrors.IsNotFound)
+	if err != nil && serious == nil {
+		return ctrl.Result{RequeueAfter: clusterConflictRetry}, nil
+	}
+	return result, serious
+}
+
+// gather reads what a pass needs; nil if the Cluster is gone.
+func (r *clusterReconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeScope, error) {
+	object := newCluster()
+	if err := r.client.Get(ctx, key, object); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	cluster, err := typedCluster(object)
+	if err != nil {
+		return nil, err
+	}
+	releases := &addonsv1.HelmOpReleaseList{}
+	err = r.client.List(ctx, releases, client.MatchingFields{clusterIndex: key.String()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing the releases of Cluster %s: %w", key, err)
+	}
+	helmOps := &addonsv1.HelmOpList{}
+	if err := r.client.List(ctx, helmOps, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the HelmOps of namespace %s: %w", key.Namespace, err)
+	}
+	return &lifeScope{object: object, cluster: cluster, releases: releases.Items, helmOps: helmOps.Items}, nil
+}
+
+// watches tells whether any HelmOp or release that the Cluster concerns is this manager's.
+func (r *clusterReconciler) watches(scope *lifeScope) bool {
+	return slices.ContainsFunc(scope.releases, func(release addonsv1.HelmOpRelease) bool { return isWatched(&release, r.watchFilter) }) ||
+		slices.ContainsFunc(scope.helmOps, func(helmOp addonsv1.HelmOp) bool {
+			return isWatched(&helmOp, r.watchFilter) && helmOp.Spec.ClusterCondition != "" && selects(&helmOp, scope.cluster)
+		})
+}
+
+// reconcileConditions publishes the conditions that HelmOps want of the Cluster, by server-side apply: Cluster API's own
+// writers leave alone what another manager owns, and what is wanted no more goes.
+func (r *clusterReconciler) reconcileConditions(ctx context.Context, scope *lifeScope) error {
+	wanted, changed := changedConditions(scope.cluster, clusterConditions(scope.cluster, scope.helmOps, scope.releases), metav1.NewTime(r.now()))
+	if !changed || len(wanted) > 0 && !r.watches(scope) {
+		return nil
+	}
+	list := make([]any, 0, len(wanted))
+	for i := range wanted {
+		condition, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted[i])
+		if err != nil {
+			return err
+		}
+		list = append(list, condition)
+	}
+	apply := newCluster()
+	apply.SetNamespace(scope.object.GetNamespace())
+	apply.SetName(scope.object.GetName())
+	// Not another Cluster of that name.
+	apply.SetUID(scope.object.GetUID())
+	if err := unstructured.SetNestedSlice(apply.Object, list, "status", "conditions"); err != nil {
+		return err
+	}
+	err := r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.FieldOwner(conditionsManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("applying conditions to the Cluster: %w", err)
+	}
+	return nil
+}
+
+// eventAt tells of something in the life of a Cluster, at the Cluster and, where it is about one, at a release and its HelmOp.
+func (r *clusterReconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease, eventType, reason, action, message string) {
+	message = truncate(message, maxEventMessage)
+	if release == nil {
+		r.recorder.Eventf(scope.object, nil, eventType, reason, action, "%s", message)
+		return
+	}
+	r.recorder.Eventf(scope.object, release, eventType, reason, action, "HelmOp %s: %s", helmOpOf(release), message)
+	r.recorder.Eventf(release, scope.object, eventType, reason, action, "%s", message)
+	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == helmOpKind {
+		helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: release.Namespace, Name: owner.Name, UID: owner.UID}}
+		r.recorder.Eventf(helmOp, release, eventType, reason, action, "Cluster %s: %s", clusterTitle(release), message)
+	}
+}
+
+// reconcileUpgrade sets, renews and removes the annotations by which HelmOps hold upgrades of the Cluster.
+func (r *clusterReconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
+	asking := upgradeHolders(scope)
+	var result ctrl.Result
+	running, err := r.runningVersion(ctx, scope, len(asking) > 0)
+	if err != nil {
+		// What is held must end in time all the same.
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot tell which version of Kubernetes the control plane runs")
+		result.RequeueAfter = objectReadRetry
+	}
+	after := scope.object.DeepCopy()
+	annotations := after.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	var news []func()
+	// One is left only where a Cluster came back, by a restore for example.
+	_, changed := annotations[addonsv1.DeletionHoldAnnotation]
+	delete(annotations, addonsv1.DeletionHoldAnnotation)
+	for _, name := range upgradeHoldNames(asking, annotations) {
+		release := asking[name]
+		if release != nil && !isWatched(release, r.watchFilter) {
+			continue
+		}
+		value, held := annotations[name]
+		state := upgradeState{wanted: release != nil, running: running, value: value, held: held, now: r.now()}
+		if release != nil {
+			state.timeout = upgradeTimeout(release)
+			state.unready = func(upcoming string) string { return unreadyFor(release, upcoming) }
+		}
+		verdict := judgeUpgrade(scope.cluster, state)
+		if verdict.requeueAfter > 0 && (result.RequeueAfter == 0 || verdict.requeueAfter < result.RequeueAfter) {
+			result.RequeueAfter = verdict.requeueAfter
+		}
+		if verdict.held == held && verdict.value == value {
+			continue
+		}
+		changed = true
+		delete(annotations, name)
+		if verdict.held {
+			annotations[name] = verdict.value
+		}
+		if verdict.event != "" {
+			news = append(news, func() {
+				r.eventAt(scope, release, eventType(verdict.overdue), verdict.event, "HoldUpgrade", verdict.message)
+			})
+		}
+	}
+	if !changed {
+		return result, nil
+	}
+	after.SetAnnotations(annotations)
+	// What was decided on an old state must not bring back a hold that ended.
+	patch := client.MergeFromWithOptions(scope.object, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Patch(ctx, after, patch); err != nil {
+		return result, fmt.Errorf("annotating the Cluster: %w", err)
+	}
+	for _, tell := range news {
+		tell()
+	}
+	return result, nil
+}
+
+func eventType(isWarning bool) string {
+	if isWarning {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
+}
+
+// runningVersion is the version that the control plane of a Cluster runs; empty if that is not known or not asked for.
+func (r *clusterReconciler) runningVersion(ctx context.Context, scope *lifeScope, asked bool) (string, error) {
+	if !asked || !scope.cluster.Spec.Topology.IsDefined() {
+		return "", nil
+	}
+	objects := &clusterObjects{}
+	controlPlane, err := r.objects.readRef(ctx, objects, "control-plane", scope.cluster.Namespace, scope.cluster.Spec.ControlPlaneRef)
+	if err != nil {
+		return "", err
+	}
+	for _, obj := range objects.watched {
+		if err := r.tracker.Watch(ctrl.LoggerFrom(ctx), obj, delayed(r.requestsForControlPlane)); err != nil {
+			return "", fmt.Errorf("watching control planes: %w", err)
+		}
+	}
+	return runningVersion(controlPlane), nil
+}
+
+// reconcileDeletion holds the deletion of a Cluster until the releases that ask for it are uninstalled.
+func (r *clusterReconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
+	hold := holdOf(scope.cluster)
+	if hold.over {
+		return ctrl.Result{}, nil
+	}
+	asking, err := r.askingForUninstall(ctx, scope)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	switch {
+	case !hold.isOn() && len(asking) == 0:
+		return ctrl.Result{}, nil
+	case !hold.isOn():
+		return ctrl.Result{}, r.beginHold(ctx, scope, len(asking))
+	}
+	var rest time.Duration
+	var late []string
+	var errs []error
+	for _, release := range asking {
+		left := deletionRest(hold, release, r.now())
+		if left <= 0 {
+			late = append(late, release.Name)
+			continue
+		}
+		if rest == 0 || left < rest {
+			rest = left
+		}
+		if release.DeletionTimestamp.IsZero() && isWatched(release, r.watchFilter) {
+			errs = append(errs, client.IgnoreNotFound(r.client.Delete(ctx, release, client.Preconditions{UID: &release.UID})))
+		}
+	}
+	if rest > 0 {
+		return ctrl.Result{RequeueAfter: rest}, kerrors.NewAggregate(errs)
+	}
+	return ctrl.Result{}, r.endHold(ctx, scope, late)
+}
+
+// askingForUninstall are the releases that are to be uninstalled before the Cluster goes, as copies.
+func (r *clusterReconciler) askingForUninstall(ctx context.Context, scope *lifeScope) ([]*addonsv1.HelmOpRelease, error) {
+	var asking []*addonsv1.HelmOpRelease
+	for i := range scope.releases {
+		release := &scope.releases[i]
+		if release.Spec.BeforeClusterDelete == nil || isBeingMoved(release) {
+			continue
+		}
+		helmOp := &addonsv1.HelmOp{}
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: helmOpOf(release)}, helmOp)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading the HelmOp of a release: %w", err)
+		}
+		if err != nil {
+			helmOp = nil
+		}
+		if asksForUninstall(release, helmOp) {
+			asking = append(asking, release.DeepCopy())
+		}
+	}
+	return asking, nil
+}

@@ -1,0 +1,110 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+)
+
+const (
+	// deletionHoldOver is the value of the annotation when the deletion of the Cluster went on.
+	deletionHoldOver = "over"
+
+	// defaultDeletionTimeout is that of the API, for releases that were written without its defaults.
+	defaultDeletionTimeout = 10 * time.Minute
+)
+
+// deletionHold is whether the deletion of a Cluster is held until releases are uninstalled.
+type deletionHold struct {
+	// since is from when on; zero if the hold is over or has not begun.
+	since time.Time
+
+	// over tells that it was.
+	over bool
+}
+
+// isOn tells whether the deletion is held now.
+func (h deletionHold) isOn() bool { return !h.since.IsZero() }
+
+// holdOf is the hold of a Cluster's deletion. A value that is malformed is none: nobody knows whose the pause is.
+func holdOf(cluster *clusterv1.Cluster) deletionHold {
+	value, ok := cluster.Annotations[addonsv1.DeletionHoldAnnotation]
+	if !ok || cluster.DeletionTimestamp.IsZero() {
+		return deletionHold{}
+	}
+	if value == deletionHoldOver {
+		return deletionHold{over: true}
+	}
+	since, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return deletionHold{}
+	}
+	return deletionHold{since: since}
+}
+
+// asksForUninstall tells whether a release is to be uninstalled before its Cluster goes. What is paused or suspended is not:
+// nothing will be done for it, so there is nothing to wait for. The HelmOp is nil if it is gone.
+func asksForUninstall(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
+	if release.Spec.BeforeClusterDelete == nil || isChildPaused(release) {
+		return false
+	}
+	if helmOp != nil && (helmOp.Spec.Suspend || annotations.HasPaused(helmOp)) {
+		return false
+	}
+	return deletionPolicy(&releaseScope{release: release, helmOp: helmOp}) != addonsv1.DeletionPolicyOrphan
+}
+
+// uninstallsBeforeDeletion tells whether a release is still to be uninstalled before its Cluster, which is under deletion, goes.
+func uninstallsBeforeDeletion(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp, now time.Time) bool {
+	hold := holdOf(cluster)
+	return !hold.over && asksForUninstall(release, helmOp) && (!hold.isOn() || deletionRest(hold, release, now) > 0)
+}
+
+// uninstallsBefore tells whether a release is to be uninstalled although its Cluster goes.
+func (r *releaseReconciler) uninstallsBefore(scope *releaseScope) bool {
+	return scope.cluster != nil && uninstallsBeforeDeletion(scope.cluster, scope.release, scope.helmOp, r.now())
+}
+
+// deletionRest is how long the deletion is held for a release yet; 0 or less if that is over.
+func deletionRest(hold deletionHold, release *addonsv1.HelmOpRelease, now time.Time) time.Duration {
+	timeout := defaultDeletionTimeout
+	if before := release.Spec.BeforeClusterDelete; before != nil && before.Timeout.Duration > 0 {
+		timeout = before.Timeout.Duration
+	}
+	return hold.since.Add(timeout).Sub(now)
+}
+
+// beforeDeletion has an uninstallation before the Cluster goes wait until the objects are gone, what others do for them included:
+// once the Cluster is gone, nobody takes away a load balancer. It ends with the hold.
+func beforeDeletion(options *helmclient.UninstallOptions, cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, now time.Time) {
+	hold := holdOf(cluster)
+	if !hold.isOn() {
+		return
+	}
+	options.Wait = true
+	timeout := options.Timeout
+	if timeout <= 0 {
+		timeout = helmclient.DefaultTimeout
+	}
+	options.Timeout = max(min(timeout, deletionRest(hold, release, now)), time.Second)
+}

@@ -1,0 +1,183 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+const (
+	// upgradeHoldPrefix begins the names of the annotations by which HelmOps hold upgrades.
+	upgradeHoldPrefix = clusterv1.BeforeClusterUpgradeHookAnnotationPrefix + "/helmop-"
+
+	// defaultUpgradeTimeout is that of the API, for releases that were written without its defaults.
+	defaultUpgradeTimeout = 30 * time.Minute
+
+	// maxAnnotationName is what Kubernetes permits after the slash.
+	maxAnnotationName = 63
+)
+
+// upgradeHoldName is the annotation by which a HelmOp holds the upgrades of a Cluster. The hash keeps apart HelmOps of several
+// namespaces, and names that had to be shortened.
+func upgradeHoldName(helmOp client.ObjectKey) string {
+	suffix := "-" + hexDigest(helmOp.String())[:8]
+	limit := maxAnnotationName - len("helmop-") - len(suffix)
+	name := helmOp.Name
+	if len(name) > limit {
+		name = name[:limit]
+	}
+	return upgradeHoldPrefix + strings.TrimRight(name, "-.") + suffix
+}
+
+// upgradeHold is what the value of such an annotation says. The annotation stands before any upgrade is wanted: Cluster API
+// asks for it in the moment in which it learns of the upgrade. Then it has the version that runs. From when an upgrade was
+// seen to be wanted, it has the version to come, and since when.
+type upgradeHold struct {
+	version string
+	// since is zero as long as no upgrade is held.
+	since time.Time
+}
+
+const upgradeHoldSeparator = " since "
+
+func parseUpgradeHold(value string) upgradeHold {
+	version, since, _ := strings.Cut(value, upgradeHoldSeparator)
+	// What is malformed has no time: the hold begins anew, and ends.
+	began, _ := time.Parse(time.RFC3339, since)
+	return upgradeHold{version: version, since: began}
+}
+
+func (h upgradeHold) String() string {
+	if h.since.IsZero() {
+		return h.version
+	}
+	return h.version + upgradeHoldSeparator + h.since.UTC().Format(time.RFC3339)
+}
+
+// upgradeState is all that it depends on whether a HelmOp holds the upgrades of a Cluster.
+type upgradeState struct {
+	// wanted tells that the HelmOp has a release that asks for it.
+	wanted bool
+
+	// running is the version that the control plane runs; empty if that is not known.
+	running string
+
+	// value is that of the annotation; it counts if held is true.
+	value string
+	held  bool
+
+	// unready tells why the release is not as the version to come needs it; empty if it is.
+	unready func(upcoming string) string
+
+	timeout time.Duration
+	now     time.Time
+}
+
+// upgradeVerdict is what is done with the annotation of a HelmOp.
+type upgradeVerdict struct {
+	// held tells whether there is to be one, value what it says.
+	held  bool
+	value string
+
+	// event is the reason of an Event about it, message its text; empty is none. overdue makes it a warning.
+	event, message string
+	overdue        bool
+
+	// requeueAfter is when time alone changes the verdict; 0 is never.
+	requeueAfter time.Duration
+}
+
+// judgeUpgrade decides. An upgrade that was let go is never held again: the annotation comes back only when the control
+// plane runs the version that is wanted.
+func judgeUpgrade(cluster *clusterv1.Cluster, s upgradeState) upgradeVerdict {
+	known := parseUpgradeHold(s.value)
+	if !s.wanted || !cluster.Spec.Topology.IsDefined() {
+		if s.held && !known.since.IsZero() {
+			return upgradeVerdict{event: addonsv1.ClusterUpgradeReleasedEvent,
+				message: fmt.Sprintf("The upgrade to %s is not held any more: the release is ending, or beforeClusterUpgrade was removed", known.version)}
+		}
+		return upgradeVerdict{}
+	}
+	running := s.running
+	if running == "" {
+		// The version that ran when that was known last.
+		running = known.version
+	}
+	upcoming := newerVersion(cluster.Spec.Topology.Version, running)
+	if s.running == "" && s.held && (!known.since.IsZero() || parseExactVersion(running) == nil) {
+		upcoming = cluster.Spec.Topology.Version
+	}
+	switch {
+	case upcoming == "" && running == "":
+		return upgradeVerdict{}
+	case upcoming == "":
+		return upgradeVerdict{held: true, value: upgradeHold{version: running}.String()}
+	case !s.held:
+		return upgradeVerdict{}
+	}
+	return judgePending(s, known, upcoming)
+}
+
+// judgePending decides while an upgrade is to come and the annotation stands.
+func judgePending(s upgradeState, known upgradeHold, upcoming string) upgradeVerdict {
+	why := s.unready(upcoming)
+	if why == "" {
+		return upgradeVerdict{event: addonsv1.ClusterUpgradeReleasedEvent,
+			message: fmt.Sprintf("The upgrade to %s may go on: the release is as it needs it", upcoming)}
+	}
+	if known.since.IsZero() || known.version != upcoming {
+		return upgradeVerdict{held: true, value: upgradeHold{version: upcoming, since: s.now}.String(), event: addonsv1.ClusterUpgradeHeldEvent,
+			message: fmt.Sprintf("The upgrade to %s waits, for at most %s, until the release is as it needs it: %s", upcoming, s.timeout, why), requeueAfter: s.timeout}
+	}
+	if rest := known.since.Add(s.timeout).Sub(s.now); rest > 0 {
+		return upgradeVerdict{held: true, value: s.value, requeueAfter: rest}
+	}
+	return upgradeVerdict{event: addonsv1.ClusterUpgradeReleasedEvent, overdue: true,
+		message: fmt.Sprintf("The upgrade to %s was held for %s and goes on though the release is not as it needs it: %s", upcoming, s.timeout, why)}
+}
+
+// unreadyFor tells why a release is not as a version of Kubernetes to come needs it; empty if it is.
+func unreadyFor(release *addonsv1.HelmOpRelease, upcoming string) string {
+	ready := conditions.Get(release, addonsv1.ReadyCondition)
+	switch {
+	case release.Spec.KubernetesVersion != upcoming:
+		return "it is not told of that version yet"
+	case ready == nil || ready.ObservedGeneration != release.Generation:
+		return "it was told of that version just now"
+	case ready.Status != metav1.ConditionTrue:
+		return ready.Reason + ": " + ready.Message
+	default:
+		return ""
+	}
+}
+
+// upgradeTimeout is how long a release holds an upgrade at most.
+func upgradeTimeout(release *addonsv1.HelmOpRelease) time.Duration {
+	if release.Spec.BeforeClusterUpgrade == nil || release.Spec.BeforeClusterUpgrade.Timeout.Duration <= 0 {
+		return defaultUpgradeTimeout
+	}
+	return release.Spec.BeforeClusterUpgrade.Timeout.Duration
+}

@@ -1,0 +1,158 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+func TestUpgradeHoldNamesAreValidAndDistinct(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a-very-long-name.", 12) + "x"
+	names := map[string]bool{}
+	for _, key := range []client.ObjectKey{
+		{Namespace: "a", Name: "cni"}, {Namespace: "b", Name: "cni"}, {Namespace: "a", Name: long + "y"}, {Namespace: "a", Name: long + "z"},
+		{Namespace: "a", Name: strings.Repeat("b", 47) + "."},
+	} {
+		name := upgradeHoldName(key)
+		prefix, suffix, _ := strings.Cut(name, "/")
+		if prefix != clusterv1.BeforeClusterUpgradeHookAnnotationPrefix || len(suffix) > 63 || !strings.HasPrefix(name, upgradeHoldPrefix) {
+			t.Errorf("%s: %s", key, name)
+		}
+		if strings.Contains(suffix, ".-") {
+			t.Errorf("%s is cut badly: %s", key, name)
+		}
+		names[name] = true
+	}
+	if len(names) != 5 {
+		t.Errorf("some share a name: %v", names)
+	}
+}
+
+func TestUpgradeHoldIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	since := time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC)
+	for _, hold := range []upgradeHold{{}, {version: "v1.35.0"}, {version: "v1.36.0+vendor.1", since: since}} {
+		if got := parseUpgradeHold(hold.String()); got != hold {
+			t.Errorf("%+v is read as %+v", hold, got)
+		}
+	}
+	for _, malformed := range []string{"v1.36.0 since ever", " since ", "since", "v1.36.0 since 2026-11-21T22:00:00Z since"} {
+		if got := parseUpgradeHold(malformed); !got.since.IsZero() {
+			t.Errorf("%q has a time: %v", malformed, got)
+		}
+	}
+}
+
+func TestJudgeUpgrade(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
+	const (
+		old      = "v1.35.0"
+		newer    = "v1.36.0"
+		held     = "v1.36.0 since 2026-11-21T22:20:00Z"
+		heldLong = "v1.36.0 since 2026-11-21T22:00:00Z"
+		begun    = "v1.36.0 since 2026-11-21T22:30:00Z"
+	)
+	ready := func(string) string { return "" }
+	unready := func(string) string { return "Progressing" }
+	tests := map[string]struct {
+		wanted   string
+		state    upgradeState
+		want     string // of the annotation; "" is none
+		event    string
+		overdue  bool
+		requeue  time.Duration
+		unmanaged bool
+	}{
+		"it stands before any upgrade":                       {wanted: old, state: upgradeState{wanted: true, running: old}, want: old},
+		"it follows an upgrade that was not held":            {wanted: newer, state: upgradeState{wanted: true, running: newer, held: true, value: old}, want: newer},
+		"it stays as it is":                                  {wanted: old, state: upgradeState{wanted: true, running: old, held: true, value: old}, want: old},
+		"a Cluster without a class has none":                 {wanted: newer, unmanaged: true, state: upgradeState{wanted: true, running: old}},
+		"it goes with the wish":                              {wanted: old, state: upgradeState{running: old, held: true, value: old}},
+		"it goes with the wish in the middle of a hold":      {wanted: newer, state: upgradeState{running: old, held: true, value: held}, event: addonsv1.ClusterUpgradeReleasedEvent},
+		"a hold begins":                                      {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: old, unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
+		"a hold goes on":                                     {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: held, unready: unready}, want: held, requeue: 20 * time.Minute},
+		"a hold ends when the release is ready":              {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: held, unready: ready}, event: addonsv1.ClusterUpgradeReleasedEvent},
+		"nothing is held that is ready at once":              {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: old, unready: ready}, event: addonsv1.ClusterUpgradeReleasedEvent},
+		"a hold ends in time":                                {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: heldLong, unready: unready}, event: addonsv1.ClusterUpgradeReleasedEvent, overdue: true},
+		"what was let go is not held again":                  {wanted: newer, state: upgradeState{wanted: true, running: old, unready: unready}},
+		"it comes back after the upgrade":                    {wanted: newer, state: upgradeState{wanted: true, running: newer}, want: newer},
+		"an upgrade that is taken back ends the hold":        {wanted: old, state: upgradeState{wanted: true, running: old, held: true, value: held, unready: unready}, want: old},
+		"another version to come is held anew":               {wanted: "v1.36.1", state: upgradeState{wanted: true, running: old, held: true, value: heldLong, unready: unready}, want: "v1.36.1 since 2026-11-21T22:30:00Z", event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
+		"a malformed value is a hold that begins":            {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: "yes", unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
+		"an unknown version begins nothing":                  {wanted: newer, state: upgradeState{wanted: true, unready: unready}},
+		"an unknown version is the one of before":            {wanted: newer, state: upgradeState{wanted: true, held: true, value: old, unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
+		"an unknown version leaves what stands":              {wanted: old, state: upgradeState{wanted: true, held: true, value: old}, want: old},
+		"a hold ends in time though the version is unknown":  {wanted: newer, state: upgradeState{wanted: true, held: true, value: heldLong, unready: unready}, event: addonsv1.ClusterUpgradeReleasedEvent, overdue: true},
+		"what is unknown and malformed is held, and so ends": {wanted: newer, state: upgradeState{wanted: true, held: true, value: "yes", unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := &clusterv1.Cluster{}
+			if !tc.unmanaged {
+				cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: tc.wanted}
+			}
+			tc.state.timeout, tc.state.now = 30*time.Minute, now
+			got := judgeUpgrade(cluster, tc.state)
+			if got.value != tc.want || got.held != (tc.want != "") || got.event != tc.event || got.overdue != tc.overdue || got.requeueAfter != tc.requeue {
+				t.Errorf("got %+v", got)
+			}
+			if (got.event == "") != (got.message == "") {
+				t.Errorf("event %q with message %q", got.event, got.message)
+			}
+		})
+	}
+}
+
+func TestUnreadyFor(t *testing.T) {
+	t.Parallel()
+	release := func(version string, generation int64, status metav1.ConditionStatus) *addonsv1.HelmOpRelease {
+		r := &addonsv1.HelmOpRelease{}
+		r.Generation = 2
+		r.Spec.KubernetesVersion = version
+		conditions.Set(r, metav1.Condition{Type: addonsv1.ReadyCondition, Status: status, Reason: "Some"})
+		r.Status.Conditions[0].ObservedGeneration = generation
+		return r
+	}
+	tests := map[string]struct {
+		release *addonsv1.HelmOpRelease
+		ready   bool
+	}{
+		"ready for that version":       {release("v1.36.0", 2, metav1.ConditionTrue), true},
+		"ready for another one":        {release("v1.35.0", 2, metav1.ConditionTrue), false},
+		"ready before it was told":     {release("v1.36.0", 1, metav1.ConditionTrue), false},
+		"not ready":                    {release("v1.36.0", 2, metav1.ConditionFalse), false},
+		"told of no version":           {release("", 2, metav1.ConditionTrue), false},
+		"told, and nothing said of it": {&addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{KubernetesVersion: "v1.36.0"}}, false},
+	}
+	for name, tc := range tests {
+		if got := unreadyFor(tc.release, "v1.36.0"); (got == "") != tc.ready {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

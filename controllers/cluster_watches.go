@@ -1,0 +1,154 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=patch
+
+// setupClusters adds the controller of Clusters to a manager.
+func setupClusters(mgr ctrl.Manager, options Options, objects *objectReader) error {
+	log := mgr.GetLogger().WithValues("controller", "cluster")
+	reconciler := &clusterReconciler{
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		objects:  objects,
+		recorder: mgr.GetEventRecorder("helmop-controller"),
+		now:      time.Now,
+
+		watchFilter: options.WatchFilterValue,
+	}
+	c, err := ctrl.NewControllerManagedBy(mgr).
+		Named("helmop-cluster").
+		For(newCluster()).
+		Watches(&addonsv1.HelmOpRelease{}, handler.EnqueueRequestsFromMapFunc(requestForClusterOf), builder.WithPredicates(lifeChanged())).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(clusterRequestsForHelmOp(mgr.GetClient())),
+			builder.WithPredicates(clusterConditionChanged())).
+		WithOptions(controllerOptions(options.HelmOpConcurrency, 5)).
+		Build(reconciler)
+	if err != nil {
+		return err
+	}
+	reconciler.tracker = &external.ObjectTracker{Controller: c, Cache: mgr.GetCache(), Scheme: mgr.GetScheme(), PredicateLogger: &log}
+	return nil
+}
+
+// requestForClusterOf is the Cluster of a HelmOpRelease.
+func requestForClusterOf(_ context.Context, obj client.Object) []ctrl.Request {
+	release, ok := obj.(*addonsv1.HelmOpRelease)
+	if !ok {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: clusterKey(release)}}
+}
+
+// requestsForControlPlane is the Cluster that a control-plane object belongs to.
+func (r *clusterReconciler) requestsForControlPlane(_ context.Context, obj client.Object) []ctrl.Request {
+	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	for _, owner := range obj.GetOwnerReferences() {
+		if owner.Kind == "Cluster" {
+			name = owner.Name
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
+}
+
+// clusterRequestsForHelmOp are the Clusters that a HelmOp selects in its own namespace.
+func clusterRequestsForHelmOp(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		helmOp, ok := obj.(*addonsv1.HelmOp)
+		if !ok {
+			return nil
+		}
+		clusters := newClusterList()
+		if err := reader.List(ctx, clusters, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the Clusters of a HelmOp", "HelmOp", client.ObjectKeyFromObject(obj))
+			return nil
+		}
+		var requests []ctrl.Request
+		for i := range clusters.Items {
+			cluster := &clusterv1.Cluster{}
+			cluster.Labels = clusters.Items[i].GetLabels()
+			if selects(helmOp, cluster) {
+				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
+			}
+		}
+		return requests
+	}
+}
+
+// lifeChanged passes events of HelmOpReleases that may matter to their Clusters.
+func lifeChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOpRelease)
+			after, afterOK := e.ObjectNew.(*addonsv1.HelmOpRelease)
+			if !beforeOK || !afterOK || before.Generation != after.Generation ||
+				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || !maps.Equal(before.Annotations, after.Annotations) {
+				return true
+			}
+			was, is := conditions.Get(before, addonsv1.ReadyCondition), conditions.Get(after, addonsv1.ReadyCondition)
+			if was == nil || is == nil {
+				return was != is
+			}
+			return was.Status != is.Status || was.Reason != is.Reason || was.ObservedGeneration != is.ObservedGeneration
+		},
+	}
+}
+
+// clusterConditionChanged passes events of HelmOps that change which Clusters have which condition.
+func clusterConditionChanged() predicate.Predicate {
+	names := func(obj client.Object) bool {
+		helmOp, ok := obj.(*addonsv1.HelmOp)
+		return ok && helmOp.Spec.ClusterCondition != ""
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return names(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return names(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
+			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
+			if !beforeOK || !afterOK || !names(before) && !names(after) {
+				return false
+			}
+			return before.Spec.ClusterCondition != after.Spec.ClusterCondition ||
+				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+				!equality.Semantic.DeepEqual(before.Spec.ClusterSelector, after.Spec.ClusterSelector)
+		},
+	}
+}
