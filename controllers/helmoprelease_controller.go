@@ -254,6 +254,9 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
 	}
+	if ok, err := r.mayEnd(ctx, scope, fate); !ok {
+		return ctrl.Result{}, err
+	}
 	target, ok := r.connect(ctx, release)
 	if !ok {
 		return ctrl.Result{RequeueAfter: unreachableRetry}, nil

@@ -209,6 +209,9 @@ func (r *releaseReconciler) carryOut(ctx context.Context, p *releasePass, decisi
 		}
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	default:
+		if ok, err := r.mayAct(ctx, p, decision); !ok {
+			return ctrl.Result{}, err
+		}
 		return r.act(ctx, p, decision)
 	}
 }

@@ -145,6 +145,8 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		Named("helmop").
 		For(&addonsv1.HelmOp{}, builder.WithPredicates(watchFilter(mgr, log, options), specChanged())).
 		Watches(&addonsv1.HelmOpRelease{}, delayed(requestForOwner), builder.WithPredicates(watchFilter(mgr, log, options))).
+		Watches(&addonsv1.HelmOpRelease{}, helmOpsOnNews(reconciler.client)).
+		Watches(&addonsv1.HelmOp{}, delayed(dependentHelmOps(reconciler.client)), builder.WithPredicates(dependencyChanged())).
 		Watches(newCluster(), delayed(toHelmOps)).
 		WatchesMetadata(partialOf(kindSecret), delayed(ofSecret)).
 		WatchesMetadata(partialOf(kindConfigMap), delayed(requestsForReference(kindConfigMap, reconciler.client))).
@@ -186,6 +188,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		watchFilter: options.WatchFilterValue,
 	}
 	ofCluster := childRequestsForCluster(reconciler.client)
+	ending := handler.EnqueueRequestsFromMapFunc(endingRequests(reconciler.client))
 	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, references))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("helmoprelease").
@@ -195,6 +198,11 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 			builder.WithPredicates(orderChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unreadyRequests(reconciler.client, requestForItself)),
 			builder.WithPredicates(sourceChanged())).
+		Watches(&addonsv1.HelmOpRelease{}, siblingsOnNews(reconciler.client)).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unreadyRequests(reconciler.client, dependentHelmOps(reconciler.client))),
+			builder.WithPredicates(dependencyChanged())).
+		Watches(&addonsv1.HelmOp{}, ending, builder.WithPredicates(choiceMayChange())).
+		Watches(newCluster(), ending, builder.WithPredicates(choiceMayChange())).
 		WatchesMetadata(partialOf(kindSecret), delayed(unreadyRequests(reconciler.client, ofSecret))).
 		WatchesMetadata(partialOf(kindServiceAccount), delayed(unreadyRequests(reconciler.client,
 			requestsForReference(kindServiceAccount, reconciler.client)))).

@@ -27,7 +27,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -307,7 +306,7 @@ func unreadyRequests(reader client.Reader, toHelmOps handler.MapFunc) handler.Ma
 		for _, request := range toHelmOps(ctx, obj) {
 			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}
 			for _, child := range childrenOfHelmOp(ctx, reader, helmOp) {
-				if !conditions.IsTrue(&child, addonsv1.ReadyCondition) {
+				if !isReadyNow(&child) {
 					unready = append(unready, child)
 				}
 			}

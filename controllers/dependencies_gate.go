@@ -1,0 +1,154 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+)
+
+// maxUnmet bounds how many dependencies a message names.
+const maxUnmet = 3
+
+// needsDependencies tells whether a decision changes what a release is, so that what comes first must be ready. What repairs,
+// finishes or takes away does not wait: a change that was cut off had begun in order, and a rollback of a failed upgrade returns to what worked.
+func needsDependencies(decision helmclient.Decision) bool {
+	switch decision.Action {
+	case helmclient.ActionInstall, helmclient.ActionUpgrade:
+		return true
+	case helmclient.ActionRecoverThenInstall, helmclient.ActionRecoverThenUpgrade:
+		return decision.Recovery != helmclient.RecoverReplace
+	case helmclient.ActionRollback:
+		return decision.Reason == helmclient.ReasonReturn
+	default:
+		return false
+	}
+}
+
+// mayAct tells whether all that comes before a release is ready in its Cluster, as far as a decision needs that. If not, it says
+// so; events of what it waits for bring the next pass.
+func (r *releaseReconciler) mayAct(ctx context.Context, p *releasePass, decision helmclient.Decision) (bool, error) {
+	if len(p.release.Spec.DependsOn) == 0 || !needsDependencies(decision) {
+		return true, nil
+	}
+	reason, message, err := r.dependenciesOf(ctx, p.releaseScope)
+	if err != nil {
+		return false, err
+	}
+	if reason != "" {
+		setNotReady(p.release, reason, message)
+	}
+	return reason == "", nil
+}
+
+// dependenciesOf tells why the dependencies of a release are not ready: a reason and a message. Both are empty if they are.
+func (r *releaseReconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (reason, message string, err error) {
+	release := scope.release
+	if err := invalidDependency(release.Spec.DependsOn); err != nil {
+		return addonsv1.InvalidDependencyReason, err.Error(), nil
+	}
+	helmOps := &addonsv1.HelmOpList{}
+	if err := r.client.List(ctx, helmOps, client.InNamespace(release.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return "", "", fmt.Errorf("listing HelmOps: %w", err)
+	}
+	// What this release was told counts, too: its HelmOp may have changed since.
+	name, graph := ownerName(release), graphOf(helmOps.Items)
+	graph.add(name, release.Spec.DependsOn)
+	if path := graph.path(name, name); path != nil {
+		return addonsv1.DependencyCycleReason, cycleMessage(path), nil
+	}
+	siblings, err := siblingsOf(ctx, r.client, release)
+	if err != nil {
+		return "", "", err
+	}
+	var waits []string
+	for _, named := range release.Spec.DependsOn {
+		why, err := r.unmet(ctx, scope, newDependency(named, findHelmOp(helmOps.Items, named.Name)), siblings[named.Name])
+		if err != nil {
+			return "", "", err
+		}
+		if why != "" {
+			waits = append(waits, why)
+		}
+	}
+	if len(waits) == 0 {
+		return "", "", nil
+	}
+	return addonsv1.WaitingForDependenciesReason, listUnmet(waits), nil
+}
+
+// unmet tells why a dependency is not ready. That it is must not be a matter of a cache that lags behind: its HelmOp may
+// just have told it something else.
+func (r *releaseReconciler) unmet(ctx context.Context, scope *releaseScope, d dependency, release *addonsv1.HelmOpRelease) (string, error) {
+	if why := d.unmet(scope.cluster, release); why != "" {
+		return why, nil
+	}
+	now := &addonsv1.HelmOpRelease{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(release), now); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return d.unmet(scope.cluster, nil), nil
+		}
+		return "", fmt.Errorf("reading the release of HelmOp %s: %w", d.Name, err)
+	}
+	return d.unmet(scope.cluster, now), nil
+}
+
+// siblingsOf are the releases, of the HelmOps of the same namespace, in the Cluster of a release, by the names of their HelmOps. They are those
+// of the cache: they must not be changed.
+func siblingsOf(ctx context.Context, reader client.Reader, release *addonsv1.HelmOpRelease) (map[string]*addonsv1.HelmOpRelease, error) {
+	list := &addonsv1.HelmOpReleaseList{}
+	cluster := clusterKey(release)
+	err := reader.List(ctx, list, client.InNamespace(release.Namespace), client.MatchingFields{clusterIndex: cluster.String()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing the releases of Cluster %s: %w", cluster, err)
+	}
+	return byHelmOp(list.Items, release), nil
+}
+
+// byHelmOp are releases by the names of their HelmOps, without one.
+func byHelmOp(releases []addonsv1.HelmOpRelease, without *addonsv1.HelmOpRelease) map[string]*addonsv1.HelmOpRelease {
+	named := make(map[string]*addonsv1.HelmOpRelease, len(releases))
+	for i := range releases {
+		if name := ownerName(&releases[i]); name != "" && releases[i].Name != without.Name {
+			named[name] = &releases[i]
+		}
+	}
+	return named
+}
+
+func findHelmOp(helmOps []addonsv1.HelmOp, name string) *addonsv1.HelmOp {
+	for i := range helmOps {
+		if helmOps[i].Name == name {
+			return &helmOps[i]
+		}
+	}
+	return nil
+}
+
+// listUnmet joins what is waited for.
+func listUnmet(waits []string) string {
+	if more := len(waits) - maxUnmet; more > 0 {
+		waits = append(waits[:maxUnmet:maxUnmet], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(waits, "; ")
+}

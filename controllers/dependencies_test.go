@@ -1,0 +1,260 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// settledHelmOp is a HelmOp, which selects the Clusters with its name as label, that has told its releases what it wants.
+func settledHelmOp(t *testing.T, name string, change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
+	t.Helper()
+	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u", Generation: 3, ResourceVersion: "1"}}
+	h.Spec.ClusterSelector.MatchLabels = map[string]string{name: "yes"}
+	h.Spec.Source.URL = "oci://registry.example/charts/" + name
+	source, err := sourceDigest(&h.Spec.Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Status.Artifact = &addonsv1.ArtifactStatus{SourceDigest: source}
+	h.Status.Rollout = &addonsv1.RolloutStatus{Revision: 7, Phase: addonsv1.RolloutPhaseComplete}
+	setCondition(h, addonsv1.RolledOutCondition, metav1.ConditionTrue, addonsv1.RolledOutReason, "")
+	if change != nil {
+		change(h)
+	}
+	return h
+}
+
+// readyRelease is a release in Cluster one that is Ready.
+func readyRelease(helmOp string, change func(*addonsv1.HelmOpRelease)) *addonsv1.HelmOpRelease {
+	owner := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: helmOp, UID: "u"}}
+	r := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "n", Name: helmOp + "-one", Generation: 2, ResourceVersion: "1",
+		Labels:          childSelector(owner),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, addonsv1.GroupVersion.WithKind(helmOpKind))},
+		Finalizers:      []string{addonsv1.HelmOpReleaseFinalizer},
+	}}
+	r.Labels[clusterv1.ClusterNameLabel] = "one"
+	r.Spec.ClusterRef.Name = "one"
+	r.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 7}
+	r.Status.Release = &addonsv1.ReleaseObservation{Version: "1.2.3", Revision: 1}
+	r.Status.State = "InSync"
+	setCondition(r, addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason, "")
+	if change != nil {
+		change(r)
+	}
+	return r
+}
+
+func on(names ...string) []addonsv1.Dependency {
+	var dependencies []addonsv1.Dependency
+	for _, name := range names {
+		dependencies = append(dependencies, addonsv1.Dependency{Name: name})
+	}
+	return dependencies
+}
+
+func TestUnmet(t *testing.T) {
+	t.Parallel()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", Labels: map[string]string{"cni": "yes"}}}
+	type (
+		ofHelmOp  = func(*addonsv1.HelmOp)
+		ofRelease = func(*addonsv1.HelmOpRelease)
+	)
+	now := metav1.Now()
+	rollout := func(phase addonsv1.RolloutPhase, byWaves bool) ofHelmOp {
+		return func(h *addonsv1.HelmOp) {
+			h.Status.Rollout = &addonsv1.RolloutStatus{Revision: 8, Phase: phase}
+			if byWaves {
+				h.Spec.Rollout = &addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "canary"}}}
+			}
+		}
+	}
+	none := func(*addonsv1.HelmOpRelease) {}
+	tests := map[string]struct {
+		helmOp  ofHelmOp
+		release ofRelease
+		expr    string
+		want    string
+	}{
+		"ready":                   {release: none},
+		"no release":              {want: "HelmOp cni has no release in Cluster one yet"},
+		"does not select":         {helmOp: func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" }, want: "HelmOp cni does not select Cluster one"},
+		"selector malformed":      {helmOp: func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "-" }, want: "HelmOp cni does not select Cluster one"},
+		"of another namespace":    {helmOp: func(h *addonsv1.HelmOp) { h.Namespace = "m" }, want: "HelmOp cni does not select Cluster one"},
+		"other namespaces, too":   {helmOp: func(h *addonsv1.HelmOp) { h.Namespace = "m"; h.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{} }, want: "HelmOp cni has no release in Cluster one yet"},
+		"unselected, still there": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" }, release: none},
+		"ending":                  {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, want: "the release of HelmOp cni is ending"},
+		"not looked at":           {release: func(r *addonsv1.HelmOpRelease) { r.Generation++ }, want: "the release of HelmOp cni is about to be looked at"},
+		"new":                     {release: func(r *addonsv1.HelmOpRelease) { r.Status = addonsv1.HelmOpReleaseStatus{} }, want: "the release of HelmOp cni is about to be looked at"},
+		"not ready": {release: func(r *addonsv1.HelmOpRelease) { setNotReady(r, "InstallFailed", "no room") },
+			want: "the release of HelmOp cni is not Ready: InstallFailed: no room"},
+		"HelmOp changed":        {helmOp: func(h *addonsv1.HelmOp) { h.Generation++ }, release: none, want: "HelmOp cni has changed and is about to be looked at"},
+		"HelmOp never seen":     {helmOp: func(h *addonsv1.HelmOp) { h.Status = addonsv1.HelmOpStatus{} }, release: none, want: "HelmOp cni has changed and is about to be looked at"},
+		"source changed":        {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = "2" }, release: none, want: "HelmOp cni is not resolved yet"},
+		"source never resolved": {helmOp: func(h *addonsv1.HelmOp) { h.Status.Artifact = nil }, release: none, want: "HelmOp cni is not resolved yet"},
+		"HelmOp suspended":      {helmOp: func(h *addonsv1.HelmOp) { h.Generation++; h.Spec.Suspend = true }, release: none},
+		"told another revision": {helmOp: rollout(addonsv1.RolloutPhaseProgressing, false), release: none, want: "HelmOp cni has yet to tell Cluster one of its revision 8"},
+		"phase not known":       {helmOp: rollout("", false), release: none, want: "HelmOp cni has yet to tell Cluster one of its revision 8"},
+		"late for a rollout":    {helmOp: rollout(addonsv1.RolloutPhaseComplete, true), release: none, want: "HelmOp cni has yet to tell Cluster one of its revision 8"},
+		"rollout not there yet": {helmOp: rollout(addonsv1.RolloutPhaseProgressing, true), release: none},
+		"rollout paused":        {helmOp: rollout(addonsv1.RolloutPhasePaused, false), release: none},
+		"rollout given up":      {helmOp: rollout(addonsv1.RolloutPhaseRolledBack, false), release: none},
+		"paused on its own": {helmOp: rollout(addonsv1.RolloutPhaseComplete, false), release: func(r *addonsv1.HelmOpRelease) {
+			r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		}},
+		"no revision known":  {release: func(r *addonsv1.HelmOpRelease) { r.Spec.Rollout = nil }},
+		"expression true":    {release: none, expr: "release.status.release.version.startsWith('1.') && release.kind == 'HelmOpRelease'"},
+		"expression false":   {release: none, expr: "release.status.release.version.startsWith('2.')", want: "readyExpr for HelmOp cni is false"},
+		"expression has not": {release: none, expr: "release.status.none == ''", want: `readyExpr for HelmOp cni has no answer: field "none" is missing`},
+		"expression asked in addition": {release: func(r *addonsv1.HelmOpRelease) { setNotReady(r, "Progressing", "soon") }, expr: "true",
+			want: "the release of HelmOp cni is not Ready: Progressing: soon"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDependency(addonsv1.Dependency{Name: "cni", ReadyExpr: tc.expr}, settledHelmOp(t, "cni", tc.helmOp))
+			var release *addonsv1.HelmOpRelease
+			if tc.release != nil {
+				release = readyRelease("cni", tc.release)
+			}
+			if got := d.unmet(cluster, release); got != tc.want {
+				t.Errorf("unmet = %q, want %q", got, tc.want)
+			}
+		})
+	}
+	d := newDependency(addonsv1.Dependency{Name: "cni"}, nil)
+	if got, want := d.unmet(cluster, nil), "HelmOp cni does not exist"; got != want {
+		t.Errorf("unmet = %q, want %q", got, want)
+	}
+}
+
+func TestInvalidDependency(t *testing.T) {
+	t.Parallel()
+	err := invalidDependency([]addonsv1.Dependency{{Name: "a"}, {Name: "b", ReadyExpr: "true"}, {Name: "c", ReadyExpr: "release."}})
+	if err == nil || !strings.HasPrefix(err.Error(), "spec.dependsOn: readyExpr for HelmOp c: line 1, column ") {
+		t.Errorf("error %v", err)
+	}
+	if err := invalidDependency(on("a", "b")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCycles(t *testing.T) {
+	t.Parallel()
+	graph := dependencyGraph{
+		"self": {"self"},
+		"a":    {"b"}, "b": {"c", "leaf"}, "c": {"leaf", "a"},
+		"short": {"a", "long", "back"}, "long": {"back"}, "back": {"short"},
+		"outside": {"a"}, "leaf": nil, "lost": {"nobody"},
+	}
+	for name, want := range map[string]string{
+		"self": "self self", "a": "a b c a", "b": "b c a b", "c": "c a b c", "short": "short back short",
+		"long": "long back short long", "outside": "", "leaf": "", "lost": "", "nobody": "",
+	} {
+		for range 3 {
+			if got := strings.Join(graph.path(name, name), " "); got != want {
+				t.Errorf("cycle of %s is %q, want %q", name, got, want)
+			}
+		}
+	}
+	if got := graph.path("outside", "leaf"); !slices.Equal(got, []string{"outside", "a", "b", "leaf"}) {
+		t.Errorf("path %v", got)
+	}
+	var names []string
+	for name := range graph.dependents("leaf") {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if want := []string{"a", "b", "back", "c", "long", "outside", "short"}; !slices.Equal(names, want) {
+		t.Errorf("dependents of leaf are %v, want %v", names, want)
+	}
+	if !graph.dependents("a")["a"] || graph.dependents("outside")["outside"] {
+		t.Error("only a member of a cycle depends on itself")
+	}
+}
+
+func TestCycleMessageIsBounded(t *testing.T) {
+	t.Parallel()
+	if got := cycleMessage([]string{"a", "b", "a"}); !strings.Contains(got, ": a → b → a;") {
+		t.Error(got)
+	}
+	long := append(slices.Repeat([]string{"x"}, 500), "last")
+	if got := cycleMessage(long); len(got) > 300 || !strings.Contains(got, "x → … → last;") {
+		t.Error(got)
+	}
+}
+
+func TestNeededBy(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	depending := func(name string, change func(*addonsv1.HelmOpRelease), dependencies ...string) *addonsv1.HelmOpRelease {
+		return readyRelease(name, func(r *addonsv1.HelmOpRelease) {
+			r.Spec.DependsOn = on(dependencies...)
+			if change != nil {
+				change(r)
+			}
+		})
+	}
+	ending := func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }
+	paused := func(r *addonsv1.HelmOpRelease) { r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }
+	absent := func(r *addonsv1.HelmOpRelease) {
+		r.Status.Release, r.Status.State = nil, "Absent"
+		setNotReady(r, addonsv1.WaitingForDependenciesReason, "")
+	}
+	tests := map[string]struct {
+		of      *addonsv1.HelmOpRelease
+		others  []*addonsv1.HelmOpRelease
+		isGoing bool
+		want    string
+	}{
+		"nobody":               {of: depending("a", nil, "z"), others: []*addonsv1.HelmOpRelease{depending("z", nil), depending("b", nil, "z")}},
+		"one":                  {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")}, want: "waits for the release of HelmOp b, which depends on it: delete HelmOp b, let it not select the Cluster, or take the dependency out"},
+		"ending":               {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", ending, "a")}, want: "waits for the release of HelmOp b, which depends on it and is ending"},
+		"paused":               {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", paused, "a")}, want: "waits for the release of HelmOp b, which depends on it and is paused: delete HelmOp b, let it not select the Cluster, or take the dependency out"},
+		"three":                {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("d", nil, "a"), depending("b", ending, "a"), depending("c", nil, "a")}, want: "waits for the release of HelmOp b (and 2 more), which depends on it and is ending"},
+		"not installed yet":    {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", absent, "a")}},
+		"cycle":                {of: depending("a", nil, "b"), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")}},
+		"longer cycle":         {of: depending("a", nil, "c"), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a"), depending("c", nil, "b")}},
+		"cycle and outsider":   {of: depending("a", nil, "b"), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a"), depending("c", ending, "a")}, want: "waits for the release of HelmOp c, which depends on it and is ending"},
+		"Cluster goes":         {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")}, isGoing: true},
+		"Cluster goes, ending": {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", ending, "a")}, isGoing: true, want: "waits for the release of HelmOp b, which depends on it and is ending"},
+		"Cluster goes, will end": {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", func(r *addonsv1.HelmOpRelease) {
+			r.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{}
+		}, "a")}, isGoing: true, want: "waits for the release of HelmOp b, which depends on it: delete HelmOp b, let it not select the Cluster, or take the dependency out"},
+		"nobody's": {of: readyRelease("a", func(r *addonsv1.HelmOpRelease) { r.OwnerReferences = nil }), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			siblings := map[string]*addonsv1.HelmOpRelease{}
+			for _, other := range tc.others {
+				siblings[ownerName(other)] = other
+			}
+			if got := neededBy(tc.of, siblings, tc.isGoing); got != tc.want {
+				t.Errorf("neededBy = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
