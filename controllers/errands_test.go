@@ -19,6 +19,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -99,6 +100,39 @@ func TestErrandThatIsSlowHoldsNoWorker(t *testing.T) {
 		if runs.Load() != 1 || len(e.running) != 0 {
 			t.Errorf("ran %d times, %d errands are kept, want 1 and none", runs.Load(), len(e.running))
 		}
+	})
+}
+
+// Tasks of one object run side by side; those that are done are collected while others go on.
+func TestErrandsSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, queue := startedErrands(t)
+		after := func(wait time.Duration, value int) func(context.Context) (int, error) {
+			return func(context.Context) (int, error) {
+				<-time.After(wait)
+				return value, nil
+			}
+		}
+		tasks := []task[int]{{"slow", after(time.Minute, 1)}, {"quick", after(time.Millisecond, 2)}, {"also slow", after(2*time.Minute, 3)}}
+		begun := time.Now()
+		outcomes, err := e.runAll(t.Context(), requestFor("a"), tasks)
+		if held := time.Since(begun); err != nil || held != errandGrace {
+			t.Errorf("held the worker for %s: %v", held, err)
+		}
+		want := []taskOutcome[int]{{}, {value: 2, done: true}, {}}
+		if !slices.Equal(outcomes, want) {
+			t.Errorf("got %v, want %v", outcomes, want)
+		}
+		object, _ := queue.Get()
+		queue.Done(object)
+		if outcomes, err = e.runAll(t.Context(), object, []task[int]{tasks[0], tasks[2]}); err != nil || outcomes[0].value != 1 || outcomes[1].done {
+			t.Errorf("got %v, %v, want the first and not yet the other", outcomes, err)
+		}
+		if held := time.Since(begun); held != time.Minute {
+			t.Errorf("came back after %s", held)
+		}
+		queue.Get()
+		synctest.Wait()
 	})
 }
 

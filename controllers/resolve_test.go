@@ -19,7 +19,9 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -49,25 +51,64 @@ type registryDouble struct {
 	err      error
 	hangs    atomic.Bool
 	asked    atomic.Int32
+
+	// tags are those that it answers otherwise than the rest. Guarded by mu, as times is: how often it was asked for each.
+	mu    sync.Mutex
+	tags  map[string]tagDouble
+	times map[string]int
 }
 
-func (r *registryDouble) Resolve(ctx context.Context, _ oci.Source) (oci.Artifact, error) {
+// tagDouble is how a registry answers for one tag.
+type tagDouble struct {
+	digest string
+	err    error
+	hangs  bool
+}
+
+func (r *registryDouble) Resolve(ctx context.Context, source oci.Source) (oci.Artifact, error) {
 	r.asked.Add(1)
-	if r.hangs.Load() {
+	r.mu.Lock()
+	tag, isOwn := r.tags[source.Ref.Tag]
+	r.times[source.Ref.Tag]++
+	r.mu.Unlock()
+	if r.hangs.Load() || tag.hangs {
 		<-ctx.Done()
 		return oci.Artifact{}, ctx.Err()
 	}
+	if isOwn {
+		artifact := chartArtifact(tag.digest)
+		artifact.Tag, artifact.Version = source.Ref.Tag, source.Ref.Tag
+		return artifact, tag.err
+	}
 	return r.artifact, r.err
+}
+
+// answer has a tag answered otherwise than the rest.
+func (r *registryDouble) answer(tag string, double tagDouble) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tags[tag] = double
+}
+
+// timesAsked are how often each tag was asked for.
+func (r *registryDouble) timesAsked() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.times)
 }
 
 // verifierDouble trusts what it is told to.
 type verifierDouble struct {
 	trusted, remembered map[string]bool
 	err                 error
-	asked               int
+
+	mu    sync.Mutex
+	asked int
 }
 
 func (v *verifierDouble) Verify(_ context.Context, _, digest string, _ oci.Access, _ verification.Policy) (verification.Result, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.asked++
 	if v.trusted[digest] {
 		return verification.Result{Signers: []string{"key cosign.pub"}}, nil
@@ -92,7 +133,7 @@ func newResolver(t *testing.T, objects ...client.Object) *resolver {
 	t.Helper()
 	references, _ := readerOf(objects...)
 	r := &resolver{
-		registry: &registryDouble{artifact: chartArtifact("sha256:1")},
+		registry: &registryDouble{artifact: chartArtifact("sha256:1"), tags: map[string]tagDouble{}, times: map[string]int{}},
 		verifier: &verifierDouble{err: verification.ErrUntrusted, trusted: map[string]bool{}},
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
 		clock:    noon,

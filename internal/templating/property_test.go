@@ -242,6 +242,7 @@ func FuzzTemplate(f *testing.F) {
 			{ReleaseName: "r", ReleaseNamespace: "n", ValuesTemplate: text},
 			{ReleaseName: "r", ReleaseNamespace: "n", Values: values},
 			{ReleaseName: text, ReleaseNamespace: "n"},
+			{ReleaseName: "r", ReleaseNamespace: "n", Overrides: []Override{{Name: "o", Values: values}}},
 		} {
 			first, err := renderQuietly(t, spec)
 			again, errAgain := renderQuietly(t, spec)
@@ -264,7 +265,7 @@ func renderQuietly(t *testing.T, spec Spec) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return p.Render(t.Context(), sample())
+	return p.Render(t.Context(), sample(), 0)
 }
 
 // Values that Helm reads, this package reads alike; what it refuses beyond is stricter on purpose.

@@ -1,0 +1,282 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+func tagged(tag string) addonsv1.ArtifactReference { return addonsv1.ArtifactReference{Tag: tag} }
+
+func labelled(key, value string) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}
+
+// varied is a spec with overrides that overlap and a fleet in the middle of an upgrade.
+func varied() *addonsv1.HelmOpSpec {
+	return &addonsv1.HelmOpSpec{
+		Source: addonsv1.ArtifactSource{URL: "oci://registry.example/charts/hello", Ref: tagged("1.0.0")},
+		ReleaseOptions: addonsv1.ReleaseOptions{
+			Install: &addonsv1.InstallOptions{
+				CreateNamespace:   ptr.To(true),
+				NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"a": "1", "b": "1"}},
+			},
+			Health: &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "A", Current: "true"}}},
+		},
+		Overrides: []addonsv1.Override{
+			{Name: "edge", ClusterSelector: labelled("site", "edge"), Ref: ptr.To(tagged("1.0.0-edge")), Options: &addonsv1.ReleaseOptions{
+				Install: &addonsv1.InstallOptions{
+					CreateNamespace:   ptr.To(false),
+					Timeout:           &metav1.Duration{Duration: time.Minute},
+					NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"b": "2", "c": "2"}},
+				},
+				ServiceAccountName: "edge",
+			}},
+			{Name: "gpu", ClusterSelector: labelled("gpu", "true")},
+			{Name: "gpu-edge", ClusterSelector: labelled("gpu", "true"), Ref: ptr.To(tagged("1.0.0-gpu")), Options: &addonsv1.ReleaseOptions{
+				Health:             &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled, Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "B", Current: "true"}}},
+				ServiceAccountName: "gpu",
+			}},
+			{Name: "same", ClusterSelector: labelled("same", "true"), Ref: ptr.To(tagged("1.0.0"))},
+		},
+		KubernetesVersions: []addonsv1.KubernetesVersionReference{
+			{Kubernetes: ">=1.35", Ref: tagged("2.0.0")},
+			{Kubernetes: ">=1.33 <1.36", Ref: tagged("1.5.0")},
+			{Kubernetes: "1.30.x || 1.31.x", Ref: tagged("1.0.0-edge")},
+		},
+	}
+}
+
+func TestVariantsOf(t *testing.T) {
+	t.Parallel()
+	edge := addonsv1.ReleaseOptions{
+		Install: &addonsv1.InstallOptions{
+			CreateNamespace:   ptr.To(false),
+			Timeout:           &metav1.Duration{Duration: time.Minute},
+			NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"a": "1", "b": "2", "c": "2"}},
+		},
+		Health:             varied().Health,
+		ServiceAccountName: "edge",
+	}
+	gpu := varied().ReleaseOptions
+	gpu.Health, gpu.ServiceAccountName = varied().Overrides[2].Options.Health, "gpu"
+	both := edge
+	both.Health, both.ServiceAccountName = gpu.Health, "gpu"
+	for name, tc := range map[string]struct {
+		labels  map[string]string
+		version string
+		want    variant
+	}{
+		"nothing special":          {nil, "v1.32.1", variant{ref: tagged("1.0.0"), isSource: true}},
+		"version not known":        {nil, "", variant{ref: tagged("1.0.0"), isSource: true}},
+		"no version":               {nil, "latest", variant{ref: tagged("1.0.0"), isSource: true}},
+		"in a range":               {nil, "v1.34.2", variant{ref: tagged("1.5.0")}},
+		"the first of two ranges":  {nil, "1.35.0", variant{ref: tagged("2.0.0")}},
+		"pre-release":              {nil, "v1.35.0-rc.1", variant{ref: tagged("2.0.0")}},
+		"of a vendor":              {nil, "v1.34.2+rke2r1", variant{ref: tagged("1.5.0")}},
+		"pre-release of a vendor":  {nil, "v1.33.5-gke.1080+x-y", variant{ref: tagged("1.5.0")}},
+		"without a patch":          {nil, "v1.31", variant{ref: tagged("1.0.0-edge")}},
+		"an override over a range": {map[string]string{"site": "edge"}, "v1.35.0", variant{ref: tagged("1.0.0-edge"), overrides: []int{0}, options: edge}},
+		"a later one wins": {
+			map[string]string{"site": "edge", "gpu": "true"}, "v1.35.0",
+			variant{ref: tagged("1.0.0-gpu"), overrides: []int{0, 1, 2}, options: both},
+		},
+		"another two": {map[string]string{"gpu": "true"}, "", variant{ref: tagged("1.0.0-gpu"), overrides: []int{1, 2}, options: gpu}},
+		"back to the source": {
+			map[string]string{"same": "true"}, "v1.35.0", variant{ref: tagged("1.0.0"), isSource: true, overrides: []int{3}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := varied()
+			v, err := newVariants(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if reflect.DeepEqual(tc.want.options, addonsv1.ReleaseOptions{}) {
+				tc.want.options = spec.ReleaseOptions
+			}
+			for range 2 {
+				got, err := v.of(tc.labels, tc.version)
+				if err != nil || !reflect.DeepEqual(got, tc.want) {
+					t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
+				}
+			}
+			if !reflect.DeepEqual(spec, varied()) {
+				t.Error("the spec was changed")
+			}
+		})
+	}
+}
+
+func TestVariantsReferences(t *testing.T) {
+	t.Parallel()
+	v, err := newVariants(varied())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []referredArtifact{
+		{tagged("1.0.0-edge"), "spec.overrides[0] (edge).ref"},
+		{tagged("1.0.0-gpu"), "spec.overrides[2] (gpu-edge).ref"},
+		{tagged("2.0.0"), "spec.kubernetesVersions[0].ref"},
+		{tagged("1.5.0"), "spec.kubernetesVersions[1].ref"},
+	}
+	if got := v.references(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestVariantsErrors(t *testing.T) {
+	t.Parallel()
+	many := map[string]string{}
+	for i := range maxNamespaceMetadata {
+		many[fmt.Sprint(i)] = ""
+	}
+	namespaceLabels := &addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: many}}}
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOpSpec)
+		labels map[string]string
+		want   string
+	}{
+		"a selector": {
+			change: func(s *addonsv1.HelmOpSpec) {
+				s.Overrides[1].ClusterSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Maybe"}}
+			},
+			want: "spec.overrides[1] (gpu).clusterSelector: ",
+		},
+		"a range": {
+			change: func(s *addonsv1.HelmOpSpec) { s.KubernetesVersions[2].Kubernetes = "new" },
+			want:   "spec.kubernetesVersions[2].kubernetes: not a range of versions: ",
+		},
+		"too many labels together": {
+			change: func(s *addonsv1.HelmOpSpec) { s.Overrides[2].Options = namespaceLabels },
+			labels: map[string]string{"gpu": "true"},
+			want:   "spec.overrides[2] (gpu-edge).options: with those that it is merged with, install.namespaceMetadata has 66 labels",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := varied()
+			tc.change(spec)
+			v, err := newVariants(spec)
+			if err == nil {
+				if _, err := v.of(nil, "v1.35.0"); err != nil {
+					t.Errorf("a Cluster that it is not for fails: %v", err)
+				}
+				_, err = v.of(tc.labels, "")
+			}
+			var invalid *variantError
+			if !errors.As(err, &invalid) || !strings.HasPrefix(err.Error(), tc.want) {
+				t.Fatalf("got %v, want %s…", err, tc.want)
+			}
+			if renderReason(fmt.Errorf("wrapped: %w", err)) != addonsv1.InvalidOverrideReason {
+				t.Errorf("the reason is %s", renderReason(err))
+			}
+		})
+	}
+}
+
+func TestVariantsDigest(t *testing.T) {
+	t.Parallel()
+	known := map[string]string{}
+	for name, change := range map[string]func(*addonsv1.HelmOpSpec){
+		"as it is":         func(*addonsv1.HelmOpSpec) {},
+		"a range":          func(s *addonsv1.HelmOpSpec) { s.KubernetesVersions[0].Kubernetes = ">=1.36" },
+		"an option":        func(s *addonsv1.HelmOpSpec) { s.Overrides[0].Options.Install.CreateNamespace = nil },
+		"a selector":       func(s *addonsv1.HelmOpSpec) { s.Overrides[0].ClusterSelector = metav1.LabelSelector{} },
+		"nothing of it":    func(s *addonsv1.HelmOpSpec) { s.Overrides, s.KubernetesVersions = nil, nil },
+		"without versions": func(s *addonsv1.HelmOpSpec) { s.KubernetesVersions = nil },
+	} {
+		spec := varied()
+		change(spec)
+		v, err := newVariants(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, err := v.digest()
+		if err != nil || known[digest] != "" || (digest == "") != (name == "nothing of it") {
+			t.Errorf("%s: digest %q, %v; the same as of %q", name, digest, err, known[digest])
+		}
+		known[digest] = name
+	}
+}
+
+func TestKubernetesVersion(t *testing.T) {
+	t.Parallel()
+	controlPlane := func(status, spec string) map[string]any {
+		return map[string]any{"status": map[string]any{"version": status}, "spec": map[string]any{"version": spec}}
+	}
+	for name, tc := range map[string]struct {
+		topology     string
+		controlPlane map[string]any
+		want, ahead  string
+	}{
+		"nothing is known":            {"", nil, "", ""},
+		"only the topology":           {"v1.34.0", nil, "v1.34.0", "v1.34.0"},
+		"no topology":                 {"", controlPlane("v1.33.0", "v1.34.0"), "v1.33.0", "v1.33.0"},
+		"not running yet":             {"", controlPlane("", "v1.34.0"), "v1.34.0", "v1.34.0"},
+		"as wanted":                   {"v1.34.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.34.0"},
+		"an upgrade is held":          {"v1.35.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.35.0"},
+		"an upgrade is under way":     {"v1.35.0", controlPlane("v1.34.0", "v1.35.0"), "v1.34.0", "v1.35.0"},
+		"from a pre-release":          {"v1.35.0", controlPlane("v1.35.0-rc.1", "v1.35.0-rc.1"), "v1.35.0-rc.1", "v1.35.0"},
+		"back is no upgrade":          {"v1.33.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.34.0"},
+		"a version that is none":      {"v1.35.0", controlPlane("stable", "stable"), "stable", "stable"},
+		"a status that is no version": {"v1.35.0", map[string]any{"status": map[string]any{"version": int64(1)}}, "v1.35.0", "v1.35.0"},
+		"a status that is no map":     {"v1.35.0", map[string]any{"status": "ok"}, "v1.35.0", "v1.35.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := &clusterv1.Cluster{}
+			cluster.Spec.Topology.Version = tc.topology
+			if got := kubernetesVersion(cluster, tc.controlPlane, false); got != tc.want {
+				t.Errorf("counts %q, want %q", got, tc.want)
+			}
+			if got := kubernetesVersion(cluster, tc.controlPlane, true); got != tc.ahead {
+				t.Errorf("counts %q ahead of an upgrade, want %q", got, tc.ahead)
+			}
+		})
+	}
+}
+
+// A fleet shares what its Clusters have in common: a Cluster costs next to nothing.
+func BenchmarkVariantsOf(b *testing.B) {
+	for name, spec := range map[string]*addonsv1.HelmOpSpec{"plain": {Source: varied().Source}, "varied": varied()} {
+		b.Run(name, func(b *testing.B) {
+			v, err := newVariants(spec)
+			if err != nil {
+				b.Fatal(err)
+			}
+			clusterLabels := map[string]string{"site": "edge", "gpu": "true", "region": "north"}
+			for b.Loop() {
+				if _, err := v.of(clusterLabels, "v1.34.2"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
