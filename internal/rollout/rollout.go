@@ -286,8 +286,8 @@ type Step struct {
 	// Source tells what the Cluster is told by ActionCreate and ActionUpdate.
 	Source Source
 
-	// Revision is the number of the revision that it is told by them. A child that has it already keeps what it says of how it
-	// came to it.
+	// Revision is the number of the revision that it is told by them, or because of which ActionReplace ends its release. A child that
+	// has it already keeps what it says of how it came to it.
 	Revision int64
 
 	// Joined, FailedBefore and Returned are what its child is to say of that.

@@ -258,10 +258,10 @@ func (p *plan) release(c *Cluster) *Release {
 	return c.Target
 }
 
-// hasGoalAlready tells if a Cluster is as it is to be but for the number of its revision.
+// hasGoalAlready tells if the revision that a Cluster is to have makes the same of it as its own one.
 func (p *plan) hasGoalAlready(c *Cluster) bool {
 	release := p.release(c)
-	return release != nil && sameContent(c.Child.Release, *release)
+	return release != nil && (sameContent(c.Child.Release, *release) || c.Own != nil && sameContent(*c.Own, *release))
 }
 
 // failedBefore tells if a failure of a Cluster that is told another revision now proves nothing against that one: it failed under

@@ -76,7 +76,8 @@ func (p *plan) isTold(c *Cluster) bool {
 func (p *plan) create(i int, c *Cluster) Step {
 	hasGood := p.state.Good != 0 && c.Good != nil
 	isTurn := p.state.Phase == PhaseComplete ||
-		p.state.Phase == PhaseProgressing && !p.in.Strategy.Paused && p.group(c) <= p.turn
+		p.state.Phase == PhaseProgressing && !p.in.Strategy.Paused && p.group(c) <= p.turn ||
+		hasGood && c.Target != nil && sameContent(*c.Good, *c.Target)
 	s := step(c, ActionCreate, "the Cluster has no release yet")
 	s.Joined = p.isNew(c)
 	switch {
@@ -110,7 +111,7 @@ func (p *plan) start(i int, joined bool) {
 func (p *plan) tell(c *Cluster, why string) Step {
 	release := p.release(c)
 	if c.Child.Identity != release.Identity {
-		return replace(c, release)
+		return replace(c, release, p.goal)
 	}
 	s := step(c, ActionUpdate, why)
 	s.Source, s.Revision, s.Told = SourceTarget, p.goal, true
@@ -125,8 +126,10 @@ func (p *plan) tell(c *Cluster, why string) Step {
 	return s
 }
 
-func replace(c *Cluster, release *Release) Step {
-	return step(c, ActionReplace, fmt.Sprintf("the release changes from %s to %s", c.Child.Identity, release.Identity))
+func replace(c *Cluster, release *Release, revision int64) Step {
+	s := step(c, ActionReplace, fmt.Sprintf("the release changes from %s to %s", c.Child.Identity, release.Identity))
+	s.Revision = revision
+	return s
 }
 
 // keep is about a Cluster that has what it is to have, but for what changed with the Cluster itself, or for the number of the
@@ -153,7 +156,7 @@ func (p *plan) giveBack(c *Cluster) Step {
 		return p.repair(c, "what the Cluster had under the last good revision cannot be told any more")
 	}
 	if c.Good != nil && c.Child.Identity != c.Good.Identity {
-		return replace(c, c.Good)
+		return replace(c, c.Good, p.goal)
 	}
 	s := step(c, ActionUpdate, "the revision was given up")
 	s.Source, s.Revision, s.Told, s.Returned = SourceGood, p.state.Good, true, true
@@ -170,7 +173,7 @@ func (p *plan) repair(c *Cluster, why string) Step {
 	case c.Own == nil || c.Child.Release == *c.Own:
 		return step(c, ActionNone, why)
 	case c.Child.Identity != c.Own.Identity:
-		return replace(c, c.Own)
+		return replace(c, c.Own, c.Child.Revision)
 	}
 	s := step(c, ActionUpdate, "the Cluster itself changed")
 	s.Source, s.Revision = SourceOwn, c.Child.Revision

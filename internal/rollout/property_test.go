@@ -1,0 +1,442 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package rollout
+
+import (
+	"encoding/json"
+	"flag"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+var (
+	worlds    = flag.Int("rollout.worlds", 300, "number of random fleets")
+	firstSeed = flag.Int64("rollout.seed", 1, "seed of the first of them")
+)
+
+// Whatever happens to a fleet, in whatever order, no plan breaks a limit, an order or a budget, and once nothing happens any
+// more every Cluster comes to what it is to have.
+func TestPlanKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	for n := range int64(*worlds) {
+		seed := *firstSeed + n
+		w := newWorld(seed)
+		for event := range 120 {
+			result := w.checkedPlan(t)
+			crash := w.chance(10)
+			w.carryOut(result, crash)
+			if !crash {
+				w.checkQuiet(t)
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d, event %d, %s\n%s", seed, event, describe(w.strategy), describe(w.state))
+			}
+			for range 1 + w.rng.Intn(4) {
+				w.happen()
+			}
+		}
+		w.converge(t)
+		if t.Failed() {
+			t.Fatalf("seed %d, in the end, %s\n%s", seed, describe(w.strategy), describe(w.state))
+		}
+	}
+}
+
+func describe(v any) string {
+	out, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
+}
+
+// checkedPlan makes a plan and holds it against all promises.
+func (w *world) checkedPlan(t *testing.T) Result {
+	t.Helper()
+	in := w.input()
+	result := Plan(in)
+	if w.chance(10) {
+		checkPure(t, in, w.input(), result)
+	}
+	if len(result.Steps) != len(in.Clusters) {
+		t.Fatalf("%d steps for %d Clusters", len(result.Steps), len(in.Clusters))
+	}
+	j := &judge{T: t, in: in, result: result, after: append([]Cluster(nil), in.Clusters...)}
+	j.carryOut()
+	j.checkPhase()
+	j.checkSteps()
+	j.checkLimits()
+	j.checkOrder()
+	j.checkWaiting()
+	return result
+}
+
+func checkPure(t *testing.T, in, sameIn Input, result Result) {
+	t.Helper()
+	if !reflect.DeepEqual(in, sameIn) {
+		t.Error("the plan changed its input")
+	}
+	if again := Plan(sameIn); !reflect.DeepEqual(result, again) {
+		t.Errorf("two plans of the same are not the same:\n%s\n%s", describe(result), describe(again))
+	}
+}
+
+// judge holds a plan against what was promised. It counts for itself, so that a wrong count of the plan's is seen.
+type judge struct {
+	*testing.T
+	in     Input
+	result Result
+
+	// after are the Clusters as they are when the steps are done.
+	after []Cluster
+}
+
+func isServable(c *Cluster) bool {
+	return c.Selected && !c.Gone && !c.Deleting && !c.Paused && c.Initialized
+}
+
+func (j *judge) isGivenUp() bool {
+	phase := j.result.State.Phase
+	return (phase == PhaseRolledBack || phase == PhaseAborted) && j.result.State.Good != 0
+}
+
+func (j *judge) goal(c *Cluster) (*Release, int64) {
+	if j.isGivenUp() {
+		return c.Good, j.in.State.Good
+	}
+	return c.Target, j.in.State.Revision
+}
+
+// carryOut gives each Cluster what its step tells it.
+func (j *judge) carryOut() {
+	for i, step := range j.result.Steps {
+		c := &j.after[i]
+		switch step.Action {
+		case ActionReplace, ActionDelete:
+			child := *c.Child
+			child.Deleting = true
+			c.Child = &child
+			if c.Health != HealthUnreachable {
+				c.Health = HealthProgressing
+			}
+		case ActionCreate, ActionUpdate:
+			release := map[Source]*Release{SourceTarget: c.Target, SourceGood: c.Good, SourceOwn: c.Own, SourcePrevious: {}}[step.Source]
+			if release == nil {
+				j.Fatalf("%s is told %s, which is not known", c.Name, step.Source)
+			}
+			changes := c.Child == nil || !sameContent(c.Child.Release, *release)
+			c.Child = &Child{Release: *release, Revision: step.Revision, Joined: step.Joined, FailedBefore: step.FailedBefore}
+			if changes && c.Health != HealthUnreachable {
+				c.Health = HealthProgressing
+			}
+		}
+	}
+}
+
+// isOnItsWay is what the limits bound.
+func (j *judge) isOnItsWay(c *Cluster) bool {
+	if !isServable(c) || c.Child == nil || c.Health == HealthUnreachable || c.Health == HealthFailed {
+		return false
+	}
+	if c.Child.Deleting {
+		return true
+	}
+	release, revision := j.goal(c)
+	same := release != nil && sameContent(*release, c.Child.Release)
+	if c.Child.Revision != revision && !same || c.Child.Revision == revision && c.Child.Joined {
+		return false
+	}
+	if c.Health == HealthProgressing {
+		return !c.Blocked
+	}
+	soak := j.in.Strategy.Soak
+	if c.Wave < len(j.in.Strategy.Waves) {
+		soak = j.in.Strategy.Waves[c.Wave].Soak
+	}
+	return soak > 0 && j.in.Now.Sub(c.ReadySince) < soak
+}
+
+// isPaced tells if a step is one that limits and waves bound: it changes what runs in a Cluster, and not for the Cluster's own sake.
+func (j *judge) isPaced(i int) bool {
+	c, step := &j.in.Clusters[i], j.result.Steps[i]
+	if !isServable(c) || c.Child == nil || step.Action != ActionUpdate && step.Action != ActionReplace {
+		return false
+	}
+	release, revision := j.goal(c)
+	switch {
+	case c.Child.Revision == revision, step.Source == SourceOwn, step.Returned:
+		return false
+	case j.isGivenUp() && c.Child.Revision == j.in.State.Revision:
+		return false
+	case step.Action == ActionReplace && c.Own != nil && c.Own.Identity != c.Child.Identity:
+		return false
+	default:
+		return release == nil || !sameContent(*release, c.Child.Release) && (c.Own == nil || !sameContent(*release, *c.Own))
+	}
+}
+
+func (j *judge) checkPhase() {
+	before, after := j.in.State, j.result.State
+	if after.Revision != before.Revision || after.Good != before.Good {
+		j.Errorf("the plan turned %v into %v", before, after)
+	}
+	ended := before.Phase == PhaseComplete || before.Phase == PhaseRolledBack || before.Phase == PhaseAborted
+	if ended && after.Phase != before.Phase {
+		j.Errorf("phase %s became %s", before.Phase, after.Phase)
+	}
+	selected, failed, done := 0, 0, 0
+	for i := range j.in.Clusters {
+		c := &j.in.Clusters[i]
+		if c.Selected && !c.Gone {
+			selected++
+		}
+		if j.isFailed(c) {
+			failed++
+		}
+		if isServable(c) && c.Child != nil && c.Health == HealthReady && !j.isOnItsWay(c) {
+			done++
+		}
+	}
+	reached := j.in.Strategy.Budgeted && failed-min(failed, before.Acknowledged) >= j.in.Strategy.MaxFailures.Of(selected)
+	if reached && !ended && !j.in.Requests.Continue && (after.Phase == PhaseProgressing || after.Phase == PhaseComplete) {
+		j.Errorf("phase %s although %d of %d failed, %d of them acknowledged", after.Phase, failed, selected, before.Acknowledged)
+	}
+	if reached && !ended && !j.in.Requests.Continue && j.in.Strategy.Rollback && before.Good != 0 && !j.isGivenUp() {
+		j.Errorf("phase %s instead of a return to revision %d", after.Phase, before.Good)
+	}
+	if before.Phase == PhasePaused && after.Phase == PhaseProgressing && !j.in.Requests.Continue {
+		j.Error("the rollout goes on though nobody asked for it")
+	}
+	if !ended && after.Phase == PhaseComplete && done == 0 {
+		j.Error("complete although no Cluster is done")
+	}
+	if (after.Phase == PhasePaused || j.isGivenUp()) && after.Reason == "" {
+		j.Error("the phase has no reason")
+	}
+}
+
+// isFailed is what the budget counts. The revision is the one that is wanted, whatever the plan makes of it.
+func (j *judge) isFailed(c *Cluster) bool {
+	before := c.Child != nil && (c.Child.FailedBefore && c.Health != HealthReady ||
+		c.Health == HealthFailed && (c.Child.Revision == j.in.State.Good || c.Child.Revision == 0))
+	switch {
+	case !isServable(c) || c.Child != nil && c.Child.Deleting || c.Child == nil && (!c.Known || j.in.State.Revision == 1):
+		return false
+	case c.Child != nil && c.Child.Revision == j.in.State.Revision:
+		return c.Health == HealthFailed && !c.Child.Joined && !c.Child.FailedBefore &&
+			(c.Target == nil || sameContent(*c.Target, c.Child.Release))
+	case c.Target == nil:
+		return c.TargetInvalid && !before
+	case c.Child != nil && sameContent(*c.Target, c.Child.Release):
+		return c.Health == HealthFailed && !before
+	default:
+		return false
+	}
+}
+
+func (j *judge) checkSteps() {
+	for i, step := range j.result.Steps {
+		c := &j.in.Clusters[i]
+		switch {
+		case step.Cluster != c.Name || step.Why == "":
+			j.Errorf("step %v for %s", step, c.Name)
+		case step.Action == ActionNone:
+			j.checkNone(c, step)
+		case step.Action == ActionDelete:
+			if !c.Gone && (c.Selected || c.Paused || c.Deleting) || c.Child.Deleting {
+				j.Errorf("the release of %s is deleted", c.Name)
+			}
+		case !isServable(c) || c.Child != nil && c.Child.Deleting:
+			j.Errorf("%s is served: %v", c.Name, step)
+		case step.Action == ActionUpdate && c.Child.Release == j.after[i].Child.Release && c.Child.Revision == step.Revision:
+			j.Errorf("%s is told what it was told: %v", c.Name, step)
+		case step.Action == ActionUpdate && c.Child.Identity != j.after[i].Child.Identity && step.Source != SourcePrevious:
+			j.Errorf("the identity of %s changes under its feet: %v", c.Name, step)
+		}
+		if j.isPaced(i) && (c.Health == HealthUnreachable || c.Blocked) {
+			j.Errorf("%s is told though it is %s, blocked %v: %v", c.Name, c.Health, c.Blocked, step)
+		}
+		if j.isPaced(i) && (j.in.Strategy.Paused || j.result.State.Phase == PhasePaused) {
+			j.Errorf("%s is told though the rollout is held: %v", c.Name, step)
+		}
+		isWanted := step.Source == SourceTarget && (step.Action == ActionCreate || step.Action == ActionUpdate)
+		if isWanted && j.isGivenUp() {
+			j.Errorf("%s is told a revision that was given up: %v", c.Name, step)
+		}
+	}
+}
+
+// checkNone sees to it that what cannot wait does not.
+func (j *judge) checkNone(c *Cluster, step Step) {
+	if !isServable(c) || c.Child != nil && c.Child.Deleting {
+		return
+	}
+	release, revision := j.goal(c)
+	switch {
+	case c.Child == nil && release != nil:
+		j.Errorf("%s is new and waits: %s", c.Name, step.Why)
+	case c.Child == nil:
+	case j.isGivenUp() && c.Child.Revision == j.in.State.Revision && (release != nil || c.Child.Previous == j.in.State.Good):
+		j.Errorf("%s does not return: %s", c.Name, step.Why)
+	case release != nil && c.Child.Revision == revision && *release != c.Child.Release:
+		j.Errorf("%s changed and is not told: %s", c.Name, step.Why)
+	case c.Own != nil && c.Child.Revision != revision && *c.Own != c.Child.Release:
+		j.Errorf("%s changed and is not told under its own revision: %s", c.Name, step.Why)
+	}
+}
+
+func (j *judge) checkLimits() {
+	told, onTheirWay, selected := make([]int, len(j.in.Strategy.Waves)+1), make([]int, len(j.in.Strategy.Waves)+1), make([]int, len(j.in.Strategy.Waves)+1)
+	sum := func(counts []int) (n int) {
+		for _, count := range counts {
+			n += count
+		}
+		return n
+	}
+	for i := range j.after {
+		c := &j.after[i]
+		if j.isPaced(i) {
+			told[c.Wave]++
+		}
+		if j.isOnItsWay(c) {
+			onTheirWay[c.Wave]++
+		}
+		if c.Selected && !c.Gone {
+			selected[c.Wave]++
+		}
+	}
+	if limit := j.in.Strategy.MaxUnavailable.Of(sum(selected)); sum(told) > 0 && sum(onTheirWay) > limit {
+		j.Errorf("%d told, and %d on their way, limit %d", sum(told), sum(onTheirWay), limit)
+	}
+	for i, wave := range j.in.Strategy.Waves {
+		if limit := wave.MaxUnavailable.Of(selected[i]); told[i] > 0 && onTheirWay[i] > limit {
+			j.Errorf("%d of wave %d told, and %d on their way, limit %d", told[i], i, onTheirWay[i], limit)
+		}
+	}
+}
+
+// checkOrder sees to it that no wave begins before the ones before it are done and, where it takes that, promoted.
+func (j *judge) checkOrder() {
+	if j.result.State.Phase != PhaseProgressing {
+		return
+	}
+	first := waveNamed(j.in.Strategy.Waves, j.in.State.Passed) + 1
+	for i := range j.in.Clusters {
+		if !j.isPaced(i) {
+			continue
+		}
+		for wave := first; wave < j.in.Clusters[i].Wave; wave++ {
+			j.checkPassed(wave, j.in.Clusters[i].Name)
+		}
+		if wave := j.in.Clusters[i].Wave; wave > 0 && waveNamed(j.in.Strategy.Waves, j.result.State.Passed) < wave-1 {
+			j.Errorf("%s is told, and wave %d is not left behind", j.in.Clusters[i].Name, wave-1)
+		}
+	}
+}
+
+func (j *judge) checkPassed(wave int, told string) {
+	done, counting := 0, 0
+	for i := range j.in.Clusters {
+		c := &j.in.Clusters[i]
+		if c.Wave != wave || !isServable(c) || c.Health == HealthUnreachable || c.Child == nil && (!c.Known || j.in.State.Revision == 1) {
+			continue
+		}
+		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || c.Target != nil && sameContent(*c.Target, c.Child.Release))
+		if c.Child != nil && c.Child.Joined && c.Child.Revision == j.in.State.Revision {
+			continue
+		}
+		counting++
+		if j.isOnItsWay(c) || !isGoal && !c.Blocked && !c.TargetInvalid && (c.Child == nil || !c.Child.Deleting) {
+			j.Errorf("%s is told before %s of wave %d is done", told, c.Name, wave)
+		}
+		if isGoal && c.Health == HealthReady {
+			done++
+		}
+	}
+	promoted := waveNamed(j.in.Strategy.Waves, j.in.Requests.Promoted) >= wave
+	if j.in.Strategy.Waves[wave].Manual && !promoted {
+		j.Errorf("%s is told before wave %d is promoted", told, wave)
+	}
+	if counting > 0 && done == 0 && !promoted && j.result.State.Acknowledged == 0 {
+		j.Errorf("%s is told though nobody of wave %d is done", told, wave)
+	}
+}
+
+// checkWaiting sees to it that a rollout does not stand still without a word.
+func (j *judge) checkWaiting() {
+	state, progress := j.result.State, j.result.Progress
+	if (state.Phase == PhaseProgressing || state.Phase == PhasePaused) && progress.WaitingFor == "" {
+		j.Errorf("nothing is waited for in phase %s: %s", state.Phase, describe(progress))
+	}
+	updated := 0
+	for i := range j.after {
+		if c := &j.after[i]; c.Selected && !c.Gone && c.Child != nil && !c.Child.Deleting && c.Child.Revision == state.Revision {
+			updated++
+		}
+	}
+	if progress.Updated != updated {
+		j.Errorf("%d are updated, not %d", updated, progress.Updated)
+	}
+}
+
+// checkQuiet sees to it that a plan that was carried out asks for nothing more.
+func (w *world) checkQuiet(t *testing.T) {
+	t.Helper()
+	for _, step := range Plan(w.input()).Steps {
+		if step.Action != ActionNone {
+			t.Errorf("once carried out, the plan goes on: %v", step)
+		}
+	}
+}
+
+// converge ends all trouble and sees to it that every Cluster comes to what it is to have.
+func (w *world) converge(t *testing.T) {
+	t.Helper()
+	for rounds, quiet := 0, 0; quiet < 2; rounds++ {
+		w.calm()
+		w.requests.Continue = w.state.Phase == PhasePaused
+		result := w.checkedPlan(t)
+		w.carryOut(result, false)
+		w.now = w.now.Add(max(result.RequeueAfter, time.Second))
+		quiet++
+		if result.RequeueAfter > 0 || slices.ContainsFunc(result.Steps, func(s Step) bool { return s.Action != ActionNone }) {
+			quiet = 0
+		}
+		if rounds > 20*(len(w.clusters)+5) {
+			t.Fatalf("no end: %s", describe(result))
+		}
+	}
+	servable := 0
+	for i, c := range w.input().Clusters {
+		if !isServable(&c) {
+			continue
+		}
+		servable++
+		want, revision := c.Target, w.state.Revision
+		if w.state.Phase == PhaseRolledBack || w.state.Phase == PhaseAborted {
+			want, revision = c.Good, w.state.Good
+		}
+		if c.Child == nil || c.Child.Release != *want || c.Child.Revision != revision {
+			t.Errorf("%s does not come to revision %d: %s", c.Name, revision, describe(w.clusters[i]))
+		}
+	}
+	if servable > 0 && w.state.Phase != PhaseComplete && w.state.Phase != PhaseRolledBack && w.state.Phase != PhaseAborted {
+		t.Errorf("the rollout does not end: %s", describe(Plan(w.input()).Progress))
+	}
+}

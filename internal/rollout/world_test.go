@@ -1,0 +1,323 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package rollout
+
+import (
+	"fmt"
+	"math/rand"
+	"strconv"
+	"time"
+)
+
+// world is a fleet, and what happens to it. A plan sees of it what a controller would read: the Clusters, their children and State.
+// Nothing else is remembered from one plan to the next, so every plan is one after a restart.
+type world struct {
+	rng       *rand.Rand
+	now       time.Time
+	strategy  Strategy
+	state     State
+	requests  Requests
+	clusters  []*member
+	revisions map[int64]*revision
+	nextName  int
+}
+
+// revision is what a HelmOp wants at a time.
+type revision struct {
+	identity string
+	started  time.Time
+
+	// base is what the revision makes of a Cluster; a Cluster may have the same under two revisions.
+	base map[string]string
+
+	// invalid are the Clusters for which it cannot be rendered, bad those in which it fails at first.
+	invalid, bad map[string]bool
+
+	// lost is true if nothing can be rendered with it any more.
+	lost bool
+}
+
+// member is a Cluster, with what a plan sees of it and what it does not.
+type member struct {
+	Cluster
+	local, rest int
+	born        time.Time
+	reachable   bool
+
+	// health is what the release is, whether the Cluster answers or not.
+	health Health
+	since  time.Time
+}
+
+var worldStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func newWorld(seed int64) *world {
+	w := &world{rng: rand.New(rand.NewSource(seed)), now: worldStart, revisions: map[int64]*revision{}}
+	w.changeStrategy()
+	for range 1 + w.rng.Intn(60) {
+		w.addCluster()
+	}
+	w.wantRevision()
+	return w
+}
+
+func (w *world) chance(percent int) bool { return w.rng.Intn(100) < percent }
+
+func (w *world) limit() Limit {
+	switch w.rng.Intn(3) {
+	case 0:
+		return Limit{}
+	case 1:
+		return Limit{Count: 1 + w.rng.Intn(5)}
+	default:
+		return Limit{Percent: 1 + w.rng.Intn(100)}
+	}
+}
+
+func (w *world) soakTime() time.Duration {
+	return time.Duration(w.rng.Intn(3)) * time.Minute
+}
+
+func (w *world) changeStrategy() {
+	w.strategy = Strategy{
+		MaxUnavailable: w.limit(), Soak: w.soakTime(),
+		Budgeted: w.chance(70), MaxFailures: w.limit(), Rollback: w.chance(50), Paused: w.chance(5),
+	}
+	for i := range w.rng.Intn(4) {
+		w.strategy.Waves = append(w.strategy.Waves, Wave{
+			Name: fmt.Sprintf("w%d", i), MaxUnavailable: w.limit(), Soak: w.soakTime(), Manual: w.chance(20),
+		})
+	}
+	for _, c := range w.clusters {
+		c.Wave = min(c.Wave, len(w.strategy.Waves))
+	}
+}
+
+func (w *world) addCluster() {
+	w.nextName++
+	w.clusters = append(w.clusters, &member{
+		Cluster: Cluster{
+			Name: fmt.Sprintf("c%03d", w.nextName), Wave: w.rng.Intn(len(w.strategy.Waves) + 1),
+			Selected: w.chance(95), Initialized: w.chance(90),
+		},
+		born: w.now, reachable: w.chance(95),
+	})
+}
+
+// wantRevision makes the next revision, as the controller does: the last good one is that which was complete last.
+func (w *world) wantRevision() {
+	good := w.state.Good
+	if w.state.Phase == PhaseComplete {
+		good = w.state.Revision
+	}
+	before := w.revisions[w.state.Revision]
+	number := w.state.Revision + 1
+	next := &revision{identity: "ns/a", started: w.now, base: map[string]string{}, invalid: map[string]bool{}, bad: map[string]bool{}}
+	if before != nil {
+		next.identity = before.identity
+	}
+	if before != nil && w.chance(10) {
+		next.identity = fmt.Sprintf("ns/r%d", number)
+	}
+	badness := []int{0, 0, 10, 60}[w.rng.Intn(4)]
+	for i := range w.nextName + 50 {
+		name := fmt.Sprintf("c%03d", i)
+		next.base[name] = fmt.Sprintf("r%d", number)
+		if before != nil && w.chance(10) {
+			next.base[name] = before.base[name]
+		}
+		next.invalid[name] = w.chance(1)
+		next.bad[name] = w.chance(badness)
+	}
+	if good != 0 && w.chance(10) {
+		w.revisions[good].lost = true
+	}
+	w.revisions[number] = next
+	w.state = State{Revision: number, Good: good}
+	w.requests = Requests{}
+}
+
+// under is what a Cluster is to have under a revision.
+func (w *world) under(c *member, number int64) *Release {
+	r := w.revisions[number]
+	if r == nil || r.lost || r.invalid[c.Name] || !c.Selected || c.Gone || c.Deleting || !c.Initialized {
+		return nil
+	}
+	return &Release{Identity: r.identity, Content: r.base[c.Name] + "/" + strconv.Itoa(c.local), Rest: strconv.Itoa(c.rest)}
+}
+
+// input is what the controller reads.
+func (w *world) input() Input {
+	in := Input{Strategy: w.strategy, State: w.state, Requests: w.requests, Now: w.now}
+	for _, c := range w.clusters {
+		seen := c.Cluster
+		seen.Known = c.born.Before(w.revisions[w.state.Revision].started)
+		seen.Target = w.under(c, w.state.Revision)
+		seen.TargetInvalid = seen.Target == nil && w.revisions[w.state.Revision].invalid[c.Name]
+		seen.Good = w.under(c, w.state.Good)
+		seen.Health, seen.ReadySince = HealthProgressing, time.Time{}
+		if c.Child != nil {
+			child := *c.Child
+			seen.Child, seen.Own, seen.Health = &child, w.under(c, child.Revision), c.health
+		}
+		if seen.Health == HealthReady {
+			seen.ReadySince = c.since
+		}
+		if !c.reachable {
+			seen.Health = HealthUnreachable
+		}
+		in.Clusters = append(in.Clusters, seen)
+	}
+	return in
+}
+
+// carryOut does what the controller would: the state first, then each step, but for those that a crash keeps it from.
+func (w *world) carryOut(result Result, crash bool) {
+	w.state, w.requests.Continue = result.State, false
+	for i, step := range result.Steps {
+		if crash && w.chance(50) {
+			continue
+		}
+		c := w.clusters[i]
+		switch step.Action {
+		case ActionDelete, ActionReplace:
+			c.Child.Deleting = true
+			c.health = HealthProgressing
+		case ActionCreate, ActionUpdate:
+			w.tell(c, step)
+		}
+	}
+}
+
+func (w *world) tell(c *member, step Step) {
+	before := c.Child
+	next := &Child{Revision: step.Revision, Joined: step.Joined, FailedBefore: step.FailedBefore}
+	switch step.Source {
+	case SourceTarget:
+		next.Release = *w.under(c, w.state.Revision)
+	case SourceGood:
+		next.Release = *w.under(c, w.state.Good)
+	case SourceOwn:
+		next.Release = *w.under(c, before.Revision)
+	case SourcePrevious:
+		next.Release = Release{Identity: before.Identity, Content: fmt.Sprintf("previous/%d", step.Revision)}
+	}
+	switch {
+	case before == nil:
+	case before.Revision == step.Revision:
+		next.Previous = before.Previous
+	case before.Revision == w.state.Good:
+		next.Previous = w.state.Good
+	case before.Previous == w.state.Good:
+		next.Previous = before.Previous
+	}
+	if before == nil || !sameContent(before.Release, next.Release) {
+		c.health = HealthProgressing
+	}
+	c.Child = next
+}
+
+// settle lets a release that is on its way arrive, well or not.
+func (w *world) settle(c *member, faults bool) {
+	switch {
+	case c.Child == nil || !c.reachable && faults:
+	case c.Child.Deleting:
+		c.Child = nil
+	case c.health == HealthProgressing && !c.Blocked && faults && w.revisions[c.Child.Revision].bad[c.Name]:
+		c.health = HealthFailed
+	case c.health != HealthReady && !c.Blocked:
+		c.health, c.since = HealthReady, w.now
+	}
+}
+
+// happen lets something happen to the fleet.
+func (w *world) happen() {
+	if len(w.clusters) == 0 || w.chance(3) {
+		w.addCluster()
+		return
+	}
+	c := w.clusters[w.rng.Intn(len(w.clusters))]
+	switch n := w.rng.Intn(100); {
+	case n < 55:
+		w.settle(c, true)
+	case n < 60:
+		c.reachable = !c.reachable
+	case n < 64:
+		c.Blocked = !c.Blocked
+	case n < 67:
+		c.Paused = !c.Paused
+	case n < 69:
+		c.local++
+	case n < 70:
+		c.rest++
+	case n < 72:
+		c.Selected = !c.Selected
+	case n < 74:
+		c.Initialized = true
+	case n < 77 && c.Child != nil && c.health == HealthFailed:
+		c.health, c.since = HealthReady, w.now
+	case n < 79 && c.Child != nil:
+		c.health = HealthProgressing
+	case n < 80 && c.Child != nil:
+		c.health = HealthFailed
+	case n < 82 && c.Child == nil:
+		c.Gone, c.Deleting = false, false
+	case n < 83:
+		c.Deleting = true
+	case n < 84:
+		c.Gone = true
+	case n < 85:
+		c.Wave = w.rng.Intn(len(w.strategy.Waves) + 1)
+	case n < 92:
+		w.now = w.now.Add(time.Duration(w.rng.Intn(90)) * time.Second)
+	default:
+		w.somebodyActs()
+	}
+}
+
+func (w *world) somebodyActs() {
+	switch n := w.rng.Intn(20); {
+	case n < 3:
+		w.wantRevision()
+	case n < 4:
+		w.changeStrategy()
+	case n < 7:
+		w.strategy.Paused = !w.strategy.Paused
+	case n < 10:
+		w.requests.Continue = true
+	case n < 11:
+		w.requests.Abort = true
+	case len(w.strategy.Waves) > 0:
+		w.requests.Promoted = w.strategy.Waves[w.rng.Intn(len(w.strategy.Waves))].Name
+	}
+}
+
+// calm ends all trouble, but for what the failure budget has decided.
+func (w *world) calm() {
+	w.strategy.Paused = false
+	w.requests = Requests{}
+	if n := len(w.strategy.Waves); n > 0 {
+		w.requests.Promoted = w.strategy.Waves[n-1].Name
+	}
+	for _, r := range w.revisions {
+		r.lost, r.invalid = false, nil
+	}
+	for _, c := range w.clusters {
+		c.reachable, c.Blocked, c.Paused, c.Initialized, c.Deleting = true, false, false, true, false
+		w.settle(c, false)
+	}
+}
