@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -225,10 +224,4 @@ func controllerOptions(concurrency, defaultConcurrency int) controller.Options {
 		MaxConcurrentReconciles: concurrency,
 		RateLimiter:             retryLimiter(),
 	}
-}
-
-// ClusterFilter lets the ClusterCache connect to Clusters that can be served. Trying before that would fail, and the
-// next try would come only after the ClusterCache's retry interval of 30 s.
-func ClusterFilter(cluster *clusterv1.Cluster) bool {
-	return isInitialized(cluster)
 }

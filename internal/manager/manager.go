@@ -160,15 +160,15 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 	if err != nil {
 		return fmt.Errorf("setting up the chart loader: %w", err)
 	}
-	kubeconfigs, err := setupKubeconfigs(mgr, options)
+	kubeconfigs, connections, err := setupKubeconfigs(ctx, mgr, options)
 	if err != nil {
 		return fmt.Errorf("setting up the cache of kubeconfigs: %w", err)
 	}
 	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
 		SecretClient:  kubeconfigs,
-		ClusterFilter: controllers.ClusterFilter,
+		ClusterFilter: connections.Filter,
 		Client:        clustercache.ClientOptions{UserAgent: "helmop-manager/" + version.Version},
-	}, controller.Options{MaxConcurrentReconciles: 50})
+	}, controller.Options{MaxConcurrentReconciles: 50, NewQueue: connections.NewQueue})
 	if err != nil {
 		return fmt.Errorf("setting up the connections to the workload clusters: %w", err)
 	}
@@ -221,11 +221,11 @@ func setupRegistries(options *Options, log logr.Logger) (*oci.Client, *verificat
 }
 
 // setupKubeconfigs makes the cache of kubeconfigs. The Secrets that belong to Clusters, among them the kubeconfigs, are cached
-// with their content, and no others.
-func setupKubeconfigs(mgr ctrl.Manager, options *Options) (client.Reader, error) {
+// with their content, and no others. The connections follow them.
+func setupKubeconfigs(ctx context.Context, mgr ctrl.Manager, options *Options) (client.Reader, *controllers.Connections, error) {
 	ofCluster, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	secretOptions := cacheOptions(options)
 	secretOptions.Scheme, secretOptions.Mapper = mgr.GetScheme(), mgr.GetRESTMapper()
@@ -234,10 +234,19 @@ func setupKubeconfigs(mgr ctrl.Manager, options *Options) (client.Reader, error)
 	}
 	secrets, err := cache.New(mgr.GetConfig(), secretOptions)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := mgr.Add(secrets); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return controllers.SafeKubeconfigs(secrets), nil
+	kubeconfigs := controllers.SafeKubeconfigs(secrets)
+	connections := controllers.NewConnections(kubeconfigs)
+	informer, err := secrets.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := informer.AddEventHandler(connections.Changed()); err != nil {
+		return nil, nil, err
+	}
+	return kubeconfigs, connections, nil
 }
