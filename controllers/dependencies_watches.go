@@ -69,7 +69,7 @@ func newsOf(before, after *addonsv1.HelmOpRelease) releaseNews {
 	return releaseNews{
 		mends:            ready && (!wasReady || isTold),
 		mendsExpressions: ready && isChanged,
-		explains:         isChanged && whyNotReady(before) != whyNotReady(after),
+		explains:         isChanged && newsworthy(before) != newsworthy(after),
 		frees: before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			isChildPaused(before) != isChildPaused(after) || isAwaiting(before) != isAwaiting(after) ||
 			!equality.Semantic.DeepEqual(before.Spec.ClusterOptions, after.Spec.ClusterOptions),
@@ -83,8 +83,8 @@ func toldRevision(release *addonsv1.HelmOpRelease) int64 {
 	return release.Spec.Rollout.Revision
 }
 
-// whyNotReady is what those that wait for a release say of it.
-func whyNotReady(release *addonsv1.HelmOpRelease) [5]string {
+// newsworthy is what those that wait for a release say of it.
+func newsworthy(release *addonsv1.HelmOpRelease) [5]string {
 	why := [5]string{release.DeletionTimestamp.String(), "", "", "", ""}
 	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready != nil {
 		why[1], why[2], why[3] = string(ready.Status), ready.Reason, ready.Message
