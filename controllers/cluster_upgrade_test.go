@@ -80,12 +80,12 @@ func TestJudgeUpgrade(t *testing.T) {
 	ready := func(string) string { return "" }
 	unready := func(string) string { return "Progressing" }
 	tests := map[string]struct {
-		wanted   string
-		state    upgradeState
-		want     string // of the annotation; "" is none
-		event    string
-		overdue  bool
-		requeue  time.Duration
+		wanted    string
+		state     upgradeState
+		want      string // of the annotation; "" is none
+		event     string
+		overdue   bool
+		requeue   time.Duration
 		unmanaged bool
 	}{
 		"it stands before any upgrade":                       {wanted: old, state: upgradeState{wanted: true, running: old}, want: old},
