@@ -69,7 +69,7 @@ func newsOf(before, after *addonsv1.HelmOpRelease) releaseNews {
 	return releaseNews{
 		mends:            ready && (!wasReady || isTold),
 		mendsExpressions: ready && isChanged,
-		explains:         isChanged && newsworthy(before) != newsworthy(after),
+		explains:         isChanged && sayingOf(before) != sayingOf(after),
 		frees: before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			isChildPaused(before) != isChildPaused(after) || isAwaiting(before) != isAwaiting(after) ||
 			!equality.Semantic.DeepEqual(before.Spec.ClusterOptions, after.Spec.ClusterOptions),
@@ -83,16 +83,20 @@ func toldRevision(release *addonsv1.HelmOpRelease) int64 {
 	return release.Spec.Rollout.Revision
 }
 
-// newsworthy is what those that wait for a release say of it.
-func newsworthy(release *addonsv1.HelmOpRelease) [5]string {
-	why := [5]string{release.DeletionTimestamp.String(), "", "", "", ""}
+// saying is what those that wait for a release say of it.
+type saying struct {
+	isEnding, isOutdated bool
+	reason, message      string
+	status               metav1.ConditionStatus
+}
+
+func sayingOf(release *addonsv1.HelmOpRelease) saying {
+	said := saying{isEnding: !release.DeletionTimestamp.IsZero()}
 	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready != nil {
-		why[1], why[2], why[3] = string(ready.Status), ready.Reason, ready.Message
-		if ready.ObservedGeneration != release.Generation {
-			why[4] = "outdated"
-		}
+		said.status, said.reason, said.message = ready.Status, ready.Reason, ready.Message
+		said.isOutdated = ready.ObservedGeneration != release.Generation
 	}
-	return why
+	return said
 }
 
 // onReleaseNews calls enqueue with each event of a release that means something to others in its Cluster.

@@ -1,0 +1,170 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+)
+
+// storeOf is a management cluster with some objects.
+func storeOf(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease)
+	for _, obj := range objects {
+		obj = obj.DeepCopyObject().(client.Object)
+		obj.SetResourceVersion("")
+		builder.WithObjects(obj)
+	}
+	return builder.Build()
+}
+
+// dependingPass is a pass over the release of HelmOp app, which is Ready as it was told before.
+func dependingPass(dependencies ...addonsv1.Dependency) *releasePass {
+	release := readyRelease("app", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = dependencies })
+	setCondition(release, addonsv1.ReleasedCondition, metav1.ConditionTrue, addonsv1.ReleasedReason, "revision 1 is deployed")
+	return &releasePass{releaseScope: &releaseScope{release: release, cluster: &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", Labels: map[string]string{"cni": "yes", "dns": "yes"}},
+	}}}
+}
+
+func TestWhatNeedsDependencies(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		decision helmclient.Decision
+		want     bool
+	}{
+		"install":          {helmclient.Decision{Action: helmclient.ActionInstall}, true},
+		"upgrade":          {helmclient.Decision{Action: helmclient.ActionUpgrade}, true},
+		"return":           {helmclient.Decision{Action: helmclient.ActionRollback, Reason: helmclient.ReasonReturn}, true},
+		"remediation":      {helmclient.Decision{Action: helmclient.ActionRollback, Reason: helmclient.ReasonUnhealthy}, false},
+		"cut off":          {helmclient.Decision{Action: helmclient.ActionRecoverThenUpgrade, Recovery: helmclient.RecoverReplace}, false},
+		"cut off, changed": {helmclient.Decision{Action: helmclient.ActionRecoverThenInstall, Recovery: helmclient.RecoverFail}, true},
+		"test":             {helmclient.Decision{Action: helmclient.ActionTest}, false},
+		"drift":            {helmclient.Decision{Action: helmclient.ActionCorrectDrift}, false},
+		"uninstall":        {helmclient.Decision{Action: helmclient.ActionUninstall}, false},
+	} {
+		if got := needsDependencies(tc.decision); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+func TestReleaseWaitsForItsDependencies(t *testing.T) {
+	t.Parallel()
+	cni, dns := settledHelmOp(t, "cni", nil), settledHelmOp(t, "dns", nil)
+	onApp := settledHelmOp(t, "cni", func(h *addonsv1.HelmOp) { h.Spec.DependsOn = on("app") })
+	notReady := func(r *addonsv1.HelmOpRelease) { setNotReady(r, addonsv1.InstallFailedReason, "no room") }
+	elsewhere := readyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Name, r.Spec.ClusterRef.Name = "cni-two", "two" })
+	foreign := readyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Namespace, r.Spec.ClusterRef.Namespace = "m", "n" })
+	tests := map[string]struct {
+		dependencies []addonsv1.Dependency
+		cached       []client.Object
+		live         []client.Object
+		reason, says string
+	}{
+		"ready":          {dependencies: on("cni"), cached: []client.Object{cni, readyRelease("cni", nil)}},
+		"both ready":     {dependencies: on("cni", "dns"), cached: []client.Object{cni, dns, readyRelease("cni", nil), readyRelease("dns", nil)}},
+		"none":           {cached: []client.Object{}},
+		"not ready":      {on("cni"), []client.Object{cni, readyRelease("cni", notReady)}, nil, addonsv1.WaitingForDependenciesReason, "InstallFailed: no room"},
+		"in another":     {on("cni"), []client.Object{cni, elsewhere}, nil, addonsv1.WaitingForDependenciesReason, "HelmOp cni has no release in Cluster one yet"},
+		"other tenant's": {on("cni"), []client.Object{cni, foreign}, nil, addonsv1.WaitingForDependenciesReason, "HelmOp cni has no release in Cluster one yet"},
+		"two of three": {on("cni", "dns", "csi"), []client.Object{cni, dns, readyRelease("cni", nil), readyRelease("dns", notReady)}, nil, addonsv1.WaitingForDependenciesReason,
+			"the release of HelmOp dns is not Ready: InstallFailed: no room; HelmOp csi does not exist"},
+		"many":              {on("a", "b", "c", "d", "e"), nil, nil, addonsv1.WaitingForDependenciesReason, "HelmOp c does not exist; and 2 more"},
+		"the cache is late": {on("cni"), []client.Object{cni, readyRelease("cni", nil)}, []client.Object{readyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Generation++ })}, addonsv1.WaitingForDependenciesReason, "about to be looked at"},
+		"gone by now":       {on("cni"), []client.Object{cni, readyRelease("cni", nil)}, []client.Object{}, addonsv1.WaitingForDependenciesReason, "has no release in Cluster one yet"},
+		"itself":            {on("app"), []client.Object{readyRelease("app", nil)}, nil, addonsv1.DependencyCycleReason, "app → app"},
+		"each other":        {on("cni"), []client.Object{onApp, readyRelease("cni", nil)}, nil, addonsv1.DependencyCycleReason, "app → cni → app"},
+		"malformed":         {[]addonsv1.Dependency{{Name: "cni", ReadyExpr: "("}}, []client.Object{cni, readyRelease("cni", nil)}, nil, addonsv1.InvalidDependencyReason, "readyExpr for HelmOp cni"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tc.live == nil {
+				tc.live = tc.cached
+			}
+			r := &releaseReconciler{client: storeOf(t, tc.cached...), live: storeOf(t, tc.live...)}
+			p := dependingPass(tc.dependencies...)
+			ok, err := r.mayAct(t.Context(), p, helmclient.Decision{Action: helmclient.ActionUpgrade})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ready := conditions.Get(p.release, addonsv1.ReadyCondition)
+			if ok != (tc.reason == "") || !ok && (ready.Reason != tc.reason || !strings.Contains(ready.Message, tc.says)) || ok && ready.Status != metav1True {
+				t.Errorf("may act: %v, Ready is %v, want %q, %q", ok, ready, tc.reason, tc.says)
+			}
+			if !conditions.IsTrue(p.release, addonsv1.ReleasedCondition) {
+				t.Error("Released changed, though nothing happened")
+			}
+			if !ok && !isAwaiting(p.release) {
+				t.Error("it does not count as waiting")
+			}
+			if ok, err := r.mayAct(t.Context(), dependingPass(tc.dependencies...), helmclient.Decision{Action: helmclient.ActionTest}); !ok || err != nil {
+				t.Errorf("tests wait, error %v", err)
+			}
+		})
+	}
+}
+
+func TestReleaseEndsAfterWhatDependsOnIt(t *testing.T) {
+	t.Parallel()
+	needing := readyRelease("app", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = on("cni") })
+	elsewhere := readyRelease("app", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = on("cni"); r.Spec.ClusterRef.Namespace = "m" })
+	tests := map[string]struct {
+		fate         releaseFate
+		cached, live []client.Object
+		want         bool
+	}{
+		"nobody":            {fateEnds, nil, nil, true},
+		"somebody":          {fateEnds, []client.Object{needing}, []client.Object{needing}, false},
+		"the cache is late": {fateEnds, nil, []client.Object{needing}, false},
+		"namesake":          {fateEnds, nil, []client.Object{elsewhere}, true},
+		"replaced":          {fateReplaced, []client.Object{needing}, []client.Object{needing}, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &releaseReconciler{client: storeOf(t, tc.cached...), live: storeOf(t, tc.live...)}
+			scope := &releaseScope{release: readyRelease("cni", nil), cluster: dependingPass().cluster}
+			got, err := r.mayEnd(t.Context(), scope, tc.fate)
+			if err != nil || got != tc.want {
+				t.Fatalf("may end: %v, %v; want %v", got, err, tc.want)
+			}
+			ready := conditions.Get(scope.release, addonsv1.ReadyCondition)
+			if !got && (ready.Reason != addonsv1.DeletingReason || !strings.Contains(ready.Message, "waits for the release of HelmOp app")) {
+				t.Errorf("Ready is %v", ready)
+			}
+		})
+	}
+}
