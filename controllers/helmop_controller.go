@@ -18,12 +18,12 @@ package controllers
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -37,6 +37,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
 // Resolver resolves references to artifacts.
@@ -54,6 +55,9 @@ type helmOpReconciler struct {
 	references *referenceReader
 	renderer   *renderer
 	resolution *resolutionSchedule
+	rollouts   *revisionMemory
+	told       *toldGenerations
+	guard      *clusterGuard
 	recorder   events.EventRecorder
 	tracker    *external.ObjectTracker
 	now        func() time.Time
@@ -80,11 +84,29 @@ type helmOpScope struct {
 
 	// clusters are the Clusters that the HelmOp selects or has a release for. Set by selectClusters, deepened by render.
 	clusters []*clusterScope
+	// denied is the number of Clusters of other namespaces that may not be accessed. Set by selectClusters.
+	denied int
+	// stale tells that the cache has not seen yet what a Cluster was told. Set by selectClusters.
+	stale bool
 
-	// programErr is why nothing can be rendered for any Cluster. Set by render.
+	// strategy is how what is wanted spreads, and waves are the selectors of its waves. Set by readStrategy.
+	strategy rollout.Strategy
+	waves    []labels.Selector
+
+	// wanted is what is wanted now; nil if that is not known. Set by compile and revise.
+	wanted *wantedRevision
+	// past are what other revisions want; nil where that cannot be told. Filled by wantedAt.
+	past map[int64]*wantedRevision
+	// revisions are those of the HelmOp, the newest last. Set by revise.
+	revisions []*addonsv1.HelmOpRevision
+
+	// plan is what is done for each of clusters. Set by record.
+	plan rollout.Result
+
+	// programErr is why nothing can be rendered for any Cluster. Set by compile.
 	programErr error
 
-	// selectorErr is why no Cluster can be selected. Set by selectClusters.
+	// selectorErr is why no Cluster can be selected. Set by readStrategy and selectClusters.
 	selectorErr error
 
 	// requeueAfter is when to look again though nothing happens; 0 is never. Set by resolve.
@@ -134,12 +156,18 @@ func (r *helmOpReconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1
 	scope := &helmOpScope{helmOp: helmOp}
 	steps := []func(context.Context, *helmOpScope) error{
 		r.resolve,
+		r.readStrategy,
 		r.selectClusters,
+		r.compile,
+		r.revise,
 		r.render,
 	}
 	for _, step := range steps {
 		if err := step(ctx, scope); err != nil {
 			return ctrl.Result{}, err
+		}
+		if scope.stale {
+			return ctrl.Result{RequeueAfter: staleRetry}, nil
 		}
 	}
 	err := r.record(ctx, scope)
@@ -166,24 +194,6 @@ func (r *helmOpReconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1
 	}
 	reportDeletion(helmOp, children)
 	return kerrors.NewAggregate(errs)
-}
-
-// children returns the HelmOpReleases of a HelmOp.
-func (r *helmOpReconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
-	list := &addonsv1.HelmOpReleaseList{}
-	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(childSelector(helmOp)))
-	if err != nil {
-		return nil, fmt.Errorf("listing the releases of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
-	}
-	children := make([]*addonsv1.HelmOpRelease, 0, len(list.Items))
-	for i := range list.Items {
-		child := &list.Items[i]
-		// Two long names may share a label value; the computed name tells them apart.
-		if child.Name == childName(helmOp.Name, child.Spec.ClusterRef.Name) {
-			children = append(children, child)
-		}
-	}
-	return children, nil
 }
 
 // isWatched tells whether an object is this manager's to work on. Events of Clusters, Secrets and the like, and timers

@@ -17,6 +17,7 @@ limitations under the License.
 package controllers
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 
@@ -35,6 +36,7 @@ type clusterPhase string
 
 const (
 	phasePaused      clusterPhase = "paused"
+	phaseBlocked     clusterPhase = "blocked"
 	phaseWaiting     clusterPhase = "waiting"
 	phaseFailed      clusterPhase = "failed"
 	phaseUnreachable clusterPhase = "unreachable"
@@ -53,15 +55,17 @@ var progressReasons = map[string]bool{
 	addonsv1.ClusterDeletingReason:            true,
 	addonsv1.ClusterNotFoundReason:            true,
 	addonsv1.ControlPlaneNotInitializedReason: true,
+	addonsv1.WaitingForDependenciesReason:     true,
 }
 
 // report writes what the pass found into the conditions and the status of the HelmOp.
 func (r *helmOpReconciler) report(scope *helmOpScope) {
 	helmOp := scope.helmOp
-	summary := summarize(scope.clusters)
+	summary := summarize(scope)
 	if scope.selectorErr == nil {
 		helmOp.Status.Clusters = &summary.counts
 		helmOp.Status.Failures = summary.failures
+		helmOp.Status.Rollout = rolloutStatus(scope)
 	}
 	rolledOut := rolledOutCondition(scope, summary)
 	setCondition(helmOp, addonsv1.RolledOutCondition, rolledOut.Status, rolledOut.Reason, rolledOut.Message)
@@ -75,7 +79,7 @@ func (r *helmOpReconciler) report(scope *helmOpScope) {
 // isFailure tells whether a Ready condition reports something that does not pass by itself.
 func isFailure(ready metav1.Condition) bool {
 	return ready.Status == metav1.ConditionFalse && !progressReasons[ready.Reason] &&
-		ready.Reason != addonsv1.WaitingForClustersReason
+		ready.Reason != addonsv1.WaitingForClustersReason && ready.Reason != addonsv1.RolloutAbortedReason
 }
 
 // fleetSummary is what the states of all Clusters of a HelmOp add up to.
@@ -88,10 +92,10 @@ type fleetSummary struct {
 	ending int32
 }
 
-func summarize(clusters []*clusterScope) fleetSummary {
+func summarize(scope *helmOpScope) fleetSummary {
 	var s fleetSummary
-	for _, c := range clusters {
-		phase, failure := phaseOf(c)
+	for _, c := range scope.clusters {
+		phase, failure := phaseOf(c, scope.wantedNumber())
 		if failure != nil {
 			s.failures = append(s.failures, *failure)
 		}
@@ -116,6 +120,8 @@ func summarize(clusters []*clusterScope) fleetSummary {
 			s.counts.Failed++
 		case phaseUnreachable:
 			s.counts.Unreachable++
+		case phaseBlocked:
+			s.counts.Blocked++
 		case phaseUpToDate:
 			s.counts.UpToDate++
 		case phaseProgressing:
@@ -144,18 +150,20 @@ func (s *fleetSummary) countChild(child *addonsv1.HelmOpRelease) {
 	}
 }
 
-// phaseOf tells what a Cluster counts as and, if something is wrong in it, what.
-func phaseOf(c *clusterScope) (clusterPhase, *addonsv1.ClusterFailure) {
+// phaseOf tells what a Cluster counts as while a revision is wanted, or 0 if it is not known which, and, if something is wrong in it, what.
+func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFailure) {
 	fail := func(reason, message string) (clusterPhase, *addonsv1.ClusterFailure) {
 		return phaseFailed, &addonsv1.ClusterFailure{Cluster: c.name, Reason: reason, Message: truncate(message, maxConditionMessage)}
 	}
 	switch {
-	case c.err != nil:
+	case c.err != nil && !errors.Is(c.err, errNotResolved):
 		return fail(renderReason(c.err), c.err.Error())
 	case c.cluster != nil && isClusterPaused(c.cluster), c.child != nil && isChildPaused(c.child):
 		return phasePaused, nil
 	case c.cluster != nil && c.selected && !isInitialized(c.cluster):
 		return phaseWaiting, nil
+	case c.blocked != "":
+		return phaseBlocked, nil
 	case c.child == nil:
 		return phaseProgressing, nil
 	}
@@ -163,10 +171,9 @@ func phaseOf(c *clusterScope) (clusterPhase, *addonsv1.ClusterFailure) {
 	switch {
 	case ready == nil || ready.ObservedGeneration != c.child.Generation:
 		return phaseProgressing, nil
-	case conditions.IsFalse(c.child, addonsv1.ClusterReachableCondition) &&
-		conditions.GetReason(c.child, addonsv1.ClusterReachableCondition) == addonsv1.ClusterUnreachableReason:
+	case isUnreachable(c.child):
 		return phaseUnreachable, nil
-	case ready.Status == metav1.ConditionTrue && c.step.Action == rollout.ActionNone && c.desired != nil:
+	case c.selected && ready.Status == metav1.ConditionTrue && c.step.Action == rollout.ActionNone && wanted != 0 && revisionOf(c.child) == wanted:
 		return phaseUpToDate, nil
 	case ready.Status == metav1.ConditionFalse && !progressReasons[ready.Reason]:
 		return fail(ready.Reason, ready.Message)
@@ -177,14 +184,23 @@ func phaseOf(c *clusterScope) (clusterPhase, *addonsv1.ClusterFailure) {
 
 func rolledOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	servable := s.counts.Selected - s.counts.Waiting - s.counts.Paused
+	reason, message, held := isHeld(scope)
 	switch {
 	case scope.selectorErr != nil:
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.InvalidSelectorReason, Message: scope.selectorErr.Error()}
 	case scope.artifact == nil:
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.RollingOutReason, Message: "the source is not resolved"}
+	case held:
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	case s.told < servable:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.RollingOutReason,
-			Message: fmt.Sprintf("%d of %d Clusters were told what is desired", s.told, servable)}
+		reason, message := addonsv1.RollingOutReason, fmt.Sprintf("%d of %d Clusters were told what is desired", s.told, servable)
+		if scope.strategy.Paused {
+			reason = addonsv1.RolloutPausedReason
+		}
+		if waitingFor := scope.plan.Progress.WaitingFor; waitingFor != "" {
+			message += "; it waits for " + waitingFor
+		}
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	default:
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.RolledOutReason,
 			Message: fmt.Sprintf("%d Clusters were told what is desired", s.told)}
@@ -197,6 +213,7 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	}
 	c := s.counts
+	heldReason, heldMessage, held := isHeld(scope)
 	verified := conditions.Get(scope.helmOp, addonsv1.VerifiedCondition)
 	switch resolved := conditions.Get(scope.helmOp, addonsv1.ResolvedCondition); {
 	case scope.selectorErr != nil:
@@ -209,6 +226,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(addonsv1.ProgressingReason, "the source is not resolved yet")
 	case verified != nil && verified.Status != metav1.ConditionTrue:
 		return no(verified.Reason, verified.Message)
+	case held:
+		return no(heldReason, heldMessage)
 	case len(s.failures) > 0:
 		first := s.failures[0]
 		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %d Clusters failed, see status.failures; %s: %s: %s",
@@ -217,6 +236,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
 			"%d of %d Clusters are up to date; %d wait for their control plane, %d do not answer",
 			c.UpToDate, c.Selected, c.Waiting, c.Unreachable))
+	case c.Blocked > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused+c.Blocked == c.Selected:
+		return no(addonsv1.WaitingForDependenciesReason, fmt.Sprintf("%d of %d Clusters wait for dependencies; %s", c.Blocked, c.Selected, firstBlocked(scope)))
 	case c.UpToDate+c.Paused < c.Selected:
 		return no(addonsv1.ProgressingReason, fmt.Sprintf("%d of %d Clusters are up to date", c.UpToDate, c.Selected))
 	case s.ending > 0:
@@ -226,6 +247,16 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	default:
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ReadyReason, Message: fmt.Sprintf("%d Clusters are up to date", c.UpToDate)}
 	}
+}
+
+// firstBlocked tells which Cluster waits for what.
+func firstBlocked(scope *helmOpScope) string {
+	for _, c := range scope.clusters {
+		if c.selected && c.blocked != "" {
+			return c.name + ": " + c.blocked
+		}
+	}
+	return ""
 }
 
 // reportDeletion tells how far the end of a HelmOp has come, and what holds it up.

@@ -36,8 +36,8 @@ func fleetCluster(name string, change ...func(*clusterScope)) *clusterScope {
 		name:     name,
 		selected: true,
 		cluster:  &clusterv1.Cluster{},
-		desired:  &addonsv1.HelmOpReleaseSpec{},
-		child:    &addonsv1.HelmOpRelease{},
+		target:   &addonsv1.HelmOpReleaseSpec{},
+		child:    &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{Rollout: &addonsv1.ReleaseRollout{Revision: 1}}},
 		step:     rollout.Step{Action: rollout.ActionNone, Told: true},
 	}
 	c.cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
@@ -58,11 +58,11 @@ var (
 		c.child = nil
 	}
 	paused      = func(c *clusterScope) { c.cluster.Spec.Paused = ptr.To(true) }
-	unselected  = func(c *clusterScope) { c.selected = false; c.desired = nil }
-	gone        = func(c *clusterScope) { c.selected, c.cluster, c.desired = false, nil, nil }
+	unselected  = func(c *clusterScope) { c.selected = false; c.target = nil }
+	gone        = func(c *clusterScope) { c.selected, c.cluster, c.target = false, nil, nil }
 	deleting    = func(c *clusterScope) { c.cluster.DeletionTimestamp = &metav1.Time{Time: noon} }
 	unreachable = func(c *clusterScope) { reportUnreachable(c.child, "no answer") }
-	unrendered  = func(c *clusterScope) { c.desired, c.err = nil, errors.New("line 3: no key") }
+	unrendered  = func(c *clusterScope) { c.target, c.err = nil, errors.New("line 3: no key") }
 	created     = func(c *clusterScope) { c.step.Action = rollout.ActionCreate; c.child = &addonsv1.HelmOpRelease{} }
 	updated     = func(c *clusterScope) { c.step.Action = rollout.ActionUpdate }
 	unobserved  = func(c *clusterScope) { c.child.Generation = 2; c.child.Status.ObservedGeneration = 2 }
@@ -74,26 +74,27 @@ func TestPhaseOf(t *testing.T) {
 		want        clusterPhase
 		wantFailure string
 	}{
-		"as wanted":                     {fleetCluster("a"), phaseUpToDate, ""},
-		"waits for its control plane":   {fleetCluster("a", waiting), phaseWaiting, ""},
-		"paused":                        {fleetCluster("a", paused), phasePaused, ""},
-		"paused and failed":             {fleetCluster("a", notReady(addonsv1.UpgradeFailedReason), paused), phasePaused, ""},
-		"just created":                  {fleetCluster("a", created), phaseProgressing, ""},
-		"just told of something new":    {fleetCluster("a", updated), phaseProgressing, ""},
-		"has not looked yet":            {fleetCluster("a", unobserved), phaseProgressing, ""},
-		"about to be updated":           {fleetCluster("a", notReady(addonsv1.UpdatingReason)), phaseProgressing, ""},
-		"does not answer":               {fleetCluster("a", unreachable), phaseUnreachable, ""},
-		"a template fails":              {fleetCluster("a", unrendered), phaseFailed, addonsv1.TemplateFailedReason},
-		"an upgrade failed":             {fleetCluster("a", notReady(addonsv1.UpgradeFailedReason)), phaseFailed, addonsv1.UpgradeFailedReason},
-		"a conflict":                    {fleetCluster("a", notReady(addonsv1.ReleaseConflictReason)), phaseFailed, addonsv1.ReleaseConflictReason},
-		"unselected, ending":            {fleetCluster("a", unselected, notReady(addonsv1.DeletingReason)), phaseProgressing, ""},
-		"unselected, cannot be ended":   {fleetCluster("a", unselected, notReady(addonsv1.UninstallFailedReason)), phaseFailed, addonsv1.UninstallFailedReason},
-		"gone":                          {fleetCluster("a", gone), phaseProgressing, ""},
-		"nothing resolved, but running": {fleetCluster("a", func(c *clusterScope) { c.desired = nil }), phaseProgressing, ""},
+		"as wanted":                   {fleetCluster("a"), phaseUpToDate, ""},
+		"waits for its control plane": {fleetCluster("a", waiting), phaseWaiting, ""},
+		"paused":                      {fleetCluster("a", paused), phasePaused, ""},
+		"paused and failed":           {fleetCluster("a", notReady(addonsv1.UpgradeFailedReason), paused), phasePaused, ""},
+		"just created":                {fleetCluster("a", created), phaseProgressing, ""},
+		"just told of something new":  {fleetCluster("a", updated), phaseProgressing, ""},
+		"has not looked yet":          {fleetCluster("a", unobserved), phaseProgressing, ""},
+		"about to be updated":         {fleetCluster("a", notReady(addonsv1.UpdatingReason)), phaseProgressing, ""},
+		"does not answer":             {fleetCluster("a", unreachable), phaseUnreachable, ""},
+		"a template fails":            {fleetCluster("a", unrendered), phaseFailed, addonsv1.TemplateFailedReason},
+		"an upgrade failed":           {fleetCluster("a", notReady(addonsv1.UpgradeFailedReason)), phaseFailed, addonsv1.UpgradeFailedReason},
+		"a conflict":                  {fleetCluster("a", notReady(addonsv1.ReleaseConflictReason)), phaseFailed, addonsv1.ReleaseConflictReason},
+		"unselected, ending":          {fleetCluster("a", unselected, notReady(addonsv1.DeletingReason)), phaseProgressing, ""},
+		"unselected, cannot be ended": {fleetCluster("a", unselected, notReady(addonsv1.UninstallFailedReason)), phaseFailed, addonsv1.UninstallFailedReason},
+		"gone":                        {fleetCluster("a", gone), phaseProgressing, ""},
+		"has another revision":        {fleetCluster("a", func(c *clusterScope) { c.child.Spec.Rollout.Revision = 3 }), phaseProgressing, ""},
+		"waits for a dependency":      {fleetCluster("a", func(c *clusterScope) { c.blocked = "HelmOp cni is not Ready" }), phaseBlocked, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			phase, failure := phaseOf(tc.cluster)
+			phase, failure := phaseOf(tc.cluster, 1)
 			if phase != tc.want {
 				t.Errorf("phase = %s, want %s", phase, tc.want)
 			}
@@ -108,12 +109,26 @@ func TestPhaseOf(t *testing.T) {
 	}
 }
 
+// scopeOf is a pass over Clusters of which revision 1 is wanted.
+func scopeOf(clusters ...*clusterScope) *helmOpScope {
+	return &helmOpScope{
+		helmOp: &addonsv1.HelmOp{}, artifact: &addonsv1.ResolvedArtifact{}, clusters: clusters, wanted: &wantedRevision{number: 1},
+		revisions: []*addonsv1.HelmOpRevision{{Spec: addonsv1.HelmOpRevisionSpec{Number: 1}}},
+	}
+}
+
+func TestPhaseOfNothingResolved(t *testing.T) {
+	if phase, failure := phaseOf(fleetCluster("a"), 0); phase != phaseProgressing || failure != nil {
+		t.Errorf("what runs while nothing is resolved is %s, %v", phase, failure)
+	}
+}
+
 func TestSummarize(t *testing.T) {
-	s := summarize([]*clusterScope{
+	s := summarize(scopeOf([]*clusterScope{
 		fleetCluster("a"), fleetCluster("b", updated), fleetCluster("c", waiting), fleetCluster("d", paused),
 		fleetCluster("e", unreachable), fleetCluster("f", unrendered), fleetCluster("g", unselected),
 		fleetCluster("h", gone), fleetCluster("i", deleting), fleetCluster("j", created),
-	})
+	}...))
 	want := addonsv1.ClusterCounts{Selected: 7, UpToDate: 1, Ready: 4, Failed: 1, Waiting: 1, Unreachable: 1, Paused: 1}
 	if s.counts != want {
 		t.Errorf("counts = %+v, want %+v", s.counts, want)
@@ -130,10 +145,10 @@ func TestSummarizeIsBounded(t *testing.T) {
 	var clusters []*clusterScope
 	for i := range 500 {
 		clusters = append(clusters, fleetCluster(fmt.Sprintf("c%03d", 499-i), func(c *clusterScope) {
-			c.desired, c.err = nil, errors.New(strings.Repeat("ä", 5000))
+			c.target, c.err = nil, errors.New(strings.Repeat("ä", 5000))
 		}))
 	}
-	s := summarize(clusters)
+	s := summarize(scopeOf(clusters...))
 	if s.counts.Failed != 500 || len(s.failures) != maxReportedFailures || s.failures[0].Cluster != "c000" {
 		t.Errorf("failed = %d, %d reported, the first of %s; want 500, %d, c000",
 			s.counts.Failed, len(s.failures), s.failures[0].Cluster, maxReportedFailures)
@@ -145,8 +160,11 @@ func TestSummarizeIsBounded(t *testing.T) {
 
 func TestReadyCondition(t *testing.T) {
 	artifact := &addonsv1.ResolvedArtifact{}
-	scope := func(clusters ...*clusterScope) *helmOpScope {
-		return &helmOpScope{helmOp: &addonsv1.HelmOp{}, artifact: artifact, clusters: clusters}
+	scope := scopeOf
+	held := func(phase addonsv1.RolloutPhase) *helmOpScope {
+		s := scope(fleetCluster("a"), fleetCluster("b", notReady(addonsv1.UpgradeFailedReason)))
+		s.revisions[0].Status = addonsv1.HelmOpRevisionStatus{Phase: phase, Reason: "1 Cluster failed"}
+		return s
 	}
 	tests := map[string]struct {
 		scope      *helmOpScope
@@ -156,7 +174,12 @@ func TestReadyCondition(t *testing.T) {
 		"all as wanted": {scope(fleetCluster("a"), fleetCluster("b")), metav1.ConditionTrue, addonsv1.ReadyReason},
 		"a paused Cluster does not count": {scope(fleetCluster("a"), fleetCluster("b", paused)),
 			metav1.ConditionTrue, addonsv1.ReadyReason},
-		"none selected":  {scope(), metav1.ConditionTrue, addonsv1.NoClustersSelectedReason},
+		"none selected":              {scope(), metav1.ConditionTrue, addonsv1.NoClustersSelectedReason},
+		"the rollout is paused":      {held(addonsv1.RolloutPhasePaused), metav1.ConditionFalse, addonsv1.RolloutPausedReason},
+		"the rollout is rolled back": {held(addonsv1.RolloutPhaseRolledBack), metav1.ConditionFalse, addonsv1.RolloutRolledBackReason},
+		"the rollout is aborted":     {held(addonsv1.RolloutPhaseAborted), metav1.ConditionFalse, addonsv1.RolloutAbortedReason},
+		"one is blocked": {scope(fleetCluster("a"), fleetCluster("b", func(c *clusterScope) { c.blocked = "HelmOp cni is not Ready" })),
+			metav1.ConditionFalse, addonsv1.WaitingForDependenciesReason},
 		"one on its way": {scope(fleetCluster("a"), fleetCluster("b", updated)), metav1.ConditionFalse, addonsv1.ProgressingReason},
 		"one waits":      {scope(fleetCluster("a"), fleetCluster("b", waiting)), metav1.ConditionFalse, addonsv1.WaitingForClustersReason},
 		"one is silent":  {scope(fleetCluster("a"), fleetCluster("b", unreachable)), metav1.ConditionFalse, addonsv1.WaitingForClustersReason},
@@ -181,7 +204,7 @@ func TestReadyCondition(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := readyCondition(tc.scope, summarize(tc.scope.clusters))
+			got := readyCondition(tc.scope, summarize(tc.scope))
 			if got.Status != tc.wantStatus || got.Reason != tc.wantReason {
 				t.Errorf("Ready = %s/%s (%s), want %s/%s", got.Status, got.Reason, got.Message, tc.wantStatus, tc.wantReason)
 			}
@@ -197,8 +220,9 @@ func BenchmarkSummarize(b *testing.B) {
 	for i := range clusters {
 		clusters[i] = fleetCluster(fmt.Sprintf("c%05d", i))
 	}
+	scope := scopeOf(clusters...)
 	b.ReportAllocs()
 	for b.Loop() {
-		summarize(clusters)
+		summarize(scope)
 	}
 }

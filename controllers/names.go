@@ -28,13 +28,14 @@ import (
 // maxNameLength is what Kubernetes permits for the name of most objects.
 const maxNameLength = 253
 
-// childName is the name of the HelmOpRelease of a HelmOp and a Cluster of the same namespace. It is computed, not
+// childName is the name of the HelmOpRelease of a HelmOp and a Cluster, which is given as namespace/name where it is of another
+// namespace. It is computed, not
 // generated, so that a crash between two steps cannot make a second child. The hash keeps apart what the names
 // alone would not ("a-b" and "c", "a" and "b-c").
 func childName(helmOp, cluster string) string {
 	sum := sha256.Sum256([]byte(helmOp + "/" + cluster))
 	suffix := "-" + hex.EncodeToString(sum[:4])
-	name := helmOp + "-" + cluster
+	name := helmOp + "-" + strings.ReplaceAll(cluster, "/", "-")
 	if len(name)+len(suffix) > maxNameLength {
 		name = strings.TrimRight(name[:maxNameLength-len(suffix)], "-.")
 	}

@@ -95,8 +95,14 @@ func reasonFor(err error, named []namedError, fallback string) string {
 
 // renderReason names an error of rendering.
 func renderReason(err error) string {
+	var denied *errClusterAccessDenied
+	var unresolved *unresolvedError
 	var invalid *variantError
 	switch {
+	case errors.As(err, &denied):
+		return addonsv1.ClusterAccessDeniedReason
+	case errors.As(err, &unresolved):
+		return unresolved.reason
 	case errors.As(err, &invalid):
 		return addonsv1.InvalidOverrideReason
 	case errors.Is(err, errReferenceNotFound), errors.Is(err, errReferenceForbidden):

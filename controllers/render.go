@@ -75,7 +75,11 @@ type outcome struct {
 	err              error
 }
 
-type outcomeKey struct{ helmOp, cluster types.UID }
+// outcomeKey has the digest of the program: while a rollout is under way, two revisions are rendered for one Cluster.
+type outcomeKey struct {
+	helmOp, cluster types.UID
+	program         string
+}
 
 type rememberedOutcome struct {
 	version string
@@ -159,7 +163,7 @@ func (r *renderer) outcome(ctx context.Context, p *program, u *unstructured.Unst
 	if err != nil {
 		return outcome{err: err}, objects
 	}
-	key := outcomeKey{helmOp: p.helmOp, cluster: u.GetUID()}
+	key := outcomeKey{helmOp: p.helmOp, cluster: u.GetUID(), program: p.digest}
 	if known, ok := r.outcomes.Get(key); ok {
 		if remembered := known.(*rememberedOutcome); remembered.version == version {
 			return remembered.outcome, objects

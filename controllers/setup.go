@@ -46,7 +46,7 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusterclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io;controlplane.cluster.x-k8s.io,resources=*,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=secrets;configmaps;serviceaccounts,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets;configmaps;serviceaccounts;namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
@@ -107,7 +107,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	references := newReferenceReader(mgr.GetCache(), mgr.GetAPIReader())
 	objects := newObjectReader(mgr.GetClient())
 	renderer := newRenderer(references, objects)
-	if err := setupHelmOps(mgr, options, references, renderer); err != nil {
+	guard := newClusterGuard(mgr.GetClient())
+	if err := setupHelmOps(mgr, options, references, renderer, guard); err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
 	}
 	if err := setupReleases(mgr, options, references, renderer); err != nil {
@@ -119,7 +120,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return metrics.Registry.Register(newStateCollector(mgr.GetClient()))
 }
 
-func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer) error {
+func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer, guard *clusterGuard) error {
 	log := mgr.GetLogger().WithValues("controller", "helmop")
 	concurrency := controllerOptions(options.HelmOpConcurrency, 5)
 	reconciler := &helmOpReconciler{
@@ -131,6 +132,9 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		references: references,
 		renderer:   renderer,
 		resolution: newResolutionSchedule(),
+		rollouts:   newRevisionMemory(),
+		told:       newToldGenerations(),
+		guard:      guard,
 		recorder:   mgr.GetEventRecorder("helmop-controller"),
 		now:        time.Now,
 
@@ -150,6 +154,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		WatchesMetadata(partialOf(kindSecret), delayed(ofSecret)).
 		WatchesMetadata(partialOf(kindConfigMap), delayed(requestsForReference(kindConfigMap, reconciler.client))).
 		WatchesMetadata(partialOf(kindServiceAccount), delayed(requestsForReference(kindServiceAccount, reconciler.client))).
+		WatchesMetadata(partialOf(kindNamespace), delayed(requestsForNamespace(reconciler.client))).
 		WatchesRawSource(reconciler.errands.source()).
 		WithOptions(concurrency).
 		Build(reconciler)

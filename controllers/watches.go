@@ -70,6 +70,15 @@ func setupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err != nil {
 		return err
 	}
+	err = indexer.IndexField(ctx, &addonsv1.HelmOp{}, clusterNamespacesIndex, func(obj client.Object) []string {
+		if obj.(*addonsv1.HelmOp).Spec.ClusterNamespaces == nil {
+			return nil
+		}
+		return []string{"true"}
+	})
+	if err != nil {
+		return err
+	}
 	return indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease)
 }
 
@@ -150,6 +159,10 @@ func requestsForCluster(ctx context.Context, reader client.Reader, cluster clien
 	if err := reader.List(ctx, helmOps, client.InNamespace(cluster.GetNamespace())); err != nil {
 		log.Error(err, "Cannot find the HelmOps of a Cluster", "Cluster", client.ObjectKeyFromObject(cluster))
 		return nil
+	}
+	namespace := partialOf(kindNamespace)
+	if err := reader.Get(ctx, client.ObjectKey{Name: cluster.GetNamespace()}, namespace); err == nil {
+		helmOps.Items = append(helmOps.Items, roamingHelmOps(ctx, reader, namespace.Labels, cluster.GetNamespace())...)
 	}
 	for i := range helmOps.Items {
 		helmOp := &helmOps.Items[i]

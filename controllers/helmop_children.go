@@ -1,0 +1,176 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capilabels "sigs.k8s.io/cluster-api/util/labels/format"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// children returns the HelmOpReleases of a HelmOp.
+func (r *helmOpReconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
+	list := &addonsv1.HelmOpReleaseList{}
+	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(childSelector(helmOp)))
+	if err != nil {
+		return nil, fmt.Errorf("listing the releases of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
+	}
+	children := make([]*addonsv1.HelmOpRelease, 0, len(list.Items))
+	for i := range list.Items {
+		child := &list.Items[i]
+		// Two long names may share a label value; the computed name tells them apart.
+		if child.Name == childName(helmOp.Name, clusterTitle(child)) {
+			children = append(children, child)
+		}
+	}
+	return children, nil
+}
+
+// repairChild gives a child back what makes it known as the HelmOp's: the owner reference, which a restore from a backup may
+// have lost or left with the UID of before, and the labels, that of the watch filter among them.
+func (r *helmOpReconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
+	before := child.DeepCopy()
+	if err := r.own(helmOp, child); err != nil {
+		return err
+	}
+	if equality.Semantic.DeepEqual(before.ObjectMeta, child.ObjectMeta) {
+		return nil
+	}
+	return client.IgnoreNotFound(r.client.Patch(ctx, child, client.MergeFrom(before)))
+}
+
+func (r *helmOpReconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope, spec addonsv1.HelmOpReleaseSpec) error {
+	child := &addonsv1.HelmOpRelease{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:       childName(helmOp.Name, c.name),
+			Namespace:  helmOp.Namespace,
+			Finalizers: []string{addonsv1.HelmOpReleaseFinalizer},
+		},
+		Spec: spec,
+	}
+	if err := r.own(helmOp, child); err != nil {
+		return err
+	}
+	err := r.client.Create(ctx, child)
+	if apierrors.IsAlreadyExists(err) {
+		// The cache has not seen it yet, or its label was lost by which children are found.
+		existing := &addonsv1.HelmOpRelease{}
+		if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), existing); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		return r.repairChild(ctx, helmOp, existing)
+	}
+	if err == nil {
+		c.child = child
+	}
+	return err
+}
+
+func (r *helmOpReconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope, spec addonsv1.HelmOpReleaseSpec) error {
+	before := c.child.DeepCopy()
+	c.child.Spec = spec
+	if err := r.own(helmOp, c.child); err != nil {
+		return err
+	}
+	if err := r.client.Patch(ctx, c.child, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.told.note(c.child, r.now())
+	return nil
+}
+
+// own makes a child or a revision known as the HelmOp's. The watch filter's label goes with it, so that the manager that creates a
+// child also reconciles it.
+func (r *helmOpReconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error {
+	labels := maps.Clone(obj.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	delete(labels, clusterv1.WatchLabel)
+	maps.Copy(labels, childSelector(helmOp))
+	if child, ok := obj.(*addonsv1.HelmOpRelease); ok {
+		labels[clusterv1.ClusterNameLabel] = capilabels.MustFormatValue(child.Spec.ClusterRef.Name)
+	}
+	if filter, ok := helmOp.Labels[clusterv1.WatchLabel]; ok {
+		labels[clusterv1.WatchLabel] = filter
+	}
+	obj.SetLabels(labels)
+	err := controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
+	var owned *controllerutil.AlreadyOwnedError
+	if errors.As(err, &owned) && owned.Owner.Kind == helmOpKind {
+		// A HelmOp of the same name that is gone, for example restored from a backup under another UID.
+		obj.SetOwnerReferences(nil)
+		return controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
+	}
+	return err
+}
+
+// childSelector are the labels by which the children of a HelmOp are found.
+func childSelector(helmOp *addonsv1.HelmOp) map[string]string {
+	return map[string]string{addonsv1.HelmOpNameLabel: capilabels.MustFormatValue(helmOp.Name)}
+}
+
+// toldGenerations remember which generation of each child was written last. A plan that is made from a cache that has not seen it would
+// count too few Clusters as being on their way, and tell too many. It is safe for concurrent use.
+type toldGenerations struct {
+	mu    sync.Mutex
+	byUID map[types.UID]toldGeneration
+}
+
+type toldGeneration struct {
+	generation int64
+	at         time.Time
+}
+
+func newToldGenerations() *toldGenerations {
+	return &toldGenerations{byUID: map[types.UID]toldGeneration{}}
+}
+
+func (t *toldGenerations) note(child *addonsv1.HelmOpRelease, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byUID[child.UID] = toldGeneration{generation: child.Generation, at: now}
+}
+
+// isStale tells whether a child is older than it was written.
+func (t *toldGenerations) isStale(child *addonsv1.HelmOpRelease, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	told, ok := t.byUID[child.UID]
+	if !ok {
+		return false
+	}
+	if child.Generation >= told.generation || now.Sub(told.at) > staleLimit {
+		delete(t.byUID, child.UID)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,292 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// defaultRevisionHistoryLimit is how many revisions are kept that are not in use.
+const defaultRevisionHistoryLimit = 10
+
+// revisionName is the name of the HelmOpRevision with a number. It is computed, not generated, so that a stale cache cannot make a
+// second one.
+func revisionName(helmOp string, number int64) string {
+	suffix := "-" + strconv.FormatInt(number, 10)
+	if len(helmOp)+len(suffix) > maxNameLength {
+		suffix = "-" + hexDigest(helmOp)[:8] + suffix
+		helmOp = strings.TrimRight(helmOp[:maxNameLength-len(suffix)], "-.")
+	}
+	return helmOp + suffix
+}
+
+// helmOpAt is a HelmOp that wants what it wanted at a revision. How the artifact is reached, which signatures it must have and how
+// releases end are always as they are now. Revision 0 is the HelmOp as it is.
+func helmOpAt(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp, number int64) (*addonsv1.HelmOp, error) {
+	if number == 0 {
+		return helmOp, nil
+	}
+	revision := &addonsv1.HelmOpRevision{}
+	key := client.ObjectKey{Namespace: helmOp.Namespace, Name: revisionName(helmOp.Name, number)}
+	if err := reader.Get(ctx, key, revision); err != nil {
+		return nil, fmt.Errorf("reading revision %d of the HelmOp: %w", number, err)
+	}
+	return withRevision(helmOp, revision), nil
+}
+
+func withRevision(helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) *addonsv1.HelmOp {
+	then := helmOp.DeepCopy()
+	now := then.Spec
+	then.Spec = *revision.Spec.HelmOp.DeepCopy()
+	then.Spec.ClusterSelector, then.Spec.ClusterNamespaces, then.Spec.ClusterOptions = now.ClusterSelector, now.ClusterNamespaces, now.ClusterOptions
+	then.Spec.Suspend, then.Spec.Source, then.Spec.DeletionPolicy, then.Spec.Rollout = now.Suspend, now.Source, now.DeletionPolicy, now.Rollout
+	then.Spec.Source.Ref = revision.Spec.HelmOp.Source.Ref
+	return then
+}
+
+// revisionMemory remembers what was last written about the rollouts of revisions. The cache may lag behind, and a rollout that was ended
+// must not go on because of it. Nobody else writes it: its memory comes before the cache.
+type revisionMemory struct {
+	mu       sync.Mutex
+	statuses map[types.UID]addonsv1.HelmOpRevisionStatus
+}
+
+func newRevisionMemory() *revisionMemory {
+	return &revisionMemory{statuses: map[types.UID]addonsv1.HelmOpRevisionStatus{}}
+}
+
+func (m *revisionMemory) recall(revision *addonsv1.HelmOpRevision) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if status, ok := m.statuses[revision.UID]; ok {
+		revision.Status = status
+	}
+}
+
+func (m *revisionMemory) remember(revision *addonsv1.HelmOpRevision) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.statuses[revision.UID] = revision.Status
+}
+
+func (m *revisionMemory) forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.statuses, uid)
+}
+
+// revisions returns the HelmOpRevisions of a HelmOp by their numbers, the newest last.
+func (r *helmOpReconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
+	list := &addonsv1.HelmOpRevisionList{}
+	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(childSelector(helmOp)), client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing the revisions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
+	}
+	revisions := make([]*addonsv1.HelmOpRevision, 0, len(list.Items))
+	for i := range list.Items {
+		// Two long names may share a label value; the computed name tells them apart.
+		if item := &list.Items[i]; item.Name == revisionName(helmOp.Name, item.Spec.Number) && item.DeletionTimestamp.IsZero() {
+			// The spec is shared with the cache and only read; the status is written here.
+			revision := &addonsv1.HelmOpRevision{TypeMeta: item.TypeMeta, ObjectMeta: *item.ObjectMeta.DeepCopy(), Spec: item.Spec, Status: *item.Status.DeepCopy()}
+			r.rollouts.recall(revision)
+			revisions = append(revisions, revision)
+		}
+	}
+	slices.SortFunc(revisions, func(a, b *addonsv1.HelmOpRevision) int { return int(a.Spec.Number - b.Spec.Number) })
+	return revisions, nil
+}
+
+// revise makes what the HelmOp wants now its newest revision, if it is not. It needs to know what all is wanted: while it does
+// not, the newest stays.
+func (r *helmOpReconciler) revise(ctx context.Context, scope *helmOpScope) error {
+	var err error
+	if scope.revisions, err = r.revisions(ctx, scope.helmOp); err != nil || scope.wanted == nil {
+		return err
+	}
+	newest := scope.newestRevision()
+	if newest == nil || newest.Spec.Digest != scope.wanted.digest {
+		revision, err := r.createRevision(ctx, scope, newest)
+		if err != nil {
+			return err
+		}
+		if err := r.supersede(ctx, newest, revision); err != nil {
+			return err
+		}
+		scope.revisions = append(scope.revisions, revision)
+	}
+	scope.wanted.number = scope.newestRevision().Spec.Number
+	return nil
+}
+
+// createRevision writes down what is wanted now. The number of one that the cache has not seen yet is taken: then it is that one, or
+// the pass is one too early.
+func (r *helmOpReconciler) createRevision(ctx context.Context, scope *helmOpScope, newest *addonsv1.HelmOpRevision) (*addonsv1.HelmOpRevision, error) {
+	helmOp, number := scope.helmOp, int64(1)
+	if newest != nil {
+		number = newest.Spec.Number + 1
+	}
+	revision := &addonsv1.HelmOpRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: revisionName(helmOp.Name, number), Namespace: helmOp.Namespace, Labels: childSelector(helmOp),
+		},
+		Spec: addonsv1.HelmOpRevisionSpec{
+			Number: number, Digest: scope.wanted.digest, Artifact: scope.artifact, Artifacts: helmOp.Status.Artifacts, HelmOp: helmOp.Spec,
+		},
+		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.now())},
+	}
+	if filter, ok := helmOp.Labels[clusterv1.WatchLabel]; ok {
+		revision.Labels[clusterv1.WatchLabel] = filter
+	}
+	if err := controllerutil.SetControllerReference(helmOp, revision, r.client.Scheme()); err != nil {
+		return nil, err
+	}
+	err := r.client.Create(ctx, revision)
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			return nil, fmt.Errorf("writing revision %d: %w", number, err)
+		}
+		return revision, nil
+	}
+	existing := &addonsv1.HelmOpRevision{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(revision), existing); err != nil {
+		return nil, fmt.Errorf("reading revision %d: %w", number, err)
+	}
+	if existing.Spec.Digest != scope.wanted.digest {
+		return nil, fmt.Errorf("revision %d is there, and the cache has not seen it yet", number)
+	}
+	r.rollouts.recall(existing)
+	return existing, nil
+}
+
+// supersede ends a rollout that another revision follows before it was complete.
+func (r *helmOpReconciler) supersede(ctx context.Context, before, after *addonsv1.HelmOpRevision) error {
+	if before == nil || before.Status.Phase != addonsv1.RolloutPhaseProgressing && before.Status.Phase != addonsv1.RolloutPhasePaused {
+		return nil
+	}
+	status := before.Status
+	status.Phase, status.EndedAt = addonsv1.RolloutPhaseSuperseded, metav1.NewTime(r.now())
+	status.Reason = fmt.Sprintf("revision %d is wanted", after.Spec.Number)
+	return r.writeRevision(ctx, before, status)
+}
+
+// writeRevision writes what became of a revision, if that is news.
+func (r *helmOpReconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmOpRevision, status addonsv1.HelmOpRevisionStatus) error {
+	if equality.Semantic.DeepEqual(revision.Status, status) {
+		return nil
+	}
+	before := revision.DeepCopy()
+	revision.Status = status
+	if err := r.client.Patch(ctx, revision, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("writing what became of revision %d: %w", revision.Spec.Number, err)
+	}
+	r.rollouts.remember(revision)
+	return nil
+}
+
+// pruneRevisions deletes the oldest revisions that nothing is made from, beyond the limit.
+func (r *helmOpReconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) error {
+	inUse := map[int64]bool{scope.lastGood(): true}
+	if newest := scope.newestRevision(); newest != nil {
+		inUse[newest.Spec.Number] = true
+	}
+	for _, c := range scope.clusters {
+		if c.child != nil && c.child.Spec.Rollout != nil {
+			inUse[c.child.Spec.Rollout.Revision] = true
+		}
+	}
+	surplus := len(scope.revisions) - int(ptr.Deref(scope.helmOp.Spec.RevisionHistoryLimit, defaultRevisionHistoryLimit))
+	var errs []error
+	for _, revision := range scope.revisions {
+		if inUse[revision.Spec.Number] {
+			surplus--
+		}
+	}
+	for _, revision := range scope.revisions {
+		if surplus <= 0 {
+			break
+		}
+		if inUse[revision.Spec.Number] {
+			continue
+		}
+		surplus--
+		r.rollouts.forget(revision.UID)
+		errs = append(errs, client.IgnoreNotFound(r.client.Delete(ctx, revision)))
+	}
+	return kerrors.NewAggregate(errs)
+}
+
+// repairRevisions gives revisions back what makes them known as the HelmOp's, which a restore from a backup may have lost.
+func (r *helmOpReconciler) repairRevisions(ctx context.Context, scope *helmOpScope) error {
+	var errs []error
+	for _, revision := range scope.revisions {
+		if metav1.IsControlledBy(revision, scope.helmOp) && revision.Labels[clusterv1.WatchLabel] == scope.helmOp.Labels[clusterv1.WatchLabel] {
+			continue
+		}
+		before := revision.DeepCopy()
+		if err := r.own(scope.helmOp, revision); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, client.IgnoreNotFound(r.client.Patch(ctx, revision, client.MergeFrom(before))))
+	}
+	return kerrors.NewAggregate(errs)
+}
+
+// newestRevision is what is wanted now, or was last; nil if there is none.
+func (s *helmOpScope) newestRevision() *addonsv1.HelmOpRevision {
+	if len(s.revisions) == 0 {
+		return nil
+	}
+	return s.revisions[len(s.revisions)-1]
+}
+
+// lastGood is the number of the last revision before the newest that was rolled out completely; 0 if there is none.
+func (s *helmOpScope) lastGood() int64 {
+	for i := len(s.revisions) - 2; i >= 0; i-- {
+		if s.revisions[i].Status.Good {
+			return s.revisions[i].Spec.Number
+		}
+	}
+	return 0
+}
+
+// revision is the one with a number; nil if there is none.
+func (s *helmOpScope) revision(number int64) *addonsv1.HelmOpRevision {
+	for _, revision := range s.revisions {
+		if revision.Spec.Number == number {
+			return revision
+		}
+	}
+	return nil
+}

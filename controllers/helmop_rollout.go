@@ -1,0 +1,429 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+)
+
+// errRecord wraps an error of writing a HelmOpRelease.
+var errRecord = errors.New("cannot write the HelmOpRelease")
+
+// readStrategy reads how what is wanted spreads.
+func (r *helmOpReconciler) readStrategy(_ context.Context, scope *helmOpScope) error {
+	scope.strategy, scope.waves, scope.selectorErr = strategy(scope.helmOp.Spec.Rollout)
+	return nil
+}
+
+// strategy is spec.rollout as the plan takes it, with the selectors of its waves.
+func strategy(spec *addonsv1.Rollout) (rollout.Strategy, []labels.Selector, error) {
+	if spec == nil {
+		return rollout.Strategy{}, nil, nil
+	}
+	s := rollout.Strategy{
+		Paused:         spec.Paused,
+		MaxUnavailable: limitOf(spec.MaxUnavailable),
+		Soak:           time.Duration(spec.MinReadySeconds) * time.Second,
+		Budgeted:       true,
+		MaxFailures:    rollout.Limit{Count: 1},
+		Rollback:       spec.OnFailure == addonsv1.RolloutFailureActionRollback,
+	}
+	if spec.MaxFailures != nil {
+		s.MaxFailures = limitOf(spec.MaxFailures)
+	}
+	selectors := make([]labels.Selector, 0, len(spec.Waves))
+	for i := range spec.Waves {
+		wave := &spec.Waves[i]
+		selector, err := metav1.LabelSelectorAsSelector(&wave.ClusterSelector)
+		if err != nil {
+			return rollout.Strategy{}, nil, fmt.Errorf("spec.rollout.waves, %s: clusterSelector: %w", wave.Name, err)
+		}
+		selectors = append(selectors, selector)
+		s.Waves = append(s.Waves, rollout.Wave{
+			Name: wave.Name, MaxUnavailable: limitOf(wave.MaxUnavailable), Manual: wave.Promotion == addonsv1.WavePromotionManual,
+			Soak: time.Duration(ptr.Deref(wave.MinReadySeconds, spec.MinReadySeconds)) * time.Second,
+		})
+	}
+	return s, selectors, nil
+}
+
+// limitOf is a number or a percentage as the plan takes it. Admission has seen to its form.
+func limitOf(value *intstr.IntOrString) rollout.Limit {
+	if value == nil {
+		return rollout.Limit{}
+	}
+	if value.Type == intstr.Int {
+		return rollout.Limit{Count: value.IntValue()}
+	}
+	percent, err := strconv.Atoi(strings.TrimSuffix(value.StrVal, "%"))
+	if err != nil {
+		return rollout.Limit{Count: 1}
+	}
+	return rollout.Limit{Percent: percent}
+}
+
+// rolloutState is what is remembered of the rollout of the newest revision.
+func (s *helmOpScope) rolloutState() rollout.State {
+	newest := s.newestRevision()
+	if newest == nil {
+		return rollout.State{}
+	}
+	return rollout.State{
+		Revision: newest.Spec.Number, Good: s.lastGood(), Phase: rollout.Phase(newest.Status.Phase),
+		Acknowledged: int(newest.Status.AcknowledgedFailures), Reason: newest.Status.Reason,
+	}
+}
+
+// rolloutRequests are what annotations ask of the rollout of the newest revision. Each begins with its number: what is left over from
+// another rollout asks for nothing.
+func rolloutRequests(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision) rollout.Requests {
+	if newest == nil {
+		return rollout.Requests{}
+	}
+	number := strconv.FormatInt(newest.Spec.Number, 10)
+	concerns := func(annotation string) (rest string, ok bool) {
+		revision, rest, _ := strings.Cut(helmOp.Annotations[annotation], "/")
+		return rest, revision == number
+	}
+	var requests rollout.Requests
+	if _, ok := concerns(addonsv1.RolloutContinueAnnotation); ok {
+		requests.Continue = continueRequest(helmOp) != newest.Status.LastContinueRequest
+	}
+	_, requests.Abort = concerns(addonsv1.RolloutAbortAnnotation)
+	if wave, ok := concerns(addonsv1.RolloutPromoteAnnotation); ok {
+		requests.Promoted = wave
+	}
+	return requests
+}
+
+// maxContinueRequest is what the status of a revision has room for.
+const maxContinueRequest = 128
+
+// continueRequest is the value of the annotation that asks to continue, in the form in which the status keeps it.
+func continueRequest(helmOp *addonsv1.HelmOp) string {
+	value := helmOp.Annotations[addonsv1.RolloutContinueAnnotation]
+	if len(value) > maxContinueRequest {
+		value = hexDigest(value)
+	}
+	return value
+}
+
+// record makes the plan, writes down what becomes of the rollout, and then carries the plan out. An error for one Cluster does not
+// keep the others from their step.
+func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error {
+	input, err := r.planInput(scope)
+	if err != nil {
+		return err
+	}
+	scope.plan = rollout.Plan(input)
+	scope.retryWithin(scope.plan.RequeueAfter)
+	if err := r.recordRollout(ctx, scope, input.Requests); err != nil {
+		return err
+	}
+	var errs []error
+	for i, step := range scope.plan.Steps {
+		c := scope.clusters[i]
+		c.step = step
+		if err := r.carryOut(ctx, scope, c); err != nil {
+			err = fmt.Errorf("%w: %w", errRecord, err)
+			if c.err == nil {
+				c.err = err
+			}
+			errs = append(errs, fmt.Errorf("Cluster %s: %w", c.name, err))
+		}
+	}
+	return kerrors.NewAggregate(append(errs, r.repairRevisions(ctx, scope), r.pruneRevisions(ctx, scope)))
+}
+
+// recordRollout writes down what becomes of the rollout of the newest revision.
+func (r *helmOpReconciler) recordRollout(ctx context.Context, scope *helmOpScope, requests rollout.Requests) error {
+	newest := scope.newestRevision()
+	if newest == nil {
+		return nil
+	}
+	state, before := scope.plan.State, newest.Status
+	status := before
+	status.Phase, status.Reason = addonsv1.RolloutPhase(state.Phase), truncate(state.Reason, maxRolloutReason)
+	if status.Phase == "" {
+		status.Phase = addonsv1.RolloutPhaseProgressing
+	}
+	status.AcknowledgedFailures = int32(state.Acknowledged)
+	status.Good = status.Good || status.Phase == addonsv1.RolloutPhaseComplete
+	if requests.Continue {
+		status.LastContinueRequest = continueRequest(scope.helmOp)
+	}
+	switch {
+	case status.Phase == addonsv1.RolloutPhaseProgressing:
+		status.EndedAt = metav1.Time{}
+	case status.Phase != before.Phase:
+		status.EndedAt = metav1.NewTime(r.now())
+	}
+	if err := r.writeRevision(ctx, newest, status); err != nil {
+		return err
+	}
+	r.tellRollout(scope, before.Phase, status)
+	return nil
+}
+
+// planInput reduces what is known of the Clusters to what the plan needs.
+func (r *helmOpReconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
+	input := rollout.Input{
+		Strategy: scope.strategy, State: scope.rolloutState(), Requests: rolloutRequests(scope.helmOp, scope.newestRevision()),
+		Clusters: make([]rollout.Cluster, 0, len(scope.clusters)), Now: r.now(),
+	}
+	for _, c := range scope.clusters {
+		planned, err := plannedCluster(c, input.State.Good)
+		if err != nil {
+			return rollout.Input{}, err
+		}
+		planned.Wave = waveOf(c, scope.waves)
+		input.Clusters = append(input.Clusters, planned)
+	}
+	return input, nil
+}
+
+// waveOf is the index of the first wave that chooses a Cluster, or the number of waves if none does.
+func waveOf(c *clusterScope, waves []labels.Selector) int {
+	if c.object == nil {
+		return len(waves)
+	}
+	for i, selector := range waves {
+		if selector.Matches(labels.Set(c.object.GetLabels())) {
+			return i
+		}
+	}
+	return len(waves)
+}
+
+func plannedCluster(c *clusterScope, good int64) (rollout.Cluster, error) {
+	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "", TargetInvalid: isInvalid(c.err)}
+	if c.cluster != nil {
+		planned.Deleting = !c.cluster.DeletionTimestamp.IsZero()
+		planned.Paused = isClusterPaused(c.cluster)
+		planned.Initialized = isInitialized(c.cluster)
+	}
+	var err error
+	for _, wanted := range []struct {
+		spec    *addonsv1.HelmOpReleaseSpec
+		release **rollout.Release
+	}{{c.target, &planned.Target}, {c.good, &planned.Good}, {c.own, &planned.Own}} {
+		if *wanted.release, err = plannedRelease(wanted.spec); err != nil {
+			return rollout.Cluster{}, err
+		}
+	}
+	if c.child == nil {
+		return planned, nil
+	}
+	told, err := plannedRelease(&c.child.Spec)
+	if err != nil {
+		return rollout.Cluster{}, err
+	}
+	planned.Child = &rollout.Child{Release: *told, Revision: revisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero()}
+	if told := c.child.Spec.Rollout; told != nil {
+		planned.Child.Joined, planned.Child.FailedBefore = told.Reason == addonsv1.ReleaseRolloutJoined, told.FailedBefore
+	}
+	planned.Child.HasPrevious = previousOf(c.child, good) != nil
+	planned.Paused = planned.Paused || isChildPaused(c.child)
+	planned.Health, planned.ReadySince = plannedHealth(c.child)
+	return planned, nil
+}
+
+// isInvalid tells whether an error means that what is wanted cannot be rendered for a Cluster, as opposed to not being known now.
+func isInvalid(err error) bool {
+	var denied *errClusterAccessDenied
+	return err != nil && !errors.Is(err, errObjectRead) && !errors.Is(err, errNotResolved) && !errors.As(err, &denied)
+}
+
+// plannedRelease is what a child is told, as the plan takes it.
+func plannedRelease(spec *addonsv1.HelmOpReleaseSpec) (*rollout.Release, error) {
+	if spec == nil {
+		return nil, nil
+	}
+	content, err := contentDigest(spec)
+	if err != nil {
+		return nil, err
+	}
+	artifact := spec.Artifact
+	rest, err := digestOf(artifact, spec.ClusterOptions, spec.DeletionPolicy)
+	return &rollout.Release{Identity: spec.Release.Namespace + "/" + spec.Release.Name, Content: content, Rest: rest}, err
+}
+
+// contentDigest stands for all that shapes a release.
+func contentDigest(spec *addonsv1.HelmOpReleaseSpec) (string, error) {
+	return digestOf(artifactIdentity(&spec.Artifact), spec.ValuesDigest, spec.PostRenderDigest, spec.ReleaseOptions)
+}
+
+// plannedHealth is how a release fares with what it was told, and since when if well.
+func plannedHealth(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
+	ready := conditions.Get(child, addonsv1.ReadyCondition)
+	switch {
+	case isUnreachable(child):
+		return rollout.HealthUnreachable, time.Time{}
+	case ready == nil || ready.ObservedGeneration != child.Generation:
+		return rollout.HealthProgressing, time.Time{}
+	case ready.Status == metav1.ConditionTrue:
+		since := ready.LastTransitionTime.Time
+		if told := child.Spec.Rollout; told != nil && told.At.After(since) {
+			since = told.At.Time
+		}
+		return rollout.HealthReady, since
+	case ready.Status == metav1.ConditionFalse && !progressReasons[ready.Reason]:
+		return rollout.HealthFailed, time.Time{}
+	default:
+		return rollout.HealthProgressing, time.Time{}
+	}
+}
+
+// isUnreachable tells whether the API server of a release's Cluster does not answer.
+func isUnreachable(child *addonsv1.HelmOpRelease) bool {
+	reachable := conditions.Get(child, addonsv1.ClusterReachableCondition)
+	return reachable != nil && reachable.Status == metav1.ConditionFalse && reachable.Reason == addonsv1.ClusterUnreachableReason
+}
+
+func (r *helmOpReconciler) carryOut(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
+	log := ctrl.LoggerFrom(ctx).WithValues("Cluster", c.name, "why", c.step.Why)
+	switch c.step.Action {
+	case rollout.ActionCreate, rollout.ActionUpdate:
+		spec, err := r.toldSpec(scope, c)
+		if err != nil {
+			return err
+		}
+		if c.step.Action == rollout.ActionCreate {
+			log.Info("Creating a release", "revision", c.step.Revision)
+			return r.createChild(ctx, scope.helmOp, c, spec)
+		}
+		log.Info("Updating a release", "revision", c.step.Revision)
+		return r.updateChild(ctx, scope.helmOp, c, spec)
+	case rollout.ActionReplace, rollout.ActionDelete:
+		log.Info("Ending a release")
+		return client.IgnoreNotFound(r.client.Delete(ctx, c.child))
+	default:
+		if c.child == nil || c.object == nil || isClusterPaused(c.cluster) {
+			return nil
+		}
+		return r.repairChild(ctx, scope.helmOp, c.child)
+	}
+}
+
+// toldSpec is what a step tells a Cluster.
+func (r *helmOpReconciler) toldSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
+	spec, err := stepSpec(scope, c)
+	if err != nil {
+		return addonsv1.HelmOpReleaseSpec{}, err
+	}
+	told := &addonsv1.ReleaseRollout{Revision: c.step.Revision, Reason: addonsv1.ReleaseRolloutUpdated, FailedBefore: c.step.FailedBefore}
+	switch {
+	case c.step.Joined:
+		told.Reason = addonsv1.ReleaseRolloutJoined
+	case c.step.Returned:
+		told.Reason = addonsv1.ReleaseRolloutReturned
+	}
+	told.At = metav1.NewTime(r.now())
+	spec.Rollout = told
+	if c.child == nil {
+		return spec, nil
+	}
+	told.Previous = previousOf(c.child, scope.lastGood())
+	known := c.child.Spec.Rollout
+	if known == nil {
+		return spec, nil
+	}
+	if known.Revision == told.Revision {
+		// The Cluster itself changed: how it came to the revision stays.
+		told.Reason, told.FailedBefore = known.Reason, known.FailedBefore
+	}
+	if isSame, err := haveSameContent(&c.child.Spec, &spec); err != nil || isSame {
+		told.At = known.At
+		return spec, err
+	}
+	return spec, nil
+}
+
+// haveSameContent tells whether nothing changes in a Cluster that is told one after the other.
+func haveSameContent(a, b *addonsv1.HelmOpReleaseSpec) (bool, error) {
+	before, err := contentDigest(a)
+	if err != nil {
+		return false, err
+	}
+	after, err := contentDigest(b)
+	return before == after, err
+}
+
+// previousOf is what a release had under the last good revision, as far as that is known.
+func previousOf(child *addonsv1.HelmOpRelease, good int64) *addonsv1.PreviousRevision {
+	known := child.Spec.Rollout
+	switch {
+	case known == nil || good == 0:
+		return nil
+	case known.Revision == good:
+		return &addonsv1.PreviousRevision{
+			Revision: good, Artifact: child.Spec.Artifact, ValuesDigest: child.Spec.ValuesDigest, PostRenderDigest: child.Spec.PostRenderDigest,
+		}
+	case known.Previous != nil && known.Previous.Revision == good:
+		return known.Previous
+	default:
+		return nil
+	}
+}
+
+// stepSpec is what a step tells a Cluster of its release.
+func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
+	var spec *addonsv1.HelmOpReleaseSpec
+	switch c.step.Source {
+	case rollout.SourceGood:
+		spec = c.good
+	case rollout.SourceOwn:
+		spec = c.own
+	case rollout.SourcePrevious:
+		return previousSpec(scope, c)
+	default:
+		spec = c.target
+	}
+	if spec == nil {
+		return addonsv1.HelmOpReleaseSpec{}, fmt.Errorf("it is not known what revision %d wants", c.step.Revision)
+	}
+	return *spec.DeepCopy(), nil
+}
+
+// previousSpec is what the child remembers of the last good revision. What its values were made of has changed since, so they cannot
+// be rendered any more; Helm's own history has them.
+func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
+	previous, revision := previousOf(c.child, c.step.Revision), scope.revision(c.step.Revision)
+	if previous == nil || revision == nil {
+		return addonsv1.HelmOpReleaseSpec{}, fmt.Errorf("it is not known any more what the Cluster had under revision %d", c.step.Revision)
+	}
+	spec := *c.child.Spec.DeepCopy()
+	spec.Artifact, spec.ValuesDigest, spec.PostRenderDigest = previous.Artifact, previous.ValuesDigest, previous.PostRenderDigest
+	spec.ReleaseOptions = *revision.Spec.HelmOp.ReleaseOptions.DeepCopy()
+	return spec, nil
+}
