@@ -161,7 +161,7 @@ func (r *helmOpReconciler) createRevision(ctx context.Context, scope *helmOpScop
 			Name: revisionName(helmOp.Name, number), Namespace: helmOp.Namespace, Labels: childSelector(helmOp),
 		},
 		Spec: addonsv1.HelmOpRevisionSpec{
-			Number: number, Digest: scope.wanted.digest, Artifact: scope.artifact, Artifacts: helmOp.Status.Artifacts, HelmOp: helmOp.Spec,
+			Number: number, Digest: scope.wanted.digest, Artifact: scope.artifact, Artifacts: scope.referencedArtifacts(), HelmOp: helmOp.Spec,
 		},
 		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.now())},
 	}
@@ -187,6 +187,19 @@ func (r *helmOpReconciler) createRevision(ctx context.Context, scope *helmOpScop
 	}
 	r.rollouts.recall(existing)
 	return existing, nil
+}
+
+// referencedArtifacts are what the references beside that of the source stand for.
+func (s *helmOpScope) referencedArtifacts() []addonsv1.ReferencedArtifact {
+	var artifacts []addonsv1.ReferencedArtifact
+	for _, ref := range s.wanted.variants.references() {
+		if artifact, err := s.artifactOf(ref.ArtifactReference); err == nil {
+			artifacts = append(artifacts, addonsv1.ReferencedArtifact{
+				Reference: ref.ArtifactReference, ArtifactStatus: addonsv1.ArtifactStatus{ResolvedArtifact: *artifact},
+			})
+		}
+	}
+	return artifacts
 }
 
 // supersede ends a rollout that another revision follows before it was complete.

@@ -100,7 +100,7 @@ func (s *helmOpScope) rolloutState() rollout.State {
 	}
 	return rollout.State{
 		Revision: newest.Spec.Number, Good: s.lastGood(), Phase: rollout.Phase(newest.Status.Phase),
-		Acknowledged: int(newest.Status.AcknowledgedFailures), Reason: newest.Status.Reason,
+		Acknowledged: int(newest.Status.AcknowledgedFailures), Reason: newest.Status.Reason, Passed: newest.Status.PassedWave,
 	}
 }
 
@@ -177,7 +177,7 @@ func (r *helmOpReconciler) recordRollout(ctx context.Context, scope *helmOpScope
 	if status.Phase == "" {
 		status.Phase = addonsv1.RolloutPhaseProgressing
 	}
-	status.AcknowledgedFailures = int32(state.Acknowledged)
+	status.AcknowledgedFailures, status.PassedWave = int32(state.Acknowledged), state.Passed
 	status.Good = status.Good || status.Phase == addonsv1.RolloutPhaseComplete
 	if requests.Continue {
 		status.LastContinueRequest = continueRequest(scope.helmOp)
@@ -201,12 +201,14 @@ func (r *helmOpReconciler) planInput(scope *helmOpScope) (rollout.Input, error) 
 		Strategy: scope.strategy, State: scope.rolloutState(), Requests: rolloutRequests(scope.helmOp, scope.newestRevision()),
 		Clusters: make([]rollout.Cluster, 0, len(scope.clusters)), Now: r.now(),
 	}
+	newest := scope.newestRevision()
 	for _, c := range scope.clusters {
 		planned, err := plannedCluster(c, input.State.Good)
 		if err != nil {
 			return rollout.Input{}, err
 		}
 		planned.Wave = waveOf(c, scope.waves)
+		planned.Known = c.cluster != nil && newest != nil && c.cluster.CreationTimestamp.Before(&newest.Status.StartedAt)
 		input.Clusters = append(input.Clusters, planned)
 	}
 	return input, nil
@@ -252,7 +254,9 @@ func plannedCluster(c *clusterScope, good int64) (rollout.Cluster, error) {
 	if told := c.child.Spec.Rollout; told != nil {
 		planned.Child.Joined, planned.Child.FailedBefore = told.Reason == addonsv1.ReleaseRolloutJoined, told.FailedBefore
 	}
-	planned.Child.HasPrevious = previousOf(c.child, good) != nil
+	if previous := previousOf(c.child, good); previous != nil {
+		planned.Child.Previous = previous.Revision
+	}
 	planned.Paused = planned.Paused || isChildPaused(c.child)
 	planned.Health, planned.ReadySince = plannedHealth(c.child)
 	return planned, nil
@@ -261,7 +265,8 @@ func plannedCluster(c *clusterScope, good int64) (rollout.Cluster, error) {
 // isInvalid tells whether an error means that what is wanted cannot be rendered for a Cluster, as opposed to not being known now.
 func isInvalid(err error) bool {
 	var denied *errClusterAccessDenied
-	return err != nil && !errors.Is(err, errObjectRead) && !errors.Is(err, errNotResolved) && !errors.As(err, &denied)
+	var unresolved *unresolvedError
+	return err != nil && !errors.Is(err, errObjectRead) && !errors.As(err, &unresolved) && !errors.As(err, &denied)
 }
 
 // plannedRelease is what a child is told, as the plan takes it.
@@ -274,7 +279,7 @@ func plannedRelease(spec *addonsv1.HelmOpReleaseSpec) (*rollout.Release, error) 
 		return nil, err
 	}
 	artifact := spec.Artifact
-	rest, err := digestOf(artifact, spec.ClusterOptions, spec.DeletionPolicy)
+	rest, err := digestOf(artifact, spec.ClusterOptions, spec.KubernetesVersion, spec.DeletionPolicy)
 	return &rollout.Release{Identity: spec.Release.Namespace + "/" + spec.Release.Name, Content: content, Rest: rest}, err
 }
 
@@ -424,6 +429,11 @@ func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSp
 	}
 	spec := *c.child.Spec.DeepCopy()
 	spec.Artifact, spec.ValuesDigest, spec.PostRenderDigest = previous.Artifact, previous.ValuesDigest, previous.PostRenderDigest
-	spec.ReleaseOptions = *revision.Spec.HelmOp.ReleaseOptions.DeepCopy()
-	return spec, nil
+	variants, err := newVariants(&revision.Spec.HelmOp)
+	if err != nil {
+		return addonsv1.HelmOpReleaseSpec{}, err
+	}
+	chosen, err := variants.of(c.cluster.Labels, c.child.Spec.KubernetesVersion)
+	spec.ReleaseOptions = *chosen.options.DeepCopy()
+	return spec, err
 }

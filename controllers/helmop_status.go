@@ -17,7 +17,6 @@ limitations under the License.
 package controllers
 
 import (
-	"errors"
 	"fmt"
 	"sort"
 
@@ -156,7 +155,7 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phaseFailed, &addonsv1.ClusterFailure{Cluster: c.name, Reason: reason, Message: truncate(message, maxConditionMessage)}
 	}
 	switch {
-	case c.err != nil && !errors.Is(c.err, errNotResolved):
+	case c.err != nil:
 		return fail(renderReason(c.err), c.err.Error())
 	case c.cluster != nil && isClusterPaused(c.cluster), c.child != nil && isChildPaused(c.child):
 		return phasePaused, nil
@@ -197,8 +196,8 @@ func rolledOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		if scope.strategy.Paused {
 			reason = addonsv1.RolloutPausedReason
 		}
-		if waitingFor := scope.plan.Progress.WaitingFor; waitingFor != "" {
-			message += "; it waits for " + waitingFor
+		if needed := waitingFor(scope); needed != "" {
+			message += "; it waits for " + needed
 		}
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	default:

@@ -80,7 +80,7 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 	status := &addonsv1.RolloutStatus{
 		Revision: newest.Spec.Number, LastGoodRevision: scope.lastGood(), Phase: newest.Status.Phase, StartedAt: newest.Status.StartedAt,
 		Updated: int32(progress.Updated), Done: int32(progress.Done), InFlight: int32(progress.InFlight), Failed: int32(progress.Failed),
-		WaitingFor: truncate(progress.WaitingFor, maxWaitingFor),
+		WaitingFor: truncate(waitingFor(scope), maxWaitingFor),
 	}
 	if newest.Status.Good {
 		status.LastGoodRevision = newest.Spec.Number
@@ -89,6 +89,16 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 		status.Wave = waveName(scope)
 	}
 	return status
+}
+
+// waitingFor tells what a rollout waits for and, where it is a human, how to go on.
+func waitingFor(scope *helmOpScope) string {
+	progress := scope.plan.Progress
+	if progress.Promote == "" {
+		return progress.WaitingFor
+	}
+	return fmt.Sprintf("%s: kubectl -n %s annotate helmop %s --overwrite %s=%d/%s", progress.WaitingFor, scope.helmOp.Namespace,
+		scope.helmOp.Name, addonsv1.RolloutPromoteAnnotation, scope.newestRevision().Spec.Number, progress.Promote)
 }
 
 // isHeld tells whether a rollout goes on only if somebody does something, and why.

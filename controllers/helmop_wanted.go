@@ -18,8 +18,10 @@ package controllers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,12 +36,6 @@ import (
 // tells when it appears.
 const objectReadRetry = 15 * time.Second
 
-// errInvalidOverride wraps what is malformed in overrides and kubernetesVersions.
-var errInvalidOverride = errors.New("invalid override")
-
-// errNotResolved says that it is not known what the reference stands for that a Cluster needs.
-var errNotResolved = errors.New("not resolved")
-
 // wantedRevision is what a revision of a HelmOp wants, ready to meet Clusters.
 type wantedRevision struct {
 	// number of the revision; 0 until the HelmOpRevision is known.
@@ -48,46 +44,63 @@ type wantedRevision struct {
 	digest string
 	helmOp *addonsv1.HelmOp
 	*program
-	artifact  *addonsv1.ResolvedArtifact
-	artifacts []addonsv1.ReferencedArtifact
+	// artifactOf is what a reference stands for, or why that is not known.
+	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error)
 }
 
 // newWanted compiles what a HelmOp wants, with what its references stand for.
-func (r *helmOpReconciler) newWanted(ctx context.Context, helmOp *addonsv1.HelmOp, artifact *addonsv1.ResolvedArtifact,
-	artifacts []addonsv1.ReferencedArtifact,
+func (r *helmOpReconciler) newWanted(ctx context.Context, helmOp *addonsv1.HelmOp,
+	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error),
 ) (*wantedRevision, error) {
 	program, err := r.renderer.compile(ctx, helmOp)
 	if err != nil {
 		return nil, err
 	}
-	w := &wantedRevision{helmOp: helmOp, program: program, artifact: artifact, artifacts: artifacts}
-	identities := make([]string, 0, len(artifacts))
-	for i := range artifacts {
-		identities = append(identities, artifactIdentity(&artifacts[i].ResolvedArtifact))
+	w := &wantedRevision{helmOp: helmOp, program: program, artifactOf: artifactOf}
+	identities := []string{identityOf(artifactOf(helmOp.Spec.Source.Ref))}
+	for _, ref := range program.variants.references() {
+		identities = append(identities, identityOf(artifactOf(ref.ArtifactReference)))
 	}
-	w.digest, err = digestOf(program.digest, artifactIdentity(artifact), helmOp.Spec.ReleaseOptions, helmOp.Spec.Overrides,
-		helmOp.Spec.KubernetesVersions, identities)
+	w.digest, err = digestOf(program.digest, identities, helmOp.Spec.ReleaseOptions, helmOp.Spec.Overrides, helmOp.Spec.KubernetesVersions)
 	return w, err
+}
+
+func identityOf(artifact *addonsv1.ResolvedArtifact, err error) string {
+	if err != nil {
+		return ""
+	}
+	return artifactIdentity(artifact)
 }
 
 // compile finds out what is wanted of all Clusters. While that is not known, releases stay as they are.
 func (r *helmOpReconciler) compile(ctx context.Context, scope *helmOpScope) error {
-	if scope.artifact == nil {
-		_, err := r.renderer.compile(ctx, scope.helmOp)
-		return scope.takeProgramError(err)
-	}
-	wanted, err := r.newWanted(ctx, scope.helmOp, scope.artifact, scope.helmOp.Status.Artifacts)
+	wanted, err := r.newWanted(ctx, scope.helmOp, scope.artifactOf)
 	if err != nil {
 		return scope.takeProgramError(err)
+	}
+	if scope.artifact == nil || scope.isResolving() {
+		return nil
 	}
 	scope.wanted, scope.helmOp.Status.Revision = wanted, wanted.digest
 	return nil
 }
 
+// isResolving tells whether a reference is being resolved for the first time. A revision that is made before there is an answer would
+// be followed by another one moments later.
+func (s *helmOpScope) isResolving() bool {
+	for _, missing := range s.unresolved {
+		if missing.Status == metav1.ConditionUnknown {
+			return true
+		}
+	}
+	return false
+}
+
 // takeProgramError keeps an error that somebody has to mend: an event of the HelmOp or of what it refers to brings the next pass.
 func (s *helmOpScope) takeProgramError(err error) error {
 	var invalid *templating.Error
-	if errors.As(err, &invalid) || errors.Is(err, errReferenceNotFound) || errors.Is(err, errInvalidOverride) {
+	var variant *variantError
+	if errors.As(err, &invalid) || errors.As(err, &variant) || errors.Is(err, errReferenceNotFound) {
 		s.programErr = err
 		return nil
 	}
@@ -115,10 +128,10 @@ func (r *helmOpReconciler) wantedAt(ctx context.Context, scope *helmOpScope, num
 	}
 	scope.past[number] = nil
 	revision := scope.revision(number)
-	if revision == nil || revision.Spec.Artifact == nil {
+	if revision == nil {
 		return nil
 	}
-	w, err := r.newWanted(ctx, withRevision(scope.helmOp, revision), revision.Spec.Artifact, revision.Spec.Artifacts)
+	w, err := r.newWanted(ctx, withRevision(scope.helmOp, revision), artifactsOfRevision(revision))
 	if err != nil || w.digest != revision.Spec.Digest {
 		return nil
 	}
@@ -174,25 +187,50 @@ func (r *helmOpReconciler) renderPast(ctx context.Context, scope *helmOpScope, n
 
 // renderFor renders what a revision wants of a Cluster.
 func (r *helmOpReconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wantedRevision, c *clusterScope) (*addonsv1.HelmOpReleaseSpec, error) {
-	rendered, objects := r.renderer.outcome(ctx, w.program, c.object, c.cluster)
+	rendered, chosen, objects := r.renderer.outcome(ctx, w.program, c.object, c.cluster)
 	if objects != nil {
 		r.watchKinds(ctx, objects.watched)
 	}
 	if rendered.err != nil {
 		return nil, rendered.err
 	}
+	artifact, err := w.artifactOf(chosen.ref)
+	if err != nil {
+		return nil, err
+	}
 	now := &scope.helmOp.Spec
 	spec := &addonsv1.HelmOpReleaseSpec{
 		ClusterRef:       clusterRefOf(scope.helmOp.Namespace, c.key),
 		Release:          rendered.release,
-		Artifact:         *w.artifact,
+		Artifact:         *artifact,
 		ValuesDigest:     rendered.valuesDigest,
 		PostRenderDigest: rendered.postRenderDigest,
-		ReleaseOptions:   w.helmOp.Spec.ReleaseOptions,
+		ReleaseOptions:   chosen.options,
 		ClusterOptions:   now.ClusterOptions,
 		DeletionPolicy:   now.DeletionPolicy,
 	}
+	if w.ahead {
+		spec.KubernetesVersion = chosen.version
+	}
 	return spec, nil
+}
+
+// artifactsOfRevision is what the references of a revision stood for.
+func artifactsOfRevision(revision *addonsv1.HelmOpRevision) func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
+	return func(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
+		if ref == revision.Spec.HelmOp.Source.Ref && revision.Spec.Artifact != nil {
+			return revision.Spec.Artifact, nil
+		}
+		for i := range revision.Spec.Artifacts {
+			if revision.Spec.Artifacts[i].Reference == ref {
+				return &revision.Spec.Artifacts[i].ResolvedArtifact, nil
+			}
+		}
+		return nil, &unresolvedError{
+			reason:  addonsv1.ArtifactNotFoundReason,
+			message: fmt.Sprintf("it was not known what the reference stood for at revision %d", revision.Spec.Number),
+		}
+	}
 }
 
 // revisionOf is the number of the revision that a child is made from; 0 if it is none that is known.

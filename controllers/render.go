@@ -60,6 +60,10 @@ func newRenderer(references *referenceReader, objects *objectReader) *renderer {
 type program struct {
 	*templating.Program
 
+	// variants tell what is different for some of the Clusters, and ahead whether the version counts that a Cluster is about to run.
+	variants *variants
+	ahead    bool
+
 	helmOp types.UID
 	// digest changes whenever the outcome for any Cluster might.
 	digest string
@@ -73,6 +77,13 @@ type outcome struct {
 	valuesDigest     string
 	postRenderDigest string
 	err              error
+}
+
+// choice is what a HelmOp wants of a Cluster in particular.
+type choice struct {
+	variant
+	// version is the version of Kubernetes that it was made for.
+	version string
 }
 
 // outcomeKey has the digest of the program: while a rollout is under way, two revisions are rendered for one Cluster.
@@ -111,6 +122,17 @@ func (r *renderer) compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*progr
 	if helmOp.Spec.TemplateDelimiters == addonsv1.TemplateDelimitersDollar {
 		spec.Delimiters = templating.Dollar
 	}
+	for i := range helmOp.Spec.Overrides {
+		override := templating.Override{Name: helmOp.Spec.Overrides[i].Name}
+		if values := helmOp.Spec.Overrides[i].Values; values != nil {
+			override.Values = values.Raw
+		}
+		spec.Overrides = append(spec.Overrides, override)
+	}
+	variants, err := newVariants(&helmOp.Spec)
+	if err != nil {
+		return nil, err
+	}
 	var secretValues []any
 	for i := range helmOp.Spec.ValuesFrom {
 		ref := &helmOp.Spec.ValuesFrom[i]
@@ -135,7 +157,10 @@ func (r *renderer) compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*progr
 	if err != nil {
 		return nil, err
 	}
-	return &program{Program: compiled, helmOp: helmOp.UID, digest: digest, secretValues: secretValues}, nil
+	return &program{
+		Program: compiled, helmOp: helmOp.UID, digest: digest, secretValues: secretValues,
+		variants: variants, ahead: helmOp.Spec.BeforeClusterUpgrade != nil,
+	}, nil
 }
 
 func (r *renderer) valuesSource(ctx context.Context, namespace string, ref *addonsv1.ValuesReference) (*templating.ValuesSource, error) {
@@ -152,26 +177,37 @@ func (r *renderer) valuesSource(ctx context.Context, namespace string, ref *addo
 	}, nil
 }
 
+// choose tells what a Cluster gets in particular.
+func (p *program) choose(objects *clusterObjects, cluster *clusterv1.Cluster) (choice, error) {
+	version := kubernetesVersion(cluster, objects.data.ControlPlane, p.ahead)
+	chosen, err := p.variants.of(cluster.Labels, version)
+	return choice{variant: chosen, version: version}, err
+}
+
 // outcome renders a release for a Cluster if anything that it depends on changed since it did so last. It returns the
 // objects that the rendering depends on, too; nil if they cannot be read.
-func (r *renderer) outcome(ctx context.Context, p *program, u *unstructured.Unstructured, cluster *clusterv1.Cluster) (outcome, *clusterObjects) {
+func (r *renderer) outcome(ctx context.Context, p *program, u *unstructured.Unstructured, cluster *clusterv1.Cluster) (outcome, choice, *clusterObjects) {
 	objects, err := r.objects.read(ctx, u, cluster)
 	if err != nil {
-		return outcome{err: fmt.Errorf("%w: %w", errObjectRead, err)}, nil
+		return outcome{err: fmt.Errorf("%w: %w", errObjectRead, err)}, choice{}, nil
 	}
-	version, err := digestOf(p.digest, objects.version)
+	chosen, err := p.choose(objects, cluster)
 	if err != nil {
-		return outcome{err: err}, objects
+		return outcome{err: err}, chosen, objects
+	}
+	version, err := digestOf(p.digest, objects.version, chosen.overrides)
+	if err != nil {
+		return outcome{err: err}, chosen, objects
 	}
 	key := outcomeKey{helmOp: p.helmOp, cluster: u.GetUID(), program: p.digest}
 	if known, ok := r.outcomes.Get(key); ok {
 		if remembered := known.(*rememberedOutcome); remembered.version == version {
-			return remembered.outcome, objects
+			return remembered.outcome, chosen, objects
 		}
 	}
-	result, err := p.Render(ctx, objects.data)
+	result, err := p.Render(ctx, objects.data, chosen.overrides...)
 	if ctx.Err() != nil {
-		return outcome{err: ctx.Err()}, objects
+		return outcome{err: ctx.Err()}, chosen, objects
 	}
 	rendered := outcome{err: err}
 	if err == nil {
@@ -179,7 +215,7 @@ func (r *renderer) outcome(ctx context.Context, p *program, u *unstructured.Unst
 		rendered.valuesDigest, rendered.postRenderDigest = result.Digest, result.PostRenderDigest
 	}
 	r.outcomes.Add(key, &rememberedOutcome{version: version, outcome: rendered})
-	return rendered, objects
+	return rendered, chosen, objects
 }
 
 // values renders the values of a release for a Cluster. SecretValues are those of them that came from Secrets.
@@ -193,7 +229,11 @@ func (r *renderer) values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstr
 	if err != nil {
 		return templating.Result{}, nil, fmt.Errorf("%w: %w", errObjectRead, err)
 	}
-	result, err = p.Render(ctx, objects.data)
+	chosen, err := p.choose(objects, cluster)
+	if err != nil {
+		return templating.Result{}, nil, err
+	}
+	result, err = p.Render(ctx, objects.data, chosen.overrides...)
 	return result, p.secretValues, err
 }
 
