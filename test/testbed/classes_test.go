@@ -211,6 +211,9 @@ func TestClustersShareAnAPIServer(t *testing.T) {
 		t.Errorf("the tenant's kubeconfig does not work: %v", err)
 	}
 	host := m.Provider.Server(types.NamespacedName{Namespace: "default", Name: "host"})
+	if m.Provider.Server(key) != host {
+		t.Error("the server of the tenant is not that of the host")
+	}
 	requests, err := host.Requests(apiserver.ByUser("tenant"))
 	if err != nil || len(requests) == 0 {
 		t.Errorf("the host knows of %d requests of the tenant, %v", len(requests), err)

@@ -93,9 +93,13 @@ func (r *controlPlaneReconciler) Reconcile(ctx context.Context, req ctrl.Request
 			return ctrl.Result{}, err
 		}
 	}
-	if obj.Spec.Host != "" && r.provider.Server(hostOf(cluster, obj)) == nil {
-		// Its start is no event of this object.
-		return ctrl.Result{RequeueAfter: hostRetry}, nil
+	if obj.Spec.Host != "" {
+		host := hostOf(cluster, obj)
+		if r.provider.Server(host) == nil {
+			// Its start is no event of this object.
+			return ctrl.Result{RequeueAfter: hostRetry}, nil
+		}
+		r.provider.useHost(client.ObjectKeyFromObject(cluster), host)
 	}
 	// Not after the infrastructure: that waits for the API server.
 	return ctrl.Result{}, r.reconcileRunning(ctx, cluster, obj)
@@ -196,10 +200,10 @@ func (r *controlPlaneReconciler) reconcileDelete(ctx context.Context, obj *contr
 	}
 	// The label is as sure as the owner reference, and outlives the Cluster.
 	cluster := types.NamespacedName{Namespace: obj.Namespace, Name: obj.Labels[clusterv1.ClusterNameLabel]}
-	if obj.Spec.Host == "" {
-		if err := r.provider.stopServer(ctx, cluster); err != nil {
-			return err
-		}
+	if obj.Spec.Host != "" {
+		r.provider.leaveHost(cluster)
+	} else if err := r.provider.stopServer(ctx, cluster); err != nil {
+		return err
 	}
 	// Without a garbage collector nobody else would.
 	old := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}}

@@ -113,6 +113,8 @@ type Provider struct {
 type servers struct {
 	mu        sync.Mutex
 	byCluster map[types.NamespacedName]*apiserver.Server
+	// hosts are the Clusters whose servers others use, by the others.
+	hosts map[types.NamespacedName]types.NamespacedName
 }
 
 // New makes a Provider for the management cluster at config.
@@ -146,7 +148,9 @@ func New(cfg *rest.Config, opts Options) (*Provider, error) {
 	}
 	p := &Provider{
 		opts: opts, mgr: mgr, client: mgr.GetClient(), log: log,
-		servers: &servers{byCluster: map[types.NamespacedName]*apiserver.Server{}},
+		servers: &servers{
+			byCluster: map[types.NamespacedName]*apiserver.Server{}, hosts: map[types.NamespacedName]types.NamespacedName{},
+		},
 	}
 	if opts.Beside != nil {
 		p.servers = opts.Beside.servers
@@ -207,10 +211,13 @@ func (p *Provider) Stop(ctx context.Context) error {
 	return err
 }
 
-// Server returns the control plane of a Cluster, nil if none runs.
+// Server returns the control plane of a Cluster, be it that of another one; nil if none runs.
 func (p *Provider) Server(cluster types.NamespacedName) *apiserver.Server {
 	p.servers.mu.Lock()
 	defer p.servers.mu.Unlock()
+	if host, ok := p.servers.hosts[cluster]; ok {
+		cluster = host
+	}
 	return p.servers.byCluster[cluster]
 }
 
@@ -249,6 +256,20 @@ func (p *Provider) ensureServer(ctx context.Context, cluster types.NamespacedNam
 	defer p.servers.mu.Unlock()
 	p.servers.byCluster[cluster] = s
 	return s, nil
+}
+
+// useHost notes that a Cluster uses the control plane of another one.
+func (p *Provider) useHost(cluster, host types.NamespacedName) {
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	p.servers.hosts[cluster] = host
+}
+
+// leaveHost undoes that.
+func (p *Provider) leaveHost(cluster types.NamespacedName) {
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	delete(p.servers.hosts, cluster)
 }
 
 func (p *Provider) dir(cluster types.NamespacedName) string {

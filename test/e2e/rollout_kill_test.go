@@ -1,0 +1,94 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+)
+
+// TestRolloutSurvivesKills kills the manager at several points of a rollout: neither order nor limits nor the budget
+// suffer, and no release is upgraded twice.
+func TestRolloutSurvivesKills(t *testing.T) {
+	s, fleet := ownRollouts(t)
+	s.step("in waves", func(s *scenario) { fleet.killedInWaves(s) })
+	s.step("with failures", func(s *scenario) { fleet.killedWithFailures(s) })
+}
+
+// killed kills the manager that runs and starts another one, which leads at once.
+func (q *squad) killed() {
+	s := q.s
+	s.Helper()
+	managers := s.env.Managers()
+	s.must(managers[len(managers)-1].Kill())
+	s.remove(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: environment.Namespace, Name: leaseName}})
+	_, err := s.env.StartManager(s.Context())
+	s.must(err)
+}
+
+// eventuallyTold waits until so many Clusters were told of a revision.
+func (q *squad) eventuallyTold(revision int64, n int) {
+	q.s.Helper()
+	q.s.Eventually(func(g gomega.Gomega) {
+		g.Expect(len(q.log.of(revision).order)).To(gomega.BeNumerically(">=", n), "Clusters told")
+	}).WithPolling(poll / 10).Should(gomega.Succeed())
+}
+
+func (t *troop) killedInWaves(s *scenario) {
+	q := t.newSquad(s, "waves", &addonsv1.Rollout{Waves: []addonsv1.Wave{wave("canary"), wave("early")}}, func(h *addonsv1.HelmOp) {
+		atMost(2)(h.Spec.Rollout)
+		h.Spec.Rollout.MinReadySeconds = 1
+	})
+	q.greet("two")
+	for _, told := range []int{1, 2, 3, 5, 8, 11} {
+		q.eventuallyTold(2, told)
+		q.killed()
+	}
+	q.eventually(inPhase(2, addonsv1.RolloutPhaseComplete), ready(q.count), progress(12, 12, 0))
+	course := q.log.of(2, "canary", "early")
+	s.Expect(course.order).To(gomega.ConsistOf(q.in()))
+	s.Expect(course.twice).To(gomega.BeEmpty(), "told twice")
+	s.Expect(course.early).To(gomega.BeEmpty(), "told too early")
+	s.Expect(course.most).To(gomega.BeNumerically("<=", 2), "on their way at a time")
+	q.says("two", q.in(), "1 superseded", "2 deployed")
+	q.revisionsAre("1 Complete", "2 Complete")
+}
+
+func (t *troop) killedWithFailures(s *scenario) {
+	q := t.newSquad(s, "failures", canaryFirst(func(r *addonsv1.Rollout) {
+		atMost(1)(r)
+		r.OnFailure = addonsv1.RolloutFailureActionRollback
+	}))
+	since := time.Now()
+	q.greet("bad")
+	q.eventuallyTold(2, 1)
+	q.killed()
+	q.eventually(inPhase(2, addonsv1.RolloutPhaseRolledBack))
+	q.killed()
+	q.says("one", q.in())
+	q.untouched(since, q.in("early", "prod"))
+	q.eventually(inPhase(2, addonsv1.RolloutPhaseRolledBack), condition(addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason))
+	s.Expect(q.log.visited(2)).To(gomega.HaveLen(1), "Clusters that took the revision")
+	q.revisionsAre("1 Complete", "2 RolledBack")
+}

@@ -1,0 +1,369 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+const (
+	// poolLabel on a Cluster names who may select it: "all", or one part of a scenario.
+	poolLabel = "pool"
+
+	// tierLabel on a Cluster is its wave.
+	tierLabel = "tier"
+)
+
+// tiers are the Clusters of a troop by their waves. Those of prod are in none.
+var tiers = map[string]int{"canary": 2, "early": 4, "prod": 6}
+
+// troop is a fleet for rollouts: twelve Clusters on two API servers. In its HelmOps' releases, health is what a ConfigMap
+// says: no controller runs in the workload clusters.
+type troop struct {
+	hosts    map[string]*workload // By Cluster.
+	clusters []string
+}
+
+// newTroop creates the Clusters and waits for their control planes.
+func (s *scenario) newTroop() *troop {
+	s.Helper()
+	t := &troop{hosts: map[string]*workload{}}
+	options := []testbed.ClusterOptions{{Name: "host-0"}, {Name: "host-1"}}
+	for tier, n := range tiers {
+		for i := range n {
+			name := fmt.Sprintf("%s-%d", tier, i)
+			t.clusters = append(t.clusters, name)
+			// Canaries have an API server of their own.
+			host := "host-1"
+			if tier == "canary" {
+				host = "host-0"
+			}
+			options = append(options, testbed.ClusterOptions{Name: name, Host: host, Labels: map[string]string{poolLabel: "all", tierLabel: tier}})
+		}
+	}
+	workloads := map[string]*workload{}
+	for _, w := range s.clusters(options...) {
+		workloads[w.name] = w
+	}
+	for _, name := range t.clusters {
+		t.hosts[name] = workloads[name]
+	}
+	return t
+}
+
+// squad is a HelmOp with releases in a troop. Each is in a namespace of its own, which is named for HelmOp and Cluster.
+type squad struct {
+	*troop
+	s      *scenario
+	helmOp *addonsv1.HelmOp
+	log    *rolloutLog
+	count  int // of selected Clusters
+}
+
+// newSquad creates a HelmOp whose first revision is rolled out completely.
+func (t *troop) newSquad(s *scenario, name string, rollout *addonsv1.Rollout, change ...func(*addonsv1.HelmOp)) *squad {
+	s.Helper()
+	q := &squad{troop: t, s: s, count: len(t.clusters)}
+	q.helmOp = s.newHelmOp(name, func(h *addonsv1.HelmOp) {
+		h.Spec.ClusterSelector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: poolLabel, Operator: metav1.LabelSelectorOpIn, Values: []string{"all", name}},
+		}}
+		h.Spec.Source = s.env.Source("charts/note", addonsv1.ArtifactReference{Tag: "1.0.0"})
+		h.Spec.Release = addonsv1.ReleaseTemplate{Namespace: name + "-{{ .Cluster.metadata.name }}"}
+		h.Spec.Values = rawJSON(greeting("one"))
+		h.Spec.Rollout = rollout
+		h.Spec.Health = &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{{
+			APIVersion: "v1", Kind: "ConfigMap", Current: "!self.data.greeting.startsWith('slow')", Failed: "self.data.greeting.startsWith('bad')",
+		}}}
+	})
+	for _, c := range change {
+		c(q.helmOp)
+	}
+	q.log = s.watchRollout(q.helmOp)
+	s.create(q.helmOp)
+	q.eventually(inPhase(1, addonsv1.RolloutPhaseComplete), ready(q.count))
+	return q
+}
+
+// canaryFirst has a wave of canaries.
+func canaryFirst(change ...func(*addonsv1.Rollout)) *addonsv1.Rollout {
+	rollout := &addonsv1.Rollout{Waves: []addonsv1.Wave{wave("canary")}}
+	for _, c := range change {
+		c(rollout)
+	}
+	return rollout
+}
+
+func wave(tier string) addonsv1.Wave {
+	return addonsv1.Wave{Name: tier, ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{tierLabel: tier}}}
+}
+
+func manually(rollout *addonsv1.Rollout) { rollout.Waves[0].Promotion = addonsv1.WavePromotionManual }
+
+func atMost(n int) func(*addonsv1.Rollout) {
+	return func(rollout *addonsv1.Rollout) {
+		rollout.MaxUnavailable = new(intstr.IntOrString)
+		*rollout.MaxUnavailable = intstr.FromInt(n)
+	}
+}
+
+// greet changes the values of the releases: what begins with "bad" is a failure, what begins with "slow" is on its way.
+func (q *squad) greet(text string) {
+	q.s.Helper()
+	q.s.setValues(q.helmOp, greeting(text))
+}
+
+// annotate sets an annotation of the HelmOp.
+func (q *squad) annotate(key, value string) {
+	q.s.Helper()
+	update(q.s, q.helmOp, func(h *addonsv1.HelmOp) {
+		if h.Annotations == nil {
+			h.Annotations = map[string]string{}
+		}
+		h.Annotations[key] = value
+	})
+}
+
+func (q *squad) eventually(checks ...func(gomega.Gomega, *addonsv1.HelmOp)) *addonsv1.HelmOp {
+	q.s.Helper()
+	return q.s.eventually(q.helmOp, checks...)
+}
+
+// namespace is that of the release in a Cluster.
+func (q *squad) namespace(cluster string) string { return q.helmOp.Name + "-" + cluster }
+
+// says waits until the releases in some Clusters say this, with exactly these revisions of Helm.
+func (q *squad) says(text string, clusters []string, revisions ...string) {
+	q.s.Helper()
+	for _, name := range clusters {
+		w := q.hosts[name].in(q.s)
+		w.eventuallyHello(q.namespace(name), q.helmOp.Name, map[string]string{"greeting": text})
+		if len(revisions) > 0 {
+			w.eventuallyRevisions(q.namespace(name), q.helmOp.Name, revisions...)
+		}
+	}
+}
+
+// untouched fails if anything was written to the namespaces of the releases of some Clusters since then, or is soon.
+func (q *squad) untouched(since time.Time, clusters []string) {
+	q.s.Helper()
+	q.s.Consistently(func(g gomega.Gomega) {
+		for _, name := range clusters {
+			writes, err := q.hosts[name].server.Requests(apiserver.Since(since), apiserver.Writes(),
+				func(r apiserver.Request) bool { return r.Namespace == q.namespace(name) })
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			g.Expect(writes).To(gomega.BeEmpty(), "writes to %s", name)
+		}
+	}).Should(gomega.Succeed())
+}
+
+// in returns the Clusters of some tiers, of all if none is named.
+func (t *troop) in(names ...string) []string {
+	if len(names) == 0 {
+		return t.clusters
+	}
+	var clusters []string
+	for _, name := range t.clusters {
+		for _, tier := range names {
+			if strings.HasPrefix(name, tier+"-") {
+				clusters = append(clusters, name)
+			}
+		}
+	}
+	return clusters
+}
+
+// inPhase checks the number and the phase of the revision that is wanted.
+func inPhase(revision int64, phase addonsv1.RolloutPhase) func(gomega.Gomega, *addonsv1.HelmOp) {
+	return func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		g.Expect(h.Status.Rollout).NotTo(gomega.BeNil())
+		g.Expect(h.Status.Rollout.Revision).To(gomega.Equal(revision), toJSON(h.Status.Rollout))
+		g.Expect(h.Status.Rollout.Phase).To(gomega.Equal(phase), toJSON(h.Status.Rollout))
+	}
+}
+
+// progress checks what the status counts.
+func progress(updated, done, failed int32) func(gomega.Gomega, *addonsv1.HelmOp) {
+	return func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		g.Expect(h.Status.Rollout).NotTo(gomega.BeNil())
+		r := h.Status.Rollout
+		g.Expect([]int32{r.Updated, r.Done, r.Failed}).To(gomega.Equal([]int32{updated, done, failed}), toJSON(r))
+	}
+}
+
+// waitsFor checks what a rollout says that it waits for.
+func waitsFor(texts ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
+	return func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		g.Expect(h.Status.Rollout).NotTo(gomega.BeNil())
+		for _, text := range texts {
+			g.Expect(h.Status.Rollout.WaitingFor).To(gomega.ContainSubstring(text))
+		}
+	}
+}
+
+// rolloutLog is all that became of the releases of a HelmOp, in its order.
+type rolloutLog struct {
+	mu    sync.Mutex
+	steps []rolloutStep
+}
+
+// rolloutStep is one change of a release.
+type rolloutStep struct {
+	cluster  string
+	revision int64
+	reason   addonsv1.ReleaseRolloutReason
+	// ready tells that the release is Ready as it was told last.
+	ready bool
+}
+
+// watchRollout begins to follow the releases of a HelmOp.
+func (s *scenario) watchRollout(helmOp *addonsv1.HelmOp) *rolloutLog {
+	s.Helper()
+	c, err := client.NewWithWatch(s.env.Management.Server.RESTConfig(), client.Options{Scheme: s.client.Scheme()})
+	s.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	w, err := c.Watch(ctx, &addonsv1.HelmOpReleaseList{}, client.InNamespace(s.namespace), client.MatchingLabels{addonsv1.HelmOpNameLabel: helmOp.Name})
+	s.must(err)
+	log := &rolloutLog{}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for event := range w.ResultChan() {
+			log.add(event)
+		}
+	}()
+	s.Cleanup(func() {
+		cancel()
+		w.Stop()
+		<-ended
+	})
+	return log
+}
+
+func (l *rolloutLog) add(event watch.Event) {
+	child, ok := event.Object.(*addonsv1.HelmOpRelease)
+	if !ok || child.Spec.Rollout == nil || event.Type == watch.Deleted {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.steps = append(l.steps, rolloutStep{
+		cluster: child.Spec.ClusterRef.Name, revision: child.Spec.Rollout.Revision, reason: child.Spec.Rollout.Reason,
+		ready: conditions.IsTrue(child, addonsv1.ReadyCondition) && child.Status.ObservedGeneration == child.Generation,
+	})
+}
+
+// course is what a revision's rollout looked like.
+type course struct {
+	// order has the Clusters as they were told of the revision.
+	order []string
+	// most is how many were on their way at the same time at most.
+	most int
+	// twice names Clusters that were told of it again after another revision.
+	twice []string
+	// early tells of a Cluster that was told before all those of an earlier tier were ready.
+	early []string
+}
+
+// of returns the course of a revision, for tiers in their order; the rest comes last.
+func (l *rolloutLog) of(revision int64, order ...string) course {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := course{}
+	now, told, ready, flying := map[string]int64{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, step := range l.steps {
+		if step.revision == revision && now[step.cluster] != revision && step.reason == addonsv1.ReleaseRolloutUpdated {
+			if told[step.cluster] {
+				c.twice = append(c.twice, step.cluster)
+			}
+			c.order, told[step.cluster] = append(c.order, step.cluster), true
+			c.early = append(c.early, tooEarly(step.cluster, ready, order)...)
+		}
+		now[step.cluster] = step.revision
+		ready[step.cluster] = step.revision == revision && step.ready
+		delete(flying, step.cluster)
+		if step.revision == revision && !step.ready {
+			flying[step.cluster] = true
+		}
+		c.most = max(c.most, len(flying))
+	}
+	return c
+}
+
+// tooEarly names a Cluster if one of an earlier tier is not ready.
+func tooEarly(cluster string, ready map[string]bool, order []string) []string {
+	for _, tier := range order {
+		if strings.HasPrefix(cluster, tier+"-") {
+			return nil
+		}
+		for i := range tiers[tier] {
+			if before := fmt.Sprintf("%s-%d", tier, i); !ready[before] {
+				return []string{cluster + " before " + before}
+			}
+		}
+	}
+	return nil
+}
+
+// visited tells which Clusters ever had a revision.
+func (l *rolloutLog) visited(revision int64) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen := map[string]bool{}
+	var clusters []string
+	for _, step := range l.steps {
+		if step.revision == revision && !seen[step.cluster] {
+			seen[step.cluster] = true
+			clusters = append(clusters, step.cluster)
+		}
+	}
+	return clusters
+}
+
+// newRollouts begins a scenario with a troop.
+func newRollouts(t *testing.T) (*scenario, *troop) {
+	t.Helper()
+	s := newScenario(t)
+	s.push(s.env.Registry, "charts/note", "1.0.0")
+	return s, s.newTroop()
+}
+
+// ownRollouts begins one in an environment of its own, whose managers come and go.
+func ownRollouts(t *testing.T) (*scenario, *troop) {
+	t.Helper()
+	t.Parallel()
+	s := newScenarioIn(t, ownEnvironment(t, environment.Options{ManagerArgs: electionArgs}))
+	s.push(s.env.Registry, "charts/note", "1.0.0")
+	return s, s.newTroop()
+}
