@@ -237,6 +237,7 @@ func TestCRDs(t *testing.T) {
 	t.Run("status", func(t *testing.T) { testStatusBounds(t, c) })
 }
 
+// startAPIServerWithCRDs starts an API server that knows HelmOp's kinds and Cluster API's.
 func startAPIServerWithCRDs(t *testing.T) client.Client {
 	t.Helper()
 	set, err := binaries.Ensure(t.Context(), binaries.Options{Progress: os.Stderr})
@@ -253,7 +254,7 @@ func startAPIServerWithCRDs(t *testing.T) client.Client {
 		}
 	})
 	_, err = envtest.InstallCRDs(server.RESTConfig(), envtest.CRDInstallOptions{
-		Paths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfPathMissing: true,
+		Paths: []string{filepath.Join("..", "..", "config", "crd", "bases"), set.CoreCRDs}, ErrorIfPathMissing: true,
 	})
 	if err != nil {
 		t.Fatal(err)
