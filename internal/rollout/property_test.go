@@ -200,7 +200,7 @@ func (j *judge) checkPhase() {
 	if ended && after.Phase != before.Phase {
 		j.Errorf("phase %s became %s", before.Phase, after.Phase)
 	}
-	selected, failed, done := 0, 0, 0
+	selected, failed, done, unfinished := 0, 0, 0, 0
 	for i := range j.in.Clusters {
 		c := &j.in.Clusters[i]
 		if c.Selected && !c.Gone {
@@ -212,6 +212,9 @@ func (j *judge) checkPhase() {
 		if isServable(c) && c.Child != nil && c.Health == HealthReady && !j.isOnItsWay(c) {
 			done++
 		}
+		if j.isOnItsWay(c) {
+			unfinished++
+		}
 	}
 	reached := j.in.Strategy.Budgeted && failed-min(failed, before.Acknowledged) >= j.in.Strategy.MaxFailures.Of(selected)
 	if reached && !ended && !j.in.Requests.Continue && (after.Phase == PhaseProgressing || after.Phase == PhaseComplete) {
@@ -220,11 +223,11 @@ func (j *judge) checkPhase() {
 	if reached && !ended && !j.in.Requests.Continue && j.in.Strategy.Rollback && before.Good != 0 && !j.isGivenUp() {
 		j.Errorf("phase %s instead of a return to revision %d", after.Phase, before.Good)
 	}
-	if before.Phase == PhasePaused && after.Phase == PhaseProgressing && !j.in.Requests.Continue {
+	if before.Phase == PhasePaused && (after.Phase == PhaseProgressing || after.Phase == PhaseComplete) && !j.in.Requests.Continue {
 		j.Error("the rollout goes on though nobody asked for it")
 	}
-	if !ended && after.Phase == PhaseComplete && done == 0 {
-		j.Error("complete although no Cluster is done")
+	if !ended && after.Phase == PhaseComplete && (done == 0 || unfinished > 0) {
+		j.Errorf("complete although %d Clusters are done and %d on their way", done, unfinished)
 	}
 	if (after.Phase == PhasePaused || j.isGivenUp()) && after.Reason == "" {
 		j.Error("the phase has no reason")

@@ -104,7 +104,7 @@ func (p *plan) waitingForWave() (waitingFor, promote string) {
 	case p.isProven(p.turn):
 		return "the promotion of wave " + wave.Name, wave.Name
 	case tally.by[standingBlocked] > 0:
-		return fmt.Sprintf("HelmOps that come first: %s%s wait for them", clusters(tally.by[standingBlocked]), of), wave.Name
+		return fmt.Sprintf("HelmOps that come first, in %s%s", clusters(tally.by[standingBlocked]), of), wave.Name
 	default:
 		failed := tally.by[standingFailed] + tally.by[standingExcused]
 		return fmt.Sprintf("a Cluster%s to be ready: %s failed", of, clusters(failed)), wave.Name
@@ -137,7 +137,7 @@ func (p *plan) waitingForLast() string {
 
 func waitingForGroup(t *tally, of string, soak time.Duration) string {
 	if t.by[standingUnknown] == t.unfinished() {
-		return fmt.Sprintf("what %s%s are to have: it cannot be told now", clusters(t.by[standingUnknown]), of)
+		return fmt.Sprintf("what the revision means for %s%s: it cannot be told now", clusters(t.by[standingUnknown]), of)
 	}
 	how := ""
 	if soak > 0 {

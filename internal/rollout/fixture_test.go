@@ -1,0 +1,185 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package rollout
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// In these tests revision 7 is wanted and 6 was good, unless a case says otherwise. What a Cluster is to have under a revision is
+// named after it.
+
+var testNow = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+func releaseOf(revision int64) *Release {
+	return &Release{Identity: "ns/a", Content: strconv.FormatInt(revision, 10)}
+}
+
+// fleetMember is a Cluster of a wave that has a revision, or none if that is negative. One that is ready has been for an hour.
+func fleetMember(name string, wave int, revision int64, health Health, changes ...func(*Cluster)) Cluster {
+	c := Cluster{
+		Name: name, Wave: wave, Selected: true, Initialized: true, Known: true,
+		Target: releaseOf(7), Good: releaseOf(6), Health: health,
+	}
+	if revision >= 0 {
+		c.Child = &Child{Release: *releaseOf(revision), Revision: revision}
+		c.Own = releaseOf(revision)
+	}
+	if revision == 7 {
+		c.Child.Previous = 6
+	}
+	if health == HealthReady {
+		c.ReadySince = testNow.Add(-time.Hour)
+	}
+	for _, change := range changes {
+		change(&c)
+	}
+	return c
+}
+
+func blocked(c *Cluster)   { c.Blocked = true }
+func unknown(c *Cluster)   { c.Target = nil }
+func invalid(c *Cluster)   { c.Target, c.TargetInvalid = nil, true }
+func stranger(c *Cluster)  { c.Known = false }
+func joined(c *Cluster)    { c.Child.Joined = true }
+func excused(c *Cluster)   { c.Child.FailedBefore = true }
+func ending(c *Cluster)    { c.Child.Deleting = true }
+func noGood(c *Cluster)    { c.Good = nil }
+func sameAsOwn(c *Cluster) { c.Target = c.Own }
+
+// moved changes the Cluster itself, under every revision alike.
+func moved(c *Cluster) {
+	for _, release := range []**Release{&c.Target, &c.Good, &c.Own} {
+		if *release != nil {
+			*release = &Release{Identity: (*release).Identity, Content: (*release).Content + " moved"}
+		}
+	}
+}
+
+// renamed makes the revision that is wanted one with another name of the release.
+func renamed(c *Cluster) { c.Target = &Release{Identity: "ns/b", Content: "7"} }
+
+func readyFor(d time.Duration) func(*Cluster) {
+	return func(c *Cluster) { c.ReadySince = testNow.Add(-d) }
+}
+
+// planTest is a plan, and what must come of it.
+type planTest struct {
+	strategy Strategy
+	state    State
+	requests Requests
+	clusters []Cluster
+
+	// want are the steps that do something, for example "a: Update Target 7".
+	want string
+
+	phase      Phase
+	waitingFor string
+	promote    string
+	requeue    time.Duration
+
+	// check sees to the rest.
+	check func(*testing.T, Result)
+}
+
+func (tc planTest) run(t *testing.T) {
+	t.Parallel()
+	if tc.state.Revision == 0 {
+		tc.state.Revision = 7
+	}
+	if tc.state.Good == 0 && tc.state.Revision == 7 {
+		tc.state.Good = 6
+	}
+	if tc.state.Good < 0 {
+		tc.state.Good = 0
+	}
+	if tc.phase == "" {
+		tc.phase = PhaseProgressing
+	}
+	result := Plan(Input{Strategy: tc.strategy, State: tc.state, Requests: tc.requests, Clusters: tc.clusters, Now: testNow})
+	if got := stepsOf(result); got != tc.want {
+		t.Errorf("steps:\n%s\nwant:\n%s", got, tc.want)
+	}
+	if result.State.Phase != tc.phase {
+		t.Errorf("phase %s (%s), want %s", result.State.Phase, result.State.Reason, tc.phase)
+	}
+	if result.Progress.WaitingFor != tc.waitingFor {
+		t.Errorf("it waits for\n%s\nwant\n%s", result.Progress.WaitingFor, tc.waitingFor)
+	}
+	if result.Progress.Promote != tc.promote {
+		t.Errorf("it waits for the promotion of %q, want %q", result.Progress.Promote, tc.promote)
+	}
+	if result.RequeueAfter != tc.requeue {
+		t.Errorf("it is made again after %s, want %s", result.RequeueAfter, tc.requeue)
+	}
+	if tc.check != nil {
+		tc.check(t, result)
+	}
+}
+
+func stepsOf(result Result) string {
+	var out []string
+	for _, s := range result.Steps {
+		if s.Action == ActionNone {
+			continue
+		}
+		text := fmt.Sprintf("%s: %s", s.Cluster, s.Action)
+		if s.Action == ActionCreate || s.Action == ActionUpdate {
+			text += fmt.Sprintf(" %s %d", s.Source, s.Revision)
+		}
+		if s.Joined {
+			text += " joined"
+		}
+		if s.FailedBefore {
+			text += " failedBefore"
+		}
+		if s.Returned {
+			text += " returned"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
+func wantProgress(updated, done, inFlight, failed int) func(*testing.T, Result) {
+	return func(t *testing.T, result Result) {
+		t.Helper()
+		p := result.Progress
+		if p.Updated != updated || p.Done != done || p.InFlight != inFlight || p.Failed != failed {
+			t.Errorf("progress %+v, want %d updated, %d done, %d on their way, %d failed", p, updated, done, inFlight, failed)
+		}
+	}
+}
+
+func wantPassed(wave string) func(*testing.T, Result) {
+	return func(t *testing.T, result Result) {
+		t.Helper()
+		if result.State.Passed != wave {
+			t.Errorf("wave %q is left behind, want %q", result.State.Passed, wave)
+		}
+	}
+}
+
+// canary is a wave before the others.
+func canary(wave Wave) Strategy {
+	wave.Name = "canary"
+	return Strategy{Waves: []Wave{wave}}
+}
