@@ -58,6 +58,7 @@ type helmOpReconciler struct {
 	rollouts   *revisionMemory
 	told       *toldGenerations
 	guard      *clusterGuard
+	pace       *statusPace
 	recorder   events.EventRecorder
 	tracker    *external.ObjectTracker
 	now        func() time.Time
@@ -119,6 +120,7 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 	if err := r.client.Get(ctx, req.NamespacedName, helmOp); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.resolution.forget(req.NamespacedName)
+			r.pace.forget(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -130,8 +132,12 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	before := helmOp.DeepCopy()
 	defer func() {
 		reportOutdated(helmOp)
+		if wait := r.pace.hold(before, helmOp, r.now()); wait > 0 && (result.RequeueAfter == 0 || result.RequeueAfter > wait) {
+			result.RequeueAfter = wait
+		}
 		if err := patchHelmOp(ctx, patcher, helmOp); err != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
 		}

@@ -127,8 +127,9 @@ func (r *helmOpReconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmO
 	return revisions, nil
 }
 
-// revise makes what the HelmOp wants now its newest revision, if it is not. It needs to know what all is wanted: while it does
-// not, the newest stays.
+// revise makes what the HelmOp wants now its newest revision, if it is not. While it is not known what all is wanted, or while there is no
+// Cluster that could be told, the newest stays. The latter is not for thrift alone: clusterctl move brings HelmOps first, their revisions
+// seconds later, and pauses the Clusters meanwhile. A revision that is made in between would be in the way of those that come.
 func (r *helmOpReconciler) revise(ctx context.Context, scope *helmOpScope) error {
 	var err error
 	if scope.revisions, err = r.revisions(ctx, scope.helmOp); err != nil || scope.wanted == nil {
@@ -136,6 +137,10 @@ func (r *helmOpReconciler) revise(ctx context.Context, scope *helmOpScope) error
 	}
 	newest := scope.newestRevision()
 	if newest == nil || newest.Spec.Digest != scope.wanted.digest {
+		if !scope.hasServable() {
+			scope.wanted = nil
+			return nil
+		}
 		revision, err := r.createRevision(ctx, scope, newest)
 		if err != nil {
 			return err
@@ -147,6 +152,13 @@ func (r *helmOpReconciler) revise(ctx context.Context, scope *helmOpScope) error
 	}
 	scope.wanted.number = scope.newestRevision().Spec.Number
 	return nil
+}
+
+// hasServable tells whether there is a Cluster that can be told something.
+func (s *helmOpScope) hasServable() bool {
+	return slices.ContainsFunc(s.clusters, func(c *clusterScope) bool {
+		return c.selected && c.cluster != nil && c.cluster.DeletionTimestamp.IsZero() && !isClusterPaused(c.cluster) && isInitialized(c.cluster)
+	})
 }
 
 // createRevision writes down what is wanted now. The number of one that the cache has not seen yet is taken: then it is that one, or

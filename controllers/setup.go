@@ -135,6 +135,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		rollouts:   newRevisionMemory(),
 		told:       newToldGenerations(),
 		guard:      guard,
+		pace:       newStatusPace(),
 		recorder:   mgr.GetEventRecorder("helmop-controller"),
 		now:        time.Now,
 

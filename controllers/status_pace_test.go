@@ -1,0 +1,70 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package controllers
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+func TestStatusPace(t *testing.T) {
+	counting := func(selected, ready int32, reason string) *addonsv1.HelmOp {
+		helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}
+		helmOp.Status.Clusters = &addonsv1.ClusterCounts{Selected: selected, Ready: ready}
+		helmOp.Status.Rollout = &addonsv1.RolloutStatus{Revision: 1, Phase: addonsv1.RolloutPhaseProgressing, Done: ready}
+		setCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, reason, fmt.Sprintf("%d of %d Clusters", ready, selected))
+		return helmOp
+	}
+	for name, tc := range map[string]struct {
+		selected int32
+		since    time.Duration
+		change   func(*addonsv1.HelmOp)
+		held     bool
+	}{
+		"numbers, a moment ago":          {selected: 1000, since: time.Second, held: true},
+		"numbers, long ago":              {selected: 1000, since: 6 * time.Second},
+		"a small fleet":                  {selected: 10, since: 100 * time.Millisecond},
+		"another reason":                 {selected: 1000, since: time.Second, change: func(h *addonsv1.HelmOp) { h.Status.Conditions[0].Reason = "Other" }},
+		"another phase":                  {selected: 1000, since: time.Second, change: func(h *addonsv1.HelmOp) { h.Status.Rollout.Phase = addonsv1.RolloutPhasePaused }},
+		"another wave":                   {selected: 1000, since: time.Second, change: func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }},
+		"a finalizer":                    {selected: 1000, since: time.Second, change: func(h *addonsv1.HelmOp) { h.Finalizers = []string{"x"} }},
+		"for a generation not yet known": {selected: 1000, since: time.Second, change: func(h *addonsv1.HelmOp) { h.Status.Conditions[0].ObservedGeneration = 2 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pace := newStatusPace()
+			first := counting(tc.selected, 1, "Progressing")
+			if wait := pace.hold(&addonsv1.HelmOp{}, first, noon); wait != 0 {
+				t.Fatalf("the first status is held back for %s", wait)
+			}
+			second := counting(tc.selected, 2, "Progressing")
+			if tc.change != nil {
+				tc.change(second)
+			}
+			wait := pace.hold(first, second, noon.Add(tc.since))
+			if held := wait > 0; held != tc.held || held != (second.Status.Clusters.Ready == 1) {
+				t.Errorf("held back for %s with %d ready, want held %t", wait, second.Status.Clusters.Ready, tc.held)
+			}
+		})
+	}
+	if wait := newStatusPace().hold(counting(5, 1, "a"), counting(5, 1, "a"), noon); wait != 0 {
+		t.Errorf("nothing new is held back for %s", wait)
+	}
+}
