@@ -23,6 +23,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -120,12 +121,16 @@ func (r *releaseReconciler) gatherIngredients(ctx context.Context, p *releasePas
 
 // renderInto renders the values, and what changes the rendered chart into the options of the pass.
 func (r *releaseReconciler) renderInto(ctx context.Context, p *releasePass) (map[string]any, error) {
-	rendered, secretValues, err := r.renderer.values(ctx, p.helmOp, p.object, p.cluster)
+	at, err := r.helmOpOf(ctx, p.releaseScope)
+	if err != nil {
+		return nil, err
+	}
+	rendered, secretValues, err := r.renderer.values(ctx, at, p.object, p.cluster)
 	if err != nil {
 		return nil, err
 	}
 	if rendered.Digest != p.release.Spec.ValuesDigest || rendered.PostRenderDigest != p.release.Spec.PostRenderDigest {
-		return nil, errOutdated
+		return nil, outdatedError(p.releaseScope, at)
 	}
 	p.options.SecretValues = secretValues
 	if rendered.PostRender == nil {
@@ -143,14 +148,56 @@ func (r *releaseReconciler) renderInto(ctx context.Context, p *releasePass) (map
 	return rendered.Values, nil
 }
 
+// helmOpOf is the HelmOp of a release, wanting what it wanted at the revision that the release is made from.
+func (r *releaseReconciler) helmOpOf(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOp, error) {
+	number := revisionOf(scope.release)
+	at, err := helmOpAt(ctx, r.client, scope.helmOp, number)
+	if apierrors.IsNotFound(err) {
+		// The release may be told of a revision before the cache has seen it.
+		at, err = helmOpAt(ctx, r.live, scope.helmOp, number)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("revision %d, which the release is made from, is gone: %w", number, errOutdated)
+	}
+	return at, err
+}
+
+// outdatedError says why the values of a release are not those that it was told, and what comes of it. An earlier revision holds
+// no content of what it refers to.
+func outdatedError(scope *releaseScope, at *addonsv1.HelmOp) error {
+	number, rollout := revisionOf(scope.release), scope.helmOp.Status.Rollout
+	if number == 0 || rollout == nil || rollout.Revision == number || len(at.Spec.ValuesFrom) == 0 {
+		return errOutdated
+	}
+	return fmt.Errorf("what spec.valuesFrom names may have changed since revision %d, which then can be rendered no more: the release stays"+
+		" as it is until it is told of another revision, unless %w", number, errOutdated)
+}
+
+// uninstallOptionsNow are those of the HelmOp as it is now: they may be changed to help an uninstallation that is stuck.
+func uninstallOptionsNow(scope *releaseScope, told helmclient.UninstallOptions) helmclient.UninstallOptions {
+	if scope.helmOp == nil {
+		return told
+	}
+	options := scope.helmOp.Spec.ReleaseOptions
+	if len(scope.helmOp.Spec.Overrides) > 0 && scope.cluster != nil {
+		variants, err := newVariants(&scope.helmOp.Spec)
+		if err != nil {
+			return told
+		}
+		chosen, err := variants.of(scope.cluster.Labels, "")
+		if err != nil {
+			return told
+		}
+		options = chosen.options
+	}
+	return engineOptions(&options).Uninstall
+}
+
 // uninstall ends the release in the workload cluster and lets the object go.
 func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, target helmclient.Target) (ctrl.Result, error) {
 	release := scope.release
 	desired, options := desiredRelease(release)
-	if scope.helmOp != nil {
-		// They may be changed to help an uninstallation that is stuck.
-		options.Uninstall = engineOptions(&scope.helmOp.Spec.ReleaseOptions).Uninstall
-	}
+	options.Uninstall = uninstallOptionsNow(scope, options.Uninstall)
 	observation, err := r.observe(ctx, target, desired)
 	if err != nil {
 		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)

@@ -25,7 +25,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -67,6 +66,9 @@ type releaseReconciler struct {
 
 	// blindness is since when the objects of releases are not fully seen.
 	blindness blindness
+
+	// guard tells which Clusters of other namespaces may be accessed.
+	guard *clusterGuard
 
 	// tries are what was last written of releases.
 	tries lastTries
@@ -200,6 +202,9 @@ func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseS
 		return ctrl.Result{}, nil
 	}
 	setPaused(release, false, "")
+	if allowed, err := r.mayAccess(ctx, scope); !allowed {
+		return ctrl.Result{RequeueAfter: deniedMemory}, err
+	}
 	if controllerutil.AddFinalizer(release, addonsv1.HelmOpReleaseFinalizer) {
 		// The finalizer must stand before there is anything to uninstall.
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
@@ -254,6 +259,16 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
 	}
+	switch allowed, err := r.mayAccess(ctx, scope); {
+	case err != nil:
+		return ctrl.Result{}, err
+	case !allowed:
+		// Whoever took the right away keeps what is there, and the object is not kept for it.
+		r.event(scope, corev1.EventTypeWarning, addonsv1.OrphanedEvent, "Orphan",
+			fmt.Sprintf("Left release %s in Cluster %s, which may not be accessed any more", describe(release), clusterTitle(release)))
+		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+		return ctrl.Result{}, nil
+	}
 	if ok, err := r.mayEnd(ctx, scope, fate); !ok {
 		return ctrl.Result{}, err
 	}
@@ -262,63 +277,6 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		return ctrl.Result{RequeueAfter: unreachableRetry}, nil
 	}
 	return r.uninstall(ctx, scope, target)
-}
-
-// releaseFate is what becomes of a release whose object is under deletion.
-type releaseFate int
-
-const (
-	// fateEnds: the HelmOp wants none in the Cluster.
-	fateEnds releaseFate = iota
-
-	// fateReplaced: the HelmOp wants another one in the Cluster.
-	fateReplaced
-
-	// fateWanted: the HelmOp wants this very release.
-	fateWanted
-)
-
-// fateOf tells, by the API server and not by a cache, whether the HelmOp wants this very release although the object
-// is under deletion: somebody deleted it by hand, garbage collection took it for an orphan after a restore, a Cluster
-// came back under the selector before the uninstallation began, or a cache lagged behind. The HelmOp makes the object
-// anew then, and the labels in the cluster tell that nothing needs to be done.
-func (r *releaseReconciler) fateOf(ctx context.Context, release *addonsv1.HelmOpRelease) (releaseFate, error) {
-	owner := metav1.GetControllerOf(release)
-	if owner == nil || owner.Kind != helmOpKind {
-		return fateEnds, nil
-	}
-	helmOp := &addonsv1.HelmOp{}
-	err := r.live.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
-	if apierrors.IsNotFound(err) {
-		return fateEnds, nil
-	}
-	if err != nil {
-		return fateEnds, fmt.Errorf("reading the HelmOp of the release: %w", err)
-	}
-	object := newCluster()
-	if err := r.live.Get(ctx, clusterKey(release), object); err != nil {
-		return fateEnds, fmt.Errorf("reading Cluster %s: %w", clusterKey(release), err)
-	}
-	selector, err := metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterSelector)
-	if err != nil {
-		return fateEnds, fmt.Errorf("spec.clusterSelector of the HelmOp: %w", err)
-	}
-	if !helmOp.DeletionTimestamp.IsZero() || !selector.Matches(labels.Set(object.GetLabels())) {
-		return fateEnds, nil
-	}
-	cluster, err := typedCluster(object)
-	if err != nil {
-		return fateEnds, err
-	}
-	identity, err := r.renderer.identity(ctx, helmOp, object, cluster)
-	switch {
-	case err != nil:
-		return fateEnds, err
-	case identity == release.Spec.Release:
-		return fateWanted, nil
-	default:
-		return fateReplaced, nil
-	}
 }
 
 // pauseOf tells why nothing may be done for a release; empty if something may.

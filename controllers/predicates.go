@@ -74,7 +74,8 @@ func orderChanged() predicate.Predicate {
 				annotations.HasPaused(before) != annotations.HasPaused(after) ||
 				before.Annotations[addonsv1.RetryRequestedAtAnnotation] != after.Annotations[addonsv1.RetryRequestedAtAnnotation] ||
 				before.Spec.DeletionPolicy != after.Spec.DeletionPolicy ||
-				!equality.Semantic.DeepEqual(before.Spec.Uninstall, after.Spec.Uninstall)
+				!equality.Semantic.DeepEqual(before.Spec.Uninstall, after.Spec.Uninstall) ||
+				!equality.Semantic.DeepEqual(before.Spec.Overrides, after.Spec.Overrides)
 		},
 	}
 }

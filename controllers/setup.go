@@ -111,7 +111,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := setupHelmOps(mgr, options, references, renderer, guard); err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
 	}
-	if err := setupReleases(mgr, options, references, renderer); err != nil {
+	if err := setupReleases(mgr, options, references, renderer, guard); err != nil {
 		return fmt.Errorf("setting up the HelmOpRelease controller: %w", err)
 	}
 	if err := setupClusters(mgr, options, objects); err != nil {
@@ -166,7 +166,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 	return nil
 }
 
-func setupReleases(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer) error {
+func setupReleases(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer, guard *clusterGuard) error {
 	log := mgr.GetLogger().WithValues("controller", "helmoprelease")
 	concurrency := controllerOptions(options.ReleaseConcurrency, 20)
 	reconciler := &releaseReconciler{
@@ -183,6 +183,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		watcher:    options.Watcher,
 		references: references,
 		renderer:   renderer,
+		guard:      guard,
 		recorder:   mgr.GetEventRecorder("helmop-controller"),
 		now:        time.Now,
 

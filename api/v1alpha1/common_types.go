@@ -48,6 +48,11 @@ const (
 	// spec.beforeClusterDelete: since when, in RFC 3339, or "over". While it waits, spec.paused of the Cluster is part of that.
 	DeletionHoldAnnotation = "addons.cluster.x-k8s.io/deletion-hold"
 
+	// ReplacedByRevisionAnnotation on a HelmOpRelease under deletion has the number of the revision that wants a release of another name
+	// or namespace in the Cluster. The HelmOp sets it: without it, a HelmOpRelease that somebody deletes while its release is wanted
+	// is made anew, and the release is not touched.
+	ReplacedByRevisionAnnotation = "addons.cluster.x-k8s.io/replaced-by-revision"
+
 	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its chart,
 	// leaves that object out of drift detection.
 	DriftDetectionAnnotation = "addons.cluster.x-k8s.io/drift-detection"

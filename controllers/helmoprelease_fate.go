@@ -1,0 +1,174 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// releaseFate is what becomes of a release whose object is under deletion.
+type releaseFate int
+
+const (
+	// fateEnds: the HelmOp wants none in the Cluster.
+	fateEnds releaseFate = iota
+
+	// fateReplaced: the HelmOp wants another one in the Cluster.
+	fateReplaced
+
+	// fateWanted: the HelmOp wants this very release.
+	fateWanted
+)
+
+// fateOf tells, by the API server and not by a cache, whether the HelmOp wants this very release although the object
+// is under deletion: somebody deleted it by hand, garbage collection took it for an orphan after a restore, a Cluster
+// came back under the selector before the uninstallation began, or a cache lagged behind. The HelmOp makes the object
+// anew then, and the labels in the cluster tell that nothing needs to be done.
+func (r *releaseReconciler) fateOf(ctx context.Context, release *addonsv1.HelmOpRelease) (releaseFate, error) {
+	owner := metav1.GetControllerOf(release)
+	if owner == nil || owner.Kind != helmOpKind {
+		return fateEnds, nil
+	}
+	helmOp := &addonsv1.HelmOp{}
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
+	if apierrors.IsNotFound(err) {
+		return fateEnds, nil
+	}
+	if err != nil {
+		return fateEnds, fmt.Errorf("reading the HelmOp of the release: %w", err)
+	}
+	object := newCluster()
+	if err := r.live.Get(ctx, clusterKey(release), object); err != nil {
+		return fateEnds, fmt.Errorf("reading Cluster %s: %w", clusterKey(release), err)
+	}
+	if !helmOp.DeletionTimestamp.IsZero() {
+		return fateEnds, nil
+	}
+	if selected, err := r.isSelected(ctx, helmOp, object); err != nil || !selected {
+		return fateEnds, err
+	}
+	return r.fateByIdentity(ctx, release, helmOp, object)
+}
+
+// isSelected tells, by the API server, whether a HelmOp chooses a Cluster.
+func (r *releaseReconciler) isSelected(ctx context.Context, helmOp *addonsv1.HelmOp, cluster *unstructured.Unstructured) (bool, error) {
+	selector, err := metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterSelector)
+	if err != nil {
+		return false, fmt.Errorf("spec.clusterSelector of the HelmOp: %w", err)
+	}
+	if !selector.Matches(labels.Set(cluster.GetLabels())) || cluster.GetNamespace() == helmOp.Namespace {
+		return selector.Matches(labels.Set(cluster.GetLabels())), nil
+	}
+	if helmOp.Spec.ClusterNamespaces == nil {
+		return false, nil
+	}
+	if selector, err = metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterNamespaces.NamespaceSelector); err != nil {
+		return false, fmt.Errorf("spec.clusterNamespaces.namespaceSelector of the HelmOp: %w", err)
+	}
+	namespace := partialOf(kindNamespace)
+	if err := r.live.Get(ctx, client.ObjectKey{Name: cluster.GetNamespace()}, namespace); err != nil {
+		return false, fmt.Errorf("reading Namespace %s: %w", cluster.GetNamespace(), err)
+	}
+	return selector.Matches(labels.Set(namespace.Labels)), nil
+}
+
+// fateByIdentity tells whether it is this very release that a HelmOp wants in a Cluster which it chooses. Under which revision
+// is for its rollout to say: where it replaces a release by another one, it says so at the object. Otherwise what counts is what
+// the release is made from, be it that another revision is wanted by now.
+func (r *releaseReconciler) fateByIdentity(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
+	object *unstructured.Unstructured,
+) (releaseFate, error) {
+	cluster, err := typedCluster(object)
+	if err != nil {
+		return fateEnds, err
+	}
+	number, isReplaced := replacedBy(release)
+	if !isReplaced {
+		number = revisionOf(release)
+	}
+	at, err := helmOpAt(ctx, r.live, helmOp, number)
+	if apierrors.IsNotFound(err) {
+		// The revision is not kept any more.
+		at, err = helmOp, nil
+	}
+	if err != nil {
+		return fateEnds, err
+	}
+	identity, err := r.renderer.identity(ctx, at, object, cluster)
+	switch {
+	case err != nil:
+		return fateEnds, err
+	case identity == release.Spec.Release:
+		return fateWanted, nil
+	default:
+		return fateReplaced, nil
+	}
+}
+
+// replacedBy is the number of the revision for which a release makes way to another one.
+func replacedBy(release *addonsv1.HelmOpRelease) (number int64, ok bool) {
+	number, err := strconv.ParseInt(release.Annotations[addonsv1.ReplacedByRevisionAnnotation], 10, 64)
+	return number, err == nil && number >= 0
+}
+
+// replaceChild ends a release that makes way to another one, which a revision wants in its Cluster.
+func replaceChild(ctx context.Context, c client.Client, child *addonsv1.HelmOpRelease, revision int64) error {
+	if number, ok := replacedBy(child); !ok || number != revision {
+		before := child.DeepCopy()
+		if child.Annotations == nil {
+			child.Annotations = map[string]string{}
+		}
+		child.Annotations[addonsv1.ReplacedByRevisionAnnotation] = strconv.FormatInt(revision, 10)
+		if err := c.Patch(ctx, child, client.MergeFrom(before)); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	return client.IgnoreNotFound(c.Delete(ctx, child))
+}
+
+// mayAccess tells whether a release may be worked on in its Cluster, and says at the release if not: those of other namespaces are for
+// HelmOps that somebody there has let in. It sends no request for a Cluster of the release's own namespace.
+func (r *releaseReconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, error) {
+	release, key := scope.release, clusterKey(scope.release)
+	if key.Namespace == release.Namespace {
+		return true, nil
+	}
+	denied := fmt.Sprintf("Cluster %s is of another namespace, and the HelmOp that may access it is gone", key)
+	if scope.helmOp != nil {
+		allowed, err := r.guard.allows(ctx, scope.helmOp, key)
+		if err != nil || allowed {
+			return allowed, err
+		}
+		denied = deniedError(scope.helmOp, key).Error()
+	}
+	r.forget(client.ObjectKeyFromObject(release))
+	if setNotReady(release, addonsv1.ClusterAccessDeniedReason, denied) {
+		r.event(scope, corev1.EventTypeWarning, addonsv1.ClusterAccessDeniedReason, "Connect", denied)
+	}
+	return false, nil
+}

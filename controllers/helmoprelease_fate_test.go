@@ -1,0 +1,252 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// fateBench is a HelmOp with revisions, a Cluster of another namespace, and a release for it that is made from revision 1.
+type fateBench struct {
+	*testing.T
+	helmOp    *addonsv1.HelmOp
+	revisions []*addonsv1.HelmOpRevision
+	namespace *corev1.Namespace
+	cluster   *clusterv1.Cluster
+	release   *addonsv1.HelmOpRelease
+}
+
+func newFateBench(t *testing.T) *fateBench {
+	b := &fateBench{T: t}
+	b.helmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"}}
+	b.helmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{ServiceAccountName: "installer"}
+	b.helmOp.Spec.Release.Name = "three"
+	b.revisions = []*addonsv1.HelmOpRevision{b.revision(1, "one"), b.revision(2, "two")}
+	b.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Labels: map[string]string{"team": "a"}}}
+	b.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "one"}}
+	b.release = releaseFor("platform", "child", addonsv1.ClusterReference{Namespace: "team", Name: "one"})
+	b.release.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(b.helmOp, addonsv1.GroupVersion.WithKind(helmOpKind))}
+	b.release.Spec.Release = addonsv1.ReleaseIdentity{Name: "one", Namespace: defaultReleaseNamespace}
+	b.release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 1, Reason: addonsv1.ReleaseRolloutUpdated}
+	return b
+}
+
+// revision is one under which the release has a name.
+func (b *fateBench) revision(number int64, name string) *addonsv1.HelmOpRevision {
+	revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: revisionName("calico", number)}}
+	revision.Spec.Number = number
+	revision.Spec.HelmOp = *b.helmOp.Spec.DeepCopy()
+	revision.Spec.HelmOp.Release.Name = name
+	return revision
+}
+
+// client has all that there is.
+func (b *fateBench) client() client.Client {
+	b.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, corev1.AddToScheme, authorizationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			b.Fatal(err)
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b.namespace, b.cluster, b.release)
+	if b.helmOp != nil {
+		builder.WithObjects(b.helmOp)
+	}
+	for _, revision := range b.revisions {
+		builder.WithObjects(revision)
+	}
+	return builder.Build()
+}
+
+func (b *fateBench) reconciler() *releaseReconciler {
+	c := b.client()
+	return &releaseReconciler{client: c, live: c, renderer: newRenderer(newReferenceReader(c, c), newObjectReader(c)), guard: newClusterGuard(c)}
+}
+
+// TestFateGoesByTheRevision holds that a release is judged by what it is made from, unless the HelmOp says that another one takes its
+// place: during a rollout, and after one that was given up, both are something else than what the HelmOp wants now.
+func TestFateGoesByTheRevision(t *testing.T) {
+	t.Parallel()
+	replaced := func(number string) func(*fateBench) {
+		return func(b *fateBench) {
+			b.release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: number}
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(*fateBench)
+		want   releaseFate
+	}{
+		"of an earlier revision":                 {nil, fateWanted},
+		"of one that is gone":                    {func(b *fateBench) { b.revisions = b.revisions[1:] }, fateReplaced},
+		"of none that is known":                  {func(b *fateBench) { b.release.Spec.Rollout = nil }, fateReplaced},
+		"made way for another":                   {replaced("2"), fateReplaced},
+		"made way for one that wants it as well": {replaced("1"), fateWanted},
+		"made way for one that is gone":          {replaced("9"), fateReplaced},
+		"an annotation that says nothing":        {replaced("x"), fateWanted},
+		"the namespace is not chosen": {func(b *fateBench) {
+			b.helmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "b"}
+		}, fateEnds},
+		"the namespace is chosen": {func(b *fateBench) {
+			b.helmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "a"}
+		}, fateWanted},
+		"other namespaces are not": {func(b *fateBench) { b.helmOp.Spec.ClusterNamespaces = nil }, fateEnds},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newFateBench(t)
+			if test.change != nil {
+				test.change(b)
+			}
+			if got, err := b.reconciler().fateOf(t.Context(), b.release); got != test.want || err != nil {
+				t.Errorf("fate %v, %v; want %v", got, err, test.want)
+			}
+		})
+	}
+}
+
+// TestReplaceChild holds that the object says why it goes before it goes.
+func TestReplaceChild(t *testing.T) {
+	t.Parallel()
+	b := newFateBench(t)
+	b.release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
+	c := b.client()
+	for range 2 {
+		child := &addonsv1.HelmOpRelease{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(b.release), child); err != nil {
+			t.Fatal(err)
+		}
+		if err := replaceChild(t.Context(), c, child, 7); err != nil {
+			t.Fatal(err)
+		}
+	}
+	child := &addonsv1.HelmOpRelease{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(b.release), child); err != nil {
+		t.Fatal(err)
+	}
+	if number, ok := replacedBy(child); !ok || number != 7 || child.DeletionTimestamp.IsZero() {
+		t.Errorf("replaced by %d, %t, deleted at %s", number, ok, child.DeletionTimestamp)
+	}
+	child.Name = "gone"
+	if err := replaceChild(t.Context(), c, child, 8); err != nil {
+		t.Errorf("one that is gone: %v", err)
+	}
+}
+
+// TestValuesAreThoseOfTheRevision holds that what is rendered is what the release is made from, as far as that is kept.
+func TestValuesAreThoseOfTheRevision(t *testing.T) {
+	t.Parallel()
+	b := newFateBench(t)
+	r := b.reconciler()
+	scope := &releaseScope{release: b.release, helmOp: b.helmOp}
+	for number, want := range map[int64]string{0: "three", 1: "one", 2: "two"} {
+		b.release.Spec.Rollout.Revision = number
+		at, err := r.helmOpOf(t.Context(), scope)
+		if err != nil || at.Spec.Release.Name != want {
+			t.Errorf("revision %d: %v, %v", number, at, err)
+		}
+	}
+	b.release.Spec.Rollout.Revision = 9
+	if _, err := r.helmOpOf(t.Context(), scope); !errors.Is(err, errOutdated) || !strings.Contains(err.Error(), "revision 9") || apierrors.IsNotFound(err) {
+		t.Errorf("a revision that is gone: %v", err)
+	}
+}
+
+// TestOutdatedError holds what people are told of values that are other ones than a release was told.
+func TestOutdatedError(t *testing.T) {
+	t.Parallel()
+	b := newFateBench(t)
+	scope := &releaseScope{release: b.release, helmOp: b.helmOp}
+	refers := b.helmOp.DeepCopy()
+	refers.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: kindSecret, Name: "s"}}
+	wanted := func(number int64) { b.helmOp.Status.Rollout = &addonsv1.RolloutStatus{Revision: number} }
+	if err := outdatedError(scope, refers); err != errOutdated { //nolint:errorlint // It must be no other.
+		t.Errorf("nothing is known of the rollout: %v", err)
+	}
+	wanted(1)
+	if err := outdatedError(scope, refers); err != errOutdated { //nolint:errorlint // It must be no other.
+		t.Errorf("its revision is the one that is wanted: %v", err)
+	}
+	wanted(2)
+	if err := outdatedError(scope, b.helmOp); err != errOutdated { //nolint:errorlint // It must be no other.
+		t.Errorf("it refers to nothing: %v", err)
+	}
+	err := outdatedError(scope, refers)
+	if !errors.Is(err, errOutdated) || !strings.Contains(err.Error(), "since revision 1") {
+		t.Errorf("another revision is wanted: %v", err)
+	}
+}
+
+// TestMayAccess holds who may work in a Cluster of another namespace.
+func TestMayAccess(t *testing.T) {
+	t.Parallel()
+	b := newFateBench(t)
+	// answer is what the API server says, as the guard remembers it.
+	answer := func(g *clusterGuard, account, secret string, allowed bool) {
+		question := guardQuestion{user: "system:serviceaccount:platform:" + account, namespace: "team", secret: secret}
+		g.answers[question] = guardAnswer{allowed: allowed, until: g.now().Add(grantMemory)}
+	}
+	for name, test := range map[string]struct {
+		change func(*releaseScope, *clusterGuard)
+		want   bool
+	}{
+		"its own namespace":   {func(s *releaseScope, _ *clusterGuard) { s.release.Spec.ClusterRef.Namespace, s.helmOp = "", nil }, true},
+		"granted":             {func(_ *releaseScope, g *clusterGuard) { answer(g, "installer", "one-kubeconfig", true) }, true},
+		"not granted":         {nil, false},
+		"not wanted":          {func(s *releaseScope, _ *clusterGuard) { s.helmOp.Spec.ClusterNamespaces = nil }, false},
+		"the HelmOp is gone":  {func(s *releaseScope, _ *clusterGuard) { s.helmOp = nil }, false},
+		"granted to somebody": {func(s *releaseScope, _ *clusterGuard) { s.helmOp.Spec.ClusterNamespaces.ServiceAccountName = "other" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := b.reconciler()
+			r.recorder, r.watcher = events.NewFakeRecorder(10), forgettingWatcher{forgetting: &forgetting{}}
+			r.written, r.drifts = newWrittenGenerations(), newDriftMemories()
+			for _, account := range []string{"installer", "other"} {
+				for _, secret := range []string{"", "one-kubeconfig"} {
+					answer(r.guard, account, secret, false)
+				}
+			}
+			scope := &releaseScope{release: b.release.DeepCopy(), helmOp: b.helmOp.DeepCopy()}
+			if test.change != nil {
+				test.change(scope, r.guard)
+			}
+			allowed, err := r.mayAccess(t.Context(), scope)
+			if allowed != test.want || err != nil {
+				t.Errorf("allowed: %t, %v; want %t", allowed, err, test.want)
+			}
+			isDenied := len(scope.release.Status.Conditions) == 1 && scope.release.Status.Conditions[0].Reason == addonsv1.ClusterAccessDeniedReason
+			if isDenied == test.want {
+				t.Errorf("the conditions: %+v", scope.release.Status.Conditions)
+			}
+		})
+	}
+}
