@@ -21,9 +21,11 @@ import (
 	"slices"
 	"strings"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -144,8 +146,43 @@ func (d *dependency) isUntold(release *addonsv1.HelmOpRelease) bool {
 	}
 }
 
+// answers remembers which expressions are true of which releases: a pass over a fleet asks the same of a thousand that have not changed.
+var answers = func() *lru.Cache[readinessQuestion, readinessAnswer] {
+	cache, err := lru.New[readinessQuestion, readinessAnswer](maxAnswers)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return cache
+}()
+
+// maxAnswers bounds the memory for answers, of some hundred bytes each.
+const maxAnswers = 16384
+
+type readinessQuestion struct {
+	source  string
+	release types.UID
+	version string
+}
+
+type readinessAnswer struct {
+	truth bool
+	err   error
+}
+
 // isReadyBy tells whether an expression is true of a release.
 func isReadyBy(source string, release *addonsv1.HelmOpRelease) (bool, error) {
+	asked := readinessQuestion{source, release.UID, release.ResourceVersion}
+	if known, ok := answers.Get(asked); ok {
+		return known.truth, known.err
+	}
+	truth, err := evaluateReadiness(source, release)
+	if release.UID != "" && release.ResourceVersion != "" {
+		answers.Add(asked, readinessAnswer{truth, err})
+	}
+	return truth, err
+}
+
+func evaluateReadiness(source string, release *addonsv1.HelmOpRelease) (bool, error) {
 	expression, err := celexpr.Compile("release", source)
 	if err != nil {
 		return false, err

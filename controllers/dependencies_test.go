@@ -28,7 +28,7 @@ import (
 )
 
 // settledHelmOp is a HelmOp, which selects the Clusters with its name as label, that has told its releases what it wants.
-func settledHelmOp(t *testing.T, name string, change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
+func settledHelmOp(t testing.TB, name string, change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 	t.Helper()
 	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u", Generation: 3, ResourceVersion: "1"}}
 	h.Spec.ClusterSelector.MatchLabels = map[string]string{name: "yes"}
@@ -256,5 +256,19 @@ func TestNeededBy(t *testing.T) {
 				t.Errorf("neededBy = %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// An answer stands only for the release as it was when it was given.
+func TestReadinessIsAskedAnewOfWhatChanged(t *testing.T) {
+	t.Parallel()
+	release := readyRelease("remembered", func(r *addonsv1.HelmOpRelease) { r.UID = "remembered" })
+	for version, want := range map[string]bool{"1": true, "2": false, "3": true} {
+		release.ResourceVersion, release.Status.Release.Version = version, version
+		for range 2 {
+			if truth, err := isReadyBy("release.status.release.version != '2'", release); truth != want || err != nil {
+				t.Errorf("version %s: %v, %v", version, truth, err)
+			}
+		}
 	}
 }

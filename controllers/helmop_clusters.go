@@ -53,7 +53,7 @@ type clusterScope struct {
 	// err tells why target is not known. Set by render.
 	err error
 
-	// blocked tells for which HelmOp the release waits; empty if for none. Set by render.
+	// blocked is why what comes before is not ready in the Cluster; empty if it is. Set by checkDependencies.
 	blocked string
 
 	// step is what is done. Set by record.

@@ -110,6 +110,9 @@ type helmOpScope struct {
 	// selectorErr is why no Cluster can be selected. Set by readStrategy and selectClusters.
 	selectorErr error
 
+	// dependencyErr is why the HelmOp can never come after those that it depends on. Set by checkDependencies.
+	dependencyErr *dependencyError
+
 	// requeueAfter is when to look again though nothing happens; 0 is never. Set by resolve.
 	requeueAfter time.Duration
 }
@@ -164,6 +167,7 @@ func (r *helmOpReconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1
 		r.resolve,
 		r.readStrategy,
 		r.selectClusters,
+		r.checkDependencies,
 		r.compile,
 		r.revise,
 		r.render,

@@ -89,6 +89,8 @@ type fleetSummary struct {
 	told int32
 	// ending is the number of releases of Clusters that are not selected any more.
 	ending int32
+	// whyEnding tells what one of them waits for.
+	whyEnding string
 }
 
 func summarize(scope *helmOpScope) fleetSummary {
@@ -100,6 +102,9 @@ func summarize(scope *helmOpScope) fleetSummary {
 		}
 		if !c.selected {
 			s.ending++
+			if s.whyEnding == "" && c.child != nil && !c.child.DeletionTimestamp.IsZero() {
+				s.whyEnding = whyEnding(c.child)
+			}
 			continue
 		}
 		if !c.cluster.DeletionTimestamp.IsZero() {
@@ -161,8 +166,6 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phasePaused, nil
 	case c.cluster != nil && c.selected && !isInitialized(c.cluster):
 		return phaseWaiting, nil
-	case c.blocked != "":
-		return phaseBlocked, nil
 	case c.child == nil:
 		return phaseProgressing, nil
 	}
@@ -172,6 +175,8 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phaseProgressing, nil
 	case isUnreachable(c.child):
 		return phaseUnreachable, nil
+	case isBlocked(c):
+		return phaseBlocked, nil
 	case c.selected && ready.Status == metav1.ConditionTrue && c.step.Action == rollout.ActionNone && wanted != 0 && revisionOf(c.child) == wanted:
 		return phaseUpToDate, nil
 	case ready.Status == metav1.ConditionFalse && !progressReasons[ready.Reason]:
@@ -219,6 +224,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(addonsv1.InvalidSelectorReason, scope.selectorErr.Error())
 	case scope.programErr != nil:
 		return no(renderReason(scope.programErr), scope.programErr.Error())
+	case scope.dependencyErr != nil:
+		return scope.dependencyErr.condition()
 	case scope.artifact == nil && resolved != nil && resolved.Status == metav1.ConditionFalse:
 		return no(resolved.Reason, resolved.Message)
 	case scope.artifact == nil:
@@ -235,12 +242,12 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
 			"%d of %d Clusters are up to date; %d wait for their control plane, %d do not answer",
 			c.UpToDate, c.Selected, c.Waiting, c.Unreachable))
-	case c.Blocked > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused+c.Blocked == c.Selected:
+	case c.Blocked > 0:
 		return no(addonsv1.WaitingForDependenciesReason, fmt.Sprintf("%d of %d Clusters wait for dependencies; %s", c.Blocked, c.Selected, firstBlocked(scope)))
 	case c.UpToDate+c.Paused < c.Selected:
 		return no(addonsv1.ProgressingReason, fmt.Sprintf("%d of %d Clusters are up to date", c.UpToDate, c.Selected))
 	case s.ending > 0:
-		return no(addonsv1.ProgressingReason, fmt.Sprintf("%d releases are ending in Clusters that are not selected any more", s.ending))
+		return no(addonsv1.ProgressingReason, fmt.Sprintf("%d releases are ending in Clusters that are not selected any more%s", s.ending, s.whyEnding))
 	case c.Selected == 0:
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.NoClustersSelectedReason, Message: "spec.clusterSelector chooses no Cluster"}
 	default:
@@ -248,29 +255,27 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	}
 }
 
-// firstBlocked tells which Cluster waits for what.
-func firstBlocked(scope *helmOpScope) string {
-	for _, c := range scope.clusters {
-		if c.selected && c.blocked != "" {
-			return c.name + ": " + c.blocked
-		}
-	}
-	return ""
-}
-
 // reportDeletion tells how far the end of a HelmOp has come, and what holds it up.
 func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease) {
 	message := fmt.Sprintf("%d releases are ending", len(children))
 	for _, child := range children {
-		if conditions.IsTrue(child, addonsv1.PausedCondition) {
-			message += fmt.Sprintf("; Cluster %s: paused, its release ends when it is unpaused", clusterTitle(child))
-			break
-		}
-		ready := conditions.Get(child, addonsv1.ReadyCondition)
-		if ready != nil && ready.Status == metav1.ConditionFalse && ready.Message != "" {
-			message += fmt.Sprintf("; Cluster %s: %s", clusterTitle(child), ready.Message)
+		if why := whyEnding(child); why != "" {
+			message += why
 			break
 		}
 	}
 	setCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.DeletingReason, message)
+}
+
+// whyEnding tells, to be added to a message, why a release has not ended yet; empty if that is not known.
+func whyEnding(child *addonsv1.HelmOpRelease) string {
+	ready := conditions.Get(child, addonsv1.ReadyCondition)
+	switch {
+	case conditions.IsTrue(child, addonsv1.PausedCondition):
+		return fmt.Sprintf("; Cluster %s: paused, its release ends when it is unpaused", clusterTitle(child))
+	case ready != nil && ready.Status == metav1.ConditionFalse && ready.Message != "":
+		return fmt.Sprintf("; Cluster %s: %s", clusterTitle(child), ready.Message)
+	default:
+		return ""
+	}
 }

@@ -65,6 +65,8 @@ var (
 	unrendered  = func(c *clusterScope) { c.target, c.err = nil, errors.New("line 3: no key") }
 	created     = func(c *clusterScope) { c.step.Action = rollout.ActionCreate; c.child = &addonsv1.HelmOpRelease{} }
 	updated     = func(c *clusterScope) { c.step.Action = rollout.ActionUpdate }
+	blocked     = func(c *clusterScope) { c.blocked = "HelmOp cni is not Ready" }
+	untold      = func(c *clusterScope) { c.step.Told = false }
 	unobserved  = func(c *clusterScope) { c.child.Generation = 2; c.child.Status.ObservedGeneration = 2 }
 )
 
@@ -90,7 +92,12 @@ func TestPhaseOf(t *testing.T) {
 		"unselected, cannot be ended": {fleetCluster("a", unselected, notReady(addonsv1.UninstallFailedReason)), phaseFailed, addonsv1.UninstallFailedReason},
 		"gone":                        {fleetCluster("a", gone), phaseProgressing, ""},
 		"has another revision":        {fleetCluster("a", func(c *clusterScope) { c.child.Spec.Rollout.Revision = 3 }), phaseProgressing, ""},
-		"waits for a dependency":      {fleetCluster("a", func(c *clusterScope) { c.blocked = "HelmOp cni is not Ready" }), phaseBlocked, ""},
+		"kept from what is new":       {fleetCluster("a", blocked, untold), phaseBlocked, ""},
+		"as wanted, others are not":   {fleetCluster("a", blocked), phaseUpToDate, ""},
+		"waits for a dependency":      {fleetCluster("a", notReady(addonsv1.WaitingForDependenciesReason)), phaseBlocked, ""},
+		"is part of a cycle":          {fleetCluster("a", notReady(addonsv1.DependencyCycleReason)), phaseBlocked, ""},
+		"failed while others are not": {fleetCluster("a", blocked, untold, notReady(addonsv1.UpgradeFailedReason)), phaseFailed, addonsv1.UpgradeFailedReason},
+		"unselected and waits":        {fleetCluster("a", unselected, blocked, untold), phaseProgressing, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -178,8 +185,15 @@ func TestReadyCondition(t *testing.T) {
 		"the rollout is paused":      {held(addonsv1.RolloutPhasePaused), metav1.ConditionFalse, addonsv1.RolloutPausedReason},
 		"the rollout is rolled back": {held(addonsv1.RolloutPhaseRolledBack), metav1.ConditionFalse, addonsv1.RolloutRolledBackReason},
 		"the rollout is aborted":     {held(addonsv1.RolloutPhaseAborted), metav1.ConditionFalse, addonsv1.RolloutAbortedReason},
-		"one is blocked": {scope(fleetCluster("a"), fleetCluster("b", func(c *clusterScope) { c.blocked = "HelmOp cni is not Ready" })),
+		"one is blocked": {scope(fleetCluster("a"), fleetCluster("b", blocked, untold)),
 			metav1.ConditionFalse, addonsv1.WaitingForDependenciesReason},
+		"one waits for a dependency": {scope(fleetCluster("a"), fleetCluster("b", notReady(addonsv1.WaitingForDependenciesReason))),
+			metav1.ConditionFalse, addonsv1.WaitingForDependenciesReason},
+		"there is a cycle": {func() *helmOpScope {
+			s := scope(fleetCluster("a", blocked))
+			s.dependencyErr = &dependencyError{addonsv1.DependencyCycleReason, "a → b → a"}
+			return s
+		}(), metav1.ConditionFalse, addonsv1.DependencyCycleReason},
 		"one on its way": {scope(fleetCluster("a"), fleetCluster("b", updated)), metav1.ConditionFalse, addonsv1.ProgressingReason},
 		"one waits":      {scope(fleetCluster("a"), fleetCluster("b", waiting)), metav1.ConditionFalse, addonsv1.WaitingForClustersReason},
 		"one is silent":  {scope(fleetCluster("a"), fleetCluster("b", unreachable)), metav1.ConditionFalse, addonsv1.WaitingForClustersReason},
