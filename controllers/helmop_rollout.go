@@ -329,7 +329,10 @@ func (r *helmOpReconciler) carryOut(ctx context.Context, scope *helmOpScope, c *
 		}
 		log.Info("Updating a release", "revision", c.step.Revision)
 		return r.updateChild(ctx, scope.helmOp, c, spec)
-	case rollout.ActionReplace, rollout.ActionDelete:
+	case rollout.ActionReplace:
+		log.Info("Ending a release, for another one to follow", "revision", c.step.Revision)
+		return replaceChild(ctx, r.client, c.child, c.step.Revision)
+	case rollout.ActionDelete:
 		log.Info("Ending a release")
 		return client.IgnoreNotFound(r.client.Delete(ctx, c.child))
 	default:
