@@ -180,7 +180,7 @@ func (r *helmOpReconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1
 			return ctrl.Result{RequeueAfter: staleRetry}, nil
 		}
 	}
-	err := r.record(ctx, scope)
+	err := kerrors.NewAggregate([]error{r.record(ctx, scope), r.reportMovable(ctx, scope)})
 	r.report(scope)
 	return ctrl.Result{RequeueAfter: scope.requeueAfter}, err
 }
@@ -222,7 +222,7 @@ func isBeingMoved(obj client.Object) bool {
 func patchHelmOp(ctx context.Context, patcher *patch.Helper, helmOp *addonsv1.HelmOp) error {
 	return patcher.Patch(ctx, helmOp, patch.WithStatusObservedGeneration{}, patch.WithOwnedConditions{Conditions: []string{
 		addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RolledOutCondition,
-		addonsv1.PausedCondition,
+		addonsv1.PausedCondition, addonsv1.MovableCondition,
 	}})
 }
 

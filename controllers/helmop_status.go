@@ -67,6 +67,10 @@ func (r *helmOpReconciler) report(scope *helmOpScope) {
 		helmOp.Status.Rollout = rolloutStatus(scope)
 	}
 	rolledOut := rolledOutCondition(scope, summary)
+	if scope.denied > 0 {
+		rolledOut.Message += fmt.Sprintf("; %d Clusters of other namespaces are left out: service account %s may not get their kubeconfigs",
+			scope.denied, helmOp.Spec.ClusterNamespaces.ServiceAccountName)
+	}
 	setCondition(helmOp, addonsv1.RolledOutCondition, rolledOut.Status, rolledOut.Reason, rolledOut.Message)
 	ready := readyCondition(scope, summary)
 	changed := setCondition(helmOp, addonsv1.ReadyCondition, ready.Status, ready.Reason, ready.Message)

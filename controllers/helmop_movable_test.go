@@ -1,0 +1,74 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+func TestReportMovable(t *testing.T) {
+	object := func(name string, change ...func(*metav1.ObjectMeta)) *corev1.Secret {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		for _, apply := range change {
+			apply(&secret.ObjectMeta)
+		}
+		return secret
+	}
+	labelled := func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"clusterctl.cluster.x-k8s.io/move": ""} }
+	owned := func(apiVersion string) func(*metav1.ObjectMeta) {
+		return func(m *metav1.ObjectMeta) {
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: "Any", Name: "any", UID: "1"}}
+		}
+	}
+	for name, tc := range map[string]struct {
+		secret  *corev1.Secret
+		account string
+		want    string
+	}{
+		"labelled":           {secret: object("values", labelled)},
+		"owned by a Cluster": {secret: object("values", owned("cluster.x-k8s.io/v1beta2"))},
+		"owned by a HelmOp":  {secret: object("values", owned("addons.cluster.x-k8s.io/v1alpha1"))},
+		"owned by another":   {secret: object("values", owned("apps/v1")), want: "label secret/values clusterctl.cluster.x-k8s.io/move="},
+		"not labelled":       {secret: object("values"), want: "kubectl -n ns label secret/values clusterctl.cluster.x-k8s.io/move="},
+		"an account":         {secret: object("values", labelled), account: "puller", want: "no service accounts, create them in the other management cluster: puller"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
+			helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: kindSecret, Name: "values"}, {Kind: kindConfigMap, Name: "missing", Optional: true}}
+			helmOp.Spec.Source.ServiceAccountName = tc.account
+			_, c := readerOf(tc.secret)
+			r := &helmOpReconciler{client: c}
+			if err := r.reportMovable(t.Context(), &helmOpScope{helmOp: helmOp}); err != nil {
+				t.Fatal(err)
+			}
+			movable := conditions.Get(helmOp, addonsv1.MovableCondition)
+			if isMovable := movable.Status == metav1.ConditionTrue; isMovable != (tc.want == "") || !strings.Contains(movable.Message, tc.want) {
+				t.Errorf("Movable is %s: %s", movable.Status, movable.Message)
+			}
+			helmOp.Spec.ValuesFrom, helmOp.Spec.Source.ServiceAccountName = nil, ""
+			if err := r.reportMovable(t.Context(), &helmOpScope{helmOp: helmOp}); err != nil || conditions.Get(helmOp, addonsv1.MovableCondition) != nil {
+				t.Errorf("without references there is a condition, or %v", err)
+			}
+		})
+	}
+}
