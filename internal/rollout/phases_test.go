@@ -256,6 +256,10 @@ func TestPlanReturns(t *testing.T) {
 			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger), fleetMember("b", 0, -1, onItsWay, stranger, noGood)},
 			want:     "a: Create Good 6 joined", phase: PhaseRolledBack, check: wantProgress(0, 0, 1, 0),
 		},
+		"what was given up is told to nobody, be it the same": {
+			state: back, clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger, func(c *Cluster) { c.Target = c.Good })},
+			want: "a: Create Good 6 joined", phase: PhaseRolledBack,
+		},
 		"what was given up with nothing to return to is left as it is": {
 			state: State{Revision: 7, Good: -1, Phase: PhaseRolledBack}, clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 6, ready)},
 			phase: PhaseRolledBack,

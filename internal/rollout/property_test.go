@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	worlds    = flag.Int("rollout.worlds", 300, "number of random fleets")
+	worlds    = flag.Int("rollout.worlds", 150, "number of random fleets")
 	firstSeed = flag.Int64("rollout.seed", 1, "seed of the first of them")
 )
 
@@ -271,6 +271,13 @@ func (j *judge) checkSteps() {
 			j.Errorf("%s is told what it was told: %v", c.Name, step)
 		case step.Action == ActionUpdate && c.Child.Identity != j.after[i].Child.Identity && step.Source != SourcePrevious:
 			j.Errorf("the identity of %s changes under its feet: %v", c.Name, step)
+		}
+		child := j.after[i].Child
+		release, revision := j.goal(c)
+		told := child != nil && !child.Deleting && child.Revision == revision &&
+			(release == nil && j.isGivenUp() || release != nil && *release == child.Release)
+		if step.Told != told {
+			j.Errorf("%s is told %v: %v", c.Name, told, step)
 		}
 		if j.isPaced(i) && (c.Health == HealthUnreachable || c.Blocked) {
 			j.Errorf("%s is told though it is %s, blocked %v: %v", c.Name, c.Health, c.Blocked, step)

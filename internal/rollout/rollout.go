@@ -14,11 +14,6 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package rollout decides which Clusters may move to what a HelmOp wants now. It is made of pure functions over plain
-// structs: it knows no client and no clock. The controller carries out what it plans, and asks again whenever something changed.
-//
-// Everything that a plan depends on is either what the Clusters and their releases are, or State, which is small and kept with
-// the HelmOpRevision. A manager that is restarted, or moved to another management cluster, goes on where it was.
 package rollout
 
 import "time"

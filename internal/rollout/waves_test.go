@@ -319,9 +319,42 @@ func TestPlanWaves(t *testing.T) {
 			check:      wantProgress(3, 1, 0, 0),
 		},
 		"what is the same, of a Cluster that itself changed, is told at once": {
-			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
+			strategy: Strategy{Paused: true},
 			clusters: []Cluster{fleetMember("a", 0, 6, ready, sameAsOwn, moved), fleetMember("b", 0, 6, ready)},
-			want:     "a: Update Target 7", waitingFor: "2 of 2 Clusters to be ready",
+			want:     "a: Update Target 7", waitingFor: "the end of the pause: 1 Cluster has another revision",
+		},
+		"another name of the release waits its turn, whatever else is the same": {
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
+			clusters: []Cluster{
+				fleetMember("a", 0, 6, ready, func(c *Cluster) { c.Target = &Release{Identity: "ns/b", Content: "6"} }),
+				fleetMember("b", 0, 6, ready, func(c *Cluster) { c.Target = &Release{Identity: "ns/b", Content: "6"} }),
+			},
+			want: "a: Replace", waitingFor: "2 of 2 Clusters to be ready",
+		},
+		"another name of the release of a Cluster that itself changed does not": {
+			strategy: Strategy{Paused: true},
+			clusters: []Cluster{
+				fleetMember("a", 0, 7, ready, renamed),
+				fleetMember("b", 0, 6, ready, func(c *Cluster) { c.Own = &Release{Identity: "ns/b", Content: "6"} }),
+			},
+			want: "a: Replace, b: Replace", waitingFor: "the end of the pause: 1 Cluster has another revision",
+		},
+		"what shapes nothing is told at once and disturbs nobody": {
+			strategy: Strategy{Paused: true},
+			clusters: []Cluster{
+				fleetMember("a", 0, 7, ready, func(c *Cluster) { c.Target.Rest = "orphan" }), fleetMember("b", 0, 6, ready, func(c *Cluster) { c.Own.Rest = "orphan" }),
+			},
+			want: "a: Update Target 7, b: Update Own 6", waitingFor: "the end of the pause: 1 Cluster has another revision",
+			check: wantProgress(1, 1, 0, 0),
+		},
+		"a Cluster that itself changed keeps how it came to its revision": {
+			clusters: []Cluster{fleetMember("a", 0, 7, ready, joined, excused, moved)},
+			want:     "a: Update Target 7 joined failedBefore", waitingFor: "1 Cluster to be ready",
+		},
+		"no wave is left behind while the limit keeps the later ones": {
+			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}, Waves: []Wave{{Name: "canary"}}},
+			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 7, onItsWay), fleetMember("c", 1, 6, ready)},
+			waitingFor: "2 of 2 Clusters in no wave to be ready", check: wantPassed(""),
 		},
 	} {
 		t.Run(name, tc.run)

@@ -1,0 +1,78 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package rollout
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// bigFleet is in the middle of a rollout: a tenth is done, some are on their way, the rest is yet to be told.
+func bigFleet(n int) Input {
+	in := Input{
+		Strategy: Strategy{MaxUnavailable: Limit{Percent: 5}, Budgeted: true, MaxFailures: Limit{Percent: 10}},
+		State:    State{Revision: 7, Good: 6}, Now: testNow,
+	}
+	for i := range 16 {
+		in.Strategy.Waves = append(in.Strategy.Waves, Wave{Name: fmt.Sprintf("wave%d", i), Soak: time.Minute})
+	}
+	for i := range n {
+		revision, health := int64(6), HealthReady
+		switch {
+		case i < n/10:
+			revision = 7
+		case i < n/10+n/50:
+			revision, health = 7, HealthProgressing
+		}
+		in.Clusters = append(in.Clusters, fleetMember(fmt.Sprintf("cluster%05d", i), 17*i/n, revision, health))
+	}
+	return in
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, n := range []int{100, 1_000, 10_000} {
+		in := bigFleet(n)
+		b.Run(fmt.Sprintf("clusters=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				Plan(in)
+			}
+		})
+	}
+}
+
+// BenchmarkPlanIdle is what most plans are: nothing is left to do.
+func BenchmarkPlanIdle(b *testing.B) {
+	in := bigFleet(10_000)
+	in.State.Phase = PhaseComplete
+	for i := range in.Clusters {
+		in.Clusters[i] = fleetMember(in.Clusters[i].Name, in.Clusters[i].Wave, 7, HealthReady)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Plan(in)
+	}
+}
+
+// The plan of a big fleet takes a handful of allocations, however many Clusters there are.
+func TestPlanAllocates(t *testing.T) {
+	in := bigFleet(2_000)
+	if allocs := testing.AllocsPerRun(10, func() { Plan(in) }); allocs > 20 {
+		t.Errorf("%v allocations", allocs)
+	}
+}

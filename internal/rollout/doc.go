@@ -1,0 +1,71 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package rollout decides which Clusters may move to what a HelmOp wants now. It is made of pure functions over plain
+// structs: it knows no client and no clock. The controller carries out what it plans, and asks again whenever something changed.
+//
+// Everything that a plan depends on is either what the Clusters and their releases are, or State, which is small and kept with
+// the HelmOpRevision. A manager that is restarted, or moved to another management cluster, goes on where it was.
+//
+// # What the caller owes
+//
+// State is written before the steps are carried out. A plan is made of children as they were told last: one that is made of older
+// ones may tell more Clusters than the limits allow. Health is about what the child says now, not about what it said before.
+//
+// # Who counts
+//
+// A Cluster counts if it is selected, can be served and is not new. New is one without a child, and one that has had none but
+// under the revision that is wanted; so is, with the first revision, every Cluster. A Cluster that was there before the rollout
+// began and has no child is not new, its release was ended to be replaced: otherwise another name of the release would make the
+// whole fleet new, and waves and budget void.
+//
+// Those that count are done (ready for their soak time), on their way (told, and neither done nor failed), failed, excused (failed, but
+// failed already under a revision that was good), or yet to be told. Those that do not answer are none of that: they are not told,
+// hold no wave and no place within the limits, and are told when they are back. So are those in which a HelmOp that comes first is
+// not ready, with one exception, see below.
+//
+// # What is not paced
+//
+// New Clusters are served at once: with the revision that is wanted if the turn of their wave has come, else with the last good one, else
+// with that which is wanted nevertheless, unless it was given up. A change of the Cluster itself reaches it at once under the revision
+// that it has, whatever holds the rollout. A Cluster of which two revisions make the same is told at once, too, even if the rollout
+// is held: nothing happens in it. And the return from a revision that was given up is for all at once, because what is broken is mended
+// first; those that do not answer are told as well, lest they take the broken revision when they are back.
+//
+// # Waves
+//
+// A wave is passed when nobody in it is on the way or yet to be told and at least one Cluster is done; or, with nobody done, if nobody
+// in it counts, if its failures were acknowledged, or if somebody promoted it. A wave with nobody done and somebody waiting for a HelmOp
+// that comes first is not passed: if two HelmOps of which one depends on the other change at once, the first wave of the second
+// always waits so, and the later ones would overtake it. A manual wave takes a promotion in any case; that of a later wave is one
+// of the earlier, too. A wave that is not finished is not passed even if it is promoted.
+//
+// Once the first Cluster of a later wave is told, the wave is left behind for good: what comes back into it, or is unwell for a while,
+// is told and mended within the limits, but holds nobody. As long as nobody was told, nothing is left behind, so that a network
+// that is down for a moment does not open all waves.
+//
+// # How a rollout ends
+//
+// It is complete, and its revision a good one, when nobody is on the way or yet to be told, at least one Cluster is done (new ones prove
+// a revision as well, but are waited for only if there are no others), and no fewer are done than could not be told. A HelmOp without
+// Clusters is never complete: nobody has tried the revision, and new Clusters get it all the same. What can be told only after that
+// is told within the limits; waves and budget do not count any more.
+//
+// The failure budget is spent when so many are failed at the same time; failures that somebody acknowledged with a request to continue do
+// not count, until they are mended. It pauses the rollout or, if that is wanted and there is a good revision, returns to that. A pause
+// lasts until a request to continue, though the failures may be mended. A request to abort wins over one to continue. What is
+// complete or was given up stays so, and no request changes that.
+package rollout
