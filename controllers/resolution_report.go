@@ -210,9 +210,12 @@ func knownArtifacts(status *addonsv1.HelmOpStatus) []*addonsv1.ArtifactStatus {
 // artifactOfSource is what a status says that a source stands for, wherever it says so: a reference may have moved from an
 // override to the source. Nil if it does not say.
 func artifactOfSource(status *addonsv1.HelmOpStatus, source string) *addonsv1.ArtifactStatus {
-	for _, known := range knownArtifacts(status) {
-		if known.SourceDigest == source {
-			return known
+	if known := status.Artifact; known != nil && known.SourceDigest == source {
+		return known.DeepCopy()
+	}
+	for i := range status.Artifacts {
+		if known := &status.Artifacts[i].ArtifactStatus; known.SourceDigest == source {
+			return known.DeepCopy()
 		}
 	}
 	return nil

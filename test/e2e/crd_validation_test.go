@@ -88,7 +88,7 @@ var (
 	aDigest      = "sha256:" + strings.Repeat("0a", 32)
 	valuesRef    = map[string]any{"kind": "Secret", "name": "s"}
 	referenceTo  = func(name string) map[string]any { return map[string]any{"name": name} }
-	helmOpCases  = slices.Concat(sourceCases, verificationCases, specCases)
+	helmOpCases  = slices.Concat(sourceCases, verificationCases, specCases, variantCases)
 	releaseCases = []validationCase{
 		{name: "as it is"},
 		{name: "no Cluster", path: "spec.clusterRef", message: required},
