@@ -55,6 +55,10 @@ func TestPlanBudget(t *testing.T) {
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, failed), fleetMember("c", 0, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "1 of 3 Clusters to be ready",
 		},
+		"a phase that is unknown goes on": {
+			state: State{Phase: "Superseded"}, clusters: []Cluster{fleetMember("a", 0, 6, ready)},
+			want: "a: Update Target 7", waitingFor: "1 of 1 Cluster to be ready",
+		},
 		"the budget is reached": {
 			strategy: budget(2),
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, failed), fleetMember("c", 0, 6, ready)},

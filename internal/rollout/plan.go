@@ -55,7 +55,9 @@ func Plan(in Input) Result {
 		standings: make([]standing, len(in.Clusters)),
 		groups:    make([]tally, len(in.Strategy.Waves)+1),
 	}
-	if p.state.Phase == "" {
+	switch p.state.Phase {
+	case PhaseComplete, PhasePaused, PhaseRolledBack, PhaseAborted:
+	default:
 		p.state.Phase = PhaseProgressing
 	}
 	p.aim()

@@ -207,7 +207,7 @@ type State struct {
 	// Good is the number of the last good revision before it; 0 if there is none.
 	Good int64
 
-	// Phase of the rollout; empty is PhaseProgressing.
+	// Phase of the rollout; any that is none of the above is PhaseProgressing.
 	Phase Phase
 
 	// Passed is the name of the last wave that was left behind: the first Cluster of a later one was told. What becomes of the
