@@ -45,16 +45,36 @@ func TestMove(t *testing.T) {
 	s := newScenarioIn(t, from)
 	there := &scenario{T: t, Gomega: s.Gomega, env: to, client: to.Client, namespace: s.namespace}
 	t.Cleanup(there.empty)
-	m := &move{helmOp: s.newHelmOp("hello", forAll, fromSecret), gaveUp: s.newHelmOp("gave-up", forAll, s.givingUp)}
+	m := &move{
+		helmOp: s.newHelmOp("hello", forAll, fromSecret), gaveUp: s.newHelmOp("gave-up", forAll, s.givingUp),
+		rolling: s.newHelmOp("rolling", forAll, s.rolling(canaryFirst(manually))),
+		returned: s.newHelmOp("returned", forAll, s.rolling(canaryFirst(func(r *addonsv1.Rollout) {
+			r.OnFailure = addonsv1.RolloutFailureActionRollback
+		}))),
+	}
 
 	s.step("two Clusters have releases with a history", func(s *scenario) { m.install(s) })
 	s.step("all moves, and no release is touched", func(s *scenario) { m.move(s, there.in(s.T)) })
 	s.step("the other management cluster goes on", func(s *scenario) { m.goOn(there.in(s.T)) })
+	s.step("so does a rollout, where it was", func(s *scenario) { m.rollOn(there.in(s.T)) })
 }
 
+// move is what is moved: a HelmOp that is well, one whose upgrade failed for good, one in mid-rollout, which waits for a
+// promotion, and one whose rollout was given up.
 type move struct {
-	helmOp, gaveUp *addonsv1.HelmOp
-	workloads      []*workload
+	helmOp, gaveUp, rolling, returned *addonsv1.HelmOp
+	workloads                         []*workload
+}
+
+// rolling has the chart note, which is healthy unless it says something bad, spread by a rollout.
+func (s *scenario) rolling(rollout *addonsv1.Rollout) func(*addonsv1.HelmOp) {
+	return func(h *addonsv1.HelmOp) {
+		h.Spec.Source = s.env.Source("charts/note", addonsv1.ArtifactReference{Tag: "1.0.0"})
+		h.Spec.Release.Namespace = h.Name
+		h.Spec.Values = rawJSON(greeting("one"))
+		h.Spec.Rollout = rollout
+		h.Spec.Health = &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{noteCheck}}
+	}
 }
 
 // fromSecret takes a value from a Secret that is labelled to move.
@@ -79,13 +99,21 @@ func (m *move) install(s *scenario) {
 		StringData: map[string]string{"values.yaml": "token: secret\n"},
 	})
 	s.push(s.env.Registry, "charts/note", "1.0.0")
-	s.create(m.helmOp)
-	s.create(m.gaveUp)
+	all := []*addonsv1.HelmOp{m.helmOp, m.gaveUp, m.rolling, m.returned}
+	for _, helmOp := range all {
+		s.create(helmOp)
+	}
 	m.workloads = s.clusters(
-		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}},
+		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{tierLabel: "canary"}},
 		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}})
-	s.eventually(m.helmOp, ready(2))
-	s.eventually(m.gaveUp, ready(2))
+	for _, helmOp := range all {
+		s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
+	}
+	s.setValues(m.rolling, greeting("two"))
+	s.eventually(m.rolling, waiting)
+	s.setValues(m.returned, greeting("bad"))
+	s.eventually(m.returned, hasReturned)
+	m.workloads[0].in(s).eventuallyRevisions("returned", "returned", "1 superseded", "2 superseded", "3 deployed")
 	s.setGreeting(m.helmOp, "two")
 	s.setValues(m.gaveUp, map[string]any{"name": "no name for a ConfigMap"})
 	for _, w := range m.workloads {
@@ -96,15 +124,33 @@ func (m *move) install(s *scenario) {
 	s.eventually(m.helmOp, ready(2))
 }
 
+// waiting checks that a rollout waits for its promotion, with the canary done.
+func waiting(g gomega.Gomega, h *addonsv1.HelmOp) {
+	inPhase(2, addonsv1.RolloutPhaseProgressing)(g, h)
+	progress(1, 1, 0)(g, h)
+	waitsFor("2/canary")(g, h)
+}
+
+// hasReturned checks that a rollout was given up.
+func hasReturned(g gomega.Gomega, h *addonsv1.HelmOp) {
+	inPhase(2, addonsv1.RolloutPhaseRolledBack)(g, h)
+	expectCondition(g, h, addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason)
+}
+
 // move runs clusterctl. What is gone in one management cluster is in the other.
 func (m *move) move(s, there *scenario) {
 	before := m.storage(s)
 	since := time.Now()
-	out, err := s.env.Management.Clusterctl(s.Context(), "move", "--namespace", s.namespace,
+	// It tries failures again for minutes.
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	out, err := s.env.Management.Clusterctl(ctx, "move", "-v", "2", "--namespace", s.namespace,
 		"--to-kubeconfig", there.env.Management.KubeconfigFile())
 	s.must(err)
 	s.Log(out.Stderr)
 	there.eventually(m.helmOp, ready(len(m.workloads)))
+	there.eventually(m.rolling, waiting)
+	there.eventually(m.returned, hasReturned)
 	for _, w := range m.workloads {
 		there.child(m.helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
 		there.child(m.gaveUp, w.name, childCondition(addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason))
@@ -134,6 +180,22 @@ func (m *move) goOn(there *scenario) {
 		w.in(there).eventuallyReleased(m.helmOp, releaseNamespace, "hello", 3)
 	}
 	there.eventually(m.helmOp, ready(len(m.workloads)))
+}
+
+// rollOn promotes the canaries.
+func (m *move) rollOn(there *scenario) {
+	two := m.workloads[1].in(there)
+	two.eventuallyRevisions("rolling", "rolling", "1 deployed")
+	update(there, m.rolling, func(h *addonsv1.HelmOp) {
+		h.Annotations = map[string]string{addonsv1.RolloutPromoteAnnotation: "2/canary"}
+	})
+	there.eventually(m.rolling, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
+	two.eventuallyRevisions("rolling", "rolling", "1 superseded", "2 deployed")
+	m.workloads[0].in(there).eventuallyRevisions("rolling", "rolling", "1 superseded", "2 deployed")
+	there.eventually(m.returned, hasReturned)
+	m.workloads[0].in(there).eventuallyRevisions("returned", "returned", "1 superseded", "2 superseded", "3 deployed")
+	there.setValues(m.returned, greeting("three"))
+	there.eventually(m.returned, ready(2), inPhase(3, addonsv1.RolloutPhaseComplete))
 }
 
 // storage is Helm's storage in all Clusters.

@@ -45,6 +45,11 @@ const (
 	tierLabel = "tier"
 )
 
+// noteCheck takes the chart note at its word: what begins with "bad" has failed, what begins with "slow" is on its way.
+var noteCheck = addonsv1.HealthCheck{
+	APIVersion: "v1", Kind: "ConfigMap", Current: "!self.data.greeting.startsWith('slow')", Failed: "self.data.greeting.startsWith('bad')",
+}
+
 // tiers are the Clusters of a troop by their waves. Those of prod are in none.
 var tiers = map[string]int{"canary": 2, "early": 4, "prod": 6}
 
@@ -103,9 +108,7 @@ func (t *troop) newSquad(s *scenario, name string, rollout *addonsv1.Rollout, ch
 		h.Spec.Release = addonsv1.ReleaseTemplate{Namespace: name + "-{{ .Cluster.metadata.name }}"}
 		h.Spec.Values = rawJSON(greeting("one"))
 		h.Spec.Rollout = rollout
-		h.Spec.Health = &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{{
-			APIVersion: "v1", Kind: "ConfigMap", Current: "!self.data.greeting.startsWith('slow')", Failed: "self.data.greeting.startsWith('bad')",
-		}}}
+		h.Spec.Health = &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{noteCheck}}
 	})
 	for _, c := range change {
 		c(q.helmOp)
@@ -138,7 +141,7 @@ func atMost(n int) func(*addonsv1.Rollout) {
 	}
 }
 
-// greet changes the values of the releases: what begins with "bad" is a failure, what begins with "slow" is on its way.
+// greet changes the values of the releases, see noteCheck.
 func (q *squad) greet(text string) {
 	q.s.Helper()
 	q.s.setValues(q.helmOp, greeting(text))
