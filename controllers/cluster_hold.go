@@ -34,8 +34,7 @@ import (
 // only the controller of the Cluster itself, and Cluster API heard of the deletion when we did: the control plane may be
 // marked for deletion by now.
 func (r *clusterReconciler) beginHold(ctx context.Context, scope *lifeScope, releases int) error {
-	began := false
-	err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
+	began, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
 		cluster, err := typedCluster(object)
 		if err != nil {
 			return false, err
@@ -44,7 +43,6 @@ func (r *clusterReconciler) beginHold(ctx context.Context, scope *lifeScope, rel
 			// Somebody else paused it: then nothing is done until that ends.
 			return false, nil
 		}
-		began = true
 		setAnnotation(object, addonsv1.DeletionHoldAnnotation, r.now().UTC().Format(time.RFC3339))
 		return true, unstructured.SetNestedField(object.Object, true, "spec", "paused")
 	})
@@ -60,13 +58,11 @@ func (r *clusterReconciler) beginHold(ctx context.Context, scope *lifeScope, rel
 
 // endHold lets the deletion of a Cluster go on. Late are the releases that were not uninstalled in time.
 func (r *clusterReconciler) endHold(ctx context.Context, scope *lifeScope, late []string) error {
-	ended := false
-	err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
+	ended, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
 		cluster, err := typedCluster(object)
 		if err != nil || !holdOf(cluster).isOn() {
 			return false, err
 		}
-		ended = true
 		setAnnotation(object, addonsv1.DeletionHoldAnnotation, deletionHoldOver)
 		unstructured.RemoveNestedField(object.Object, "spec", "paused")
 		return true, nil
@@ -86,25 +82,26 @@ func (r *clusterReconciler) endHold(ctx context.Context, scope *lifeScope, late 
 	return nil
 }
 
-// changeHold changes a Cluster as it is now; the cached one is tried first. Nobody else's write is lost, and no pause of
-// somebody else taken for ours.
-func (r *clusterReconciler) changeHold(ctx context.Context, scope *lifeScope, change func(*unstructured.Unstructured) (bool, error)) error {
-	object, first := scope.object, true
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+// changeHold changes a Cluster as it is now, and tells whether it did; the cached one is tried first. Nobody else's write is
+// lost, and no pause of somebody else taken for ours.
+func (r *clusterReconciler) changeHold(ctx context.Context, scope *lifeScope, change func(*unstructured.Unstructured) (bool, error)) (bool, error) {
+	object, first, changed := scope.object, true, false
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if !first {
-			object = newCluster()
+			changed, object = false, newCluster()
 			if err := r.live.Get(ctx, client.ObjectKeyFromObject(scope.object), object); err != nil {
 				return client.IgnoreNotFound(err)
 			}
 		}
 		first = false
 		after := object.DeepCopy()
-		changed, err := change(after)
-		if err != nil || !changed {
+		var err error
+		if changed, err = change(after); err != nil || !changed {
 			return err
 		}
 		return r.client.Patch(ctx, after, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
 	})
+	return changed && err == nil, err
 }
 
 func setAnnotation(object client.Object, key, value string) {

@@ -274,3 +274,37 @@ func TestIntegrationSharedChart(t *testing.T) {
 		t.Error("the shared chart was changed")
 	}
 }
+
+// TestIntegrationUninstallWaits holds that an uninstall which is to wait does so for what another one has to finish, within its
+// time, and not for what it spared.
+func TestIntegrationUninstallWaits(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := newChart("1.0.0", twoConfigMaps())
+	finalizer := func(name string, finalizers ...string) {
+		t.Helper()
+		object, err := b.kube.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		object.Finalizers = finalizers
+		if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	uninstall := func(timeout time.Duration) (Result, error) {
+		decision := DecideUninstall(b.observe(desired), desired, Policy{}, time.Now())
+		return b.client.Act(t.Context(), b.target, decision, desired, Options{Uninstall: UninstallOptions{Wait: true, Timeout: timeout}}, nil, nil)
+	}
+	b.converge(desired, chrt, map[string]any{"cidr": "10.0.0.0/8"})
+	if result, err := uninstall(time.Minute); err != nil || result.Status != "uninstalled" {
+		t.Fatalf("nothing to wait for: %+v, %v", result, err)
+	}
+	b.converge(desired, chrt, map[string]any{"cidr": "10.0.0.0/8"})
+	finalizer("first", "example.com/held")
+	if result, err := uninstall(3 * time.Second); err == nil || !result.StorageChanged {
+		t.Errorf("it did not wait: %+v", result)
+	}
+	b.wantRecords(desired)
+	finalizer("first")
+}

@@ -45,6 +45,10 @@ const controlPlaneFinalizer = "controlplane.cluster.x-k8s.io/localcontrolplane"
 // hostRetry is how soon a control plane looks again for the API server that it is to use.
 const hostRetry = 200 * time.Millisecond
 
+// deletionDelay is how long a control plane under deletion goes on, less a part of a second. Real ones take longer: Machines end one after the
+// other, and a pause that comes meanwhile is kept.
+const deletionDelay = 2 * time.Second
+
 // Reasons of the condition Available.
 const (
 	reasonAvailable = "Available"
@@ -82,6 +86,9 @@ func (r *controlPlaneReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	}
 	switch {
 	case !obj.DeletionTimestamp.IsZero():
+		if rest := deletionDelay - time.Since(obj.DeletionTimestamp.Time); rest > 0 {
+			return ctrl.Result{RequeueAfter: rest}, nil
+		}
 		return ctrl.Result{}, r.reconcileDelete(ctx, obj)
 	case cluster == nil:
 		return ctrl.Result{}, nil

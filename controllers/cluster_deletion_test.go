@@ -1,0 +1,338 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+)
+
+var lifeNow = time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
+
+const heldSince = "2026-11-21T22:25:00Z" // 5 minutes ago
+
+func goingCluster(hold string, paused bool) *clusterv1.Cluster {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u",
+		DeletionTimestamp: &metav1.Time{Time: lifeNow}, Finalizers: []string{clusterv1.ClusterFinalizer}, Annotations: map[string]string{}}}
+	if hold != "" {
+		cluster.Annotations[addonsv1.DeletionHoldAnnotation] = hold
+	}
+	if paused {
+		cluster.Spec.Paused = ptr.To(true)
+	}
+	return cluster
+}
+
+func leavingRelease(timeout time.Duration) *addonsv1.HelmOpRelease {
+	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h-c", UID: "r", Finalizers: []string{addonsv1.HelmOpReleaseFinalizer},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: addonsv1.GroupVersion.String(), Kind: helmOpKind, Name: "h", UID: "o", Controller: ptr.To(true)}}}}
+	release.Spec.ClusterRef.Name = "c"
+	release.Spec.DeletionPolicy = addonsv1.DeletionPolicyUninstall
+	release.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{Timeout: metav1.Duration{Duration: timeout}}
+	return release
+}
+
+func TestHoldOf(t *testing.T) {
+	t.Parallel()
+	alive := goingCluster(heldSince, true)
+	alive.DeletionTimestamp = nil
+	tests := map[string]struct {
+		cluster  *clusterv1.Cluster
+		on, over bool
+		paused   bool
+	}{
+		"none":                              {cluster: goingCluster("", false)},
+		"none, and somebody paused it":      {cluster: goingCluster("", true), paused: true},
+		"on: the pause is ours":             {cluster: goingCluster(heldSince, true), on: true},
+		"over":                              {cluster: goingCluster(deletionHoldOver, false), over: true},
+		"over, and somebody paused it":      {cluster: goingCluster(deletionHoldOver, true), over: true, paused: true},
+		"malformed: whose pause is it?":     {cluster: goingCluster("yes", true), paused: true},
+		"one that came back is not deleted": {cluster: alive, paused: true},
+	}
+	for name, tc := range tests {
+		hold := holdOf(tc.cluster)
+		if hold.isOn() != tc.on || hold.over != tc.over || isClusterPaused(tc.cluster) != tc.paused {
+			t.Errorf("%s: %+v, paused %t", name, hold, isClusterPaused(tc.cluster))
+		}
+	}
+	annotated := goingCluster(heldSince, true)
+	annotated.Annotations[clusterv1.PausedAnnotation] = ""
+	if !isClusterPaused(annotated) {
+		t.Error("the paused annotation is somebody else's and counts")
+	}
+}
+
+func TestUninstallsBeforeDeletion(t *testing.T) {
+	t.Parallel()
+	none := leavingRelease(time.Hour)
+	none.Spec.BeforeClusterDelete = nil
+	orphan := leavingRelease(time.Hour)
+	orphan.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
+	paused := leavingRelease(time.Hour)
+	paused.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	withDefaults := leavingRelease(0)
+	tests := map[string]struct {
+		hold    string
+		release *addonsv1.HelmOpRelease
+		helmOp  *addonsv1.HelmOp
+		want    bool
+	}{
+		"it does not ask":                    {hold: heldSince, release: none},
+		"it asks, before the hold":           {release: leavingRelease(time.Minute), want: true},
+		"it asks, in time":                   {hold: heldSince, release: leavingRelease(time.Hour), want: true},
+		"it asks, and the default is longer": {hold: heldSince, release: withDefaults, want: true},
+		"its time is over":                   {hold: heldSince, release: leavingRelease(5 * time.Minute)},
+		"the hold is over":                   {hold: deletionHoldOver, release: leavingRelease(time.Hour)},
+		"it is orphaned":                     {hold: heldSince, release: orphan},
+		"its HelmOp orphans it":              {hold: heldSince, release: leavingRelease(time.Hour), helmOp: &addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{DeletionPolicy: addonsv1.DeletionPolicyOrphan}}},
+		"its HelmOp is suspended":            {hold: heldSince, release: leavingRelease(time.Hour), helmOp: &addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{Suspend: true}}},
+		"it is paused":                       {hold: heldSince, release: paused},
+	}
+	for name, tc := range tests {
+		if got := uninstallsBeforeDeletion(goingCluster(tc.hold, true), tc.release, tc.helmOp, lifeNow); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestBeforeDeletionWaitsWithinTheHold(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		hold    string
+		timeout time.Duration
+		want    helmclient.UninstallOptions
+	}{
+		"no hold":                    {want: helmclient.UninstallOptions{}},
+		"the hold ends first":        {hold: heldSince, timeout: time.Hour, want: helmclient.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
+		"the uninstall ends first":   {hold: heldSince, timeout: time.Minute, want: helmclient.UninstallOptions{Wait: true, Timeout: time.Minute}},
+		"the default of the actions": {hold: heldSince, want: helmclient.UninstallOptions{Wait: true, Timeout: helmclient.DefaultTimeout}},
+	}
+	for name, tc := range tests {
+		options := helmclient.UninstallOptions{Timeout: tc.timeout}
+		beforeDeletion(&options, goingCluster(tc.hold, true), leavingRelease(12*time.Minute), lifeNow)
+		if options != tc.want {
+			t.Errorf("%s: %+v", name, options)
+		}
+	}
+}
+
+// lifeReconciler is a reconciler of Clusters over these objects.
+func lifeReconciler(t *testing.T, objects ...client.Object) *clusterReconciler {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease).WithObjects(objects...).Build()
+	return &clusterReconciler{client: c, live: c, objects: newObjectReader(c), recorder: events.NewFakeRecorder(100), now: func() time.Time { return lifeNow }}
+}
+
+// pass makes one pass over the Cluster, and returns it as it is then; nil if it is gone.
+func (r *clusterReconciler) pass(t *testing.T) (*clusterv1.Cluster, ctrl.Result) {
+	t.Helper()
+	key := client.ObjectKey{Namespace: "ns", Name: "c"}
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := &clusterv1.Cluster{}
+	if err := r.client.Get(t.Context(), key, cluster); err != nil {
+		t.Fatal(err)
+	}
+	return cluster, result
+}
+
+func TestDeletionIsHeldFromTheBeginningToTheEnd(t *testing.T) {
+	t.Parallel()
+	release := leavingRelease(10 * time.Minute)
+	bystander := leavingRelease(0)
+	bystander.Name, bystander.UID, bystander.Spec.BeforeClusterDelete = "b-c", "b", nil
+	r := lifeReconciler(t, goingCluster("", false), release, bystander)
+
+	cluster, _ := r.pass(t)
+	if !holdOf(cluster).isOn() || !ptr.Deref(cluster.Spec.Paused, false) || !holdOf(cluster).since.Equal(lifeNow) {
+		t.Fatalf("not held: %v %v", cluster.Annotations, cluster.Spec.Paused)
+	}
+	cluster, result := r.pass(t)
+	if result.RequeueAfter != 10*time.Minute {
+		t.Errorf("looks again after %s", result.RequeueAfter)
+	}
+	stored := &addonsv1.HelmOpRelease{}
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil || stored.DeletionTimestamp.IsZero() {
+		t.Fatalf("the release is not ended: %v", err)
+	}
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(bystander), stored); err != nil || !stored.DeletionTimestamp.IsZero() {
+		t.Fatalf("the other release is ended: %v", err)
+	}
+	if !holdOf(cluster).isOn() {
+		t.Fatal("let go too early")
+	}
+	letGo(t, r.client, release)
+	cluster, _ = r.pass(t)
+	if !holdOf(cluster).over || cluster.Spec.Paused != nil {
+		t.Errorf("still held: %v %v", cluster.Annotations, cluster.Spec.Paused)
+	}
+	version := cluster.ResourceVersion
+	if cluster, _ = r.pass(t); cluster.ResourceVersion != version {
+		t.Error("written once more")
+	}
+}
+
+func letGo(t *testing.T, c client.Client, release *addonsv1.HelmOpRelease) {
+	t.Helper()
+	stored := &addonsv1.HelmOpRelease{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil {
+		t.Fatal(err)
+	}
+	stored.Finalizers = nil
+	if err := c.Update(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDeletionIsLetGo(t *testing.T) {
+	t.Parallel()
+	moved := goingCluster("", false)
+	moved.Annotations[clusterctlv1.DeleteForMoveAnnotation] = ""
+	withoutAsking := leavingRelease(time.Minute)
+	withoutAsking.Spec.BeforeClusterDelete = nil
+	tests := map[string]struct {
+		cluster *clusterv1.Cluster
+		release *addonsv1.HelmOpRelease
+		hold    string
+		paused  bool
+		event   string
+	}{
+		"nobody asks":                     {cluster: goingCluster("", false), release: withoutAsking},
+		"somebody paused it":              {cluster: goingCluster("", true), release: leavingRelease(time.Minute), paused: true},
+		"it is moved":                     {cluster: moved, release: leavingRelease(time.Minute)},
+		"the time is over":                {cluster: goingCluster(heldSince, true), release: leavingRelease(time.Minute), hold: deletionHoldOver, event: "Warning " + addonsv1.ClusterDeletionReleasedEvent},
+		"a hold that is over stays so":    {cluster: goingCluster(deletionHoldOver, false), release: leavingRelease(time.Hour), hold: deletionHoldOver},
+		"a hold goes on after a restart":  {cluster: goingCluster(heldSince, true), release: leavingRelease(time.Hour), hold: heldSince, paused: true},
+		"who asked thinks better of it":   {cluster: goingCluster(heldSince, true), release: withoutAsking, hold: deletionHoldOver, event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"an unreadable mark is no hold":   {cluster: goingCluster("yes", true), release: leavingRelease(time.Hour), hold: "yes", paused: true},
+		"the annotation is somebody's":    {cluster: withAnnotation(goingCluster("", false), clusterv1.PausedAnnotation), release: leavingRelease(time.Hour)},
+		"it is held, and not for someone": {cluster: goingCluster("", false), release: ofAnotherCluster(leavingRelease(time.Hour))},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := lifeReconciler(t, tc.cluster, tc.release)
+			cluster, _ := r.pass(t)
+			if got := cluster.Annotations[addonsv1.DeletionHoldAnnotation]; got != tc.hold || ptr.Deref(cluster.Spec.Paused, false) != tc.paused {
+				t.Errorf("hold %q, paused %t", got, ptr.Deref(cluster.Spec.Paused, false))
+			}
+			expectEvent(t, r, tc.event)
+		})
+	}
+}
+
+func withAnnotation(cluster *clusterv1.Cluster, key string) *clusterv1.Cluster {
+	cluster.Annotations[key] = ""
+	return cluster
+}
+
+func ofAnotherCluster(release *addonsv1.HelmOpRelease) *addonsv1.HelmOpRelease {
+	release.Spec.ClusterRef.Name = "d"
+	return release
+}
+
+// expectEvent fails unless the first Event begins like this; empty is none at all.
+func expectEvent(t *testing.T, r *clusterReconciler, begin string) {
+	t.Helper()
+	got := ""
+	select {
+	case got = <-r.recorder.(*events.FakeRecorder).Events:
+	default:
+	}
+	if (got == "") != (begin == "") || !strings.HasPrefix(got, begin) {
+		t.Errorf("event %q, want %q", got, begin)
+	}
+}
+
+func TestUpgradeIsAnnotatedAndNotHeldTwice(t *testing.T) {
+	t.Parallel()
+	release := leavingRelease(0)
+	release.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
+	name := upgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "h"})
+	stale := upgradeHoldPrefix + "gone-12345678"
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c",
+		Annotations: map[string]string{name: "v1.35.0", stale: "v1.35.0", addonsv1.DeletionHoldAnnotation: heldSince, "other": "x"}}}
+	cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: "v1.36.0"}
+	r := lifeReconciler(t, cluster, release)
+	got, result := r.pass(t)
+	// There is no control plane to ask: what ran before counts.
+	want := "v1.36.0 since " + lifeNow.Format(time.RFC3339)
+	if got.Annotations[name] != want || len(got.Annotations) != 2 || got.Annotations["other"] != "x" {
+		t.Errorf("annotations %v", got.Annotations)
+	}
+	expectEvent(t, r, "Normal "+addonsv1.ClusterUpgradeHeldEvent)
+	if result.RequeueAfter == 0 || result.RequeueAfter > defaultUpgradeTimeout {
+		t.Errorf("looks again after %s", result.RequeueAfter)
+	}
+	r.now = func() time.Time { return lifeNow.Add(defaultUpgradeTimeout) }
+	if got, _ = r.pass(t); len(got.Annotations) != 1 {
+		t.Errorf("held beyond its time: %v", got.Annotations)
+	}
+	if got, _ = r.pass(t); len(got.Annotations) != 1 {
+		t.Errorf("held twice: %v", got.Annotations)
+	}
+}
+
+// TestHoldLosesToAWriteOfSomebodyElse: the pause that somebody set a moment ago, and that the cache has not seen, is not taken over.
+func TestHoldLosesToAWriteOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	r := lifeReconciler(t, goingCluster("", false), leavingRelease(time.Hour))
+	scope, err := r.gather(context.Background(), client.ObjectKey{Namespace: "ns", Name: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := scope.object.DeepCopy()
+	if err := unstructured.SetNestedField(scope.object.Object, true, "spec", "paused"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.client.Update(t.Context(), scope.object); err != nil {
+		t.Fatal(err)
+	}
+	scope.object = before
+	if err := r.beginHold(t.Context(), scope, 1); err != nil {
+		t.Fatal(err)
+	}
+	cluster, _ := r.pass(t)
+	if holdOf(cluster) != (deletionHold{}) || !ptr.Deref(cluster.Spec.Paused, false) {
+		t.Errorf("took the pause of somebody else: %v", cluster.Annotations)
+	}
+	expectEvent(t, r, "")
+}

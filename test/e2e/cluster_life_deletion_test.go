@@ -1,0 +1,195 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// cloudFinalizer stands for what a cloud controller manager has to do before a load balancer is gone.
+const cloudFinalizer = "cloud.example/load-balancer"
+
+// beforeDelete has releases uninstalled before their Cluster goes.
+func beforeDelete(timeout time.Duration) func(*addonsv1.HelmOp) {
+	return func(helmOp *addonsv1.HelmOp) {
+		helmOp.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{Timeout: metav1.Duration{Duration: timeout}}
+	}
+}
+
+// holdBack sets, or removes, a finalizer of what a release of the chart hello made.
+func (w *workload) holdBack(s *scenario, name string, hold bool) {
+	s.Helper()
+	configMap := &corev1.ConfigMap{}
+	s.must(w.Get(s.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: name}, configMap))
+	before := configMap.DeepCopy()
+	configMap.Finalizers = nil
+	if hold {
+		configMap.Finalizers = []string{cloudFinalizer}
+	}
+	s.must(w.Patch(s.Context(), configMap, client.MergeFrom(before)))
+}
+
+// deletionHeld checks that the deletion of a Cluster is held.
+func deletionHeld(g gomega.Gomega, cluster *clusterv1.Cluster) {
+	g.Expect(cluster.DeletionTimestamp.IsZero()).To(gomega.BeFalse())
+	g.Expect(cluster.Annotations).To(gomega.HaveKeyWithValue(addonsv1.DeletionHoldAnnotation, gomega.HavePrefix("20")))
+	g.Expect(cluster.Spec.Paused).To(gomega.HaveValue(gomega.BeTrue()))
+}
+
+// eventuallyTold waits for an Event about an object, and returns its text.
+func (s *scenario) eventuallyTold(kind, name, eventType, reason string) string {
+	s.Helper()
+	var note string
+	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+		list := &eventsv1.EventList{}
+		g.Expect(s.client.List(ctx, list, client.InNamespace(s.namespace))).To(gomega.Succeed())
+		note = ""
+		for i := range list.Items {
+			e := &list.Items[i]
+			if e.Regarding.Kind == kind && e.Regarding.Name == name && e.Type == eventType && e.Reason == reason {
+				note = e.Note
+			}
+		}
+		g.Expect(note).NotTo(gomega.BeEmpty(), "no Event %s %s about %s %s", eventType, reason, kind, name)
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+	return note
+}
+
+// TestClusterDeletionWaitsForUninstallation deletes a Cluster with two releases of which one asks to be uninstalled first: that is
+// waited for until the very objects are gone, and the other is not touched.
+func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
+	s := newScenario(t)
+	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+	named := func(helmOp *addonsv1.HelmOp) { helmOp.Spec.Release.Name = helmOp.Name }
+	balancer, other := s.newHelmOp("balancer", forAll, named, beforeDelete(5*time.Minute)), s.newHelmOp("other", forAll, named)
+	s.create(balancer)
+	s.create(other)
+	one.eventuallyReleased(balancer, releaseNamespace, "balancer", 1)
+	one.eventuallyReleased(other, releaseNamespace, "other", 1)
+	one.holdBack(s, "balancer", true)
+	before, err := one.storage(s.Context())
+	s.must(err)
+
+	s.step("waits until what the release made is gone", func(s *scenario) {
+		s.remove(s.cluster("one"))
+		s.eventuallyCluster("one", deletionHeld)
+		s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+			configMap := &corev1.ConfigMap{}
+			g.Expect(one.Get(ctx, client.ObjectKey{Namespace: releaseNamespace, Name: "balancer"}, configMap)).To(gomega.Succeed())
+			g.Expect(configMap.DeletionTimestamp.IsZero()).To(gomega.BeFalse())
+		}).WithContext(s.Context()).Should(gomega.Succeed())
+		s.Consistently(func(g gomega.Gomega) {
+			deletionHeld(g, s.cluster("one"))
+			g.Expect(s.children(s.Context(), g, balancer)).To(gomega.HaveKey("one"))
+		}).Should(gomega.Succeed())
+		s.eventuallyTold("Cluster", "one", corev1.EventTypeNormal, addonsv1.ClusterDeletionHeldEvent)
+	})
+	s.step("leaves the other release alone", func(s *scenario) {
+		now, err := one.storage(s.Context())
+		s.must(err)
+		for name, version := range before {
+			if name == releaseNamespace+"/sh.helm.release.v1.other.v1" {
+				s.Expect(now).To(gomega.HaveKeyWithValue(name, version))
+			}
+		}
+		s.Expect(s.children(s.Context(), s, other)["one"].DeletionTimestamp.IsZero()).To(gomega.BeTrue())
+	})
+	s.step("goes on then", func(s *scenario) {
+		one.in(s).holdBack(s, "balancer", false)
+		s.eventuallyGone(s.clusterObject("one"))
+		s.eventuallyTold("Cluster", "one", corev1.EventTypeNormal, addonsv1.ClusterDeletionReleasedEvent)
+		s.eventuallyTold("HelmOp", "balancer", corev1.EventTypeNormal, addonsv1.UninstalledEvent)
+		for _, helmOp := range []*addonsv1.HelmOp{balancer, other} {
+			s.eventually(helmOp, ready(0))
+			s.Eventually(func(g gomega.Gomega) { g.Expect(s.children(s.Context(), g, helmOp)).To(gomega.BeEmpty()) }).Should(gomega.Succeed())
+		}
+	})
+}
+
+// clusterObject is a Cluster by its name alone.
+func (s *scenario) clusterObject(name string) *clusterv1.Cluster {
+	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+}
+
+// TestClusterDeletionIsNotHeldForLong has nothing keep a Cluster beyond its bound: no object that stays, no API server that is gone,
+// no release of which nothing is wanted.
+func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
+	s := newScenario(t)
+	options := []testbed.ClusterOptions{}
+	for _, name := range []string{"stuck", "unreachable", "suspended", "paused"} {
+		options = append(options, testbed.ClusterOptions{Name: name, Labels: map[string]string{addonsLabel: name}, PodCIDRs: []string{"10.1.0.0/16"}})
+	}
+	clusters := map[string]*workload{}
+	for _, w := range s.clusters(options...) {
+		clusters[w.name] = w
+	}
+	helmOp := func(s *scenario, name string, timeout time.Duration) *addonsv1.HelmOp {
+		h := s.newHelmOp(name, beforeDelete(timeout))
+		s.create(h)
+		clusters[name].in(s).eventuallyReleased(h, releaseNamespace, name, 1)
+		return h
+	}
+	s.part("by an object that stays", func(s *scenario) {
+		helmOp(s, "stuck", 5*time.Second)
+		clusters["stuck"].holdBack(s, "stuck", true)
+		s.remove(s.cluster("stuck"))
+		s.eventuallyGone(s.clusterObject("stuck"))
+		note := s.eventuallyTold("Cluster", "stuck", corev1.EventTypeWarning, addonsv1.ClusterDeletionReleasedEvent)
+		s.Expect(note).To(gomega.ContainSubstring("not uninstalled in time"))
+	})
+	s.part("by an API server that does not answer", func(s *scenario) {
+		helmOp(s, "unreachable", 5*time.Second)
+		s.must(clusters["unreachable"].server.Stop(s.Context()))
+		s.remove(s.cluster("unreachable"))
+		s.eventuallyGone(s.clusterObject("unreachable"))
+		s.eventuallyTold("Cluster", "unreachable", corev1.EventTypeWarning, addonsv1.ClusterDeletionReleasedEvent)
+	})
+	s.part("by a HelmOp that is suspended", func(s *scenario) {
+		h := helmOp(s, "suspended", 10*time.Minute)
+		update(s, h, func(h *addonsv1.HelmOp) { h.Spec.Suspend = true })
+		s.remove(s.cluster("suspended"))
+		s.eventuallyGone(s.clusterObject("suspended"))
+		update(s, h, func(h *addonsv1.HelmOp) { h.Spec.Suspend = false })
+		s.eventually(h, ready(0))
+	})
+	s.part("but by a pause of somebody else", func(s *scenario) {
+		h := helmOp(s, "paused", 10*time.Minute)
+		s.pause("paused", true)
+		s.remove(s.cluster("paused"))
+		s.remove(h)
+		s.Consistently(func(g gomega.Gomega) {
+			g.Expect(s.cluster("paused").Annotations).NotTo(gomega.HaveKey(addonsv1.DeletionHoldAnnotation))
+		}).Should(gomega.Succeed())
+		clusters["paused"].in(s).eventuallyRevisions(releaseNamespace, "paused", "1 deployed")
+		s.pause("paused", false)
+		s.eventuallyGone(s.clusterObject("paused"))
+		s.eventuallyTold("Cluster", "paused", corev1.EventTypeNormal, addonsv1.ClusterDeletionReleasedEvent)
+		s.eventuallyGone(h)
+	})
+}

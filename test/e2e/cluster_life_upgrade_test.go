@@ -1,0 +1,126 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// Versions that control planes are said to run in this test.
+const (
+	kubernetes135 = "v1.35.4"
+	kubernetes136 = "v1.36.3"
+)
+
+// upgradeHoldIs checks the annotation by which a HelmOp holds upgrades of a Cluster; it is empty if there is none.
+func upgradeHoldIs(helmOp string, want types.GomegaMatcher) func(gomega.Gomega, *clusterv1.Cluster) {
+	return func(g gomega.Gomega, cluster *clusterv1.Cluster) {
+		found := ""
+		for key, value := range cluster.Annotations {
+			if strings.HasPrefix(key, clusterv1.BeforeClusterUpgradeHookAnnotationPrefix+"/helmop-"+helmOp+"-") {
+				found = value
+			}
+		}
+		g.Expect(found).To(want, "annotations %v", cluster.Annotations)
+	}
+}
+
+// expectVersion checks the version that the control plane of a Cluster is wanted, and said, to run.
+func (s *scenario) expectVersion(ctx context.Context, g gomega.Gomega, cluster, version string) {
+	controlPlane, err := s.env.Management.ControlPlane(ctx, s.key(cluster))
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect([]string{controlPlane.Spec.Version, controlPlane.Status.Version}).To(gomega.Equal([]string{version, version}))
+}
+
+func (s *scenario) eventuallyVersion(cluster, version string) {
+	s.Helper()
+	s.Eventually(func(g gomega.Gomega, ctx context.Context) { s.expectVersion(ctx, g, cluster, version) }).WithContext(s.Context()).Should(gomega.Succeed())
+}
+
+// classCluster creates a Cluster of the class "class" with a HelmOp of its name that holds upgrades, and waits until both are as
+// they are to be before an upgrade.
+func (s *scenario) classCluster(name, tagFor136 string, timeout time.Duration) (*workload, *addonsv1.HelmOp) {
+	s.Helper()
+	_, err := s.env.Management.CreateClassCluster(s.Context(), "class", testbed.ClusterOptions{
+		Namespace: s.namespace, Name: name, Version: kubernetes135, Labels: map[string]string{addonsLabel: name}, PodCIDRs: []string{"10.1.0.0/16"},
+	})
+	s.must(err)
+	helmOp := s.newHelmOp(name, func(h *addonsv1.HelmOp) {
+		h.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{Timeout: metav1.Duration{Duration: timeout}}
+		h.Spec.KubernetesVersions = []addonsv1.KubernetesVersionReference{
+			{Kubernetes: ">=1.36", Ref: addonsv1.ArtifactReference{Tag: tagFor136}},
+		}
+	})
+	s.create(helmOp)
+	w := s.workload(name)
+	w.eventuallyReleased(helmOp, releaseNamespace, name, 1)
+	s.eventuallyCluster(name, upgradeHoldIs(name, gomega.Equal(kubernetes135)))
+	return w, helmOp
+}
+
+// TestClusterUpgradeWaitsForItsRelease upgrades Clusters of a ClusterClass whose releases hold that by Cluster API's own annotation.
+func TestClusterUpgradeWaitsForItsRelease(t *testing.T) {
+	s := newScenario(t)
+	s.must(s.env.Management.CreateClass(s.Context(), testbed.ClassOptions{Namespace: s.namespace, Name: "class"}))
+
+	s.part("goes on when the release is what the new version needs", func(s *scenario) {
+		const missing = "9.9.9"
+		w, helmOp := s.classCluster("held", missing, 30*time.Minute)
+		s.must(s.env.Management.Upgrade(s.Context(), s.key("held"), kubernetes136))
+		s.eventuallyCluster("held", upgradeHoldIs("held", gomega.HavePrefix(kubernetes136+" since ")))
+		s.eventuallyTold("Cluster", "held", corev1.EventTypeNormal, addonsv1.ClusterUpgradeHeldEvent)
+		s.Consistently(func(g gomega.Gomega, ctx context.Context) { s.expectVersion(ctx, g, "held", kubernetes135) }).WithContext(s.Context()).Should(gomega.Succeed())
+		w.eventuallyRevisions(releaseNamespace, "held", "1 deployed")
+
+		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.KubernetesVersions[0].Ref.Tag = "1.1.0" })
+		s.eventuallyTold("Cluster", "held", corev1.EventTypeNormal, addonsv1.ClusterUpgradeReleasedEvent)
+		// The release came first.
+		w.eventuallyRevisions(releaseNamespace, "held", "1 superseded", "2 deployed")
+		s.Expect(s.child(helmOp, "held").Spec.KubernetesVersion).To(gomega.Equal(kubernetes136))
+		s.eventuallyVersion("held", kubernetes136)
+		s.eventuallyCluster("held", upgradeHoldIs("held", gomega.Equal(kubernetes136)))
+		w.eventuallyRevisions(releaseNamespace, "held", "1 superseded", "2 deployed")
+		s.eventually(helmOp, ready(1))
+
+		s.remove(helmOp)
+		s.eventuallyGone(helmOp)
+		s.eventuallyCluster("held", upgradeHoldIs("held", gomega.BeEmpty()))
+	})
+	s.part("goes on in time whatever the release is", func(s *scenario) {
+		_, helmOp := s.classCluster("late", "9.9.9", 5*time.Second)
+		s.must(s.env.Management.Upgrade(s.Context(), s.key("late"), kubernetes136))
+		s.eventuallyVersion("late", kubernetes136)
+		note := s.eventuallyTold("Cluster", "late", corev1.EventTypeWarning, addonsv1.ClusterUpgradeReleasedEvent)
+		s.Expect(note).To(gomega.ContainSubstring("was held for 5s"))
+		s.eventuallyTold("HelmOp", "late", corev1.EventTypeWarning, addonsv1.ClusterUpgradeReleasedEvent)
+		// For the next one.
+		s.eventuallyCluster("late", upgradeHoldIs("late", gomega.Equal(kubernetes136)))
+		s.Expect(s.child(helmOp, "late").Spec.Artifact.Version).To(gomega.Equal("1.0.0"))
+	})
+}
