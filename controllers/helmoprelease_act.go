@@ -26,11 +26,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
 // errOutdated says that the HelmOp wants something else by now than its release was told.
@@ -121,16 +123,9 @@ func (r *releaseReconciler) gatherIngredients(ctx context.Context, p *releasePas
 
 // renderInto renders the values, and what changes the rendered chart into the options of the pass.
 func (r *releaseReconciler) renderInto(ctx context.Context, p *releasePass) (map[string]any, error) {
-	at, err := r.helmOpOf(ctx, p.releaseScope)
+	rendered, secretValues, err := r.renderTold(ctx, p)
 	if err != nil {
 		return nil, err
-	}
-	rendered, secretValues, err := r.renderer.values(ctx, at, p.object, p.cluster)
-	if err != nil {
-		return nil, err
-	}
-	if rendered.Digest != p.release.Spec.ValuesDigest || rendered.PostRenderDigest != p.release.Spec.PostRenderDigest {
-		return nil, outdatedError(p.releaseScope, at)
 	}
 	p.options.SecretValues = secretValues
 	if rendered.PostRender == nil {
@@ -146,6 +141,51 @@ func (r *releaseReconciler) renderInto(ctx context.Context, p *releasePass) (map
 	}
 	p.options.PostRender = postRender(&spec)
 	return rendered.Values, nil
+}
+
+// renderTold renders the values that a release was told: those that its HelmOp wants now or, where that is something else and the
+// release is to stay at the revision that it is made from, those of this revision.
+func (r *releaseReconciler) renderTold(ctx context.Context, p *releasePass) (rendered templating.Result, secretValues []any, err error) {
+	rendered, secretValues, err = r.renderer.values(ctx, p.helmOp, p.object, p.cluster)
+	if err == nil && isTold(p.release, &rendered) {
+		return rendered, secretValues, nil
+	}
+	stays, liveErr := r.staysAtRevision(ctx, p.releaseScope)
+	switch {
+	case liveErr != nil:
+		return rendered, nil, liveErr
+	case !stays && err != nil:
+		return rendered, nil, err
+	case !stays:
+		return rendered, nil, errOutdated
+	}
+	at, err := r.helmOpOf(ctx, p.releaseScope)
+	if err != nil {
+		return rendered, nil, err
+	}
+	rendered, secretValues, err = r.renderer.values(ctx, at, p.object, p.cluster)
+	if err == nil && !isTold(p.release, &rendered) {
+		err = outdatedError(p.releaseScope, at)
+	}
+	return rendered, secretValues, err
+}
+
+// isTold tells whether values are those that a release was told.
+func isTold(release *addonsv1.HelmOpRelease, rendered *templating.Result) bool {
+	return rendered.Digest == release.Spec.ValuesDigest && rendered.PostRenderDigest == release.Spec.PostRenderDigest
+}
+
+// staysAtRevision tells whether a release is to stay at the revision that it is made from: its HelmOp has seen to all that it wants now, and
+// told the release nothing else. That is asked of the API server: a cache may be behind.
+func (r *releaseReconciler) staysAtRevision(ctx context.Context, scope *releaseScope) (bool, error) {
+	if revisionOf(scope.release) == 0 || scope.helmOp.Status.ObservedGeneration != scope.helmOp.Generation {
+		return false, nil
+	}
+	current := &addonsv1.HelmOpRelease{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(scope.release), current); err != nil {
+		return false, fmt.Errorf("reading the release anew: %w", err)
+	}
+	return current.Generation == scope.release.Generation, nil
 }
 
 // helmOpOf is the HelmOp of a release, wanting what it wanted at the revision that the release is made from.

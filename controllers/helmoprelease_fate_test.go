@@ -180,6 +180,35 @@ func TestValuesAreThoseOfTheRevision(t *testing.T) {
 	}
 }
 
+// TestReleaseStaysAtItsRevision holds when a release may be made what an earlier revision wanted: not while it is about to be told something
+// else.
+func TestReleaseStaysAtItsRevision(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*fateBench)
+		want   bool
+	}{
+		"it was told nothing else":            {nil, true},
+		"the HelmOp is yet to look":           {func(b *fateBench) { b.helmOp.Generation = 4 }, false},
+		"it was told, unseen by the cache":    {func(b *fateBench) { b.release.Generation = 2 }, false},
+		"it is made from none that is known":  {func(b *fateBench) { b.release.Spec.Rollout = nil }, false},
+		"the HelmOp has looked at the newest": {func(b *fateBench) { b.helmOp.Generation, b.helmOp.Status.ObservedGeneration = 4, 4 }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newFateBench(t)
+			b.helmOp.Generation, b.helmOp.Status.ObservedGeneration, b.release.Generation = 3, 3, 1
+			r := b.reconciler()
+			if test.change != nil {
+				test.change(b)
+			}
+			if stays, err := r.staysAtRevision(t.Context(), &releaseScope{release: b.release, helmOp: b.helmOp}); stays != test.want || err != nil {
+				t.Errorf("it stays: %t, %v; want %t", stays, err, test.want)
+			}
+		})
+	}
+}
+
 // TestOutdatedError holds what people are told of values that are other ones than a release was told.
 func TestOutdatedError(t *testing.T) {
 	t.Parallel()
