@@ -195,17 +195,17 @@ func evaluateReadiness(source string, release *addonsv1.HelmOpRelease) (bool, er
 	return expression.Holds(object)
 }
 
-// invalidDependency tells which of the expressions is malformed; nil if none is.
-func invalidDependency(dependencies []addonsv1.Dependency) error {
+// invalidDependency tells which of the expressions is malformed, and how; empty if none is.
+func invalidDependency(dependencies []addonsv1.Dependency) string {
 	for _, dependency := range dependencies {
 		if dependency.ReadyExpr == "" {
 			continue
 		}
 		if _, err := celexpr.Compile("release", dependency.ReadyExpr); err != nil {
-			return fmt.Errorf("spec.dependsOn: readyExpr for HelmOp %s: %w", dependency.Name, err)
+			return fmt.Sprintf("spec.dependsOn: readyExpr for HelmOp %s: %v", dependency.Name, err)
 		}
 	}
-	return nil
+	return ""
 }
 
 // dependsOn tells whether one of the dependencies is a HelmOp.

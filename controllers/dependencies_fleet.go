@@ -47,8 +47,8 @@ func (r *helmOpReconciler) checkDependencies(ctx context.Context, scope *helmOpS
 	if err := r.client.List(ctx, helmOps, client.InNamespace(helmOp.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing HelmOps: %w", err)
 	}
-	if err := invalidDependency(helmOp.Spec.DependsOn); err != nil {
-		scope.dependencyErr = &dependencyError{addonsv1.InvalidDependencyReason, err.Error()}
+	if why := invalidDependency(helmOp.Spec.DependsOn); why != "" {
+		scope.dependencyErr = &dependencyError{addonsv1.InvalidDependencyReason, why}
 	} else if path := graphOf(helmOps.Items).path(helmOp.Name, helmOp.Name); path != nil {
 		scope.dependencyErr = &dependencyError{addonsv1.DependencyCycleReason, cycleMessage(path)}
 	}

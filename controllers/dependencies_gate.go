@@ -64,8 +64,8 @@ func (r *releaseReconciler) mayAct(ctx context.Context, p *releasePass, decision
 // dependenciesOf tells why the dependencies of a release are not ready: a reason and a message. Both are empty if they are.
 func (r *releaseReconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (reason, message string, err error) {
 	release := scope.release
-	if err := invalidDependency(release.Spec.DependsOn); err != nil {
-		return addonsv1.InvalidDependencyReason, err.Error(), nil
+	if why := invalidDependency(release.Spec.DependsOn); why != "" {
+		return addonsv1.InvalidDependencyReason, why, nil
 	}
 	helmOps := &addonsv1.HelmOpList{}
 	if err := r.client.List(ctx, helmOps, client.InNamespace(release.Namespace), client.UnsafeDisableDeepCopy); err != nil {

@@ -100,7 +100,7 @@ func (s stack) revisions(helmOp *addonsv1.HelmOp, cluster string, want ...string
 	s.hosts[cluster].in(s.scenario).eventuallyRevisions(helmOp.Name+"-"+cluster, helmOp.Name, want...)
 }
 
-// waits waits until the release of a HelmOp in a Cluster says what it waits for.
+// waits returns when the release of a HelmOp in a Cluster says what it waits for.
 func (s stack) waits(helmOp *addonsv1.HelmOp, cluster, reason, message string) {
 	s.Helper()
 	s.child(helmOp, cluster, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, reason), childSays(message))
