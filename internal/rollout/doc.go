@@ -29,8 +29,9 @@ limitations under the License.
 //
 // A Cluster counts if it is selected, can be served and is not new. New is one without a child, and one that has had none but
 // under the revision that is wanted; so is, with the first revision, every Cluster. A Cluster that was there before the rollout
-// began and has no child is not new, its release was ended to be replaced: otherwise another name of the release would make the
-// whole fleet new, and waves and budget void.
+// began and has no child is not new: its release was ended to be replaced. Otherwise another name of the release would make the
+// whole fleet new, and waves and budget void. That the revision cannot be rendered for a Cluster that came after the rollout began is
+// no failure of the revision either.
 //
 // Those that count are done (ready for their soak time), on their way (told, and neither done nor failed), failed, excused (failed, but
 // failed already under a revision that was good), or yet to be told. Those that do not answer are none of that: they are not told,

@@ -90,6 +90,7 @@ func TestPlanBudget(t *testing.T) {
 			strategy: budget(1),
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, failed, joined), fleetMember("b", 0, -1, onItsWay, stranger, invalid, noGood), fleetMember("c", 0, 6, ready),
+				fleetMember("d", 0, 6, ready, stranger, invalid),
 			},
 			want: "c: Update Target 7", waitingFor: "1 of 1 Cluster to be ready",
 		},

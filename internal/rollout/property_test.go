@@ -245,7 +245,7 @@ func (j *judge) isFailed(c *Cluster) bool {
 		return c.Health == HealthFailed && !c.Child.Joined && !c.Child.FailedBefore &&
 			(c.Target == nil || sameContent(*c.Target, c.Child.Release))
 	case c.Target == nil:
-		return c.TargetInvalid && !before
+		return c.TargetInvalid && !before && c.Known
 	case c.Child != nil && sameContent(*c.Target, c.Child.Release):
 		return c.Health == HealthFailed && !before
 	default:
@@ -368,7 +368,8 @@ func (j *judge) checkPassed(wave int, told string) {
 			continue
 		}
 		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || c.Target != nil && sameContent(*c.Target, c.Child.Release))
-		if c.Child != nil && c.Child.Joined && c.Child.Revision == j.in.State.Revision {
+		isJoined := c.Child != nil && c.Child.Joined && c.Child.Revision == j.in.State.Revision
+		if isJoined || !isGoal && c.TargetInvalid && !c.Known {
 			continue
 		}
 		counting++

@@ -22,7 +22,7 @@ import "time"
 type standing uint8
 
 const (
-	// standingOut does not count: the Cluster cannot be served, or is new, or does not answer and was told.
+	// standingOut does not count: the Cluster cannot be served, or is new, or was told and does not answer.
 	standingOut standing = iota
 
 	// standingJoining is new, has the revision and is on its way.
@@ -151,10 +151,14 @@ func (p *plan) standReturning(c *Cluster) standing {
 }
 
 func (p *plan) standUntold(c *Cluster) standing {
+	isInvalid := !p.givenUp && c.Target == nil && c.TargetInvalid
 	switch {
-	case !p.givenUp && c.Target == nil && c.TargetInvalid && p.failedBefore(c):
+	case isInvalid && !c.Known:
+		// It is new, and has the last good revision for this very reason.
+		return standingOut
+	case isInvalid && p.failedBefore(c):
 		return standingExcused
-	case !p.givenUp && c.Target == nil && c.TargetInvalid:
+	case isInvalid:
 		return standingFailed
 	case c.Health == HealthUnreachable:
 		return standingAway

@@ -188,7 +188,7 @@ func (p *plan) whyNot(c *Cluster, s standing) string {
 		return "another revision is wanted, but the Cluster does not answer"
 	case s == standingBlocked:
 		return "another revision is wanted, but a HelmOp that comes first is not ready in the Cluster"
-	case s == standingUnknown || s == standingFailed || s == standingExcused:
+	case p.release(c) == nil:
 		return "what is desired cannot be told"
 	case p.isHeld():
 		return "another revision is wanted, but its rollout is held"
