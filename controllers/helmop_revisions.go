@@ -145,13 +145,10 @@ func (r *helmOpReconciler) revise(ctx context.Context, scope *helmOpScope) error
 		if err != nil {
 			return err
 		}
-		if err := r.supersede(ctx, newest, revision); err != nil {
-			return err
-		}
 		scope.revisions = append(scope.revisions, revision)
 	}
 	scope.wanted.number = scope.newestRevision().Spec.Number
-	return nil
+	return r.supersede(ctx, scope)
 }
 
 // hasServable tells whether there is a Cluster that can be told something.
@@ -214,15 +211,20 @@ func (s *helmOpScope) referencedArtifacts() []addonsv1.ReferencedArtifact {
 	return artifacts
 }
 
-// supersede ends a rollout that another revision follows before it was complete.
-func (r *helmOpReconciler) supersede(ctx context.Context, before, after *addonsv1.HelmOpRevision) error {
-	if before == nil || before.Status.Phase != addonsv1.RolloutPhaseProgressing && before.Status.Phase != addonsv1.RolloutPhasePaused {
-		return nil
+// supersede ends the rollouts that another revision follows before they were complete.
+func (r *helmOpReconciler) supersede(ctx context.Context, scope *helmOpScope) error {
+	newest := scope.newestRevision()
+	var errs []error
+	for _, revision := range scope.revisions {
+		status := revision.Status
+		if revision == newest || status.Phase != addonsv1.RolloutPhaseProgressing && status.Phase != addonsv1.RolloutPhasePaused {
+			continue
+		}
+		status.Phase, status.EndedAt = addonsv1.RolloutPhaseSuperseded, metav1.NewTime(r.now())
+		status.Reason = fmt.Sprintf("revision %d is wanted", newest.Spec.Number)
+		errs = append(errs, r.writeRevision(ctx, revision, status))
 	}
-	status := before.Status
-	status.Phase, status.EndedAt = addonsv1.RolloutPhaseSuperseded, metav1.NewTime(r.now())
-	status.Reason = fmt.Sprintf("revision %d is wanted", after.Spec.Number)
-	return r.writeRevision(ctx, before, status)
+	return kerrors.NewAggregate(errs)
 }
 
 // writeRevision writes what became of a revision, if that is news.

@@ -141,6 +141,10 @@ func continueRequest(helmOp *addonsv1.HelmOp) string {
 // record makes the plan, writes down what becomes of the rollout, and then carries the plan out. An error for one Cluster does not
 // keep the others from their step.
 func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error {
+	if scope.selectorErr != nil {
+		// Which Clusters there are is not known.
+		return nil
+	}
 	input, err := r.planInput(scope)
 	if err != nil {
 		return err
@@ -149,6 +153,11 @@ func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error
 	scope.retryWithin(scope.plan.RequeueAfter)
 	if err := r.recordRollout(ctx, scope, input.Requests); err != nil {
 		return err
+	}
+	if returns(scope.plan.State.Phase) && !returns(input.State.Phase) {
+		// What the Clusters return to is rendered by the next pass.
+		scope.retryWithin(time.Millisecond)
+		return nil
 	}
 	var errs []error
 	for i, step := range scope.plan.Steps {
@@ -163,6 +172,11 @@ func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error
 		}
 	}
 	return kerrors.NewAggregate(append(errs, r.repairRevisions(ctx, scope), r.pruneRevisions(ctx, scope)))
+}
+
+// returns tells whether Clusters return to the last good revision.
+func returns(phase rollout.Phase) bool {
+	return phase == rollout.PhaseRolledBack || phase == rollout.PhaseAborted
 }
 
 // recordRollout writes down what becomes of the rollout of the newest revision.

@@ -28,7 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
@@ -157,7 +156,7 @@ func (r *helmOpReconciler) render(ctx context.Context, scope *helmOpScope) error
 		if own != 0 && (scope.wanted == nil || own != scope.wanted.number) {
 			c.own = r.renderPast(ctx, scope, own, c)
 		}
-		isGoodWanted := c.child == nil || state.Phase == rollout.PhaseRolledBack || state.Phase == rollout.PhaseAborted || state.Phase == rollout.PhasePaused
+		isGoodWanted := c.child == nil || returns(state.Phase)
 		switch {
 		case state.Good == 0 || !isGoodWanted:
 		case state.Good == own:

@@ -1,0 +1,181 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package controllers
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+)
+
+func stage(name string) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchLabels: map[string]string{"stage": name}}
+}
+
+func TestStrategy(t *testing.T) {
+	none, _, err := strategy(nil)
+	if err != nil || none.Budgeted || none.MaxUnavailable != (rollout.Limit{}) {
+		t.Errorf("without spec.rollout: %+v, %v", none, err)
+	}
+	s, waves, err := strategy(&addonsv1.Rollout{
+		MaxUnavailable: ptr.To(intstr.FromString("25%")), MinReadySeconds: 60, OnFailure: addonsv1.RolloutFailureActionRollback,
+		Waves: []addonsv1.Wave{
+			{Name: "canary", ClusterSelector: stage("canary"), Promotion: addonsv1.WavePromotionManual, MinReadySeconds: ptr.To[int32](0)},
+			{Name: "rest", ClusterSelector: stage("rest"), MaxUnavailable: ptr.To(intstr.FromInt32(3))},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Budgeted || s.MaxFailures.Count != 1 || !s.Rollback || s.MaxUnavailable.Percent != 25 || s.Soak != time.Minute {
+		t.Errorf("strategy = %+v", s)
+	}
+	if canary := s.Waves[0]; !canary.Manual || canary.Soak != 0 {
+		t.Errorf("canary = %+v, want no soak and a promotion", canary)
+	}
+	if rest := s.Waves[1]; rest.Manual || rest.Soak != time.Minute || rest.MaxUnavailable.Count != 3 {
+		t.Errorf("rest = %+v, want the soak of the rollout", rest)
+	}
+	for label, want := range map[string]int{"canary": 0, "rest": 1, "other": 2} {
+		object := &unstructured.Unstructured{}
+		object.SetLabels(map[string]string{"stage": label})
+		if got := waveOf(&clusterScope{object: object}, waves); got != want {
+			t.Errorf("wave of %s = %d, want %d", label, got, want)
+		}
+	}
+	if got := waveOf(&clusterScope{}, waves); got != 2 {
+		t.Errorf("wave of a Cluster that is gone = %d", got)
+	}
+	bad := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+	if _, _, err := strategy(&addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "bad", ClusterSelector: bad}}}); err == nil || !strings.Contains(err.Error(), "bad") {
+		t.Errorf("a malformed selector: %v", err)
+	}
+}
+
+func TestRolloutRequests(t *testing.T) {
+	revision := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 7}, Status: addonsv1.HelmOpRevisionStatus{LastContinueRequest: "7/1"}}
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		want        rollout.Requests
+	}{
+		"nothing":                    {},
+		"continue":                   {map[string]string{addonsv1.RolloutContinueAnnotation: "7"}, rollout.Requests{Continue: true}},
+		"continue once more":         {map[string]string{addonsv1.RolloutContinueAnnotation: "7/2"}, rollout.Requests{Continue: true}},
+		"continued already":          {map[string]string{addonsv1.RolloutContinueAnnotation: "7/1"}, rollout.Requests{}},
+		"continue another":           {map[string]string{addonsv1.RolloutContinueAnnotation: "6/9"}, rollout.Requests{}},
+		"a number that begins alike": {map[string]string{addonsv1.RolloutAbortAnnotation: "70"}, rollout.Requests{}},
+		"abort":                      {map[string]string{addonsv1.RolloutAbortAnnotation: "7"}, rollout.Requests{Abort: true}},
+		"promote":                    {map[string]string{addonsv1.RolloutPromoteAnnotation: "7/canary"}, rollout.Requests{Promoted: "canary"}},
+		"promote another":            {map[string]string{addonsv1.RolloutPromoteAnnotation: "6/canary"}, rollout.Requests{}},
+		"no sense": {map[string]string{addonsv1.RolloutPromoteAnnotation: "canary", addonsv1.RolloutAbortAnnotation: "true",
+			addonsv1.RolloutContinueAnnotation: strings.Repeat("x", 1<<16)}, rollout.Requests{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}
+			if got := rolloutRequests(helmOp, revision); got != tc.want {
+				t.Errorf("requests = %+v, want %+v", got, tc.want)
+			}
+			if got := rolloutRequests(helmOp, nil); got != (rollout.Requests{}) {
+				t.Errorf("without a revision: %+v", got)
+			}
+		})
+	}
+}
+
+func TestToldSpec(t *testing.T) {
+	r := &helmOpReconciler{now: func() time.Time { return noon }}
+	spec := func(values string, told *addonsv1.ReleaseRollout) *addonsv1.HelmOpReleaseSpec {
+		return &addonsv1.HelmOpReleaseSpec{ValuesDigest: values, Rollout: told}
+	}
+	good := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 3}, Status: addonsv1.HelmOpRevisionStatus{Good: true}}
+	newest := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 4}}
+	earlier := metav1.NewTime(noon.Add(-time.Hour))
+	old := &addonsv1.PreviousRevision{Revision: 3, ValuesDigest: "of 3"}
+	for name, tc := range map[string]struct {
+		child  *addonsv1.ReleaseRollout
+		values string
+		step   rollout.Step
+		want   addonsv1.ReleaseRollout
+	}{
+		"a new Cluster": {values: "", step: rollout.Step{Revision: 4, Joined: true},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, At: metav1.NewTime(noon)}},
+		"an update remembers what was good": {child: &addonsv1.ReleaseRollout{Revision: 3, At: earlier}, values: "of 3", step: rollout.Step{Revision: 4, FailedBefore: true},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: metav1.NewTime(noon), FailedBefore: true, Previous: old}},
+		"an update from what was never good keeps it": {child: &addonsv1.ReleaseRollout{Revision: 2, Previous: old}, values: "bad", step: rollout.Step{Revision: 4},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: metav1.NewTime(noon), Previous: old}},
+		"the same is not new": {child: &addonsv1.ReleaseRollout{Revision: 2, At: earlier}, values: "new", step: rollout.Step{Revision: 4},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: earlier}},
+		"a change of the Cluster leaves how it came there": {child: &addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, FailedBefore: true, At: earlier},
+			values: "else", step: rollout.Step{Revision: 4},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, FailedBefore: true, At: metav1.NewTime(noon)}},
+		"a return": {child: &addonsv1.ReleaseRollout{Revision: 4, At: earlier, Previous: old}, values: "bad", step: rollout.Step{Revision: 3, Returned: true},
+			want: addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned, At: metav1.NewTime(noon), Previous: old}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &clusterScope{name: "a", step: tc.step, target: spec("new", nil)}
+			if tc.child != nil {
+				c.child = &addonsv1.HelmOpRelease{Spec: *spec(tc.values, tc.child)}
+			}
+			got, err := r.toldSpec(&helmOpScope{revisions: []*addonsv1.HelmOpRevision{good, newest}}, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			previous, want := got.Rollout.Previous, tc.want.Previous
+			got.Rollout.Previous, tc.want.Previous = nil, nil
+			if *got.Rollout != tc.want || (previous == nil) != (want == nil) || previous != nil && *previous != *want {
+				t.Errorf("told %+v and %+v, want %+v and %+v", *got.Rollout, previous, tc.want, want)
+			}
+		})
+	}
+	if _, err := r.toldSpec(&helmOpScope{}, &clusterScope{step: rollout.Step{Source: rollout.SourceOwn}}); err == nil {
+		t.Error("what is not known is told")
+	}
+}
+
+func TestIsInvalid(t *testing.T) {
+	for _, err := range []error{nil, errObjectRead, &unresolvedError{}, &errClusterAccessDenied{}} {
+		if isInvalid(err) {
+			t.Errorf("%v counts against the revision", err)
+		}
+	}
+	if !isInvalid(errors.New("line 3: no key")) {
+		t.Error("a template that fails does not count against the revision")
+	}
+}
+
+func TestRevisionName(t *testing.T) {
+	long := strings.Repeat("a", 253)
+	names := map[string]bool{}
+	for _, helmOp := range []string{"calico", "calico-1", long, long[:252] + "b"} {
+		for _, number := range []int64{1, 2, 11, 1 << 40} {
+			name := revisionName(helmOp, number)
+			if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || names[name] {
+				t.Errorf("revisionName(%.20s, %d) = %s: %v", helmOp, number, name, problems)
+			}
+			names[name] = true
+		}
+	}
+}
