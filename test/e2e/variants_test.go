@@ -147,7 +147,7 @@ func (v *variety) newHelmOp() *addonsv1.HelmOp {
 	helmOp.Spec.Overrides = []addonsv1.Override{
 		{
 			Name: "edge", ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{siteLabel: "edge"}},
-			Ref: &addonsv1.ArtifactReference{Tag: "1.1.0"}, Values: rawJSON(greeting("edge {{ .Cluster.metadata.name }}")),
+			Ref: &addonsv1.ArtifactReference{Tag: "1.1.0"}, Values: rawJSON(greeting("near {{ .Cluster.metadata.name }}")),
 			Options: &addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{
 				NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{siteLabel: "edge"}},
 			}},
@@ -192,7 +192,7 @@ func (v *variety) looks() map[string]int {
 func (v *variety) install() {
 	v.becomes("base", 1, "1.0.0", "all")
 	v.becomes("next", 1, "2.0.0", "all")
-	v.becomes("edge", 1, "1.1.0", "edge edge")
+	v.becomes("edge", 1, "1.1.0", "near edge")
 	v.becomes("gpu", 1, "1.1.0", "gpu")
 	current := v.eventually(v.helmOp, ready(4), resolved)
 	v.Expect(current.Status.Artifact.Tag).To(gomega.Equal("1.0.0"))
@@ -222,12 +222,12 @@ func (v *variety) upgrade() {
 
 func (v *variety) relabel() {
 	v.label("next", siteLabel, "edge")
-	v.becomes("next", 2, "1.1.0", "edge next")
+	v.becomes("next", 2, "1.1.0", "near next")
 	v.label("next", siteLabel, "")
 	v.becomes("next", 3, "2.0.0", "all")
 	v.eventually(v.helmOp, ready(4))
 	v.becomes("base", 2, "2.0.0", "all")
-	v.becomes("edge", 1, "1.1.0", "edge edge")
+	v.becomes("edge", 1, "1.1.0", "near edge")
 	v.becomes("gpu", 1, "1.1.0", "gpu")
 }
 
@@ -262,7 +262,7 @@ func (v *variety) missReference() {
 	v.push("3.0.0")
 	v.becomes("base", 3, "3.0.0", "all")
 	v.becomes("next", 4, "3.0.0", "all")
-	v.becomes("edge", 1, "1.1.0", "edge edge")
+	v.becomes("edge", 1, "1.1.0", "near edge")
 	v.eventually(v.helmOp, ready(4), resolved)
 }
 
