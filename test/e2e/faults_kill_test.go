@@ -32,7 +32,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
 const slowNamespace = "slow-system"
@@ -59,7 +58,8 @@ func TestManagerEnds(t *testing.T) {
 	t.Parallel()
 	env := ownEnvironment(t, environment.Options{ManagerArgs: shortLease})
 	s := newScenarioIn(t, env)
-	w := s.clusters(testbed.ClusterOptions{Name: "one"})[0]
+	var w *workload
+	s.step("killed, and a Cluster is created anew", func(s *scenario) { w = s.createdAnewUnseen("one") })
 	scene := func(s *scenario, name string, hooks ...any) *killScene {
 		return w.in(s).newKillScene(name, hooks...)
 	}

@@ -1,0 +1,56 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"github.com/onsi/gomega"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// createdAnewUnseen deletes a Cluster while no manager runs, and creates another one under its name: nobody sees the former go. What is
+// known of its release says nothing of the new one, which gets a fresh installation.
+func (s *scenario) createdAnewUnseen(name string) *workload {
+	s.Helper()
+	options := testbed.ClusterOptions{Name: name, PodCIDRs: []string{"10.1.0.0/16"}}
+	former := s.clusters(options)[0]
+	helmOp := s.newHelmOp("anew", forAll)
+	s.create(helmOp)
+	former.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
+	s.setGreeting(helmOp, "again")
+	child := former.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 2)
+	cluster := s.cluster(name)
+	s.Expect(child.Status.ClusterUID).To(gomega.Equal(string(cluster.UID)))
+
+	managers := s.env.Managers()
+	s.must(managers[len(managers)-1].Kill())
+	s.remove(cluster)
+	s.eventuallyGone(cluster)
+	anew := s.clusters(options)[0]
+	_, err := s.env.StartManager(s.Context())
+	s.must(err)
+
+	current := anew.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
+	s.Expect(current.UID).To(gomega.Equal(child.UID), "the HelmOpRelease is another one: somebody saw the Cluster go")
+	s.Expect(current.Status.ClusterUID).To(gomega.Equal(string(s.cluster(name).UID)))
+	s.Expect(current.Status.History).To(gomega.HaveLen(1), "the history is that of the former Cluster")
+	anew.eventuallyRevisions(releaseNamespace, helmOp.Name, "1 deployed")
+	anew.eventuallyHello(releaseNamespace, helmOp.Name, map[string]string{"greeting": "again"})
+	s.remove(helmOp)
+	s.eventuallyGone(helmOp)
+	return anew
+}
