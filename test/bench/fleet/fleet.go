@@ -131,7 +131,7 @@ func (b *bench) waitReady(ctx context.Context, helmOp *addonsv1.HelmOp, n int, r
 		ready = 0
 		for i := range list.Items {
 			child := &list.Items[i]
-			if conditions.IsTrue(child, addonsv1.ReadyCondition) && child.Status.Release != nil && int64(child.Status.Release.Revision) == revision {
+			if conditions.IsTrue(child, addonsv1.ReadyCondition) && child.Status.Release != nil && child.Status.Release.Revision == revision {
 				ready++
 			}
 		}
