@@ -204,22 +204,27 @@ func (s stack) holdsForBroken() {
 	s.eventually(app, ready(2))
 }
 
-// upgradesInOrder has two HelmOps change at the same time, and the first of them take its time.
+// upgradesInOrder has two HelmOps change at the same time, while the first of them waits for a third.
 func (s stack) upgradesInOrder() {
-	base, app := s.helmOp("base", "hi"), s.helmOp("app", "hi", "base")
+	base, app, third := s.helmOp("base", "hi"), s.helmOp("app", "hi", "base"), s.helmOp("third", "slow")
 	s.createAll(base, app)
 	s.eventually(app, ready(2))
 	since := time.Now()
-	s.setValues(base, greeting("slow"))
+	s.create(third)
+	update(s.scenario, base, func(h *addonsv1.HelmOp) {
+		h.Spec.DependsOn = []addonsv1.Dependency{{Name: third.Name}}
+		h.Spec.Values = rawJSON(greeting("new"))
+	})
 	s.setValues(app, greeting("new"))
-	s.revisions(base, "one", "1 superseded", "2 deployed")
-	s.revisions(base, "two", "1 superseded", "2 deployed")
+	s.eventually(base, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.WaitingForDependenciesReason))
 	s.eventually(app, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.WaitingForDependenciesReason))
-	s.still(app)
-	s.say(base, "two", "hi")
+	s.revisions(third, "two", "1 deployed")
+	s.still(base, app)
+	s.say(third, "two", "hi")
 	s.revisions(app, "two", "1 superseded", "2 deployed")
 	s.revisions(app, "one", "1 deployed")
-	s.say(base, "one", "hi")
+	s.revisions(third, "one", "1 deployed")
+	s.say(third, "one", "hi")
 	s.eventually(app, ready(2))
 	s.expectOrder(since, base, app)
 
