@@ -21,6 +21,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -131,6 +132,9 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 		r.resolution.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+	if r.pace.isStale(helmOp, r.now()) {
+		return ctrl.Result{RequeueAfter: staleRetry}, nil
+	}
 	patcher, err := patch.NewHelper(helmOp, r.client)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -143,6 +147,10 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 		}
 		if err := patchHelmOp(ctx, patcher, helmOp); err != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
+			return
+		}
+		if helmOp.Status.ObservedGeneration = helmOp.Generation; !equality.Semantic.DeepEqual(before.Status, helmOp.Status) {
+			r.pace.note(helmOp, r.now())
 		}
 	}()
 

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -35,14 +36,44 @@ const (
 	maxCountPace = 15 * time.Second
 )
 
-// statusPace remembers when the status of each HelmOp was written last. It is safe for concurrent use.
+// statusPace remembers when the status of each HelmOp was written last, and what it was. It is safe for concurrent use.
 type statusPace struct {
 	mu      sync.Mutex
-	written map[types.NamespacedName]time.Time
+	written map[types.NamespacedName]writtenStatus
+}
+
+type writtenStatus struct {
+	uid    types.UID
+	at     time.Time
+	digest string
 }
 
 func newStatusPace() *statusPace {
-	return &statusPace{written: map[types.NamespacedName]time.Time{}}
+	return &statusPace{written: map[types.NamespacedName]writtenStatus{}}
+}
+
+// note notes what was written.
+func (p *statusPace) note(helmOp *addonsv1.HelmOp, now time.Time) {
+	digest, err := digestOf(helmOp.Status)
+	if err != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.written[client.ObjectKeyFromObject(helmOp)] = writtenStatus{uid: helmOp.UID, at: now, digest: digest}
+}
+
+// isStale tells whether a cache does not show the status that was written last. What is written is the difference to what was read: one
+// that is made from an older status leaves out what the newer one changed, and no event would follow.
+func (p *statusPace) isStale(helmOp *addonsv1.HelmOp, now time.Time) bool {
+	p.mu.Lock()
+	known, ok := p.written[client.ObjectKeyFromObject(helmOp)]
+	p.mu.Unlock()
+	if !ok || known.uid != helmOp.UID || now.Sub(known.at) > staleLimit {
+		return false
+	}
+	digest, err := digestOf(helmOp.Status)
+	return err == nil && digest != known.digest
 }
 
 // hold takes a status back that says nothing new but numbers, if one was written a moment ago, and returns how long it is to be held
@@ -51,18 +82,18 @@ func (p *statusPace) hold(before, after *addonsv1.HelmOp, now time.Time) time.Du
 	if equality.Semantic.DeepEqual(before, after) {
 		return 0
 	}
-	key := types.NamespacedName{Namespace: after.Namespace, Name: after.Name}
+	if !countsOn(before, after) {
+		return 0
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if countsOn(before, after) {
-		pace := min(time.Duration(after.Status.Clusters.Selected)*countPace, maxCountPace)
-		if wait := p.written[key].Add(pace).Sub(now); wait > 0 {
-			after.Status = before.Status
-			return wait
-		}
+	pace := min(time.Duration(after.Status.Clusters.Selected)*countPace, maxCountPace)
+	wait := p.written[client.ObjectKeyFromObject(after)].at.Add(pace).Sub(now)
+	if wait <= 0 {
+		return 0
 	}
-	p.written[key] = now
-	return 0
+	after.Status = before.Status
+	return wait
 }
 
 func (p *statusPace) forget(key types.NamespacedName) {

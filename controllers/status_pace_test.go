@@ -54,6 +54,7 @@ func TestStatusPace(t *testing.T) {
 			if wait := pace.hold(&addonsv1.HelmOp{}, first, noon); wait != 0 {
 				t.Fatalf("the first status is held back for %s", wait)
 			}
+			pace.note(first, noon)
 			second := counting(tc.selected, 2, "Progressing")
 			if tc.change != nil {
 				tc.change(second)
@@ -66,5 +67,27 @@ func TestStatusPace(t *testing.T) {
 	}
 	if wait := newStatusPace().hold(counting(5, 1, "a"), counting(5, 1, "a"), noon); wait != 0 {
 		t.Errorf("nothing new is held back for %s", wait)
+	}
+}
+
+func TestStaleStatus(t *testing.T) {
+	pace, helmOp := newStatusPace(), &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b", UID: "1"}}
+	before := helmOp.DeepCopy()
+	if pace.isStale(before, noon) {
+		t.Error("what was never written is stale")
+	}
+	helmOp.Status.Rollout = &addonsv1.RolloutStatus{Revision: 1, StartedAt: metav1.NewTime(noon.Add(123 * time.Microsecond))}
+	pace.note(helmOp, noon)
+	if !pace.isStale(before, noon.Add(time.Second)) {
+		t.Error("what was read before the write is not stale")
+	}
+	helmOp.Status.Rollout.StartedAt = metav1.NewTime(noon) // as the API server serves it
+	if pace.isStale(helmOp, noon.Add(time.Second)) {
+		t.Error("what was written is stale")
+	}
+	another := before.DeepCopy()
+	another.UID = "2"
+	if pace.isStale(another, noon.Add(time.Second)) || pace.isStale(before, noon.Add(time.Hour)) {
+		t.Error("another HelmOp of the name, or one that somebody else wrote, is stale for ever")
 	}
 }
