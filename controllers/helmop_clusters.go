@@ -66,10 +66,8 @@ func (r *helmOpReconciler) selectClusters(ctx context.Context, scope *helmOpScop
 	if scope.selectorErr != nil {
 		return nil
 	}
-	selector, err := metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterSelector)
-	if err != nil {
-		// Nothing is selected and nothing unselected: releases stay as they are.
-		scope.selectorErr = fmt.Errorf("spec.clusterSelector: %w", err)
+	selector := scope.selectorOf("spec.clusterSelector", &helmOp.Spec.ClusterSelector)
+	if scope.selectorErr != nil {
 		return nil
 	}
 	objects, err := r.eligibleClusters(ctx, scope)
@@ -112,6 +110,16 @@ func (r *helmOpReconciler) selectClusters(ctx context.Context, scope *helmOpScop
 	}
 	slices.SortFunc(scope.clusters, func(a, b *clusterScope) int { return cmp.Compare(a.name, b.name) })
 	return nil
+}
+
+// selectorOf is a label selector of the spec. With one that is malformed nothing is selected and nothing unselected: releases stay as they
+// are.
+func (s *helmOpScope) selectorOf(field string, selector *metav1.LabelSelector) labels.Selector {
+	compiled, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		s.selectorErr = fmt.Errorf("%s: %w", field, err)
+	}
+	return compiled
 }
 
 // titleOf names a Cluster to people who look from a namespace.

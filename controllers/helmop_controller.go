@@ -188,7 +188,12 @@ func (r *helmOpReconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1
 			return ctrl.Result{RequeueAfter: staleRetry}, nil
 		}
 	}
-	err := kerrors.NewAggregate([]error{r.record(ctx, scope), r.reportMovable(ctx, scope)})
+	var errs []error
+	if scope.selectorErr == nil {
+		// Otherwise it is not known which Clusters there are.
+		errs = append(errs, r.record(ctx, scope))
+	}
+	err := kerrors.NewAggregate(append(errs, r.reportMovable(ctx, scope)))
 	r.report(scope)
 	return ctrl.Result{RequeueAfter: scope.requeueAfter}, err
 }

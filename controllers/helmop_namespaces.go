@@ -88,9 +88,8 @@ func (r *helmOpReconciler) eligibleClusters(ctx context.Context, scope *helmOpSc
 
 // chosenNamespaces are the namespaces whose Clusters the selector may choose from.
 func (r *helmOpReconciler) chosenNamespaces(ctx context.Context, scope *helmOpScope) (sets.Set[string], error) {
-	selector, err := metav1.LabelSelectorAsSelector(&scope.helmOp.Spec.ClusterNamespaces.NamespaceSelector)
-	if err != nil {
-		scope.selectorErr = fmt.Errorf("spec.clusterNamespaces.namespaceSelector: %w", err)
+	selector := scope.selectorOf("spec.clusterNamespaces.namespaceSelector", &scope.helmOp.Spec.ClusterNamespaces.NamespaceSelector)
+	if scope.selectorErr != nil {
 		return nil, nil
 	}
 	namespaces := &metav1.PartialObjectMetadataList{}

@@ -13,6 +13,7 @@ WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 See the License for the specific language governing permissions and
 limitations under the License.
 */
+
 package controllers
 
 import (
@@ -141,10 +142,6 @@ func continueRequest(helmOp *addonsv1.HelmOp) string {
 // record makes the plan, writes down what becomes of the rollout, and then carries the plan out. An error for one Cluster does not
 // keep the others from their step.
 func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error {
-	if scope.selectorErr != nil {
-		// Which Clusters there are is not known.
-		return nil
-	}
 	input, err := r.planInput(scope)
 	if err != nil {
 		return err
@@ -168,7 +165,7 @@ func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error
 			if c.err == nil {
 				c.err = err
 			}
-			errs = append(errs, fmt.Errorf("Cluster %s: %w", c.name, err))
+			errs = append(errs, fmt.Errorf("in Cluster %s: %w", c.name, err))
 		}
 	}
 	return kerrors.NewAggregate(append(errs, r.repairRevisions(ctx, scope), r.pruneRevisions(ctx, scope)))

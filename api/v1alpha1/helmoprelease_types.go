@@ -92,13 +92,13 @@ type ReleaseRollout struct {
 type ReleaseRolloutReason string
 
 const (
-	// ReleaseRolloutJoined: its Cluster was new.
+	// ReleaseRolloutJoined is that its Cluster was new.
 	ReleaseRolloutJoined ReleaseRolloutReason = "Joined"
 
-	// ReleaseRolloutUpdated: it had another revision.
+	// ReleaseRolloutUpdated is that it had another revision.
 	ReleaseRolloutUpdated ReleaseRolloutReason = "Updated"
 
-	// ReleaseRolloutReturned: a newer revision was given up.
+	// ReleaseRolloutReturned is that a newer revision was given up.
 	ReleaseRolloutReturned ReleaseRolloutReason = "Returned"
 )
 

@@ -134,22 +134,22 @@ const (
 type RolloutPhase string
 
 const (
-	// RolloutPhaseProgressing: Clusters are told one after the other.
+	// RolloutPhaseProgressing means: Clusters are told one after the other.
 	RolloutPhaseProgressing RolloutPhase = "Progressing"
 
-	// RolloutPhaseComplete: every Cluster that could be served is done. The revision is a good one.
+	// RolloutPhaseComplete means: every Cluster that could be served is done. The revision is a good one.
 	RolloutPhaseComplete RolloutPhase = "Complete"
 
-	// RolloutPhasePaused: the failure budget is spent, and every Cluster stays as it is.
+	// RolloutPhasePaused means: the failure budget is spent, and every Cluster stays as it is.
 	RolloutPhasePaused RolloutPhase = "Paused"
 
-	// RolloutPhaseRolledBack: the failure budget is spent, and the Clusters returned, or are on their way, to the last good revision.
+	// RolloutPhaseRolledBack means: the failure budget is spent, and the Clusters returned, or are on their way, to the last good revision.
 	RolloutPhaseRolledBack RolloutPhase = "RolledBack"
 
-	// RolloutPhaseAborted: somebody asked to end it, and the Clusters returned, or are on their way, to the last good revision.
+	// RolloutPhaseAborted means: somebody asked to end it, and the Clusters returned, or are on their way, to the last good revision.
 	RolloutPhaseAborted RolloutPhase = "Aborted"
 
-	// RolloutPhaseSuperseded: another revision was wanted before it was complete.
+	// RolloutPhaseSuperseded means: another revision was wanted before it was complete.
 	RolloutPhaseSuperseded RolloutPhase = "Superseded"
 )
 
