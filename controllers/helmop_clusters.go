@@ -63,15 +63,12 @@ type clusterScope struct {
 // selectClusters finds the Clusters that are selected, and those that have a release from when they were.
 func (r *helmOpReconciler) selectClusters(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
-	if scope.selectorErr != nil {
-		return nil
-	}
 	selector := scope.selectorOf("spec.clusterSelector", &helmOp.Spec.ClusterSelector)
-	if scope.selectorErr != nil {
+	if scope.isMalformed() {
 		return nil
 	}
 	objects, err := r.eligibleClusters(ctx, scope)
-	if err != nil || scope.selectorErr != nil {
+	if err != nil || scope.isMalformed() {
 		return err
 	}
 	children, err := r.children(ctx, helmOp)
@@ -116,11 +113,14 @@ func (r *helmOpReconciler) selectClusters(ctx context.Context, scope *helmOpScop
 // are.
 func (s *helmOpScope) selectorOf(field string, selector *metav1.LabelSelector) labels.Selector {
 	compiled, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
+	if err != nil && s.selectorErr == nil {
 		s.selectorErr = fmt.Errorf("%s: %w", field, err)
 	}
 	return compiled
 }
+
+// isMalformed tells whether a selector is.
+func (s *helmOpScope) isMalformed() bool { return s.selectorErr != nil }
 
 // titleOf names a Cluster to people who look from a namespace.
 func titleOf(namespace string, cluster client.ObjectKey) string {

@@ -63,7 +63,7 @@ func (r *helmOpReconciler) eligibleClusters(ctx context.Context, scope *helmOpSc
 		return list.Items, nil
 	}
 	chosen, err := r.chosenNamespaces(ctx, scope)
-	if err != nil || scope.selectorErr != nil {
+	if err != nil || scope.isMalformed() {
 		return nil, err
 	}
 	var eligible []unstructured.Unstructured
@@ -89,7 +89,7 @@ func (r *helmOpReconciler) eligibleClusters(ctx context.Context, scope *helmOpSc
 // chosenNamespaces are the namespaces whose Clusters the selector may choose from.
 func (r *helmOpReconciler) chosenNamespaces(ctx context.Context, scope *helmOpScope) (sets.Set[string], error) {
 	selector := scope.selectorOf("spec.clusterNamespaces.namespaceSelector", &scope.helmOp.Spec.ClusterNamespaces.NamespaceSelector)
-	if scope.selectorErr != nil {
+	if scope.isMalformed() {
 		return nil, nil
 	}
 	namespaces := &metav1.PartialObjectMetadataList{}
