@@ -56,6 +56,7 @@ func fleetMember(name string, wave int, revision int64, health Health, changes .
 }
 
 func blocked(c *Cluster)   { c.Blocked = true }
+func paused(c *Cluster)    { c.Paused = true }
 func unknown(c *Cluster)   { c.Target = nil }
 func invalid(c *Cluster)   { c.Target, c.TargetInvalid = nil, true }
 func stranger(c *Cluster)  { c.Known = false }

@@ -290,7 +290,18 @@ func TestPlanCompletes(t *testing.T) {
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, unreachable), fleetMember("c", 0, 6, ready, blocked), fleetMember("d", 0, 7, unreachable),
 			},
-			waitingFor: "Clusters that cannot be told now: 1 do not answer, 1 wait for HelmOps that come first",
+			waitingFor: "Clusters that cannot be told now: 1 do not answer, 1 wait for HelmOps that come first, 0 are paused",
+		},
+		"not if more are paused than done": {
+			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, ready, paused), fleetMember("c", 0, 6, ready, paused)},
+			waitingFor: "Clusters that cannot be told now: 0 do not answer, 0 wait for HelmOps that come first, 2 are paused",
+		},
+		"but if as many are": {
+			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, ready, paused)}, phase: PhaseComplete,
+		},
+		"not while those that are paused are behind a promotion": {
+			strategy: manual, clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 6, ready, paused)},
+			waitingFor: "the promotion of wave canary", promote: "canary",
 		},
 		"not if one is being replaced": {
 			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, onItsWay, ending)},

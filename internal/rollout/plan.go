@@ -129,13 +129,25 @@ func (p *plan) budgetSpent() string {
 }
 
 // isComplete tells if nothing is left to do and the revision has proven itself: somewhere, and in no fewer Clusters than those that
-// could not be told of it. Otherwise a network that is down for a minute would end the rollout, and with it the waves and the
-// budget, for most of the Clusters.
+// could not be told of it. Otherwise a network that is down for a minute, or clusterctl move, which unpauses one Cluster after the
+// other, would end the rollout, and with it the waves and the budget, for most of the Clusters. Nor is it complete while those
+// that could not be told are behind a wave that only a promotion opens.
 func (p *plan) isComplete() bool {
 	by := &p.total.by
 	done := by[standingDone] + by[standingJoined]
-	return p.total.unfinished() == 0 && done > 0 && done >= by[standingAway]+by[standingBlocked] &&
-		(by[standingDone] > 0 || by[standingJoining] == 0)
+	isDone := p.total.unfinished() == 0 && done > 0 && done >= p.total.untold() && (by[standingDone] > 0 || by[standingJoining] == 0)
+	return isDone && !p.isBehindPromotion()
+}
+
+// isBehindPromotion tells if Clusters that could not be told are behind a wave that was not passed.
+func (p *plan) isBehindPromotion() bool {
+	p.findTurn()
+	for group := p.turn + 1; group < len(p.groups); group++ {
+		if p.groups[group].untold() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // findTurn finds the first group that is not passed; the last group is the turn of all.

@@ -34,6 +34,9 @@ const (
 	// standingAway is not told, because it does not answer.
 	standingAway
 
+	// standingPaused is not told, because it is paused.
+	standingPaused
+
 	// standingBlocked waits for HelmOps that come first, be it told or not.
 	standingBlocked
 
@@ -67,6 +70,11 @@ type tally struct {
 // unfinished are those that hold their wave.
 func (t *tally) unfinished() int {
 	return t.by[standingUnknown] + t.by[standingPending] + t.by[standingInFlight]
+}
+
+// untold are those that have another revision and cannot be told now.
+func (t *tally) untold() int {
+	return t.by[standingAway] + t.by[standingBlocked] + t.by[standingPaused]
 }
 
 // counting are those that say something about the revision, now or soon.
@@ -104,7 +112,11 @@ func (p *plan) move(i int, to standing) {
 
 func (p *plan) stand(c *Cluster) standing {
 	switch {
-	case !c.Selected || c.Gone || c.Deleting || c.Paused || !c.Initialized:
+	case !c.Selected || c.Gone || c.Deleting || !c.Initialized:
+		return standingOut
+	case c.Paused && c.Child != nil && c.Child.Revision != p.goal && !p.isReturning(c) && !p.hasGoalAlready(c):
+		return standingPaused
+	case c.Paused:
 		return standingOut
 	case c.Child == nil && p.isNew(c):
 		return standingOut

@@ -125,9 +125,9 @@ func (p *plan) waitingForLast() string {
 		return fmt.Sprintf("%s of earlier waves to be ready", clusters(p.total.unfinished()))
 	case by[standingJoining] > 0 && by[standingDone] == 0:
 		return fmt.Sprintf("%s to be ready", clusters(by[standingJoining]))
-	case by[standingAway]+by[standingBlocked] > done:
-		return fmt.Sprintf("Clusters that cannot be told now: %d do not answer, %d wait for HelmOps that come first",
-			by[standingAway], by[standingBlocked])
+	case p.total.untold() > done:
+		return fmt.Sprintf("Clusters that cannot be told now: %d do not answer, %d wait for HelmOps that come first, %d are paused",
+			by[standingAway], by[standingBlocked], by[standingPaused])
 	case p.total.selected > 0:
 		return fmt.Sprintf("a Cluster to be ready: none of %d is", p.total.selected)
 	default:

@@ -222,7 +222,7 @@ func TestPlanWaves(t *testing.T) {
 		"no wave is left behind while nobody of a later one is told": {
 			strategy:   canary(Wave{}),
 			clusters:   []Cluster{fleetMember("a", 0, 6, unreachable), fleetMember("b", 1, 6, unreachable)},
-			waitingFor: "Clusters that cannot be told now: 2 do not answer, 0 wait for HelmOps that come first",
+			waitingFor: "Clusters that cannot be told now: 2 do not answer, 0 wait for HelmOps that come first, 0 are paused",
 			check:      wantPassed(""),
 		},
 		"the blocked hold their wave if nobody of it is done": {
