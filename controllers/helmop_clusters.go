@@ -67,7 +67,7 @@ func (r *helmOpReconciler) selectClusters(ctx context.Context, scope *helmOpScop
 	if scope.isMalformed() {
 		return nil
 	}
-	objects, err := r.eligibleClusters(ctx, scope)
+	objects, err := r.eligibleClusters(ctx, scope, selector)
 	if err != nil || scope.isMalformed() {
 		return err
 	}

@@ -99,7 +99,7 @@ type helmOpScope struct {
 	wanted *wantedRevision
 	// past are what other revisions want; nil where that cannot be told. Filled by wantedAt.
 	past map[int64]*wantedRevision
-	// revisions are those of the HelmOp, the newest last. Set by revise.
+	// revisions are those of the HelmOp, the newest last. Set by readRevisions and revise.
 	revisions []*addonsv1.HelmOpRevision
 
 	// plan is what is done for each of clusters. Set by record.
@@ -176,6 +176,7 @@ func (r *helmOpReconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1
 		r.readStrategy,
 		r.selectClusters,
 		r.checkDependencies,
+		r.readRevisions,
 		r.compile,
 		r.revise,
 		r.render,

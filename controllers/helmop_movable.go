@@ -48,7 +48,7 @@ func (r *helmOpReconciler) reportMovable(ctx context.Context, scope *helmOpScope
 			continue
 		}
 		partial := partialOf(kind)
-		err := r.client.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace, Name: name}, partial)
+		err := r.references.metadata.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace, Name: name}, partial)
 		switch {
 		case apierrors.IsNotFound(err):
 			// Whoever needs it says so.

@@ -49,7 +49,7 @@ const (
 )
 
 // eligibleClusters are the Clusters that the selector may choose from. The objects are only to be read.
-func (r *helmOpReconciler) eligibleClusters(ctx context.Context, scope *helmOpScope) ([]unstructured.Unstructured, error) {
+func (r *helmOpReconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, selector labels.Selector) ([]unstructured.Unstructured, error) {
 	helmOp := scope.helmOp
 	list := newClusterList()
 	options := []client.ListOption{client.UnsafeDisableDeepCopy}
@@ -70,6 +70,10 @@ func (r *helmOpReconciler) eligibleClusters(ctx context.Context, scope *helmOpSc
 	for i := range list.Items {
 		object := &list.Items[i]
 		if !chosen.Has(object.GetNamespace()) {
+			continue
+		}
+		if !selector.Matches(labels.Set(object.GetLabels())) {
+			eligible = append(eligible, *object)
 			continue
 		}
 		allowed, err := r.guard.allows(ctx, helmOp, client.ObjectKeyFromObject(object))

@@ -75,8 +75,8 @@ func withRevision(helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) *a
 	return then
 }
 
-// revisionMemory remembers what was last written about the rollouts of revisions. The cache may lag behind, and a rollout that was ended
-// must not go on because of it. Nobody else writes it: its memory comes before the cache.
+// revisionMemory remembers what was last written about the rollouts of revisions, until the cache shows it. The cache may lag behind, and
+// a rollout that was ended must not go on because of it.
 type revisionMemory struct {
 	mu       sync.Mutex
 	statuses map[types.UID]addonsv1.HelmOpRevisionStatus
@@ -89,9 +89,21 @@ func newRevisionMemory() *revisionMemory {
 func (m *revisionMemory) recall(revision *addonsv1.HelmOpRevision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if status, ok := m.statuses[revision.UID]; ok {
+	status, ok := m.statuses[revision.UID]
+	switch {
+	case !ok:
+	case isSameStatus(status, revision.Status):
+		delete(m.statuses, revision.UID)
+	default:
 		revision.Status = status
 	}
+}
+
+// isSameStatus compares statuses as the API server keeps them, with times in seconds.
+func isSameStatus(a, b addonsv1.HelmOpRevisionStatus) bool {
+	before, errBefore := digestOf(a)
+	after, errAfter := digestOf(b)
+	return errBefore == nil && errAfter == nil && before == after
 }
 
 func (m *revisionMemory) remember(revision *addonsv1.HelmOpRevision) {
@@ -127,13 +139,18 @@ func (r *helmOpReconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmO
 	return revisions, nil
 }
 
+// readRevisions reads what was wanted before.
+func (r *helmOpReconciler) readRevisions(ctx context.Context, scope *helmOpScope) (err error) {
+	scope.revisions, err = r.revisions(ctx, scope.helmOp)
+	return err
+}
+
 // revise makes what the HelmOp wants now its newest revision, if it is not. While it is not known what all is wanted, or while there is no
 // Cluster that could be told, the newest stays. The latter is not for thrift alone: clusterctl move brings HelmOps first, their revisions
 // seconds later, and pauses the Clusters meanwhile. A revision that is made in between would be in the way of those that come.
 func (r *helmOpReconciler) revise(ctx context.Context, scope *helmOpScope) error {
-	var err error
-	if scope.revisions, err = r.revisions(ctx, scope.helmOp); err != nil || scope.wanted == nil {
-		return err
+	if scope.wanted == nil {
+		return nil
 	}
 	newest := scope.newestRevision()
 	if newest == nil || newest.Spec.Digest != scope.wanted.digest {
@@ -165,12 +182,16 @@ func (r *helmOpReconciler) createRevision(ctx context.Context, scope *helmOpScop
 	if newest != nil {
 		number = newest.Spec.Number + 1
 	}
+	for _, c := range scope.clusters {
+		// A number is never used again, whoever deleted its revision.
+		number = max(number, revisionOf(c.child)+1)
+	}
 	revision := &addonsv1.HelmOpRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: revisionName(helmOp.Name, number), Namespace: helmOp.Namespace, Labels: childSelector(helmOp),
 		},
 		Spec: addonsv1.HelmOpRevisionSpec{
-			Number: number, Digest: scope.wanted.digest, Artifact: scope.artifact, Artifacts: scope.referencedArtifacts(), HelmOp: helmOp.Spec,
+			Number: number, Digest: scope.wanted.digest, Artifact: scope.wanted.mainArtifact(), Artifacts: scope.referencedArtifacts(), HelmOp: helmOp.Spec,
 		},
 		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.now())},
 	}
@@ -192,7 +213,9 @@ func (r *helmOpReconciler) createRevision(ctx context.Context, scope *helmOpScop
 		return nil, fmt.Errorf("reading revision %d: %w", number, err)
 	}
 	if existing.Spec.Digest != scope.wanted.digest {
-		return nil, fmt.Errorf("revision %d is there, and the cache has not seen it yet", number)
+		// The cache has not seen it yet, or its label was lost by which revisions are found.
+		err := fmt.Errorf("revision %d is there, and the cache has not seen it yet", number)
+		return nil, kerrors.NewAggregate([]error{err, r.repairRevision(ctx, helmOp, existing)})
 	}
 	r.rollouts.recall(existing)
 	return existing, nil
@@ -202,7 +225,7 @@ func (r *helmOpReconciler) createRevision(ctx context.Context, scope *helmOpScop
 func (s *helmOpScope) referencedArtifacts() []addonsv1.ReferencedArtifact {
 	var artifacts []addonsv1.ReferencedArtifact
 	for _, ref := range s.wanted.variants.references() {
-		if artifact, err := s.artifactOf(ref.ArtifactReference); err == nil {
+		if artifact, err := s.wanted.artifactOf(ref.ArtifactReference); err == nil {
 			artifacts = append(artifacts, addonsv1.ReferencedArtifact{
 				Reference: ref.ArtifactReference, ArtifactStatus: addonsv1.ArtifactStatus{ResolvedArtifact: *artifact},
 			})
@@ -280,14 +303,17 @@ func (r *helmOpReconciler) repairRevisions(ctx context.Context, scope *helmOpSco
 		if metav1.IsControlledBy(revision, scope.helmOp) && revision.Labels[clusterv1.WatchLabel] == scope.helmOp.Labels[clusterv1.WatchLabel] {
 			continue
 		}
-		before := revision.DeepCopy()
-		if err := r.own(scope.helmOp, revision); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		errs = append(errs, client.IgnoreNotFound(r.client.Patch(ctx, revision, client.MergeFrom(before))))
+		errs = append(errs, r.repairRevision(ctx, scope.helmOp, revision))
 	}
 	return kerrors.NewAggregate(errs)
+}
+
+func (r *helmOpReconciler) repairRevision(ctx context.Context, helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) error {
+	before := revision.DeepCopy()
+	if err := r.own(helmOp, revision); err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(r.client.Patch(ctx, revision, client.MergeFrom(before)))
 }
 
 // newestRevision is what is wanted now, or was last; nil if there is none.

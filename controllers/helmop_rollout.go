@@ -29,6 +29,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -219,10 +220,24 @@ func (r *helmOpReconciler) planInput(scope *helmOpScope) (rollout.Input, error) 
 			return rollout.Input{}, err
 		}
 		planned.Wave = waveOf(c, scope.waves)
-		planned.Known = c.cluster != nil && newest != nil && c.cluster.CreationTimestamp.Before(&newest.Status.StartedAt)
+		planned.Known = newest != nil && isKnown(c, newest.Status.StartedAt)
 		input.Clusters = append(input.Clusters, planned)
 	}
 	return input, nil
+}
+
+// isKnown tells whether a Cluster was served, or could have been, when a rollout began. Creation times do not survive clusterctl move, but
+// releases do.
+func isKnown(c *clusterScope, began metav1.Time) bool {
+	if c.child != nil {
+		told := c.child.Spec.Rollout
+		return told == nil || told.Reason != addonsv1.ReleaseRolloutJoined || told.At.Before(&began)
+	}
+	if c.cluster == nil {
+		return false
+	}
+	served := conditions.GetLastTransitionTime(c.cluster, clusterv1.ClusterControlPlaneInitializedCondition)
+	return c.cluster.CreationTimestamp.Before(&began) && (served == nil || served.Before(&began))
 }
 
 // waveOf is the index of the first wave that chooses a Cluster, or the number of waves if none does.
@@ -242,7 +257,7 @@ func plannedCluster(c *clusterScope, good int64) (rollout.Cluster, error) {
 	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "", TargetInvalid: isInvalid(c.err)}
 	if c.cluster != nil {
 		planned.Deleting = !c.cluster.DeletionTimestamp.IsZero()
-		planned.Paused = isClusterPaused(c.cluster)
+		planned.Paused = planned.Paused || isClusterPaused(c.cluster)
 		planned.Initialized = isInitialized(c.cluster)
 	}
 	var err error
@@ -271,6 +286,12 @@ func plannedCluster(c *clusterScope, good int64) (rollout.Cluster, error) {
 	planned.Paused = planned.Paused || isChildPaused(c.child)
 	planned.Health, planned.ReadySince = plannedHealth(c.child)
 	return planned, nil
+}
+
+// isAccessDenied tells whether a Cluster of another namespace may not be accessed any more. Nothing may be done for it, and it proves nothing.
+func isAccessDenied(c *clusterScope) bool {
+	var denied *errClusterAccessDenied
+	return errors.As(c.err, &denied) || c.child != nil && conditions.GetReason(c.child, addonsv1.ReadyCondition) == addonsv1.ClusterAccessDeniedReason
 }
 
 // isInvalid tells whether an error means that what is wanted cannot be rendered for a Cluster, as opposed to not being known now.

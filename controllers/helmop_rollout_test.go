@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
@@ -178,5 +179,64 @@ func TestRevisionName(t *testing.T) {
 			}
 			names[name] = true
 		}
+	}
+}
+
+func TestWaitingForPromotion(t *testing.T) {
+	scope := &helmOpScope{helmOp: &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}}
+	scope.plan.Progress = rollout.Progress{WaitingFor: "the promotion of wave canary", Promote: "canary"}
+	if got := waitingFor(scope); got != "the promotion of wave canary" {
+		t.Errorf("without a revision it waits for %q", got)
+	}
+	scope.revisions = []*addonsv1.HelmOpRevision{{Spec: addonsv1.HelmOpRevisionSpec{Number: 7}}}
+	if got := waitingFor(scope); !strings.HasSuffix(got, "kubectl -n ns annotate helmop a --overwrite addons.cluster.x-k8s.io/rollout-promote=7/canary") {
+		t.Errorf("it waits for %q", got)
+	}
+}
+
+func TestIsKnown(t *testing.T) {
+	began, before, after := metav1.NewTime(noon), metav1.NewTime(noon.Add(-time.Hour)), metav1.NewTime(noon.Add(time.Hour))
+	cluster := func(created metav1.Time) *clusterScope {
+		return &clusterScope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}}
+	}
+	with := func(c *clusterScope, told *addonsv1.ReleaseRollout) *clusterScope {
+		c.child = &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{Rollout: told}}
+		return c
+	}
+	served := cluster(before)
+	served.cluster.Status.Conditions = []metav1.Condition{{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, LastTransitionTime: after}}
+	for name, tc := range map[string]struct {
+		cluster *clusterScope
+		want    bool
+	}{
+		"it was there":                       {cluster(before), true},
+		"it came later":                      {cluster(after), false},
+		"it was served later":                {served, false},
+		"it is gone":                         {&clusterScope{}, false},
+		"it was moved, with its release":     {with(cluster(after), &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutUpdated, At: before}), true},
+		"it joined with an earlier revision": {with(cluster(after), &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: before}), true},
+		"it joined since":                    {with(cluster(after), &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: after}), false},
+		"its release knows of no revision":   {with(cluster(after), nil), true},
+	} {
+		if got := isKnown(tc.cluster, began); got != tc.want {
+			t.Errorf("%s: known %t", name, got)
+		}
+	}
+}
+
+func TestRevisionMemory(t *testing.T) {
+	memory := newRevisionMemory()
+	written := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
+	written.Status = addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhasePaused, EndedAt: metav1.NewTime(noon.Add(time.Millisecond))}
+	memory.remember(written)
+	cached := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
+	if memory.recall(cached); cached.Status.Phase != addonsv1.RolloutPhasePaused {
+		t.Error("a cache that lags behind wins")
+	}
+	cached.Status.EndedAt = metav1.NewTime(noon)
+	memory.recall(cached)
+	cached.Status.Phase = addonsv1.RolloutPhaseProgressing
+	if memory.recall(cached); cached.Status.Phase != addonsv1.RolloutPhaseProgressing {
+		t.Error("what the cache has shown is remembered for ever")
 	}
 }

@@ -64,7 +64,9 @@ func (r *helmOpReconciler) report(scope *helmOpScope) {
 	if scope.selectorErr == nil {
 		helmOp.Status.Clusters = &summary.counts
 		helmOp.Status.Failures = summary.failures
-		helmOp.Status.Rollout = rolloutStatus(scope)
+		if len(scope.plan.Steps) == len(scope.clusters) {
+			helmOp.Status.Rollout = rolloutStatus(scope)
+		}
 	}
 	rolledOut := rolledOutCondition(scope, summary)
 	if scope.denied > 0 {

@@ -94,12 +94,12 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 
 // waitingFor tells what a rollout waits for and, where it is a human, how to go on.
 func waitingFor(scope *helmOpScope) string {
-	progress := scope.plan.Progress
-	if progress.Promote == "" {
+	progress, newest := scope.plan.Progress, scope.newestRevision()
+	if progress.Promote == "" || newest == nil {
 		return progress.WaitingFor
 	}
 	return fmt.Sprintf("%s: kubectl -n %s annotate helmop %s --overwrite %s=%d/%s", progress.WaitingFor, scope.helmOp.Namespace,
-		scope.helmOp.Name, addonsv1.RolloutPromoteAnnotation, scope.newestRevision().Spec.Number, progress.Promote)
+		scope.helmOp.Name, addonsv1.RolloutPromoteAnnotation, newest.Spec.Number, progress.Promote)
 }
 
 // isHeld tells whether a rollout goes on only if somebody does something, and why.

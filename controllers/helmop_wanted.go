@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -74,15 +75,42 @@ func identityOf(artifact *addonsv1.ResolvedArtifact, err error) string {
 
 // compile finds out what is wanted of all Clusters. While that is not known, releases stay as they are.
 func (r *helmOpReconciler) compile(ctx context.Context, scope *helmOpScope) error {
-	wanted, err := r.newWanted(ctx, scope.helmOp, scope.artifactOf)
+	wanted, err := r.newWanted(ctx, scope.helmOp, scope.knownArtifactOf)
 	if err != nil {
 		return scope.takeProgramError(err)
 	}
-	if scope.artifact == nil || scope.isResolving() {
+	if len(scope.artifacts) == 0 || scope.isResolving() {
 		return nil
 	}
 	scope.wanted, scope.helmOp.Status.Revision = wanted, wanted.digest
 	return nil
+}
+
+// knownArtifactOf is what a reference stands for or, while that cannot be found out, what it stood for when the newest revision was made of
+// the same source: after a move, or a restore, the status does not know it, and what cannot be resolved now is no other revision.
+func (s *helmOpScope) knownArtifactOf(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
+	artifact, err := s.artifactOf(ref)
+	newest := s.newestRevision()
+	if err == nil || newest == nil {
+		return artifact, err
+	}
+	then, now := newest.Spec.HelmOp.Source, s.helmOp.Spec.Source
+	if then.URL != now.URL || !equality.Semantic.DeepEqual(then.LayerSelector, now.LayerSelector) {
+		return nil, err
+	}
+	if recorded, unknown := artifactsOfRevision(newest)(ref); unknown == nil {
+		return recorded, nil
+	}
+	return nil, err
+}
+
+// mainArtifact is what spec.source stands for; nil if that is not known.
+func (w *wantedRevision) mainArtifact() *addonsv1.ResolvedArtifact {
+	artifact, err := w.artifactOf(w.helmOp.Spec.Source.Ref)
+	if err != nil {
+		return nil
+	}
+	return artifact
 }
 
 // isResolving tells whether a reference is being resolved for the first time. A revision that is made before there is an answer would

@@ -83,7 +83,7 @@ func testPrintedColumns(s *scenario, one *workload) {
 	helmOp := s.newHelmOp("table", forAll)
 	s.create(helmOp)
 	one.eventuallyReleased(helmOp, releaseNamespace, "table", 1)
-	s.eventually(helmOp, ready(1))
+	s.eventually(helmOp, ready(1), inPhase(1, addonsv1.RolloutPhaseComplete))
 	kubectl := func(args ...string) string {
 		s.Helper()
 		out, err := s.env.Management.Kubectl(s.Context(), append(args, "--namespace", s.namespace)...)
@@ -91,8 +91,8 @@ func testPrintedColumns(s *scenario, one *workload) {
 		return out.Stdout
 	}
 	s.Expect(fieldsOf(kubectl("get", "hop", "table"))).To(gomega.HaveExactElements(
-		[]string{"NAME", "READY", "REASON", "VERSION", "CLUSTERS", "UP-TO-DATE", "FAILED", "AGE"},
-		gomega.HaveExactElements("table", "True", "Ready", "1.0.0", "1", "1", "0", gomega.Not(gomega.BeEmpty())),
+		[]string{"NAME", "READY", "REASON", "VERSION", "CLUSTERS", "UP-TO-DATE", "FAILED", "ROLLOUT", "AGE"},
+		gomega.HaveExactElements("table", "True", "Ready", "1.0.0", "1", "1", "0", "Complete", gomega.Not(gomega.BeEmpty())),
 	))
 	s.Expect(fieldsOf(kubectl("get", "hopr", "--selector", addonsv1.HelmOpNameLabel+"=table"))).To(gomega.HaveExactElements(
 		[]string{"NAME", "CLUSTER", "READY", "REASON", "RELEASE", "REVISION", "STATUS", "CHART", "DEPLOYED"},

@@ -1,0 +1,75 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"testing"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// TestOtherNamespaces has HelmOps of one namespace choose a Cluster of another: only with a service account that may get the Cluster's
+// kubeconfig, by the roles of the other namespace, do they get anywhere.
+func TestOtherNamespaces(t *testing.T) {
+	shop, platform := newScenario(t), newScenario(t)
+	meta := metav1.ObjectMeta{Namespace: shop.namespace, Name: "platform"}
+	shop.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"one-kubeconfig"}, Verbs: []string{"get"}},
+	}})
+	shop.create(&rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: platform.namespace, Name: "granted"}},
+	})
+	one := shop.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{addonsLabel: "shared"}})[0]
+	across := func(name, account string) *addonsv1.HelmOp {
+		return platform.newHelmOp(name, func(h *addonsv1.HelmOp) {
+			h.Spec.ClusterSelector.MatchLabels[addonsLabel] = "shared"
+			h.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{
+				NamespaceSelector:  metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: shop.namespace}},
+				ServiceAccountName: account,
+			}
+		})
+	}
+	granted, refused := across("granted", "granted"), across("refused", "another")
+	without := platform.newHelmOp("without", func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels[addonsLabel] = "shared" })
+	for _, helmOp := range []*addonsv1.HelmOp{refused, without, granted} {
+		platform.create(helmOp)
+	}
+	platform.eventually(granted, ready(1))
+	one.eventuallyReleased(granted, releaseNamespace, "granted", 1)
+	child := platform.child(granted, "one")
+	platform.Expect(child.Spec.ClusterRef.Namespace).To(gomega.Equal(shop.namespace))
+
+	platform.eventually(refused, ready(0), func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		g.Expect(conditions.GetMessage(h, addonsv1.RolledOutCondition)).To(gomega.ContainSubstring("1 Clusters of other namespaces are left out: service account another"))
+	})
+	platform.eventually(without, ready(0))
+	one.expectNothing(releaseNamespace, "refused")
+	one.expectNothing(releaseNamespace, "without")
+
+	// What the Cluster is told follows its labels, across the namespaces, too.
+	shop.label("one", addonsLabel, "")
+	platform.eventuallyGone(child)
+	one.expectNothing(releaseNamespace, "granted")
+}
