@@ -32,14 +32,17 @@ const maxUnmet = 3
 
 // needsDependencies tells whether a decision changes what a release is, so that what comes first must be ready. What repairs,
 // finishes or takes away does not wait: a change that was cut off had begun in order, and a rollback of a failed upgrade returns to what worked.
-func needsDependencies(decision helmclient.Decision) bool {
+// Nor does a return of what is there to the last good revision, by Helm's history or made anew: what was given up may be what broke the others.
+func needsDependencies(decision helmclient.Decision, isReturn bool) bool {
 	switch decision.Action {
-	case helmclient.ActionInstall, helmclient.ActionUpgrade:
+	case helmclient.ActionInstall:
 		return true
-	case helmclient.ActionRecoverThenInstall, helmclient.ActionRecoverThenUpgrade:
+	case helmclient.ActionUpgrade:
+		return !isReturn
+	case helmclient.ActionRecoverThenInstall:
 		return decision.Recovery != helmclient.RecoverReplace
-	case helmclient.ActionRollback:
-		return decision.Reason == helmclient.ReasonReturn
+	case helmclient.ActionRecoverThenUpgrade:
+		return !isReturn && decision.Recovery != helmclient.RecoverReplace
 	default:
 		return false
 	}
@@ -48,7 +51,7 @@ func needsDependencies(decision helmclient.Decision) bool {
 // mayAct tells whether all that comes before a release is ready in its Cluster, as far as a decision needs that. If not, it says
 // so; events of what it waits for bring the next pass.
 func (r *releaseReconciler) mayAct(ctx context.Context, p *releasePass, decision helmclient.Decision) (bool, error) {
-	if len(p.release.Spec.DependsOn) == 0 || !needsDependencies(decision) {
+	if len(p.release.Spec.DependsOn) == 0 || !needsDependencies(decision, p.desired.Return) {
 		return true, nil
 	}
 	reason, message, err := r.dependenciesOf(ctx, p.releaseScope)

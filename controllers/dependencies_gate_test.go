@@ -63,19 +63,24 @@ func TestWhatNeedsDependencies(t *testing.T) {
 	for name, tc := range map[string]struct {
 		decision helmclient.Decision
 		want     bool
+		ofReturn bool
 	}{
-		"install":          {helmclient.Decision{Action: helmclient.ActionInstall}, true},
-		"upgrade":          {helmclient.Decision{Action: helmclient.ActionUpgrade}, true},
-		"return":           {helmclient.Decision{Action: helmclient.ActionRollback, Reason: helmclient.ReasonReturn}, true},
-		"remediation":      {helmclient.Decision{Action: helmclient.ActionRollback, Reason: helmclient.ReasonUnhealthy}, false},
-		"cut off":          {helmclient.Decision{Action: helmclient.ActionRecoverThenUpgrade, Recovery: helmclient.RecoverReplace}, false},
-		"cut off, changed": {helmclient.Decision{Action: helmclient.ActionRecoverThenInstall, Recovery: helmclient.RecoverFail}, true},
-		"test":             {helmclient.Decision{Action: helmclient.ActionTest}, false},
-		"drift":            {helmclient.Decision{Action: helmclient.ActionCorrectDrift}, false},
-		"uninstall":        {helmclient.Decision{Action: helmclient.ActionUninstall}, false},
+		"install":          {helmclient.Decision{Action: helmclient.ActionInstall}, true, true},
+		"upgrade":          {helmclient.Decision{Action: helmclient.ActionUpgrade}, true, false},
+		"return":           {helmclient.Decision{Action: helmclient.ActionRollback, Reason: helmclient.ReasonReturn}, false, false},
+		"remediation":      {helmclient.Decision{Action: helmclient.ActionRollback, Reason: helmclient.ReasonUnhealthy}, false, false},
+		"cut off":          {helmclient.Decision{Action: helmclient.ActionRecoverThenUpgrade, Recovery: helmclient.RecoverReplace}, false, false},
+		"cut off, changed": {helmclient.Decision{Action: helmclient.ActionRecoverThenUpgrade, Recovery: helmclient.RecoverFail}, true, false},
+		"cut off at first": {helmclient.Decision{Action: helmclient.ActionRecoverThenInstall, Recovery: helmclient.RecoverFail}, true, true},
+		"test":             {helmclient.Decision{Action: helmclient.ActionTest}, false, false},
+		"drift":            {helmclient.Decision{Action: helmclient.ActionCorrectDrift}, false, false},
+		"uninstall":        {helmclient.Decision{Action: helmclient.ActionUninstall}, false, false},
 	} {
-		if got := needsDependencies(tc.decision); got != tc.want {
+		if got := needsDependencies(tc.decision, false); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+		if got := needsDependencies(tc.decision, true); got != tc.ofReturn {
+			t.Errorf("%s, of a return: %v, want %v", name, got, tc.ofReturn)
 		}
 	}
 }
@@ -132,6 +137,11 @@ func TestReleaseWaitsForItsDependencies(t *testing.T) {
 			}
 			if ok, err := r.mayAct(t.Context(), dependingPass(tc.dependencies...), helmclient.Decision{Action: helmclient.ActionTest}); !ok || err != nil {
 				t.Errorf("tests wait, error %v", err)
+			}
+			p = dependingPass(tc.dependencies...)
+			p.desired.Return = true
+			if ok, err := r.mayAct(t.Context(), p, helmclient.Decision{Action: helmclient.ActionUpgrade}); !ok || err != nil {
+				t.Errorf("a return waits, error %v", err)
 			}
 		})
 	}
