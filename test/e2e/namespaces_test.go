@@ -32,7 +32,8 @@ import (
 // TestOtherNamespaces has HelmOps of one namespace choose a Cluster of another: only with a service account that may get the Cluster's
 // kubeconfig, by the roles of the other namespace, do they get anywhere.
 func TestOtherNamespaces(t *testing.T) {
-	shop, platform := newScenario(t), newScenario(t)
+	shop := newScenario(t)
+	platform := newScenarioIn(t, shop.env)
 	meta := metav1.ObjectMeta{Namespace: shop.namespace, Name: "platform"}
 	shop.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"one-kubeconfig"}, Verbs: []string{"get"}},
