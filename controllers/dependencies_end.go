@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -41,10 +42,8 @@ func (r *releaseReconciler) mayEnd(ctx context.Context, scope *releaseScope, fat
 	if err != nil {
 		return false, err
 	}
-	isGoing := scope.cluster != nil && !scope.cluster.DeletionTimestamp.IsZero()
-	if needing := neededBy(scope.release, siblings, isGoing); needing != "" {
-		setNotReady(scope.release, addonsv1.DeletingReason, needing)
-		return false, nil
+	if ok, err := r.isFree(ctx, r.client, scope, siblings); !ok {
+		return false, err
 	}
 	// What the cache does not show yet counts, too.
 	list := &addonsv1.HelmOpReleaseList{}
@@ -57,16 +56,54 @@ func (r *releaseReconciler) mayEnd(ctx context.Context, scope *releaseScope, fat
 	list.Items = slices.DeleteFunc(list.Items, func(other addonsv1.HelmOpRelease) bool {
 		return clusterKey(&other) != clusterKey(scope.release)
 	})
-	if needing := neededBy(scope.release, byHelmOp(list.Items, scope.release), isGoing); needing != "" {
-		setNotReady(scope.release, addonsv1.DeletingReason, needing)
-		return false, nil
+	return r.isFree(ctx, r.live, scope, byHelmOp(list.Items, scope.release))
+}
+
+// isFree tells whether none of the other releases in a Cluster keeps one from ending, and says at the release if one does.
+func (r *releaseReconciler) isFree(ctx context.Context, reader client.Reader, scope *releaseScope,
+	siblings map[string]*addonsv1.HelmOpRelease,
+) (bool, error) {
+	staying, err := r.stayingIn(ctx, reader, scope, siblings)
+	if err != nil {
+		return false, err
 	}
-	return true, nil
+	needing := neededBy(scope.release, siblings, staying)
+	if needing != "" {
+		setNotReady(scope.release, addonsv1.DeletingReason, needing)
+	}
+	return needing == "", nil
+}
+
+// stayingIn are those of the releases that depend on one, by the names of their HelmOps, that nobody ends before their Cluster, which is under
+// deletion, goes. There are none in a Cluster that stays: what depends on something is waited for there, whatever it takes.
+func (r *releaseReconciler) stayingIn(ctx context.Context, reader client.Reader, scope *releaseScope,
+	siblings map[string]*addonsv1.HelmOpRelease,
+) (map[string]bool, error) {
+	if scope.cluster == nil || scope.cluster.DeletionTimestamp.IsZero() {
+		return nil, nil
+	}
+	name, staying := ownerName(scope.release), map[string]bool{}
+	for other, sibling := range siblings {
+		if !sibling.DeletionTimestamp.IsZero() || !dependsOn(sibling.Spec.DependsOn, name) {
+			continue
+		}
+		if sibling.Spec.BeforeClusterDelete == nil || !isWatched(sibling, r.watchFilter) {
+			staying[other] = true
+			continue
+		}
+		helmOp := &addonsv1.HelmOp{}
+		err := reader.Get(ctx, client.ObjectKey{Namespace: sibling.Namespace, Name: other}, helmOp)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading HelmOp %s: %w", other, err)
+		}
+		staying[other] = err != nil || !metav1.IsControlledBy(sibling, helmOp) || !asksForUninstall(sibling, helmOp)
+	}
+	return staying, nil
 }
 
 // neededBy tells which of the other releases in a Cluster, by the names of their HelmOps, keeps one from ending; empty if none does. Those that
-// need each other do not wait for each other. In a Cluster that is under deletion itself, only those are waited for that end before it goes.
-func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.HelmOpRelease, isGoing bool) string {
+// need each other do not wait for each other, and nobody waits for those that stay.
+func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.HelmOpRelease, staying map[string]bool) string {
 	name := ownerName(release)
 	if name == "" {
 		return ""
@@ -78,10 +115,7 @@ func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.Hel
 	}
 	var needing []string
 	for other, sibling := range siblings {
-		if !dependsOn(sibling.Spec.DependsOn, name) || isNotThere(sibling) || graph.path(name, other) != nil {
-			continue
-		}
-		if isGoing && sibling.DeletionTimestamp.IsZero() && sibling.Spec.BeforeClusterDelete == nil {
+		if !dependsOn(sibling.Spec.DependsOn, name) || staying[other] || isNotThere(sibling) || graph.path(name, other) != nil {
 			continue
 		}
 		needing = append(needing, other)

@@ -178,3 +178,52 @@ func TestReleaseEndsAfterWhatDependsOnIt(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsWaitedForInAClusterThatGoes holds that a release does not wait for one that nobody ends: it would be forgotten, and not
+// uninstalled, when the deletion of the Cluster is held no longer.
+func TestWhatIsWaitedForInAClusterThatGoes(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, tc := range map[string]struct {
+		release func(*addonsv1.HelmOpRelease)
+		helmOp  func(*addonsv1.HelmOp)
+		isGone  bool
+		want    bool
+	}{
+		"asks":                   {},
+		"asks for nothing":       {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete = nil }, want: true},
+		"asks for nothing, ends": {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete, r.DeletionTimestamp = nil, &now }},
+		"paused":                 {release: func(r *addonsv1.HelmOpRelease) { r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, want: true},
+		"another manager's":      {release: func(r *addonsv1.HelmOpRelease) { r.Labels[clusterv1.WatchLabel] = "other" }, want: true},
+		"orphaned":               {helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }, want: true},
+		"suspended":              {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }, want: true},
+		"suspended, ends":        {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, helmOp: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }},
+		"of another HelmOp":      {helmOp: func(h *addonsv1.HelmOp) { h.UID = "other" }, want: true},
+		"of none":                {isGone: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app := readyRelease("app", func(r *addonsv1.HelmOpRelease) {
+				r.Spec.DependsOn, r.Spec.BeforeClusterDelete = on("cni"), &addonsv1.BeforeClusterDelete{}
+				r.Labels[clusterv1.WatchLabel] = "mine"
+				if tc.release != nil {
+					tc.release(r)
+				}
+			})
+			objects := []client.Object{app}
+			if !tc.isGone {
+				objects = append(objects, settledHelmOp(t, "app", tc.helmOp))
+			}
+			r := &releaseReconciler{client: storeOf(t, objects...), live: storeOf(t, objects...), watchFilter: "mine"}
+			cluster := dependingPass().cluster
+			scope := &releaseScope{release: readyRelease("cni", nil), cluster: cluster}
+			if got, err := r.mayEnd(t.Context(), scope, fateEnds); got || err != nil {
+				t.Errorf("it may end while the Cluster stays, error %v", err)
+			}
+			cluster.DeletionTimestamp = &now
+			if got, err := r.mayEnd(t.Context(), scope, fateEnds); got != tc.want || err != nil {
+				t.Errorf("it may end: %t, %v; want %t", got, err, tc.want)
+			}
+		})
+	}
+}

@@ -270,6 +270,10 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		return ctrl.Result{}, nil
 	}
 	if ok, err := r.mayEnd(ctx, scope, fate); !ok {
+		if clusterGoes && err == nil {
+			// The HelmOp of what is waited for may be suspended meanwhile. Nothing tells of that, and the time is short.
+			return ctrl.Result{RequeueAfter: outdatedRetry}, nil
+		}
 		return ctrl.Result{}, err
 	}
 	target, ok := r.connect(ctx, release)
