@@ -66,8 +66,9 @@ func TestOtherNamespaces(t *testing.T) {
 		g.Expect(conditions.GetMessage(h, addonsv1.RolledOutCondition)).To(gomega.ContainSubstring("1 Clusters of other namespaces are left out: service account another"))
 	})
 	platform.eventually(without, ready(0))
-	one.expectNothing(releaseNamespace, "refused")
-	one.expectNothing(releaseNamespace, "without")
+	for _, name := range []string{"refused", "without"} {
+		one.eventuallyRevisions(releaseNamespace, name)
+	}
 
 	// What the Cluster is told follows its labels, across the namespaces, too.
 	shop.label("one", addonsLabel, "")
