@@ -80,6 +80,10 @@ func unsettled(helmOp *addonsv1.HelmOp) string {
 	if err == nil && (helmOp.Status.Artifact == nil || helmOp.Status.Artifact.SourceDigest != source) {
 		return "is not resolved yet"
 	}
+	// The same of a reference of an override or for a Kubernetes version: until it has an answer, there is no new revision.
+	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil && resolved.Status == metav1.ConditionUnknown {
+		return "is not resolved yet"
+	}
 	return ""
 }
 

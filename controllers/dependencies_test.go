@@ -114,6 +114,15 @@ func TestUnmet(t *testing.T) {
 		"HelmOp never seen":     {helmOp: func(h *addonsv1.HelmOp) { h.Status = addonsv1.HelmOpStatus{} }, release: none, want: "HelmOp cni has changed and is about to be looked at"},
 		"source changed":        {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = "2" }, release: none, want: "HelmOp cni is not resolved yet"},
 		"source never resolved": {helmOp: func(h *addonsv1.HelmOp) { h.Status.Artifact = nil }, release: none, want: "HelmOp cni is not resolved yet"},
+		"another reference is being resolved": {helmOp: func(h *addonsv1.HelmOp) {
+			setCondition(h, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason, "")
+		}, release: none, want: "HelmOp cni is not resolved yet"},
+		"the registry does not answer any more": {helmOp: func(h *addonsv1.HelmOp) {
+			setCondition(h, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryErrorReason, "")
+		}, release: none},
+		"elsewhere untold": {helmOp: func(h *addonsv1.HelmOp) {
+			setCondition(h, addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RollingOutReason, "")
+		}, release: none},
 		"HelmOp suspended":      {helmOp: func(h *addonsv1.HelmOp) { h.Generation++; h.Spec.Suspend = true }, release: none},
 		"told another revision": {helmOp: rollout(addonsv1.RolloutPhaseProgressing, false), release: none, want: "HelmOp cni has yet to tell Cluster one of its revision 8"},
 		"phase not known":       {helmOp: rollout("", false), release: none, want: "HelmOp cni has yet to tell Cluster one of its revision 8"},

@@ -134,14 +134,17 @@ func TestEventsOfHelmOpsThatMatterToOthers(t *testing.T) {
 		change func(*addonsv1.HelmOp)
 		want   bool
 	}{
-		"nothing":        {func(*addonsv1.HelmOp) {}, false},
-		"counts":         {func(h *addonsv1.HelmOp) { h.Status.Clusters = &addonsv1.ClusterCounts{Ready: 5} }, false},
-		"interval":       {func(h *addonsv1.HelmOp) { h.Spec.Source.Interval.Duration = 5 }, false},
-		"spec":           {func(h *addonsv1.HelmOp) { h.Generation++ }, true},
-		"source":         {func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = "2" }, true},
-		"selector":       {func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" }, true},
-		"namespaces":     {func(h *addonsv1.HelmOp) { h.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{} }, true},
-		"dependencies":   {func(h *addonsv1.HelmOp) { h.Spec.DependsOn = on("b") }, true},
+		"nothing":      {func(*addonsv1.HelmOp) {}, false},
+		"counts":       {func(h *addonsv1.HelmOp) { h.Status.Clusters = &addonsv1.ClusterCounts{Ready: 5} }, false},
+		"interval":     {func(h *addonsv1.HelmOp) { h.Spec.Source.Interval.Duration = 5 }, false},
+		"spec":         {func(h *addonsv1.HelmOp) { h.Generation++ }, true},
+		"source":       {func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = "2" }, true},
+		"selector":     {func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" }, true},
+		"namespaces":   {func(h *addonsv1.HelmOp) { h.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{} }, true},
+		"dependencies": {func(h *addonsv1.HelmOp) { h.Spec.DependsOn = on("b") }, true},
+		"resolving": {func(h *addonsv1.HelmOp) {
+			setCondition(h, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason, "")
+		}, true},
 		"suspended":      {func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }, true},
 		"paused":         {func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, true},
 		"revision":       {func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision++ }, true},
