@@ -61,10 +61,22 @@ func (r *helmOpReconciler) repairChild(ctx context.Context, helmOp *addonsv1.Hel
 	if err := r.own(helmOp, child); err != nil {
 		return err
 	}
+	patch := keepChild(before, child)
 	if equality.Semantic.DeepEqual(before.ObjectMeta, child.ObjectMeta) {
 		return nil
 	}
-	return client.IgnoreNotFound(r.client.Patch(ctx, child, client.MergeFrom(before)))
+	return client.IgnoreNotFound(r.client.Patch(ctx, child, patch))
+}
+
+// keepChild takes back that a child makes way to another one, which a pass may have said and not got to end it, and returns the patch
+// that writes what was changed of it. What is ending already is left to end, also if the cache does not show it yet: then the patch
+// is refused.
+func keepChild(before, child *addonsv1.HelmOpRelease) client.Patch {
+	if _, ok := replacedBy(child); !ok || !child.DeletionTimestamp.IsZero() {
+		return client.MergeFrom(before)
+	}
+	delete(child.Annotations, addonsv1.ReplacedByRevisionAnnotation)
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
 func (r *helmOpReconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope, spec addonsv1.HelmOpReleaseSpec) error {
@@ -100,7 +112,7 @@ func (r *helmOpReconciler) updateChild(ctx context.Context, helmOp *addonsv1.Hel
 	if err := r.own(helmOp, c.child); err != nil {
 		return err
 	}
-	if err := r.client.Patch(ctx, c.child, client.MergeFrom(before)); err != nil {
+	if err := r.client.Patch(ctx, c.child, keepChild(before, c.child)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	r.told.note(c.child, r.now())

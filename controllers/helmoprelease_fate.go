@@ -112,11 +112,13 @@ func (r *releaseReconciler) fateByIdentity(ctx context.Context, release *addonsv
 		number = revisionOf(release)
 	}
 	at, err := helmOpAt(ctx, r.live, helmOp, number)
-	if apierrors.IsNotFound(err) {
-		// The revision is not kept any more.
-		at, err = helmOp, nil
-	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err) && !isReplaced:
+		// Somebody deleted the revision, which is kept while there is a release of it: nobody said that this one is to be another.
+		return fateWanted, nil
+	case apierrors.IsNotFound(err):
+		at = helmOp
+	case err != nil:
 		return fateEnds, err
 	}
 	identity, err := r.renderer.identity(ctx, at, object, cluster)

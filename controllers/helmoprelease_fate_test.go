@@ -18,8 +18,10 @@ package controllers
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -106,7 +108,7 @@ func TestFateGoesByTheRevision(t *testing.T) {
 		want   releaseFate
 	}{
 		"of an earlier revision":                 {nil, fateWanted},
-		"of one that is gone":                    {func(b *fateBench) { b.revisions = b.revisions[1:] }, fateReplaced},
+		"of one that is gone":                    {func(b *fateBench) { b.revisions = b.revisions[1:] }, fateWanted},
 		"of none that is known":                  {func(b *fateBench) { b.release.Spec.Rollout = nil }, fateReplaced},
 		"made way for another":                   {replaced("2"), fateReplaced},
 		"made way for one that wants it as well": {replaced("1"), fateWanted},
@@ -158,6 +160,55 @@ func TestReplaceChild(t *testing.T) {
 	child.Name = "gone"
 	if err := replaceChild(t.Context(), c, child, 8); err != nil {
 		t.Errorf("one that is gone: %v", err)
+	}
+}
+
+// TestChildIsKept holds that a child that stays says no longer that it makes way to another one, and that one that ends goes on to say so.
+func TestChildIsKept(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(*helmOpReconciler, *fateBench, *addonsv1.HelmOpRelease) error{
+		"told": func(r *helmOpReconciler, b *fateBench, child *addonsv1.HelmOpRelease) error {
+			return r.updateChild(b.Context(), b.helmOp, &clusterScope{child: child}, child.Spec)
+		},
+		"repaired": func(r *helmOpReconciler, b *fateBench, child *addonsv1.HelmOpRelease) error {
+			return r.repairChild(b.Context(), b.helmOp, child)
+		},
+	}
+	for name, way := range ways {
+		for _, isEnding := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, ends: %t", name, isEnding), func(t *testing.T) {
+				t.Parallel()
+				b := newFateBench(t)
+				b.release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
+				b.release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "2", "other": "stays"}
+				c := b.client()
+				r := &helmOpReconciler{client: c, live: c, now: time.Now, told: newToldGenerations()}
+				read := func() *addonsv1.HelmOpRelease {
+					child := &addonsv1.HelmOpRelease{}
+					if err := c.Get(t.Context(), client.ObjectKeyFromObject(b.release), child); err != nil {
+						t.Fatal(err)
+					}
+					return child
+				}
+				cached := read()
+				if isEnding {
+					if err := c.Delete(t.Context(), read()); err != nil {
+						t.Fatal(err)
+					}
+					if err := way(r, b, cached); !apierrors.IsConflict(err) {
+						t.Errorf("the cache is late: %v, want a conflict", err)
+					}
+					cached = read()
+				}
+				if err := way(r, b, cached); err != nil {
+					t.Fatal(err)
+				}
+				child := read()
+				if _, says := replacedBy(child); says != isEnding || child.Annotations["other"] != "stays" || !metav1.IsControlledBy(child, b.helmOp) {
+					t.Errorf("annotations %v, owners %v", child.Annotations, child.OwnerReferences)
+				}
+			})
+		}
 	}
 }
 
