@@ -26,7 +26,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -39,11 +38,10 @@ const (
 	maxNamedReleases = 3
 )
 
-// clusterConditions are the conditions that HelmOps want of a Cluster, in the order of their types: of those of its own
-// namespace, each that selects it counts, be it that its release is not made yet; of other namespaces, each that has a
-// release there.
+// clusterConditions are the conditions that HelmOps of its own namespace want of a Cluster, in the order of their types. Each that
+// selects it counts, be it that its release is not made yet. Those of other namespaces may not change the Cluster.
 func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp, releases []addonsv1.HelmOpRelease) []metav1.Condition {
-	byHelmOp := map[client.ObjectKey]*addonsv1.HelmOpRelease{}
+	byHelmOp := map[string]*addonsv1.HelmOpRelease{}
 	unready := map[string]map[string]string{}
 	total := map[string]int{}
 	count := func(conditionType string, name string, release *addonsv1.HelmOpRelease) {
@@ -56,17 +54,16 @@ func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp, re
 		}
 	}
 	for i := range releases {
-		release := &releases[i]
-		key := client.ObjectKey{Namespace: release.Namespace, Name: helmOpOf(release)}
-		byHelmOp[key] = release
-		if release.Namespace != cluster.Namespace && release.Spec.ClusterCondition != "" && release.DeletionTimestamp.IsZero() {
-			count(release.Spec.ClusterCondition, key.String(), release)
-		}
+		byHelmOp[helmOpOf(&releases[i])] = &releases[i]
 	}
 	for i := range helmOps {
 		helmOp := &helmOps[i]
 		if helmOp.Spec.ClusterCondition != "" && helmOp.DeletionTimestamp.IsZero() && selects(helmOp, cluster) {
-			count(helmOp.Spec.ClusterCondition, helmOp.Name, byHelmOp[client.ObjectKeyFromObject(helmOp)])
+			release := byHelmOp[helmOp.Name]
+			if release != nil && !takesPart(release, helmOp) {
+				release = nil
+			}
+			count(helmOp.Spec.ClusterCondition, helmOp.Name, release)
 		}
 	}
 	var wanted []metav1.Condition

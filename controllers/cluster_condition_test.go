@@ -61,15 +61,15 @@ func TestClusterConditions(t *testing.T) {
 		want     string // type=status, comma separated
 		message  string
 	}{
-		"nobody asks":                           {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}},
-		"no release yet":                        {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, want: "HelmOpReady=False", message: "HelmOp a: no release yet"},
-		"nothing is said of it":                 {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{gatingRelease("ns", "a", "", "")}, want: "HelmOpReady=False", message: "HelmOp a: Progressing"},
-		"ready":                                 {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}, want: "HelmOpReady=True"},
-		"one of two":                            {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"), gatingHelmOp("b", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a"), gatingRelease("ns", "b", metav1.ConditionFalse, "Unhealthy")}, want: "HelmOpReady=False", message: "HelmOp b: Unhealthy"},
-		"two types":                             {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"), gatingHelmOp("b", "CNIReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "b")}, want: "CNIReady=True,HelmOpReady=False"},
-		"those of others are none":              {helmOps: []addonsv1.HelmOp{elsewhere, deleting}},
-		"a release of another namespace counts": {releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}, want: "HelmOpReady=True"},
-		"and its HelmOp is not one of the same name":       {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}, want: "HelmOpReady=False", message: "1 of 2"},
+		"nobody asks":                            {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}},
+		"no release yet":                         {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, want: "HelmOpReady=False", message: "HelmOp a: no release yet"},
+		"nothing is said of it":                  {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{gatingRelease("ns", "a", "", "")}, want: "HelmOpReady=False", message: "HelmOp a: Progressing"},
+		"ready":                                  {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}, want: "HelmOpReady=True"},
+		"one of two":                             {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"), gatingHelmOp("b", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a"), gatingRelease("ns", "b", metav1.ConditionFalse, "Unhealthy")}, want: "HelmOpReady=False", message: "HelmOp b: Unhealthy"},
+		"two types":                              {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"), gatingHelmOp("b", "CNIReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "b")}, want: "CNIReady=True,HelmOpReady=False"},
+		"those of others are none":               {helmOps: []addonsv1.HelmOp{elsewhere, deleting}},
+		"a release of another namespace is none": {releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}},
+		"and its HelmOp is not one of the same name":       {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}, want: "HelmOpReady=False", message: "HelmOp a: no release yet"},
 		"the HelmOp counts, not what the release was told": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "CNIReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}, want: "CNIReady=True"},
 	}
 	for name, tc := range tests {

@@ -63,7 +63,7 @@ type lifeScope struct {
 	object  *unstructured.Unstructured
 	cluster *clusterv1.Cluster
 
-	// releases are those of the Cluster, of all namespaces. They are shared: read only.
+	// releases are those of the Cluster that HelmOps of its own namespace have made. They are shared: read only.
 	releases []addonsv1.HelmOpRelease
 
 	// helmOps are those of the Cluster's namespace. They are shared: read only.
@@ -110,7 +110,7 @@ func (r *clusterReconciler) gather(ctx context.Context, key client.ObjectKey) (*
 		return nil, err
 	}
 	releases := &addonsv1.HelmOpReleaseList{}
-	err = r.client.List(ctx, releases, client.MatchingFields{clusterIndex: key.String()}, client.UnsafeDisableDeepCopy)
+	err = r.client.List(ctx, releases, client.InNamespace(key.Namespace), client.MatchingFields{clusterIndex: key.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the releases of Cluster %s: %w", key, err)
 	}
@@ -118,7 +118,23 @@ func (r *clusterReconciler) gather(ctx context.Context, key client.ObjectKey) (*
 	if err := r.client.List(ctx, helmOps, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the HelmOps of namespace %s: %w", key.Namespace, err)
 	}
-	return &lifeScope{object: object, cluster: cluster, releases: releases.Items, helmOps: helmOps.Items}, nil
+	scope := &lifeScope{object: object, cluster: cluster, helmOps: helmOps.Items}
+	for i := range releases.Items {
+		if scope.helmOpOf(&releases.Items[i]) != nil {
+			scope.releases = append(scope.releases, releases.Items[i])
+		}
+	}
+	return scope, nil
+}
+
+// helmOpOf is the HelmOp that a release belongs to; nil if it is gone, or the release says so only.
+func (s *lifeScope) helmOpOf(release *addonsv1.HelmOpRelease) *addonsv1.HelmOp {
+	for i := range s.helmOps {
+		if takesPart(release, &s.helmOps[i]) {
+			return &s.helmOps[i]
+		}
+	}
+	return nil
 }
 
 // watches tells whether any HelmOp or release that the Cluster concerns is this manager's.
@@ -194,15 +210,15 @@ func (r *clusterReconciler) reconcileUpgrade(ctx context.Context, scope *lifeSco
 	_, changed := annotations[addonsv1.DeletionHoldAnnotation]
 	delete(annotations, addonsv1.DeletionHoldAnnotation)
 	for _, name := range upgradeHoldNames(asking, annotations) {
-		release := asking[name]
-		if release != nil && !isWatched(release, r.watchFilter) {
+		holder, wanted := asking[name]
+		value, held := annotations[name]
+		if wanted && (!isWatched(holder.helmOp, r.watchFilter) || holder.release == nil && !held) {
 			continue
 		}
-		value, held := annotations[name]
-		state := upgradeState{wanted: release != nil, running: running, value: value, held: held, now: r.now()}
-		if release != nil {
-			state.timeout = upgradeTimeout(release)
-			state.unready = func(upcoming string) string { return unreadyFor(release, upcoming) }
+		state := upgradeState{wanted: wanted, running: running, value: value, held: held, now: r.now()}
+		if wanted {
+			state.timeout = upgradeTimeout(holder.before)
+			state.unready = func(upcoming string) string { return unreadyFor(holder.release, upcoming) }
 		}
 		verdict := judgeUpgrade(scope.cluster, state)
 		if verdict.requeueAfter > 0 && (result.RequeueAfter == 0 || verdict.requeueAfter < result.RequeueAfter) {
@@ -218,7 +234,7 @@ func (r *clusterReconciler) reconcileUpgrade(ctx context.Context, scope *lifeSco
 		}
 		if verdict.event != "" {
 			news = append(news, func() {
-				r.eventAt(scope, release, eventType(verdict.overdue), verdict.event, "HoldUpgrade", verdict.message)
+				r.eventAt(scope, holder.release, eventType(verdict.overdue), verdict.event, "HoldUpgrade", verdict.message)
 			})
 		}
 	}
@@ -268,10 +284,10 @@ func (r *clusterReconciler) reconcileDeletion(ctx context.Context, scope *lifeSc
 	if hold.over {
 		return ctrl.Result{}, nil
 	}
-	asking, err := r.askingForUninstall(ctx, scope)
-	if err != nil {
-		return ctrl.Result{}, err
+	if hold.isOn() && isAhead(hold.since, r.now()) {
+		return ctrl.Result{}, r.mendHold(ctx, scope)
 	}
+	asking := askingForUninstall(scope)
 	switch {
 	case !hold.isOn() && len(asking) == 0:
 		return ctrl.Result{}, nil
@@ -301,24 +317,13 @@ func (r *clusterReconciler) reconcileDeletion(ctx context.Context, scope *lifeSc
 }
 
 // askingForUninstall are the releases that are to be uninstalled before the Cluster goes, as copies.
-func (r *clusterReconciler) askingForUninstall(ctx context.Context, scope *lifeScope) ([]*addonsv1.HelmOpRelease, error) {
+func askingForUninstall(scope *lifeScope) []*addonsv1.HelmOpRelease {
 	var asking []*addonsv1.HelmOpRelease
 	for i := range scope.releases {
 		release := &scope.releases[i]
-		if release.Spec.BeforeClusterDelete == nil || isBeingMoved(release) {
-			continue
-		}
-		helmOp := &addonsv1.HelmOp{}
-		err := r.client.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: helmOpOf(release)}, helmOp)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("reading the HelmOp of a release: %w", err)
-		}
-		if err != nil {
-			helmOp = nil
-		}
-		if asksForUninstall(release, helmOp) {
+		if !isBeingMoved(release) && asksForUninstall(release, scope.helmOpOf(release)) {
 			asking = append(asking, release.DeepCopy())
 		}
 	}
-	return asking, nil
+	return asking
 }

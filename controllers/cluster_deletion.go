@@ -19,6 +19,7 @@ package controllers
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 
@@ -62,13 +63,21 @@ func holdOf(cluster *clusterv1.Cluster) deletionHold {
 	return deletionHold{since: since}
 }
 
+// takesPart tells whether a release may take part in the life of its Cluster: a HelmOp of the Cluster's own namespace has made it.
+// Whoever may only read the kubeconfig of a Cluster, or writes a release of his own, must not change the Cluster itself by that. The
+// HelmOp is nil if it is gone; one under deletion is not.
+func takesPart(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
+	return helmOp != nil && clusterKey(release).Namespace == release.Namespace && helmOp.Namespace == release.Namespace &&
+		helmOpOf(release) == helmOp.Name && metav1.IsControlledBy(release, helmOp)
+}
+
 // asksForUninstall tells whether a release is to be uninstalled before its Cluster goes. What is paused or suspended is not:
 // nothing will be done for it, so there is nothing to wait for. The HelmOp is nil if it is gone.
 func asksForUninstall(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
-	if release.Spec.BeforeClusterDelete == nil || isChildPaused(release) {
+	if release.Spec.BeforeClusterDelete == nil || isChildPaused(release) || !takesPart(release, helmOp) {
 		return false
 	}
-	if helmOp != nil && (helmOp.Spec.Suspend || annotations.HasPaused(helmOp)) {
+	if helmOp.Spec.Suspend || annotations.HasPaused(helmOp) {
 		return false
 	}
 	return deletionPolicy(&releaseScope{release: release, helmOp: helmOp}) != addonsv1.DeletionPolicyOrphan
@@ -91,7 +100,11 @@ func deletionRest(hold deletionHold, release *addonsv1.HelmOpRelease, now time.T
 	if before := release.Spec.BeforeClusterDelete; before != nil && before.Timeout.Duration > 0 {
 		timeout = before.Timeout.Duration
 	}
-	return hold.since.Add(timeout).Sub(now)
+	since := hold.since
+	if since.After(now) {
+		since = now
+	}
+	return since.Add(timeout).Sub(now)
 }
 
 // beforeDeletion has an uninstallation before the Cluster goes wait until the objects are gone, what others do for them included:

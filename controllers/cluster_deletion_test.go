@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -60,6 +61,10 @@ func leavingRelease(timeout time.Duration) *addonsv1.HelmOpRelease {
 	release.Spec.DeletionPolicy = addonsv1.DeletionPolicyUninstall
 	release.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{Timeout: metav1.Duration{Duration: timeout}}
 	return release
+}
+
+func leavingHelmOp() *addonsv1.HelmOp {
+	return &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "o"}}
 }
 
 func TestHoldOf(t *testing.T) {
@@ -104,7 +109,7 @@ func TestUninstallsBeforeDeletion(t *testing.T) {
 	tests := map[string]struct {
 		hold    string
 		release *addonsv1.HelmOpRelease
-		helmOp  *addonsv1.HelmOp
+		helmOp  func(*addonsv1.HelmOp)
 		want    bool
 	}{
 		"it does not ask":                    {hold: heldSince, release: none},
@@ -114,14 +119,24 @@ func TestUninstallsBeforeDeletion(t *testing.T) {
 		"its time is over":                   {hold: heldSince, release: leavingRelease(5 * time.Minute)},
 		"the hold is over":                   {hold: deletionHoldOver, release: leavingRelease(time.Hour)},
 		"it is orphaned":                     {hold: heldSince, release: orphan},
-		"its HelmOp orphans it":              {hold: heldSince, release: leavingRelease(time.Hour), helmOp: &addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{DeletionPolicy: addonsv1.DeletionPolicyOrphan}}},
-		"its HelmOp is suspended":            {hold: heldSince, release: leavingRelease(time.Hour), helmOp: &addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{Suspend: true}}},
+		"its HelmOp orphans it":              {hold: heldSince, release: leavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }},
+		"its HelmOp is suspended":            {hold: heldSince, release: leavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }},
+		"its HelmOp is being deleted":        {hold: heldSince, release: leavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &metav1.Time{Time: lifeNow} }, want: true},
+		"its HelmOp is another one":          {hold: heldSince, release: leavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.UID = "another" }},
+		"it is of another namespace":         {hold: heldSince, release: ofNamespace("tenant", leavingRelease(time.Hour)), helmOp: func(h *addonsv1.HelmOp) { h.Namespace = "tenant" }},
 		"it is paused":                       {hold: heldSince, release: paused},
 	}
 	for name, tc := range tests {
-		if got := uninstallsBeforeDeletion(goingCluster(tc.hold, true), tc.release, tc.helmOp, lifeNow); got != tc.want {
+		helmOp := leavingHelmOp()
+		if tc.helmOp != nil {
+			tc.helmOp(helmOp)
+		}
+		if got := uninstallsBeforeDeletion(goingCluster(tc.hold, true), tc.release, helmOp, lifeNow); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+	if uninstallsBeforeDeletion(goingCluster(heldSince, true), leavingRelease(time.Hour), nil, lifeNow) {
+		t.Error("it has no HelmOp")
 	}
 }
 
@@ -155,7 +170,7 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *clusterReconciler {
 			t.Fatal(err)
 		}
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease).WithObjects(objects...).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease).WithObjects(append(objects, leavingHelmOp())...).Build()
 	return &clusterReconciler{client: c, live: c, objects: newObjectReader(c), recorder: events.NewFakeRecorder(100), now: func() time.Time { return lifeNow }}
 }
 
@@ -244,6 +259,9 @@ func TestDeletionIsLetGo(t *testing.T) {
 		"who asked thinks better of it":   {cluster: goingCluster(heldSince, true), release: withoutAsking, hold: deletionHoldOver, event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
 		"an unreadable mark is no hold":   {cluster: goingCluster("yes", true), release: leavingRelease(time.Hour), hold: "yes", paused: true},
 		"the annotation is somebody's":    {cluster: withAnnotation(goingCluster("", false), clusterv1.PausedAnnotation), release: leavingRelease(time.Hour)},
+		"it is asked from elsewhere":      {cluster: goingCluster("", false), release: ofNamespace("tenant", leavingRelease(24*time.Hour))},
+		"its HelmOp is made up":           {cluster: goingCluster("", false), release: ofHelmOp("made-up", leavingRelease(24*time.Hour))},
+		"nobody has made it":              {cluster: goingCluster("", false), release: ofHelmOp("", leavingRelease(24*time.Hour))},
 		"it is held, and not for someone": {cluster: goingCluster("", false), release: ofAnotherCluster(leavingRelease(time.Hour))},
 	}
 	for name, tc := range tests {
@@ -262,6 +280,21 @@ func TestDeletionIsLetGo(t *testing.T) {
 func withAnnotation(cluster *clusterv1.Cluster, key string) *clusterv1.Cluster {
 	cluster.Annotations[key] = ""
 	return cluster
+}
+
+// ofNamespace is a release of another namespace than its Cluster.
+func ofNamespace(namespace string, release *addonsv1.HelmOpRelease) *addonsv1.HelmOpRelease {
+	release.Spec.ClusterRef.Namespace, release.Namespace = release.Namespace, namespace
+	return release
+}
+
+// ofHelmOp has a release say that it is of another HelmOp.
+func ofHelmOp(uid types.UID, release *addonsv1.HelmOpRelease) *addonsv1.HelmOpRelease {
+	release.OwnerReferences[0].UID = uid
+	if uid == "" {
+		release.OwnerReferences = nil
+	}
+	return release
 }
 
 func ofAnotherCluster(release *addonsv1.HelmOpRelease) *addonsv1.HelmOpRelease {
@@ -312,6 +345,94 @@ func TestUpgradeIsAnnotatedAndNotHeldTwice(t *testing.T) {
 }
 
 // TestHoldLosesToAWriteOfSomebodyElse: the pause that somebody set a moment ago, and that the cache has not seen, is not taken over.
+// upgradingCluster has an upgrade to v1.36.0 before it, and these annotations.
+func upgradingCluster(annotations map[string]string) *clusterv1.Cluster {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Annotations: annotations}}
+	cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: "v1.36.0"}
+	return cluster
+}
+
+func TestAnotherNamespaceHoldsNoUpgrade(t *testing.T) {
+	t.Parallel()
+	tenants := map[string]*addonsv1.HelmOpRelease{
+		"tenant": ofNamespace("tenant", leavingRelease(0)), "ns": ofHelmOp("made-up", leavingRelease(0)),
+	}
+	for namespace, release := range tenants {
+		release.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
+		release.Spec.ClusterCondition = "TenantReady"
+		name := upgradeHoldName(client.ObjectKey{Namespace: namespace, Name: "h"})
+		got, _ := lifeReconciler(t, upgradingCluster(map[string]string{name: "v1.35.0"}), release).pass(t)
+		if len(got.Annotations) != 0 || len(got.Status.Conditions) != 0 {
+			t.Errorf("annotations %v, conditions %v", got.Annotations, got.Status.Conditions)
+		}
+	}
+}
+
+func TestAReleaseMadeAnewKeepsTheHold(t *testing.T) {
+	t.Parallel()
+	name := upgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "h"})
+	held := "v1.36.0 since " + heldSince
+	release := leavingRelease(0)
+	release.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
+	release.DeletionTimestamp = &metav1.Time{Time: lifeNow}
+	tests := map[string]struct {
+		before string
+		change func(*addonsv1.HelmOp)
+		want   string
+	}{
+		"it is wanted":                  {before: held, change: func(*addonsv1.HelmOp) {}, want: held},
+		"no hold begins without it":     {change: func(*addonsv1.HelmOp) {}},
+		"the HelmOp asks no more":       {before: held, change: func(h *addonsv1.HelmOp) { h.Spec.BeforeClusterUpgrade = nil }},
+		"the HelmOp selects it no more": {before: held, change: func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels = map[string]string{"a": "b"} }},
+	}
+	for what, tc := range tests {
+		annotations := map[string]string{}
+		if tc.before != "" {
+			annotations[name] = tc.before
+		}
+		r := lifeReconciler(t, upgradingCluster(annotations), release.DeepCopy())
+		helmOp := &addonsv1.HelmOp{}
+		if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(leavingHelmOp()), helmOp); err != nil {
+			t.Fatal(err)
+		}
+		helmOp.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
+		tc.change(helmOp)
+		if err := r.client.Update(t.Context(), helmOp); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := r.pass(t); got.Annotations[name] != tc.want {
+			t.Errorf("%s: annotations %v", what, got.Annotations)
+		}
+	}
+}
+
+func TestAForeignUpgradeHookIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	foreign := map[string]string{
+		upgradeHoldPrefix + "migration": "", upgradeHoldPrefix + "gone-1234567z": "v1.35.0", upgradeHoldPrefix + "mine-12345678": "until friday",
+		upgradeHoldPrefix + "x-12345678": "v1.35.0 since ever",
+	}
+	if got, _ := lifeReconciler(t, upgradingCluster(foreign)).pass(t); len(got.Annotations) != len(foreign) {
+		t.Errorf("annotations %v", got.Annotations)
+	}
+}
+
+func TestADeletionHoldOfTheFutureBeginsNow(t *testing.T) {
+	t.Parallel()
+	future := goingCluster("2036-11-21T22:25:00Z", true)
+	if rest := deletionRest(holdOf(future), leavingRelease(time.Minute), lifeNow); rest != time.Minute {
+		t.Errorf("it lasts for %s", rest)
+	}
+	r := lifeReconciler(t, future, leavingRelease(time.Minute))
+	if cluster, _ := r.pass(t); !holdOf(cluster).since.Equal(lifeNow) || !ptr.Deref(cluster.Spec.Paused, false) {
+		t.Errorf("hold %v", cluster.Annotations)
+	}
+	r.now = func() time.Time { return lifeNow.Add(time.Minute) }
+	if cluster, _ := r.pass(t); !holdOf(cluster).over {
+		t.Errorf("still held: %v", cluster.Annotations)
+	}
+}
+
 func TestHoldLosesToAWriteOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	r := lifeReconciler(t, goingCluster("", false), leavingRelease(time.Hour))

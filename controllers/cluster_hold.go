@@ -19,6 +19,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -113,27 +114,67 @@ func setAnnotation(object client.Object, key, value string) {
 	object.SetAnnotations(annotations)
 }
 
-// upgradeHolders are the releases that hold upgrades of the Cluster, by the names of their annotations.
-func upgradeHolders(scope *lifeScope) map[string]*addonsv1.HelmOpRelease {
-	holders := map[string]*addonsv1.HelmOpRelease{}
-	for i := range scope.releases {
-		release := &scope.releases[i]
-		helmOp := client.ObjectKey{Namespace: release.Namespace, Name: helmOpOf(release)}
-		if release.Spec.BeforeClusterUpgrade != nil && release.DeletionTimestamp.IsZero() && helmOp.Name != "" {
-			holders[upgradeHoldName(helmOp)] = release
+// mendHold has a hold whose time is yet to come begin now: else it would last until then. The pause is ours, so is the time.
+func (r *clusterReconciler) mendHold(ctx context.Context, scope *lifeScope) error {
+	_, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
+		cluster, err := typedCluster(object)
+		if err != nil || !isAhead(holdOf(cluster).since, r.now()) {
+			return false, err
+		}
+		setAnnotation(object, addonsv1.DeletionHoldAnnotation, r.now().UTC().Format(time.RFC3339))
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("correcting since when the deletion of the Cluster is held: %w", err)
+	}
+	return nil
+}
+
+// maxAhead is how far clocks of managers may be apart.
+const maxAhead = time.Minute
+
+// isAhead tells whether a hold says that it began in the future.
+func isAhead(since, now time.Time) bool { return since.After(now.Add(maxAhead)) }
+
+// upgradeHolder is a HelmOp that holds upgrades of a Cluster.
+type upgradeHolder struct {
+	helmOp *addonsv1.HelmOp
+	before *addonsv1.BeforeClusterUpgrade
+
+	// release is what the upgrade waits for; nil while there is none that stays.
+	release *addonsv1.HelmOpRelease
+}
+
+// upgradeHolders are those that hold upgrades of the Cluster, by the names of their annotations. What a release was told counts, not what
+// other Clusters are told already. One that is deleted by hand, or makes way to another one, does not end the hold.
+func upgradeHolders(scope *lifeScope) map[string]upgradeHolder {
+	holders := map[string]upgradeHolder{}
+	for i := range scope.helmOps {
+		helmOp := &scope.helmOps[i]
+		if !helmOp.DeletionTimestamp.IsZero() {
+			continue
+		}
+		holder := upgradeHolder{helmOp: helmOp}
+		if selects(helmOp, scope.cluster) {
+			holder.before = helmOp.Spec.BeforeClusterUpgrade
+		}
+		for j := range scope.releases {
+			if release := &scope.releases[j]; release.DeletionTimestamp.IsZero() && takesPart(release, helmOp) {
+				holder.release, holder.before = release, release.Spec.BeforeClusterUpgrade
+			}
+		}
+		if holder.before != nil {
+			holders[upgradeHoldName(client.ObjectKeyFromObject(helmOp))] = holder
 		}
 	}
 	return holders
 }
 
-// upgradeHoldNames are the names of the annotations that are wanted or there, in order.
-func upgradeHoldNames(holders map[string]*addonsv1.HelmOpRelease, annotations map[string]string) []string {
-	var names []string
-	for name := range holders {
-		names = append(names, name)
-	}
-	for name := range annotations {
-		if strings.HasPrefix(name, upgradeHoldPrefix) && holders[name] == nil {
+// upgradeHoldNames are the names of the annotations that are wanted, or there and of this controller, in order.
+func upgradeHoldNames(holders map[string]upgradeHolder, annotations map[string]string) []string {
+	names := slices.Collect(maps.Keys(holders))
+	for name, value := range annotations {
+		if _, wanted := holders[name]; !wanted && isUpgradeHold(name, value) {
 			names = append(names, name)
 		}
 	}

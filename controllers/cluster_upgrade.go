@@ -18,6 +18,7 @@ package controllers
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -65,9 +66,21 @@ const upgradeHoldSeparator = " since "
 
 func parseUpgradeHold(value string) upgradeHold {
 	version, since, _ := strings.Cut(value, upgradeHoldSeparator)
-	// What is malformed has no time: the hold begins anew, and ends.
+	// What is malformed has no time: the hold begins anew, and ends. So does one whose time is yet to come, see judgePending.
 	began, _ := time.Parse(time.RFC3339, since)
 	return upgradeHold{version: version, since: began}
+}
+
+// ownUpgradeHold matches the end of the names that upgradeHoldName makes.
+var ownUpgradeHold = regexp.MustCompile(`-[0-9a-f]{8}$`)
+
+// isUpgradeHold tells whether an annotation is one of ours. Others may hold upgrades, too, under names that begin alike.
+func isUpgradeHold(name, value string) bool {
+	if !strings.HasPrefix(name, upgradeHoldPrefix) || !ownUpgradeHold.MatchString(name) {
+		return false
+	}
+	hold := parseUpgradeHold(value)
+	return parseExactVersion(hold.version) != nil && (hold.version == value || !hold.since.IsZero())
 }
 
 func (h upgradeHold) String() string {
@@ -148,7 +161,7 @@ func judgePending(s upgradeState, known upgradeHold, upcoming string) upgradeVer
 		return upgradeVerdict{event: addonsv1.ClusterUpgradeReleasedEvent,
 			message: fmt.Sprintf("The upgrade to %s may go on: the release is as it needs it", upcoming)}
 	}
-	if known.since.IsZero() || known.version != upcoming {
+	if known.since.IsZero() || known.version != upcoming || isAhead(known.since, s.now) {
 		return upgradeVerdict{held: true, value: upgradeHold{version: upcoming, since: s.now}.String(), event: addonsv1.ClusterUpgradeHeldEvent,
 			message: fmt.Sprintf("The upgrade to %s waits, for at most %s, until the release is as it needs it: %s", upcoming, s.timeout, why), requeueAfter: s.timeout}
 	}
@@ -159,8 +172,11 @@ func judgePending(s upgradeState, known upgradeHold, upcoming string) upgradeVer
 		message: fmt.Sprintf("The upgrade to %s was held for %s and goes on though the release is not as it needs it: %s", upcoming, s.timeout, why)}
 }
 
-// unreadyFor tells why a release is not as a version of Kubernetes to come needs it; empty if it is.
+// unreadyFor tells why a release, nil if there is none, is not as a version of Kubernetes to come needs it; empty if it is.
 func unreadyFor(release *addonsv1.HelmOpRelease, upcoming string) string {
+	if release == nil {
+		return "it is being made anew"
+	}
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	switch {
 	case release.Spec.KubernetesVersion != upcoming:
@@ -174,10 +190,10 @@ func unreadyFor(release *addonsv1.HelmOpRelease, upcoming string) string {
 	}
 }
 
-// upgradeTimeout is how long a release holds an upgrade at most.
-func upgradeTimeout(release *addonsv1.HelmOpRelease) time.Duration {
-	if release.Spec.BeforeClusterUpgrade == nil || release.Spec.BeforeClusterUpgrade.Timeout.Duration <= 0 {
+// upgradeTimeout is how long an upgrade is held at most.
+func upgradeTimeout(before *addonsv1.BeforeClusterUpgrade) time.Duration {
+	if before.Timeout.Duration <= 0 {
 		return defaultUpgradeTimeout
 	}
-	return release.Spec.BeforeClusterUpgrade.Timeout.Duration
+	return before.Timeout.Duration
 }

@@ -55,7 +55,7 @@ func setupClusters(mgr ctrl.Manager, options Options, objects *objectReader) err
 		For(newCluster()).
 		Watches(&addonsv1.HelmOpRelease{}, handler.EnqueueRequestsFromMapFunc(requestForClusterOf), builder.WithPredicates(lifeChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(clusterRequestsForHelmOp(mgr.GetClient())),
-			builder.WithPredicates(clusterConditionChanged())).
+			builder.WithPredicates(lifeOptionsChanged())).
 		WithOptions(controllerOptions(options.HelmOpConcurrency, 5)).
 		Build(reconciler)
 	if err != nil {
@@ -65,10 +65,10 @@ func setupClusters(mgr ctrl.Manager, options Options, objects *objectReader) err
 	return nil
 }
 
-// requestForClusterOf is the Cluster of a HelmOpRelease.
+// requestForClusterOf is the Cluster of a HelmOpRelease, if it is of the same namespace: others take no part in its life.
 func requestForClusterOf(_ context.Context, obj client.Object) []ctrl.Request {
 	release, ok := obj.(*addonsv1.HelmOpRelease)
-	if !ok {
+	if !ok || clusterKey(release).Namespace != release.Namespace {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: clusterKey(release)}}
@@ -119,7 +119,8 @@ func lifeChanged() predicate.Predicate {
 			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOpRelease)
 			after, afterOK := e.ObjectNew.(*addonsv1.HelmOpRelease)
 			if !beforeOK || !afterOK || before.Generation != after.Generation ||
-				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || !maps.Equal(before.Annotations, after.Annotations) {
+				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || !maps.Equal(before.Annotations, after.Annotations) ||
+				!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) {
 				return true
 			}
 			was, is := conditions.Get(before, addonsv1.ReadyCondition), conditions.Get(after, addonsv1.ReadyCondition)
@@ -131,22 +132,24 @@ func lifeChanged() predicate.Predicate {
 	}
 }
 
-// clusterConditionChanged passes events of HelmOps that change which Clusters have which condition.
-func clusterConditionChanged() predicate.Predicate {
-	names := func(obj client.Object) bool {
+// lifeOptionsChanged passes events of HelmOps that change which Clusters they take part in the life of, and how.
+func lifeOptionsChanged() predicate.Predicate {
+	asks := func(obj client.Object) bool {
 		helmOp, ok := obj.(*addonsv1.HelmOp)
-		return ok && helmOp.Spec.ClusterCondition != ""
+		return ok && (helmOp.Spec.ClusterCondition != "" || helmOp.Spec.BeforeClusterUpgrade != nil || helmOp.Spec.BeforeClusterDelete != nil)
 	}
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return names(e.Object) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return names(e.Object) },
+		CreateFunc: func(e event.CreateEvent) bool { return asks(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return asks(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
 			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
-			if !beforeOK || !afterOK || !names(before) && !names(after) {
+			if !beforeOK || !afterOK || !asks(before) && !asks(after) {
 				return false
 			}
-			return before.Spec.ClusterCondition != after.Spec.ClusterCondition ||
+			return before.Spec.ClusterCondition != after.Spec.ClusterCondition || before.UID != after.UID ||
+				(before.Spec.BeforeClusterUpgrade == nil) != (after.Spec.BeforeClusterUpgrade == nil) ||
+				(before.Spec.BeforeClusterDelete == nil) != (after.Spec.BeforeClusterDelete == nil) ||
 				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 				!equality.Semantic.DeepEqual(before.Spec.ClusterSelector, after.Spec.ClusterSelector)
 		},

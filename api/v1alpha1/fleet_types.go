@@ -127,7 +127,7 @@ type ClusterOptions struct {
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
 
 	// clusterCondition is the type of a condition that each selected Cluster gets, for example HelmOpReady: true while the releases
-	// of all HelmOps that name it are Ready there. With that type in its spec.availabilityGates, a Cluster is Available only with
+	// of all HelmOps that name it are Ready there; Clusters of other namespaces than the HelmOp's get none. With that type in its spec.availabilityGates, a Cluster is Available only with
 	// them in place.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
@@ -136,13 +136,15 @@ type ClusterOptions struct {
 	ClusterCondition string `json:"clusterCondition,omitempty"`
 
 	// beforeClusterUpgrade holds upgrades of Kubernetes in Clusters of a ClusterClass, by Cluster API's before-upgrade annotation, until
-	// the release is as the new version needs it, see kubernetesVersions. Without it, upgrades are not held.
+	// the release is as the new version needs it, see kubernetesVersions. Without it, upgrades are not held; those of Clusters of
+	// other namespaces than the HelmOp's never are.
 	// +optional
 	BeforeClusterUpgrade *BeforeClusterUpgrade `json:"beforeClusterUpgrade,omitempty"`
 
 	// beforeClusterDelete uninstalls the release of a Cluster that is deleted before the Cluster goes, so that what it made outside,
 	// load balancers and volumes for example, goes, too. Cluster API knows no other way to hold the deletion of any Cluster, so it is
-	// paused meanwhile. Without it, releases of a deleted Cluster are forgotten without a call.
+	// paused meanwhile. Without it, and in Clusters of other namespaces than the HelmOp's, releases of a deleted Cluster are
+	// forgotten without a call.
 	// +optional
 	BeforeClusterDelete *BeforeClusterDelete `json:"beforeClusterDelete,omitempty"`
 }
