@@ -43,8 +43,8 @@ const (
 
 // Expression is a compiled expression. It is safe for concurrent use.
 type Expression struct {
-	variable string
-	program  cel.Program
+	variable, source string
+	program          cel.Program
 }
 
 // environment is what expressions may use: the standard functions and macros of CEL. No more: the macros of optional values
@@ -79,7 +79,7 @@ func Compile(variable, source string) (*Expression, error) {
 	program, err := compile(variable, source)
 	made := outcome{err: err}
 	if err == nil {
-		made.expression = &Expression{variable: variable, program: program}
+		made.expression = &Expression{variable: variable, source: source, program: program}
 	}
 	if len(source) <= maxSource {
 		compiled.Add(k, made)
@@ -112,8 +112,12 @@ func compile(variable, source string) (cel.Program, error) {
 func (e *Expression) Holds(object map[string]any) (bool, error) {
 	result, _, err := e.program.Eval(map[string]any{e.variable: object})
 	if err != nil {
-		// CEL's errors name fields that are missing, and quote values that cannot be converted.
+		// CEL's errors name fields that are missing, and quote values: those that cannot be converted, and those by which
+		// something is looked up. What the expression itself says is no secret.
 		if missing, ok := strings.CutPrefix(err.Error(), "no such key: "); ok {
+			if !strings.Contains(e.source, missing) {
+				return false, errors.New("a field is missing")
+			}
 			return false, fmt.Errorf("field %q is missing", missing)
 		}
 		if strings.Contains(err.Error(), "cost limit") {

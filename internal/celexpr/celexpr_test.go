@@ -35,6 +35,7 @@ func TestHolds(t *testing.T) {
 		"true":          {`release.status.release.version.startsWith('1.')`, true, ""},
 		"false":         {`release.status.release.revision > 4`, false, ""},
 		"missing field": {`release.status.none.version == 'x'`, false, `field "none" is missing`},
+		"missing key":   {`{'a': true}[release.status.secret]`, false, "a field is missing"},
 		"no boolean":    {`release.status.secret`, false, "it is neither true nor false"},
 		"no conversion": {`int(release.status.secret) > 0`, false, "it cannot be evaluated"},
 		"too expensive": {
