@@ -27,8 +27,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 )
 
-// maxUnmet bounds how many dependencies a message names.
-const maxUnmet = 3
+const (
+	// maxUnmet bounds how many dependencies a message names.
+	maxUnmet = 3
+
+	// claimed is what a release says when what it waited for is ready.
+	claimed = "all that comes first is ready: the release is about to be installed"
+)
 
 // needsDependencies tells whether a decision changes what a release is, so that what comes first must be ready. What repairs,
 // finishes or takes away does not wait: a change that was cut off had begun in order, and a rollback of a failed upgrade returns to what worked.
@@ -58,10 +63,39 @@ func (r *releaseReconciler) mayAct(ctx context.Context, p *releasePass, decision
 	if err != nil {
 		return false, err
 	}
+	if reason == "" && isNotThere(p.release) {
+		reason, message, err = r.claimDependencies(ctx, p)
+		if err != nil {
+			return false, err
+		}
+	}
 	if reason != "" {
 		setNotReady(p.release, reason, message)
 	}
 	return reason == "", nil
+}
+
+// claimDependencies says at a release that it is about to be installed, and asks anew why its dependencies are not ready. While a release
+// waits to come, what it depends on may go. From now on that waits, and what began to go just before is seen to.
+func (r *releaseReconciler) claimDependencies(ctx context.Context, p *releasePass) (reason, message string, err error) {
+	said := p.release.DeepCopy()
+	say := func(reason, message string) error {
+		before := said.DeepCopy()
+		setNotReady(said, reason, message)
+		return r.client.Status().Patch(ctx, said, client.MergeFrom(before))
+	}
+	if err := say(addonsv1.UpdatingReason, claimed); err != nil {
+		return "", "", fmt.Errorf("saying that the release is about to be installed: %w", err)
+	}
+	reason, message, err = r.dependenciesOf(ctx, p.releaseScope)
+	if err != nil || reason == "" {
+		return "", "", err
+	}
+	// The pass may find that this is what it said before, and not write it.
+	if err := say(reason, message); err != nil {
+		return "", "", fmt.Errorf("saying what the release waits for: %w", err)
+	}
+	return reason, message, nil
 }
 
 // dependenciesOf tells why the dependencies of a release are not ready: a reason and a message. Both are empty if they are.

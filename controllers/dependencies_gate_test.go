@@ -17,6 +17,7 @@ limitations under the License.
 package controllers
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
@@ -40,7 +42,7 @@ func storeOf(t *testing.T, objects ...client.Object) client.Client {
 			t.Fatal(err)
 		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease)
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&addonsv1.HelmOpRelease{}).WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease)
 	for _, obj := range objects {
 		obj = obj.DeepCopyObject().(client.Object)
 		obj.SetResourceVersion("")
@@ -174,6 +176,54 @@ func TestReleaseEndsAfterWhatDependsOnIt(t *testing.T) {
 			ready := conditions.Get(scope.release, addonsv1.ReadyCondition)
 			if !got && (ready.Reason != addonsv1.DeletingReason || !strings.Contains(ready.Message, "waits for the release of HelmOp app")) {
 				t.Errorf("Ready is %v", ready)
+			}
+		})
+	}
+}
+
+// TestInstallationClaimsItsDependencies holds that of a release that comes and one that goes, on which it depends, one sees the other.
+func TestInstallationClaimsItsDependencies(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, tc := range map[string]struct {
+		goes bool
+		want string
+	}{
+		"it stays":               {false, addonsv1.UpdatingReason},
+		"it goes just meanwhile": {true, addonsv1.WaitingForDependenciesReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := dependingPass(on("cni")...)
+			p.release.Status.Release, p.release.Status.State = nil, string(helmclient.StateAbsent)
+			awaiting(p.release)
+			cni := readyRelease("cni", nil)
+			cached := storeOf(t, settledHelmOp(t, "cni", nil), cni, p.release)
+			said := func() *addonsv1.HelmOpRelease {
+				release := &addonsv1.HelmOpRelease{}
+				if err := cached.Get(t.Context(), client.ObjectKeyFromObject(p.release), release); err != nil {
+					t.Fatal(err)
+				}
+				return release
+			}
+			// The API server is asked when the release says that it comes, or before: then it goes only after the answer.
+			asked := 0
+			live := interceptor.NewClient(storeOf(t, cni).(client.WithWatch), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					err := c.Get(ctx, key, obj, opts...)
+					if asked++; tc.goes && !isNotThere(said()) {
+						obj.SetDeletionTimestamp(&now)
+					}
+					return err
+				},
+			})
+			r := &releaseReconciler{client: cached, live: live}
+			ok, err := r.mayAct(t.Context(), p, helmclient.Decision{Action: helmclient.ActionInstall})
+			if err != nil || ok == tc.goes || asked != 2 {
+				t.Errorf("it may act: %t, %v; asked %d times", ok, err, asked)
+			}
+			if ready := conditions.Get(said(), addonsv1.ReadyCondition); ready.Reason != tc.want {
+				t.Errorf("it says %v, want %s", ready, tc.want)
 			}
 		})
 	}
