@@ -34,25 +34,34 @@ limitations under the License.
 // no failure of the revision either.
 //
 // Those that count are done (ready for their soak time), on their way (told, and neither done nor failed), failed, excused (failed, but
-// failed already under a revision that was good), or yet to be told. Those that do not answer are none of that: they are not told,
-// hold no wave and no place within the limits, and are told when they are back. So are those in which a HelmOp that comes first is
-// not ready, with one exception, see below.
+// failed already under a revision that was good), lost, or yet to be told. Those that do not answer, and did not before they were told,
+// are none of that: they are not told, hold no wave and no place within the limits, and are told when they are back. So are those in which
+// a HelmOp that comes first is not ready, and those for which it is not known what they are to have, with an exception, see below.
+//
+// Lost is a Cluster that was told and does not answer since: a broken CNI shows itself like that. It holds its place within the limits
+// until it is back, or somebody pauses it, and speaks against its wave. Whether it was done before it went is not known. It is not lost if
+// it was new, or if the last good revision makes the same of it.
 //
 // # What is not paced
 //
 // New Clusters are served at once: with the revision that is wanted if the turn of their wave has come, else with the last good one, else
-// with that which is wanted nevertheless, unless it was given up. A change of the Cluster itself reaches it at once under the revision
+// with that which is wanted nevertheless, unless it was given up or, if there is a good one, has spent its budget. One without a child
+// that is not new waits for its turn in that case. A change of the Cluster itself reaches it at once under the revision
 // that it has, whatever holds the rollout. A Cluster of which two revisions make the same is told at once, too, even if the rollout
 // is held: nothing happens in it. And the return from a revision that was given up is for all at once, because what is broken is mended
 // first; those that do not answer are told as well, lest they take the broken revision when they are back.
 //
 // # Waves
 //
-// A wave is passed when nobody in it is on the way or yet to be told and at least one Cluster is done; or, with nobody done, if nobody
-// in it counts, if its failures were acknowledged, or if somebody promoted it. A wave with nobody done and somebody waiting for a HelmOp
-// that comes first is not passed: if two HelmOps of which one depends on the other change at once, the first wave of the second
-// always waits so, and the later ones would overtake it. A manual wave takes a promotion in any case; that of a later wave is one
-// of the earlier, too. A wave that is not finished is not passed even if it is promoted.
+// A wave is passed when nobody in it is on the way or yet to be told and at least one Cluster is done; or, with nobody done, if nobody in
+// it counts, if its failures were acknowledged and nobody is lost, or if somebody promoted it. A wave with nobody done is otherwise not
+// passed if somebody in it is lost, waits for a HelmOp that comes first or cannot be told what the revision means: if two HelmOps of which
+// one depends on the other change at once, the first wave of the second always waits so, and the later ones would overtake it. A manual
+// wave takes a promotion in any case; that of a later wave is one of the earlier, too. A wave that is not finished is not passed even if it
+// is promoted.
+//
+// Within a wave those that are not ready are told first. One that is still on its way to an earlier revision that was never good holds a
+// place against the others, because it is not available either.
 //
 // Once the first Cluster of a later wave is told, the wave is left behind for good: what comes back into it, or is unwell for a while,
 // is told and mended within the limits, but holds nobody. As long as nobody was told, nothing is left behind, so that a network
@@ -60,13 +69,13 @@ limitations under the License.
 //
 // # How a rollout ends
 //
-// It is complete, and its revision a good one, when nobody is on the way or yet to be told, at least one Cluster is done (new ones prove
-// a revision as well, but are waited for only if there are no others), and no fewer are done than could not be told. A HelmOp without
-// Clusters is never complete: nobody has tried the revision, and new Clusters get it all the same. What can be told only after that
+// It is complete, and its revision a good one, when nobody is on the way or yet to be told, at least one Cluster is done (new ones prove a
+// revision as well, but are waited for only if there are no others), and no fewer are done than could not be told or are lost. A HelmOp
+// without Clusters is never complete: nobody has tried the revision, and new Clusters get it all the same. What can be told only after that
 // is told within the limits; waves and budget do not count any more.
 //
 // The failure budget is spent when so many are failed at the same time; failures that somebody acknowledged with a request to continue do
 // not count, until they are mended. It pauses the rollout or, if that is wanted and there is a good revision, returns to that. A pause
-// lasts until a request to continue, though the failures may be mended. A request to abort wins over one to continue. What is
-// complete or was given up stays so, and no request changes that.
+// lasts until a request to continue, though the failures may be mended. A request to abort wins over one to continue, also if there is
+// nothing to return to: then it has to be taken back first. What is complete or was given up stays so, and no request changes that.
 package rollout

@@ -100,7 +100,7 @@ func TestPlanBudget(t *testing.T) {
 				fleetMember("a", 0, 7, unreachable), fleetMember("b", 0, 7, failed, func(c *Cluster) { c.Paused = true }),
 				fleetMember("c", 0, 7, failed, func(c *Cluster) { c.Deleting = true }), fleetMember("d", 0, 6, ready),
 			},
-			want: "d: Update Target 7", waitingFor: "1 of 1 Cluster to be ready",
+			want: "d: Update Target 7", waitingFor: "1 of 1 Cluster to be ready; 1 Cluster does not answer since it was told",
 		},
 		"what is about to be changed is no failure": {
 			strategy: budget(1), clusters: []Cluster{fleetMember("a", 0, 7, failed, moved)},
@@ -123,10 +123,10 @@ func TestPlanBudget(t *testing.T) {
 			want:  "a: Update Target 7, b: Update Own 6 joined failedBefore, c: Update Own 5",
 			phase: PhasePaused, waitingFor: toContinue,
 		},
-		"what is new gets the good revision while it is paused": {
+		"what is new gets the good revision while it is paused, or nothing": {
 			strategy: budget(1), state: paused,
 			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger), fleetMember("b", 0, -1, onItsWay, stranger, noGood)},
-			want:     "a: Create Good 6 joined, b: Create Target 7 joined",
+			want:     "a: Create Good 6 joined",
 			phase:    PhasePaused, waitingFor: toContinue,
 		},
 		"somebody asks to continue": {
@@ -200,7 +200,8 @@ func TestPlanReturns(t *testing.T) {
 		"somebody asks to end it, but there is nothing to return to": {
 			state: State{Revision: 7, Good: -1}, requests: Requests{Abort: true},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 5, ready)},
-			phase:    PhasePaused, waitingFor: toContinue, check: wantState(0, "no good revision"),
+			phase:    PhasePaused, waitingFor: "the end of the request to end the rollout, and one to continue, or another revision",
+			check: wantState(0, "no good revision to return to; no request to continue counts until the annotation that asks to end it is removed"),
 		},
 		"what is complete or has returned is not ended": {
 			state: State{Phase: PhaseComplete}, requests: Requests{Abort: true, Continue: true},
@@ -290,7 +291,8 @@ func TestPlanCompletes(t *testing.T) {
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, unreachable), fleetMember("c", 0, 6, ready, blocked), fleetMember("d", 0, 7, unreachable),
 			},
-			waitingFor: "Clusters that cannot be told now: 1 do not answer, 1 wait for HelmOps that come first, 0 are paused",
+			waitingFor: "Clusters that cannot be told now: 1 do not answer, 1 wait for HelmOps that come first, 0 are paused" +
+				"; 1 Cluster does not answer since it was told",
 		},
 		"not if more are paused than done": {
 			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, ready, paused), fleetMember("c", 0, 6, ready, paused)},

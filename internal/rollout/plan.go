@@ -35,6 +35,9 @@ type plan struct {
 	groups    []tally
 	total     tally
 
+	// isKnown is true if what is wanted can be told for at least one Cluster.
+	isKnown bool
+
 	// left and promoted are the indices of the last wave that was left behind, and that was promoted; -1 if none was.
 	left, promoted int
 
@@ -98,7 +101,8 @@ func (p *plan) advance() Phase {
 		s.Phase, s.Reason = PhaseAborted, fmt.Sprintf("somebody asked to end the rollout; the last good revision is %d", s.Good)
 		return s.Phase
 	case p.in.Requests.Abort:
-		s.Phase, s.Reason = PhasePaused, "somebody asked to end the rollout, but there is no good revision to return to"
+		s.Phase, s.Reason = PhasePaused, "somebody asked to end the rollout, but there is no good revision to return to; "+
+			"no request to continue counts until the annotation that asks to end it is removed"
 		return s.Phase
 	case p.in.Requests.Continue:
 		s.Phase, s.Reason, s.Acknowledged = PhaseProgressing, "", failed
@@ -129,13 +133,14 @@ func (p *plan) budgetSpent() string {
 }
 
 // isComplete tells if nothing is left to do and the revision has proven itself: somewhere, and in no fewer Clusters than those that
-// could not be told of it. Otherwise a network that is down for a minute, or clusterctl move, which unpauses one Cluster after the
+// could not be told of it, or do not answer since they were. Otherwise a network that is down for a minute, or clusterctl move, which unpauses one Cluster after the
 // other, would end the rollout, and with it the waves and the budget, for most of the Clusters. Nor is it complete while those
-// that could not be told are behind a wave that only a promotion opens.
+// that could not be told are behind a wave that only a promotion opens, or while nobody can be told what it means.
 func (p *plan) isComplete() bool {
 	by := &p.total.by
 	done := by[standingDone] + by[standingJoined]
-	isDone := p.total.unfinished() == 0 && done > 0 && done >= p.total.untold() && (by[standingDone] > 0 || by[standingJoining] == 0)
+	isDone := p.total.unfinished() == 0 && done > 0 && done >= p.total.untold()+by[standingLost] &&
+		(by[standingDone] > 0 || by[standingJoining] == 0) && (p.isKnown || by[standingUnknown] == 0)
 	return isDone && !p.isBehindPromotion()
 }
 
@@ -168,11 +173,13 @@ func (p *plan) isPassed(wave int) bool {
 
 // isProven tells if a finished wave speaks for the revision. A wave in which all failed does not, unless somebody asked to continue in
 // spite of that. One that nobody counts in does; one that waits for HelmOps that come first does not: if several of them change at
-// once, the later waves would overtake the first where it is needed most.
+// once, the later waves would overtake the first where it is needed most. One whose Clusters went dark when they were told does not
+// either: a broken CNI shows itself like that. To go on nevertheless takes a promotion.
 func (p *plan) isProven(wave int) bool {
 	by := &p.groups[wave].by
-	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged
-	return by[standingDone] > 0 || acknowledged || by[standingFailed]+by[standingExcused]+by[standingBlocked] == 0
+	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged && by[standingLost] == 0
+	silent := by[standingFailed]+by[standingExcused]+by[standingBlocked]+by[standingUnknown]+by[standingLost] == 0
+	return by[standingDone] > 0 || acknowledged || silent
 }
 
 // waveNamed returns the index of a wave, or -1.
@@ -200,10 +207,8 @@ func (p *plan) pace(steps []Step) {
 	if p.state.Phase == PhaseProgressing {
 		last = p.turn
 	}
-	room := p.in.Strategy.MaxUnavailable.Of(p.total.selected) - p.total.by[standingInFlight]
 	for group := 0; group <= last; group++ {
-		told := p.paceGroup(group, room, steps)
-		room -= told
+		told := p.paceGroup(group, HealthProgressing, steps) + p.paceGroup(group, HealthFailed, steps) + p.paceGroup(group, HealthReady, steps)
 		if told > 0 && group-1 > p.left && p.state.Phase == PhaseProgressing {
 			p.left = group - 1
 			p.state.Passed = p.in.Strategy.Waves[p.left].Name
@@ -211,19 +216,12 @@ func (p *plan) pace(steps []Step) {
 	}
 }
 
-// paceGroup tells as many Clusters of a group as there is room for, and returns how many that were.
-func (p *plan) paceGroup(group, room int, steps []Step) int {
-	tally, told := &p.groups[group], 0
-	if group < len(p.in.Strategy.Waves) {
-		limit := p.in.Strategy.Waves[group].MaxUnavailable.Of(tally.selected)
-		room = min(room, limit-tally.by[standingInFlight])
-	}
-	if tally.by[standingPending] == 0 {
-		return 0
-	}
-	for i := 0; i < len(steps) && told < room; i++ {
+// paceGroup tells as many Clusters of a group as there is room for, of those that fare in one way, and returns how many that were.
+func (p *plan) paceGroup(group int, health Health, steps []Step) int {
+	told, isLate := 0, health == HealthProgressing && p.groups[group].late > 0
+	for i := 0; i < len(steps) && p.groups[group].by[standingPending] > 0 && p.hasRoom(group, isLate); i++ {
 		c := &p.in.Clusters[i]
-		if p.standings[i] != standingPending || c.Child == nil || p.group(c) != group {
+		if p.standings[i] != standingPending || c.Child == nil || c.Health != health || p.group(c) != group || !p.hasRoom(group, p.isLate(c)) {
 			continue
 		}
 		steps[i] = p.tell(c, "another revision is wanted")
@@ -231,4 +229,21 @@ func (p *plan) paceGroup(group, room int, steps []Step) int {
 		told++
 	}
 	return told
+}
+
+// hasRoom tells if one more Cluster of a group may be told within the limits. Those that are late are not available anyway: they hold
+// their places against the others, and not against themselves.
+func (p *plan) hasRoom(group int, isLate bool) bool {
+	if !isBelow(p.in.Strategy.MaxUnavailable, &p.total, isLate) {
+		return false
+	}
+	return group >= len(p.in.Strategy.Waves) || isBelow(p.in.Strategy.Waves[group].MaxUnavailable, &p.groups[group], isLate)
+}
+
+func isBelow(limit Limit, t *tally, isLate bool) bool {
+	taken := t.by[standingInFlight] + t.by[standingLost]
+	if !isLate {
+		taken += t.late
+	}
+	return taken < limit.Of(t.selected)
 }

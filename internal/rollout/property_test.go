@@ -172,6 +172,26 @@ func (j *judge) isOnItsWay(c *Cluster) bool {
 	return soak > 0 && j.in.Now.Sub(c.ReadySince) < soak
 }
 
+// isLost is a Cluster that may have gone dark because of what it was told.
+func (j *judge) isLost(c *Cluster) bool {
+	if !isServable(c) || c.Child == nil || c.Health != HealthUnreachable || j.isGivenUp() || j.result.State.Phase == PhaseComplete {
+		return false
+	}
+	wanted, isGoal := &c.Child.Release, c.Child.Revision == j.in.State.Revision
+	if c.Target != nil {
+		wanted, isGoal = c.Target, isGoal || sameContent(*c.Target, c.Child.Release)
+	}
+	isNew := c.Child.Joined && c.Child.Revision == j.in.State.Revision
+	return c.Child.Deleting || isGoal && !isNew && (c.Good == nil || !sameContent(*c.Good, *wanted))
+}
+
+// isLate is a Cluster that is on its way to a revision that nobody wants any more and that was never good.
+func (j *judge) isLate(c *Cluster) bool {
+	release, revision := j.goal(c)
+	return isServable(c) && c.Child != nil && !c.Child.Deleting && c.Health == HealthProgressing && !c.Child.Joined && !c.Blocked &&
+		c.Child.Revision > j.in.State.Good && c.Child.Revision != revision && c.Child.Revision != j.in.State.Revision && release != nil && !j.isOnItsWay(c)
+}
+
 // isPaced tells if a step is one that limits and waves bound: it changes what runs in a Cluster, and not for the Cluster's own sake.
 func (j *judge) isPaced(i int) bool {
 	c, step := &j.in.Clusters[i], j.result.Steps[i]
@@ -299,7 +319,7 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 	}
 	release, revision := j.goal(c)
 	switch {
-	case c.Child == nil && release != nil:
+	case c.Child == nil && release != nil && !j.mayWait(c):
 		j.Errorf("%s is new and waits: %s", c.Name, step.Why)
 	case c.Child == nil:
 	case j.isGivenUp() && c.Child.Revision == j.in.State.Revision && (release != nil || c.Child.Previous == j.in.State.Good):
@@ -311,7 +331,16 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 	}
 }
 
+// mayWait tells if a Cluster without a child may get nothing for now, though what is wanted is known: what was good is not, and it is
+// not new, or what is wanted has spent its budget.
+func (j *judge) mayWait(c *Cluster) bool {
+	state, isNew := j.result.State, !c.Known || j.in.State.Revision == 1
+	isTurn := state.Phase == PhaseProgressing && !j.in.Strategy.Paused && c.Wave <= j.result.Progress.Wave
+	return state.Good != 0 && c.Good == nil && state.Phase != PhaseComplete && !isTurn && (!isNew || state.Phase == PhasePaused)
+}
+
 func (j *judge) checkLimits() {
+	isTight, late := false, 0
 	told, onTheirWay, selected := make([]int, len(j.in.Strategy.Waves)+1), make([]int, len(j.in.Strategy.Waves)+1), make([]int, len(j.in.Strategy.Waves)+1)
 	sum := func(counts []int) (n int) {
 		for _, count := range counts {
@@ -323,9 +352,13 @@ func (j *judge) checkLimits() {
 		c := &j.after[i]
 		if j.isPaced(i) {
 			told[c.Wave]++
+			isTight = isTight || !j.isLate(&j.in.Clusters[i])
 		}
-		if j.isOnItsWay(c) {
+		if j.isOnItsWay(c) || j.isLost(c) {
 			onTheirWay[c.Wave]++
+		}
+		if j.isLate(&j.in.Clusters[i]) && j.isLate(c) {
+			late++
 		}
 		if c.Selected && !c.Gone {
 			selected[c.Wave]++
@@ -333,6 +366,8 @@ func (j *judge) checkLimits() {
 	}
 	if limit := j.in.Strategy.MaxUnavailable.Of(sum(selected)); sum(told) > 0 && sum(onTheirWay) > limit {
 		j.Errorf("%d told, and %d on their way, limit %d", sum(told), sum(onTheirWay), limit)
+	} else if isTight && sum(onTheirWay)+late > limit {
+		j.Errorf("%d told, %d on their way and %d to an earlier revision, limit %d", sum(told), sum(onTheirWay), late, limit)
 	}
 	for i, wave := range j.in.Strategy.Waves {
 		if limit := wave.MaxUnavailable.Of(selected[i]); told[i] > 0 && onTheirWay[i] > limit {
@@ -364,7 +399,7 @@ func (j *judge) checkPassed(wave int, told string) {
 	done, counting := 0, 0
 	for i := range j.in.Clusters {
 		c := &j.in.Clusters[i]
-		if c.Wave != wave || !isServable(c) || c.Health == HealthUnreachable || c.Child == nil && (!c.Known || j.in.State.Revision == 1) {
+		if c.Wave != wave || !isServable(c) || c.Health == HealthUnreachable && !j.isLost(c) || c.Child == nil && (!c.Known || j.in.State.Revision == 1) {
 			continue
 		}
 		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || c.Target != nil && sameContent(*c.Target, c.Child.Release))
@@ -373,7 +408,7 @@ func (j *judge) checkPassed(wave int, told string) {
 			continue
 		}
 		counting++
-		if j.isOnItsWay(c) || !isGoal && !c.Blocked && !c.TargetInvalid && (c.Child == nil || !c.Child.Deleting) {
+		if j.isOnItsWay(c) || !isGoal && !c.Blocked && c.Target != nil && (c.Child == nil || !c.Child.Deleting) {
 			j.Errorf("%s is told before %s of wave %d is done", told, c.Name, wave)
 		}
 		if isGoal && c.Health == HealthReady {

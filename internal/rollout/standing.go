@@ -22,7 +22,7 @@ import "time"
 type standing uint8
 
 const (
-	// standingOut does not count: the Cluster cannot be served, or is new, or was told and does not answer.
+	// standingOut does not count: the Cluster cannot be served, or is new, or does not answer and that is not the revision's fault.
 	standingOut standing = iota
 
 	// standingJoining is new, has the revision and is on its way.
@@ -42,6 +42,9 @@ const (
 
 	// standingUnknown is not told, because what it is to have is not known.
 	standingUnknown
+
+	// standingLost was told, and does not answer since.
+	standingLost
 
 	// standingPending is yet to be told.
 	standingPending
@@ -65,16 +68,19 @@ const (
 type tally struct {
 	selected int
 	by       [standings]int
+
+	// late are the pending ones that are still on their way to another revision.
+	late int
 }
 
 // unfinished are those that hold their wave.
 func (t *tally) unfinished() int {
-	return t.by[standingUnknown] + t.by[standingPending] + t.by[standingInFlight]
+	return t.by[standingPending] + t.by[standingInFlight]
 }
 
 // untold are those that have another revision and cannot be told now.
 func (t *tally) untold() int {
-	return t.by[standingAway] + t.by[standingBlocked] + t.by[standingPaused]
+	return t.by[standingAway] + t.by[standingBlocked] + t.by[standingPaused] + t.by[standingUnknown]
 }
 
 // counting are those that say something about the revision, now or soon.
@@ -84,7 +90,7 @@ func (t *tally) counting() int {
 
 // survey finds out how each Cluster stands.
 func (p *plan) survey() {
-	p.total, p.requeueAfter = tally{}, 0
+	p.total, p.isKnown, p.requeueAfter = tally{}, false, 0
 	clear(p.groups)
 	for i := range p.in.Clusters {
 		c := &p.in.Clusters[i]
@@ -96,13 +102,23 @@ func (p *plan) survey() {
 		if c.Selected && !c.Gone {
 			group.selected++
 			p.total.selected++
+			p.isKnown = p.isKnown || p.release(c) != nil
+		}
+		if s == standingPending && p.isLate(c) {
+			group.late++
+			p.total.late++
 		}
 	}
 }
 
 // move changes how a Cluster stands, because of the step that it takes.
 func (p *plan) move(i int, to standing) {
-	group, from := &p.groups[p.group(&p.in.Clusters[i])], p.standings[i]
+	c := &p.in.Clusters[i]
+	group, from := &p.groups[p.group(c)], p.standings[i]
+	if from == standingPending && p.isLate(c) {
+		group.late--
+		p.total.late--
+	}
 	group.by[from]--
 	p.total.by[from]--
 	group.by[to]++
@@ -123,7 +139,7 @@ func (p *plan) stand(c *Cluster) standing {
 	case c.Child == nil:
 		return p.standUntold(c)
 	case c.Child.Deleting:
-		return standEnding(c)
+		return p.standEnding(c)
 	case p.isReturning(c):
 		return p.standReturning(c)
 	case c.Child.Revision == p.goal && c.Child.Joined:
@@ -139,11 +155,13 @@ func (p *plan) stand(c *Cluster) standing {
 
 // standEnding is about a release that ends so that another one can follow. That it cannot end proves nothing against the
 // revision, which has not been tried yet.
-func standEnding(c *Cluster) standing {
-	switch c.Health {
-	case HealthUnreachable:
+func (p *plan) standEnding(c *Cluster) standing {
+	switch {
+	case c.Health == HealthUnreachable && p.isTrial():
+		return standingLost
+	case c.Health == HealthUnreachable:
 		return standingAway
-	case HealthFailed:
+	case c.Health == HealthFailed:
 		return standingExcused
 	default:
 		return standingInFlight
@@ -187,6 +205,8 @@ func (p *plan) standTold(c *Cluster, failedBefore bool) standing {
 	release := p.release(c)
 	changes := release != nil && !sameContent(c.Child.Release, *release)
 	switch {
+	case c.Health == HealthUnreachable && p.canBeLost(c):
+		return standingLost
 	case c.Health == HealthUnreachable:
 		return standingOut
 	case c.Blocked && (changes || c.Health == HealthProgressing):
@@ -203,6 +223,27 @@ func (p *plan) standTold(c *Cluster, failedBefore bool) standing {
 	default:
 		return standingInFlight
 	}
+}
+
+// isTrial tells if the revision has yet to prove itself.
+func (p *plan) isTrial() bool {
+	return !p.givenUp && p.state.Phase != PhaseComplete
+}
+
+// canBeLost tells if a Cluster that has what is wanted and does not answer may be so because of that. It is not if the last good revision
+// makes the same of it. Whether it was done before it went is not known, so it counts as if it was not.
+func (p *plan) canBeLost(c *Cluster) bool {
+	has := c.Target
+	if has == nil && c.Child != nil {
+		has = &c.Child.Release
+	}
+	return p.isTrial() && (c.Good == nil || has == nil || !sameContent(*c.Good, *has))
+}
+
+// isLate tells if a Cluster that is yet to be told is still on its way to another revision that was never good. It is not available,
+// so it holds a place for itself.
+func (p *plan) isLate(c *Cluster) bool {
+	return c.Child != nil && !c.Child.Joined && c.Child.Revision > p.state.Good && c.Health == HealthProgressing
 }
 
 // asNew turns the standing of a Cluster into that of one that was new.

@@ -72,7 +72,8 @@ func (p *plan) isTold(c *Cluster) bool {
 }
 
 // create serves a Cluster that has no release, at once. It gets the revision that is wanted if the turn of its wave has come, or if no
-// other can be told; one that was given up is told to nobody.
+// other can be told; one that was given up is told to nobody. If there is a good revision and it cannot be told now, one that is not
+// new waits for its turn, and nobody gets what has spent its budget.
 func (p *plan) create(i int, c *Cluster) Step {
 	hasGood := p.state.Good != 0 && c.Good != nil
 	isTurn := p.state.Phase == PhaseComplete ||
@@ -90,6 +91,8 @@ func (p *plan) create(i int, c *Cluster) Step {
 		return s
 	case p.givenUp || c.Target == nil:
 		return step(c, ActionNone, "what is desired cannot be told")
+	case !isTurn && p.state.Good != 0 && (!s.Joined || p.state.Phase != PhaseProgressing):
+		return step(c, ActionNone, "the last good revision cannot be told, and it is not the turn of the one that is wanted")
 	default:
 		s.Source, s.Revision, s.Told = SourceTarget, p.state.Revision, true
 		p.start(i, s.Joined)
@@ -104,6 +107,8 @@ func (p *plan) start(i int, joined bool) {
 		p.move(i, standingJoining)
 	case p.standings[i] == standingPending:
 		p.move(i, standingInFlight)
+	case p.standings[i] == standingAway && p.canBeLost(&p.in.Clusters[i]):
+		p.move(i, standingLost)
 	}
 }
 

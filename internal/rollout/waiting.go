@@ -66,6 +66,8 @@ func (p *plan) waitingFor() (waitingFor, promote string) {
 		return p.waitingForReturn(), ""
 	case p.state.Phase == PhaseComplete && by[standingPending] == 0, p.state.Phase == PhaseRolledBack, p.state.Phase == PhaseAborted:
 		return "", ""
+	case p.state.Phase == PhasePaused && p.in.Requests.Abort:
+		return "the end of the request to end the rollout, and one to continue, or another revision", ""
 	case p.state.Phase == PhasePaused:
 		return "a request to continue, or another revision", ""
 	case p.in.Strategy.Paused && by[standingPending] > 0:
@@ -73,10 +75,27 @@ func (p *plan) waitingFor() (waitingFor, promote string) {
 	case p.state.Phase == PhaseComplete:
 		return fmt.Sprintf("%s that could not be told before", clusters(by[standingPending])), ""
 	case p.turn < len(p.in.Strategy.Waves):
-		return p.waitingForWave()
+		waitingFor, promote = p.waitingForWave()
 	default:
-		return p.waitingForLast(), ""
+		waitingFor = p.waitingForLast()
 	}
+	return waitingFor + p.holdingPlaces(), promote
+}
+
+// holdingPlaces tells who holds places within the limits without being waited for.
+func (p *plan) holdingPlaces() string {
+	text := ""
+	switch n := p.total.by[standingLost]; n {
+	case 0:
+	case 1:
+		text = "; 1 Cluster does not answer since it was told"
+	default:
+		text = fmt.Sprintf("; %d Clusters do not answer since they were told", n)
+	}
+	if p.total.late > 0 {
+		text += fmt.Sprintf("; still on their way to an earlier revision: %s", clusters(p.total.late))
+	}
+	return text
 }
 
 func (p *plan) waitingForReturn() string {
@@ -105,8 +124,15 @@ func (p *plan) waitingForWave() (waitingFor, promote string) {
 		return "the promotion of wave " + wave.Name, wave.Name
 	case tally.by[standingBlocked] > 0:
 		return fmt.Sprintf("HelmOps that come first, in %s%s", clusters(tally.by[standingBlocked]), of), wave.Name
+	case tally.by[standingUnknown] > 0 && !p.isKnown:
+		return unknownIn(tally, of), ""
+	case tally.by[standingUnknown] > 0:
+		return unknownIn(tally, of), wave.Name
 	default:
 		failed := tally.by[standingFailed] + tally.by[standingExcused]
+		if failed == 0 {
+			return fmt.Sprintf("a Cluster%s to be ready", of), wave.Name
+		}
 		return fmt.Sprintf("a Cluster%s to be ready: %s failed", of, clusters(failed)), wave.Name
 	}
 }
@@ -125,9 +151,12 @@ func (p *plan) waitingForLast() string {
 		return fmt.Sprintf("%s of earlier waves to be ready", clusters(p.total.unfinished()))
 	case by[standingJoining] > 0 && by[standingDone] == 0:
 		return fmt.Sprintf("%s to be ready", clusters(by[standingJoining]))
-	case p.total.untold() > done:
-		return fmt.Sprintf("Clusters that cannot be told now: %d do not answer, %d wait for HelmOps that come first, %d are paused",
-			by[standingAway], by[standingBlocked], by[standingPaused])
+	case by[standingUnknown] > 0 && !p.isKnown:
+		return unknownIn(&p.total, "")
+	case p.total.untold() > 0 && p.total.untold()+by[standingLost] > done:
+		return p.waitingForUntold()
+	case by[standingLost] > done && done > 0:
+		return fmt.Sprintf("as many Clusters to be ready as do not answer: %d of %d", done, by[standingLost])
 	case p.total.selected > 0:
 		return fmt.Sprintf("a Cluster to be ready: none of %d is", p.total.selected)
 	default:
@@ -135,15 +164,26 @@ func (p *plan) waitingForLast() string {
 	}
 }
 
-func waitingForGroup(t *tally, of string, soak time.Duration) string {
-	if t.by[standingUnknown] == t.unfinished() {
-		return fmt.Sprintf("what the revision means for %s%s: it cannot be told now", clusters(t.by[standingUnknown]), of)
+func (p *plan) waitingForUntold() string {
+	by := &p.total.by
+	text := fmt.Sprintf("Clusters that cannot be told now: %d do not answer, %d wait for HelmOps that come first, %d are paused",
+		by[standingAway], by[standingBlocked], by[standingPaused])
+	if n := by[standingUnknown]; n > 0 {
+		text += fmt.Sprintf(", and what the revision means for %d is not known", n)
 	}
+	return text
+}
+
+func waitingForGroup(t *tally, of string, soak time.Duration) string {
 	how := ""
 	if soak > 0 {
 		how = " for " + soak.String()
 	}
 	return fmt.Sprintf("%d of %s%s to be ready%s", t.unfinished(), clusters(t.counting()), of, how)
+}
+
+func unknownIn(t *tally, of string) string {
+	return fmt.Sprintf("what the revision means for %s%s: it cannot be told now", clusters(t.by[standingUnknown]), of)
 }
 
 func clusters(n int) string {

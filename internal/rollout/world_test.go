@@ -58,6 +58,9 @@ type member struct {
 	born        time.Time
 	reachable   bool
 
+	// unresolved is true while what is wanted cannot be told for the Cluster, though it can be rendered.
+	unresolved bool
+
 	// health is what the release is, whether the Cluster answers or not.
 	health Health
 	since  time.Time
@@ -168,11 +171,17 @@ func (w *world) input() Input {
 		seen.Known = c.born.Before(w.revisions[w.state.Revision].started)
 		seen.Target = w.under(c, w.state.Revision)
 		seen.TargetInvalid = seen.Target == nil && w.revisions[w.state.Revision].invalid[c.Name]
+		if c.unresolved {
+			seen.Target, seen.TargetInvalid = nil, false
+		}
 		seen.Good = w.under(c, w.state.Good)
 		seen.Health, seen.ReadySince = HealthProgressing, time.Time{}
 		if c.Child != nil {
 			child := *c.Child
 			seen.Child, seen.Own, seen.Health = &child, w.under(c, child.Revision), c.health
+			if child.Revision == w.state.Revision {
+				seen.Own = seen.Target
+			}
 		}
 		if seen.Health == HealthReady {
 			seen.ReadySince = c.since
@@ -280,6 +289,8 @@ func (w *world) happen() {
 		c.Deleting = true
 	case n < 84:
 		c.Gone = true
+	case n < 85 && w.chance(50):
+		c.unresolved = !c.unresolved
 	case n < 85:
 		c.Wave = w.rng.Intn(len(w.strategy.Waves) + 1)
 	case n < 92:
@@ -317,7 +328,7 @@ func (w *world) calm() {
 		r.lost, r.invalid = false, nil
 	}
 	for _, c := range w.clusters {
-		c.reachable, c.Blocked, c.Paused, c.Initialized, c.Deleting = true, false, false, true, false
+		c.reachable, c.Blocked, c.Paused, c.Initialized, c.Deleting, c.unresolved = true, false, false, true, false, false
 		w.settle(c, false)
 	}
 }
