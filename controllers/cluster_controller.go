@@ -55,6 +55,9 @@ type clusterReconciler struct {
 
 	// watchFilter is Options.WatchFilterValue.
 	watchFilter string
+
+	// unseen are the releases that ended without anybody seeing that all of their objects are gone.
+	unseen *unseenReleases
 }
 
 // lifeScope is what one pass over a Cluster knows.
@@ -103,6 +106,9 @@ func settle(result ctrl.Result, err error) (ctrl.Result, error) {
 func (r *clusterReconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeScope, error) {
 	object := newCluster()
 	if err := r.client.Get(ctx, key, object); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.unseen.take(key)
+		}
 		return nil, client.IgnoreNotFound(err)
 	}
 	cluster, err := typedCluster(object)

@@ -17,11 +17,14 @@ limitations under the License.
 package controllers
 
 import (
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
@@ -94,30 +97,93 @@ func (r *releaseReconciler) uninstallsBefore(scope *releaseScope) bool {
 	return scope.cluster != nil && uninstallsBeforeDeletion(scope.cluster, scope.release, scope.helmOp, r.now())
 }
 
+// deletionTimeout is how long the deletion is held for a release.
+func deletionTimeout(release *addonsv1.HelmOpRelease) time.Duration {
+	if before := release.Spec.BeforeClusterDelete; before != nil && before.Timeout.Duration > 0 {
+		return before.Timeout.Duration
+	}
+	return defaultDeletionTimeout
+}
+
 // deletionRest is how long the deletion is held for a release yet; 0 or less if that is over.
 func deletionRest(hold deletionHold, release *addonsv1.HelmOpRelease, now time.Time) time.Duration {
-	timeout := defaultDeletionTimeout
-	if before := release.Spec.BeforeClusterDelete; before != nil && before.Timeout.Duration > 0 {
-		timeout = before.Timeout.Duration
-	}
 	since := hold.since
 	if since.After(now) {
 		since = now
 	}
-	return since.Add(timeout).Sub(now)
+	return since.Add(deletionTimeout(release)).Sub(now)
 }
 
 // beforeDeletion has an uninstallation before the Cluster goes wait until the objects are gone, what others do for them included:
-// once the Cluster is gone, nobody takes away a load balancer. It ends with the hold.
+// once the Cluster is gone, nobody takes away a load balancer. It ends with the hold, or earlier if the user says so.
 func beforeDeletion(options *helmclient.UninstallOptions, cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, now time.Time) {
 	hold := holdOf(cluster)
 	if !hold.isOn() {
 		return
 	}
 	options.Wait = true
-	timeout := options.Timeout
-	if timeout <= 0 {
-		timeout = helmclient.DefaultTimeout
+	rest := max(deletionRest(hold, release, now), time.Second)
+	if options.Timeout <= 0 || options.Timeout > rest {
+		options.Timeout = rest
 	}
-	options.Timeout = max(min(timeout, deletionRest(hold, release, now)), time.Second)
+}
+
+// uninstallSlot takes a slot for an uninstallation. One that is to wait, and finds too many others that do until three quarters of its
+// time are over, is done without waiting: that is better than never.
+func (r *releaseReconciler) uninstallSlot(scope *releaseScope, options *helmclient.UninstallOptions, cluster, helmOp string) (done func(), ok bool) {
+	if scope.cluster != nil {
+		beforeDeletion(options, scope.cluster, scope.release, r.now())
+	}
+	if !options.Wait {
+		return r.slots.acquire(cluster, helmOp)
+	}
+	if done, ok = r.slots.acquireWaiting(cluster, helmOp); ok {
+		return done, true
+	}
+	if deletionRest(holdOf(scope.cluster), scope.release, r.now()) > deletionTimeout(scope.release)/4 {
+		return nil, false
+	}
+	options.Wait = false
+	return r.slots.acquire(cluster, helmOp)
+}
+
+// lastUninstallFailed tells whether an uninstallation was the last thing done for a release, and failed.
+func lastUninstallFailed(release *addonsv1.HelmOpRelease) bool {
+	history := release.Status.History
+	return len(history) > 0 && history[0].Action == verbUninstall && !history[0].Succeeded
+}
+
+// noteUnseen notes that a release ends while the deletion of its Cluster is held, and nobody saw that all of its objects are gone.
+// Helm forgets a release whose objects did not go in time, so there is nothing left to wait for.
+func (r *releaseReconciler) noteUnseen(scope *releaseScope, unseen bool) {
+	if unseen && scope.cluster != nil && holdOf(scope.cluster).isOn() {
+		r.unseen.add(clusterKey(scope.release), scope.release.Name)
+	}
+}
+
+// unseenReleases are those of Clusters whose deletion is held, of which nobody saw that they are wholly gone. It is about what an
+// Event says, so it is not kept beyond the life of the process.
+type unseenReleases struct {
+	mu    sync.Mutex
+	names map[client.ObjectKey]sets.Set[string]
+}
+
+func (u *unseenReleases) add(cluster client.ObjectKey, release string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.names == nil {
+		u.names = map[client.ObjectKey]sets.Set[string]{}
+	}
+	if u.names[cluster] == nil {
+		u.names[cluster] = sets.Set[string]{}
+	}
+	u.names[cluster].Insert(release)
+}
+
+// take returns and forgets those of a Cluster, in order.
+func (u *unseenReleases) take(cluster client.ObjectKey) []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	defer delete(u.names, cluster)
+	return sets.List(u.names[cluster])
 }

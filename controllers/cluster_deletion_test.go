@@ -147,10 +147,10 @@ func TestBeforeDeletionWaitsWithinTheHold(t *testing.T) {
 		timeout time.Duration
 		want    helmclient.UninstallOptions
 	}{
-		"no hold":                    {want: helmclient.UninstallOptions{}},
-		"the hold ends first":        {hold: heldSince, timeout: time.Hour, want: helmclient.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
-		"the uninstall ends first":   {hold: heldSince, timeout: time.Minute, want: helmclient.UninstallOptions{Wait: true, Timeout: time.Minute}},
-		"the default of the actions": {hold: heldSince, want: helmclient.UninstallOptions{Wait: true, Timeout: helmclient.DefaultTimeout}},
+		"no hold":                  {want: helmclient.UninstallOptions{}},
+		"the hold ends first":      {hold: heldSince, timeout: time.Hour, want: helmclient.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
+		"the uninstall ends first": {hold: heldSince, timeout: time.Minute, want: helmclient.UninstallOptions{Wait: true, Timeout: time.Minute}},
+		"the user says nothing":    {hold: heldSince, want: helmclient.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
 	}
 	for name, tc := range tests {
 		options := helmclient.UninstallOptions{Timeout: tc.timeout}
@@ -171,7 +171,8 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *clusterReconciler {
 		}
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease).WithObjects(append(objects, leavingHelmOp())...).Build()
-	return &clusterReconciler{client: c, live: c, objects: newObjectReader(c), recorder: events.NewFakeRecorder(100), now: func() time.Time { return lifeNow }}
+	return &clusterReconciler{client: c, live: c, objects: newObjectReader(c), recorder: events.NewFakeRecorder(100), now: func() time.Time { return lifeNow },
+		unseen: &unseenReleases{}}
 }
 
 // pass makes one pass over the Cluster, and returns it as it is then; nil if it is gone.
@@ -430,6 +431,67 @@ func TestADeletionHoldOfTheFutureBeginsNow(t *testing.T) {
 	r.now = func() time.Time { return lifeNow.Add(time.Minute) }
 	if cluster, _ := r.pass(t); !holdOf(cluster).over {
 		t.Errorf("still held: %v", cluster.Annotations)
+	}
+}
+
+func TestWhatWasNotSeenToGoIsNamed(t *testing.T) {
+	t.Parallel()
+	withoutAsking := leavingRelease(time.Minute)
+	withoutAsking.Spec.BeforeClusterDelete = nil
+	r := lifeReconciler(t, goingCluster(heldSince, true), withoutAsking)
+	gone := &releaseScope{release: leavingRelease(time.Minute), cluster: goingCluster(heldSince, true)}
+	releases := &releaseReconciler{unseen: r.unseen}
+	releases.noteUnseen(gone, lastUninstallFailed(gone.release))
+	if len(r.unseen.names) != 0 {
+		t.Error("nothing failed")
+	}
+	gone.release.Status.History = []addonsv1.ReleaseAction{{Action: verbUninstall}}
+	releases.noteUnseen(gone, lastUninstallFailed(gone.release))
+	r.pass(t)
+	expectEvent(t, r, "Warning "+addonsv1.ClusterDeletionReleasedEvent+" 1 releases were not seen to be gone in time")
+	if len(r.unseen.names) != 0 {
+		t.Errorf("something is left: %v", r.unseen.names)
+	}
+}
+
+func TestWhatIsForgottenWhenItsTimeIsOverIsNamed(t *testing.T) {
+	t.Parallel()
+	r := lifeReconciler(t, goingCluster(heldSince, true))
+	releases := &releaseReconciler{unseen: r.unseen, now: r.now}
+	scope := &releaseScope{release: leavingRelease(time.Minute), helmOp: leavingHelmOp(), cluster: goingCluster(heldSince, true)}
+	if _, err := releases.reconcileDelete(t.Context(), scope); err != nil || len(scope.release.Finalizers) != 0 {
+		t.Fatalf("it is not forgotten: %v", err)
+	}
+	r.pass(t)
+	expectEvent(t, r, "Warning "+addonsv1.ClusterDeletionReleasedEvent+" 1 releases were not seen to be gone in time")
+}
+
+func TestUninstallationsThatWaitTakeAQuarterOfTheWorkers(t *testing.T) {
+	t.Parallel()
+	now := lifeNow
+	r := &releaseReconciler{slots: newActionSlots(8), now: func() time.Time { return now }}
+	take := func(cluster string, hold string) (done func(), ok, waits bool) {
+		options := &helmclient.UninstallOptions{}
+		done, ok = r.uninstallSlot(&releaseScope{release: leavingRelease(20 * time.Minute), cluster: goingCluster(hold, true)}, options, cluster, "h")
+		return done, ok, options.Wait
+	}
+	first, ok, waits := take("a", heldSince)
+	if _, second, _ := take("b", heldSince); !ok || !waits || !second {
+		t.Fatal("two of eight may wait")
+	}
+	if _, ok, _ := take("c", heldSince); ok {
+		t.Error("a third one waits, too")
+	}
+	if _, ok, waits := take("d", ""); !ok || waits {
+		t.Error("what does not wait has to")
+	}
+	now = lifeNow.Add(10 * time.Minute) // Of 20 minutes, 15 are over.
+	if _, ok, waits := take("c", heldSince); !ok || waits {
+		t.Error("it is not uninstalled at all")
+	}
+	first()
+	if _, ok, waits := take("e", heldSince); !ok || !waits {
+		t.Error("the place is not given back")
 	}
 }
 

@@ -57,7 +57,7 @@ func (r *clusterReconciler) beginHold(ctx context.Context, scope *lifeScope, rel
 	return nil
 }
 
-// endHold lets the deletion of a Cluster go on. Late are the releases that were not uninstalled in time.
+// endHold lets the deletion of a Cluster go on. Late are the releases that are still there.
 func (r *clusterReconciler) endHold(ctx context.Context, scope *lifeScope, late []string) error {
 	ended, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
 		cluster, err := typedCluster(object)
@@ -74,9 +74,12 @@ func (r *clusterReconciler) endHold(ctx context.Context, scope *lifeScope, late 
 	if !ended {
 		return nil
 	}
+	late = append(late, r.unseen.take(client.ObjectKeyFromObject(scope.object))...)
+	slices.Sort(late)
+	late = slices.Compact(late)
 	message := "The releases that had to be are uninstalled: the deletion of the Cluster goes on"
 	if len(late) > 0 {
-		message = fmt.Sprintf("%d releases were not uninstalled in time, and the deletion of the Cluster goes on: %s",
+		message = fmt.Sprintf("%d releases were not seen to be gone in time, and the deletion of the Cluster goes on: %s",
 			len(late), strings.Join(late[:min(len(late), maxNamedReleases)], ", "))
 	}
 	r.eventAt(scope, nil, eventType(len(late) > 0), addonsv1.ClusterDeletionReleasedEvent, "HoldDeletion", message)

@@ -39,7 +39,7 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=patch
 
 // setupClusters adds the controller of Clusters to a manager.
-func setupClusters(mgr ctrl.Manager, options Options, objects *objectReader) error {
+func setupClusters(mgr ctrl.Manager, options Options, objects *objectReader, unseen *unseenReleases) error {
 	log := mgr.GetLogger().WithValues("controller", "cluster")
 	reconciler := &clusterReconciler{
 		client:   mgr.GetClient(),
@@ -49,6 +49,7 @@ func setupClusters(mgr ctrl.Manager, options Options, objects *objectReader) err
 		now:      time.Now,
 
 		watchFilter: options.WatchFilterValue,
+		unseen:      unseen,
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop-cluster").

@@ -252,6 +252,7 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 		return ctrl.Result{RequeueAfter: decision.RequeueAfter}, nil
 	default:
 		// Nothing there, or what is there is not ours.
+		r.noteUnseen(scope, lastUninstallFailed(release))
 		ctrl.LoggerFrom(ctx).Info("Nothing to uninstall", "why", decision.Message)
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
@@ -263,14 +264,13 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 	if wait := retryDelay(release, attempt, r.now()); wait > 0 && retryRequest(scope) == release.Status.LastRetryRequest {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	done, ok := r.slots.acquire(target.Key, desired.Owner)
+	done, ok := r.uninstallSlot(scope, &options.Uninstall, target.Key, desired.Owner)
 	if !ok {
 		return ctrl.Result{RequeueAfter: slotRetry}, nil
 	}
 	defer done()
 	setNotReady(release, addonsv1.DeletingReason, "the release is being uninstalled")
 	started := r.now()
-	beforeDeletion(&options.Uninstall, scope.cluster, release, started)
 	progress := r.startProgress(ctx, release, decision)
 	defer progress.stop()
 	options.Progress = progress.tell
@@ -283,6 +283,7 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 	}
 	r.event(scope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall,
 		fmt.Sprintf("Uninstalled release %s from Cluster %s", describe(release), clusterTitle(release)))
+	r.noteUnseen(scope, !options.Uninstall.Wait)
 	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 	return ctrl.Result{}, nil
 }

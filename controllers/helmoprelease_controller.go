@@ -78,6 +78,9 @@ type releaseReconciler struct {
 
 	// watchFilter is Options.WatchFilterValue.
 	watchFilter string
+
+	// unseen are the releases that ended without anybody seeing that all of their objects are gone.
+	unseen *unseenReleases
 }
 
 // releaseScope is what one pass over a HelmOpRelease knows.
@@ -226,6 +229,7 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 	clusterGoes := scope.cluster == nil || !scope.cluster.DeletionTimestamp.IsZero()
 	if clusterGoes && !r.uninstallsBefore(scope) {
 		ctrl.LoggerFrom(ctx).Info("Forgetting the release of a Cluster that goes", "Cluster", clusterKey(release))
+		r.noteUnseen(scope, asksForUninstall(release, scope.helmOp))
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
 	}

@@ -108,13 +108,14 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	objects := newObjectReader(mgr.GetClient())
 	renderer := newRenderer(references, objects)
 	guard := newClusterGuard(mgr.GetClient())
+	unseen := &unseenReleases{}
 	if err := setupHelmOps(mgr, options, references, renderer, guard); err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
 	}
-	if err := setupReleases(mgr, options, references, renderer, guard); err != nil {
+	if err := setupReleases(mgr, options, references, renderer, guard, unseen); err != nil {
 		return fmt.Errorf("setting up the HelmOpRelease controller: %w", err)
 	}
-	if err := setupClusters(mgr, options, objects); err != nil {
+	if err := setupClusters(mgr, options, objects, unseen); err != nil {
 		return fmt.Errorf("setting up the controller of Clusters: %w", err)
 	}
 	return metrics.Registry.Register(newStateCollector(mgr.GetClient()))
@@ -166,7 +167,9 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 	return nil
 }
 
-func setupReleases(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer, guard *clusterGuard) error {
+func setupReleases(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer, guard *clusterGuard,
+	unseen *unseenReleases,
+) error {
 	log := mgr.GetLogger().WithValues("controller", "helmoprelease")
 	concurrency := controllerOptions(options.ReleaseConcurrency, 20)
 	reconciler := &releaseReconciler{
@@ -192,6 +195,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		drifts:      newDriftMemories(),
 
 		watchFilter: options.WatchFilterValue,
+		unseen:      unseen,
 	}
 	ofCluster := childRequestsForCluster(reconciler.client)
 	ending := handler.EnqueueRequestsFromMapFunc(endingRequests(reconciler.client))

@@ -35,14 +35,18 @@ const (
 type actionSlots struct {
 	perHelmOp int
 
-	mu     sync.Mutex
-	in     map[string]int
-	helmOp map[string]int
+	// perWaiting bounds the uninstallations that wait for others to take away what they made, which may never happen.
+	perWaiting int
+
+	mu      sync.Mutex
+	waiting int
+	in      map[string]int
+	helmOp  map[string]int
 }
 
 // newActionSlots bounds the actions of a number of workers.
 func newActionSlots(workers int) *actionSlots {
-	return &actionSlots{perHelmOp: max(1, workers*3/4), in: map[string]int{}, helmOp: map[string]int{}}
+	return &actionSlots{perHelmOp: max(1, workers*3/4), perWaiting: max(1, workers/4), in: map[string]int{}, helmOp: map[string]int{}}
 }
 
 // acquire takes a slot, if there is one; done gives it back.
@@ -60,6 +64,32 @@ func (s *actionSlots) acquire(cluster, helmOp string) (done func(), ok bool) {
 		decrement(s.in, cluster)
 		decrement(s.helmOp, helmOp)
 	}, true
+}
+
+// acquireWaiting takes a slot for an uninstallation that waits.
+func (s *actionSlots) acquireWaiting(cluster, helmOp string) (done func(), ok bool) {
+	if !s.addWaiting(1) {
+		return nil, false
+	}
+	release, ok := s.acquire(cluster, helmOp)
+	if !ok {
+		s.addWaiting(-1)
+		return nil, false
+	}
+	return func() {
+		release()
+		s.addWaiting(-1)
+	}, true
+}
+
+func (s *actionSlots) addWaiting(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting+n > s.perWaiting {
+		return false
+	}
+	s.waiting += n
+	return true
 }
 
 // decrement forgets what has become zero, so that nothing is left of Clusters and HelmOps that are gone.
