@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -87,7 +86,7 @@ func (r *releaseReconciler) stayingIn(ctx context.Context, reader client.Reader,
 		if !sibling.DeletionTimestamp.IsZero() || !dependsOn(sibling.Spec.DependsOn, name) {
 			continue
 		}
-		if sibling.Spec.BeforeClusterDelete == nil || !isWatched(sibling, r.watchFilter) {
+		if sibling.Spec.BeforeClusterDelete == nil || !isWatched(sibling, r.watchFilter) || isBeingMoved(sibling) {
 			staying[other] = true
 			continue
 		}
@@ -96,7 +95,7 @@ func (r *releaseReconciler) stayingIn(ctx context.Context, reader client.Reader,
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading HelmOp %s: %w", other, err)
 		}
-		staying[other] = err != nil || !metav1.IsControlledBy(sibling, helmOp) || !asksForUninstall(sibling, helmOp)
+		staying[other] = err != nil || !uninstallsBeforeDeletion(scope.cluster, sibling, helmOp, r.now())
 	}
 	return staying, nil
 }

@@ -20,6 +20,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -245,6 +246,8 @@ func TestWhatIsWaitedForInAClusterThatGoes(t *testing.T) {
 		"asks for nothing, ends": {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete, r.DeletionTimestamp = nil, &now }},
 		"paused":                 {release: func(r *addonsv1.HelmOpRelease) { r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, want: true},
 		"another manager's":      {release: func(r *addonsv1.HelmOpRelease) { r.Labels[clusterv1.WatchLabel] = "other" }, want: true},
+		"in time":                {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete.Timeout.Duration = time.Hour }},
+		"late":                   {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete.Timeout.Duration = time.Second }, want: true},
 		"orphaned":               {helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }, want: true},
 		"suspended":              {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }, want: true},
 		"suspended, ends":        {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, helmOp: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }},
@@ -264,8 +267,9 @@ func TestWhatIsWaitedForInAClusterThatGoes(t *testing.T) {
 			if !tc.isGone {
 				objects = append(objects, settledHelmOp(t, "app", tc.helmOp))
 			}
-			r := &releaseReconciler{client: storeOf(t, objects...), live: storeOf(t, objects...), watchFilter: "mine"}
+			r := &releaseReconciler{client: storeOf(t, objects...), live: storeOf(t, objects...), watchFilter: "mine", now: time.Now}
 			cluster := dependingPass().cluster
+			cluster.Annotations = map[string]string{addonsv1.DeletionHoldAnnotation: now.Add(-time.Minute).UTC().Format(time.RFC3339)}
 			scope := &releaseScope{release: readyRelease("cni", nil), cluster: cluster}
 			if got, err := r.mayEnd(t.Context(), scope, fateEnds); got || err != nil {
 				t.Errorf("it may end while the Cluster stays, error %v", err)
