@@ -208,7 +208,10 @@ func (p *plan) pace(steps []Step) {
 		last = p.turn
 	}
 	for group := 0; group <= last; group++ {
-		told := p.paceGroup(group, HealthProgressing, steps) + p.paceGroup(group, HealthFailed, steps) + p.paceGroup(group, HealthReady, steps)
+		told := 0
+		for place := range pacings {
+			told += p.paceGroup(group, place, steps)
+		}
 		if told > 0 && group-1 > p.left && p.state.Phase == PhaseProgressing {
 			p.left = group - 1
 			p.state.Passed = p.in.Strategy.Waves[p.left].Name
@@ -216,12 +219,15 @@ func (p *plan) pace(steps []Step) {
 	}
 }
 
-// paceGroup tells as many Clusters of a group as there is room for, of those that fare in one way, and returns how many that were.
-func (p *plan) paceGroup(group int, health Health, steps []Step) int {
-	told, isLate := 0, health == HealthProgressing && p.groups[group].late > 0
-	for i := 0; i < len(steps) && p.groups[group].by[standingPending] > 0 && p.hasRoom(group, isLate); i++ {
+// paceGroup tells as many Clusters of a group as there is room for, of those of one place in the order, and returns how many that were.
+func (p *plan) paceGroup(group int, place pacing, steps []Step) int {
+	told := 0
+	if place == paceLate && p.groups[group].late == 0 {
+		return 0
+	}
+	for i := 0; i < len(steps) && p.groups[group].by[standingPending] > 0 && p.hasRoom(group, place == paceLate); i++ {
 		c := &p.in.Clusters[i]
-		if p.standings[i] != standingPending || c.Child == nil || c.Health != health || p.group(c) != group || !p.hasRoom(group, p.isLate(c)) {
+		if p.standings[i] != standingPending || c.Child == nil || p.group(c) != group || p.pacing(c) != place {
 			continue
 		}
 		steps[i] = p.tell(c, "another revision is wanted")

@@ -188,7 +188,10 @@ func (j *judge) isLost(c *Cluster) bool {
 // isLate is a Cluster that is on its way to a revision that nobody wants any more and that was never good.
 func (j *judge) isLate(c *Cluster) bool {
 	release, revision := j.goal(c)
-	return isServable(c) && c.Child != nil && !c.Child.Deleting && c.Health == HealthProgressing && !c.Child.Joined && !c.Blocked &&
+	if c.Child == nil || c.Health != HealthProgressing && (c.Own == nil || sameContent(*c.Own, c.Child.Release)) {
+		return false
+	}
+	return isServable(c) && !c.Child.Deleting && c.Health != HealthUnreachable && !c.Child.Joined && !c.Blocked &&
 		c.Child.Revision > j.in.State.Good && c.Child.Revision != revision && c.Child.Revision != j.in.State.Revision && release != nil && !j.isOnItsWay(c)
 }
 

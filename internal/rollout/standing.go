@@ -240,10 +240,34 @@ func (p *plan) canBeLost(c *Cluster) bool {
 	return p.isTrial() && (c.Good == nil || has == nil || !sameContent(*c.Good, *has))
 }
 
-// isLate tells if a Cluster that is yet to be told is still on its way to another revision that was never good. It is not available,
-// so it holds a place for itself.
+// isLate tells if a Cluster that is yet to be told is still on its way to another revision that was never good, or will be because it
+// changed itself. It is not available, so it holds a place for itself.
 func (p *plan) isLate(c *Cluster) bool {
-	return c.Child != nil && !c.Child.Joined && c.Child.Revision > p.state.Good && c.Health == HealthProgressing
+	if c.Child == nil || c.Child.Joined || c.Child.Revision <= p.state.Good {
+		return false
+	}
+	return c.Health == HealthProgressing || c.Own != nil && !sameContent(c.Child.Release, *c.Own)
+}
+
+// pacing is the order in which the Clusters of a wave are told.
+type pacing uint8
+
+const (
+	paceLate pacing = iota
+	paceUnwell
+	paceReady
+	pacings
+)
+
+func (p *plan) pacing(c *Cluster) pacing {
+	switch {
+	case p.isLate(c):
+		return paceLate
+	case c.Health != HealthReady:
+		return paceUnwell
+	default:
+		return paceReady
+	}
 }
 
 // asNew turns the standing of a Cluster into that of one that was new.
