@@ -448,7 +448,7 @@ func TestWhatWasNotSeenToGoIsNamed(t *testing.T) {
 	gone.release.Status.History = []addonsv1.ReleaseAction{{Action: verbUninstall}}
 	releases.noteUnseen(gone, lastUninstallFailed(gone.release))
 	r.pass(t)
-	expectEvent(t, r, "Warning "+addonsv1.ClusterDeletionReleasedEvent+" 1 releases were not seen to be gone in time")
+	expectEvent(t, r, "Warning "+addonsv1.ClusterDeletionReleasedEvent+" 1 releases were not uninstalled in time, or not seen to be wholly gone")
 	if len(r.unseen.names) != 0 {
 		t.Errorf("something is left: %v", r.unseen.names)
 	}
@@ -463,7 +463,7 @@ func TestWhatIsForgottenWhenItsTimeIsOverIsNamed(t *testing.T) {
 		t.Fatalf("it is not forgotten: %v", err)
 	}
 	r.pass(t)
-	expectEvent(t, r, "Warning "+addonsv1.ClusterDeletionReleasedEvent+" 1 releases were not seen to be gone in time")
+	expectEvent(t, r, "Warning "+addonsv1.ClusterDeletionReleasedEvent+" 1 releases were not uninstalled in time, or not seen to be wholly gone")
 }
 
 func TestUninstallationsThatWaitTakeAQuarterOfTheWorkers(t *testing.T) {

@@ -79,7 +79,7 @@ func (r *clusterReconciler) endHold(ctx context.Context, scope *lifeScope, late 
 	late = slices.Compact(late)
 	message := "The releases that had to be are uninstalled: the deletion of the Cluster goes on"
 	if len(late) > 0 {
-		message = fmt.Sprintf("%d releases were not seen to be gone in time, and the deletion of the Cluster goes on: %s",
+		message = fmt.Sprintf("%d releases were not uninstalled in time, or not seen to be wholly gone, and the deletion of the Cluster goes on: %s",
 			len(late), strings.Join(late[:min(len(late), maxNamedReleases)], ", "))
 	}
 	r.eventAt(scope, nil, eventType(len(late) > 0), addonsv1.ClusterDeletionReleasedEvent, "HoldDeletion", message)
