@@ -5,7 +5,7 @@ Licensed under the Apache License, Version 2.0 (the "License");
 you may not use this file except in compliance with the License.
 You may obtain a copy of the License at
 
-	http://www.apache.org/licenses/LICENSE-2.0
+    http://www.apache.org/licenses/LICENSE-2.0
 
 Unless required by applicable law or agreed to in writing, software
 distributed under the License is distributed on an "AS IS" BASIS,
@@ -255,6 +255,7 @@ func waveOf(c *clusterScope, waves []labels.Selector) int {
 
 func plannedCluster(c *clusterScope, good int64) (rollout.Cluster, error) {
 	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "", TargetInvalid: isInvalid(c.err)}
+	planned.Paused = isAccessDenied(c)
 	if c.cluster != nil {
 		planned.Deleting = !c.cluster.DeletionTimestamp.IsZero()
 		planned.Paused = planned.Paused || isClusterPaused(c.cluster)
