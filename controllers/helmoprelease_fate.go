@@ -107,17 +107,11 @@ func (r *releaseReconciler) fateByIdentity(ctx context.Context, release *addonsv
 	if err != nil {
 		return fateEnds, err
 	}
-	number, isReplaced := replacedBy(release)
-	if !isReplaced {
-		number = revisionOf(release)
-	}
-	at, err := helmOpAt(ctx, r.live, helmOp, number)
+	at, err := r.judgedBy(ctx, release, helmOp)
 	switch {
-	case apierrors.IsNotFound(err) && !isReplaced:
+	case apierrors.IsNotFound(err):
 		// Somebody deleted the revision, which is kept while there is a release of it: nobody said that this one is to be another.
 		return fateWanted, nil
-	case apierrors.IsNotFound(err):
-		at = helmOp
 	case err != nil:
 		return fateEnds, err
 	}
@@ -129,6 +123,32 @@ func (r *releaseReconciler) fateByIdentity(ctx context.Context, release *addonsv
 		return fateWanted, nil
 	default:
 		return fateReplaced, nil
+	}
+}
+
+// judgedBy is the HelmOp by which it is judged whether a release is wanted: as it was at the revision that the release is made from or,
+// where it makes way to another one, at the revision that wants so. That one may have been given up since, or something else may be
+// wanted by now: then its word does not count any more.
+func (r *releaseReconciler) judgedBy(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) (*addonsv1.HelmOp, error) {
+	number, isReplaced := replacedBy(release)
+	if !isReplaced {
+		return helmOpAt(ctx, r.live, helmOp, revisionOf(release))
+	}
+	revision := &addonsv1.HelmOpRevision{}
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace, Name: revisionName(helmOp.Name, number)}, revision)
+	switch {
+	case apierrors.IsNotFound(err):
+		return helmOp, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading revision %d of the HelmOp: %w", number, err)
+	}
+	switch revision.Status.Phase {
+	case addonsv1.RolloutPhaseSuperseded:
+		return helmOp, nil
+	case addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted:
+		return helmOpAt(ctx, r.live, helmOp, revisionOf(release))
+	default:
+		return withRevision(helmOp, revision), nil
 	}
 }
 

@@ -103,6 +103,13 @@ func TestFateGoesByTheRevision(t *testing.T) {
 			b.release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: number}
 		}
 	}
+	// given is replaced, for a revision of which something became.
+	given := func(number string, phase addonsv1.RolloutPhase) func(*fateBench) {
+		return func(b *fateBench) {
+			replaced(number)(b)
+			b.revisions[1].Status.Phase = phase
+		}
+	}
 	for name, test := range map[string]struct {
 		change func(*fateBench)
 		want   releaseFate
@@ -114,6 +121,14 @@ func TestFateGoesByTheRevision(t *testing.T) {
 		"made way for one that wants it as well": {replaced("1"), fateWanted},
 		"made way for one that is gone":          {replaced("9"), fateReplaced},
 		"an annotation that says nothing":        {replaced("x"), fateWanted},
+		"made way for one that was rolled back":  {given("2", addonsv1.RolloutPhaseRolledBack), fateWanted},
+		"made way for one that was aborted":      {given("2", addonsv1.RolloutPhaseAborted), fateWanted},
+		"made way for one that is rolled out":    {given("2", addonsv1.RolloutPhaseComplete), fateReplaced},
+		"made way for one that was superseded":   {given("2", addonsv1.RolloutPhaseSuperseded), fateReplaced},
+		"made way for one that was taken back": {func(b *fateBench) {
+			given("2", addonsv1.RolloutPhaseSuperseded)(b)
+			b.helmOp.Spec.Release.Name = b.release.Spec.Release.Name
+		}, fateWanted},
 		"the namespace is not chosen": {func(b *fateBench) {
 			b.helmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "b"}
 		}, fateEnds},
