@@ -311,8 +311,7 @@ func plannedRelease(spec *addonsv1.HelmOpReleaseSpec) (*rollout.Release, error) 
 	if err != nil {
 		return nil, err
 	}
-	artifact := spec.Artifact
-	rest, err := digestOf(artifact, spec.ClusterOptions, spec.KubernetesVersion, spec.DeletionPolicy)
+	rest, err := digestOf(spec.Artifact, spec.ClusterOptions, spec.KubernetesVersion, spec.DeletionPolicy)
 	return &rollout.Release{Identity: spec.Release.Namespace + "/" + spec.Release.Name, Content: content, Rest: rest}, err
 }
 

@@ -192,3 +192,60 @@ type RolloutStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	WaitingFor string `json:"waitingFor,omitempty"`
 }
+
+// ReleaseRollout tells which revision of its HelmOp a release is made from.
+type ReleaseRollout struct {
+	// revision is the number of the revision.
+	Revision int64 `json:"revision"`
+
+	// reason tells how the release came to it: Joined with a Cluster that was new, was Updated from another revision, or Returned to it.
+	// +required
+	Reason ReleaseRolloutReason `json:"reason"`
+
+	// at is when what is wanted of the release last changed with a revision. Soak times count from then at the earliest.
+	// +optional
+	At metav1.Time `json:"at,omitempty,omitzero"`
+
+	// failedBefore tells that the release failed already before the rollout, so that it proves nothing against the revision.
+	// +optional
+	FailedBefore bool `json:"failedBefore,omitempty"`
+
+	// previous is what the release had under the last good revision, to return to.
+	// +optional
+	Previous *PreviousRevision `json:"previous,omitempty"`
+}
+
+// ReleaseRolloutReason tells how a release came to a revision.
+// +kubebuilder:validation:Enum=Joined;Updated;Returned
+type ReleaseRolloutReason string
+
+const (
+	// ReleaseRolloutJoined is that its Cluster was new.
+	ReleaseRolloutJoined ReleaseRolloutReason = "Joined"
+
+	// ReleaseRolloutUpdated is that it had another revision.
+	ReleaseRolloutUpdated ReleaseRolloutReason = "Updated"
+
+	// ReleaseRolloutReturned is that a newer revision was given up.
+	ReleaseRolloutReturned ReleaseRolloutReason = "Returned"
+)
+
+// PreviousRevision is what a release had under another revision. Together with that HelmOpRevision it tells all that was wanted.
+type PreviousRevision struct {
+	// revision is the number of the revision.
+	Revision int64 `json:"revision"`
+
+	// artifact is the chart.
+	// +required
+	Artifact ResolvedArtifact `json:"artifact"`
+
+	// valuesDigest is the digest of the rendered values.
+	// +required
+	// +kubebuilder:validation:MaxLength=71
+	ValuesDigest string `json:"valuesDigest"`
+
+	// postRenderDigest is the digest of the rendered postRender; empty if there was none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	PostRenderDigest string `json:"postRenderDigest,omitempty"`
+}
