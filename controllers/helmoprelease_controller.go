@@ -199,6 +199,11 @@ func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseS
 	case why != "":
 		setPaused(release, true, why)
 		return ctrl.Result{}, nil
+	case scope.helmOp != nil && !scope.helmOp.DeletionTimestamp.IsZero():
+		// What is begun now would have to end before it can be uninstalled.
+		setPaused(release, false, "")
+		setNotReady(release, addonsv1.DeletingReason, "the HelmOp is under deletion: nothing is begun for its release any more")
+		return ctrl.Result{}, nil
 	case !isInitialized(scope.cluster):
 		setPaused(release, false, "")
 		setNotReady(release, addonsv1.ControlPlaneNotInitializedReason, "the control plane of the Cluster is not initialized")

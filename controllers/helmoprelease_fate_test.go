@@ -27,9 +27,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -147,6 +149,29 @@ func TestFateGoesByTheRevision(t *testing.T) {
 				t.Errorf("fate %v, %v; want %v", got, err, test.want)
 			}
 		})
+	}
+}
+
+// TestNothingIsBegunForAHelmOpThatEnds holds that a release whose own deletion is not known yet is left alone as soon as that of its HelmOp
+// is: a hook that waits would hold up the uninstallation for as long as it may run.
+func TestNothingIsBegunForAHelmOpThatEnds(t *testing.T) {
+	t.Parallel()
+	b := newFateBench(t)
+	b.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.helmOp.DeletionTimestamp = new(metav1.Now())
+	scope := &releaseScope{release: b.release, helmOp: b.helmOp, cluster: b.cluster, object: &unstructured.Unstructured{Object: object}}
+	// There is neither a connection nor an engine: whoever asks for one fails.
+	result, err := (&releaseReconciler{}).reconcileNormal(t.Context(), scope)
+	if err != nil || !result.IsZero() {
+		t.Errorf("%v, %v", result, err)
+	}
+	ready := conditions.Get(b.release, addonsv1.ReadyCondition)
+	if ready == nil || ready.Reason != addonsv1.DeletingReason || len(b.release.Finalizers) > 0 {
+		t.Errorf("Ready %v, finalizers %v", ready, b.release.Finalizers)
 	}
 }
 
