@@ -125,7 +125,8 @@ func (r *helmOpReconciler) reportResolution(scope *helmOpScope, inquiries []*inq
 	}
 }
 
-// allResolved sums up what is said of references: what failed comes before what is on its way.
+// allResolved sums up what is said of references. What is asked for the first time comes before what failed: until it has an answer
+// there is no new revision, and who depends on the HelmOp goes by that, see unsettled.
 func allResolved(helmOp *addonsv1.HelmOp, inquiries []*inquiry) metav1.Condition {
 	first := map[metav1.ConditionStatus]*inquiry{}
 	count := map[metav1.ConditionStatus]int{}
@@ -136,7 +137,7 @@ func allResolved(helmOp *addonsv1.HelmOp, inquiries []*inquiry) metav1.Condition
 		}
 		count[status]++
 	}
-	for _, status := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown} {
+	for _, status := range []metav1.ConditionStatus{metav1.ConditionUnknown, metav1.ConditionFalse} {
 		if worst := first[status]; worst != nil {
 			said := worst.verdict.resolved
 			said.Message = worst.named(said.Message) + andOthers(count[status]-1, "; so it is with %d more")

@@ -182,6 +182,29 @@ func TestResolveReferencesSideBySide(t *testing.T) {
 	})
 }
 
+// While a reference is asked for the first time there is no new revision, and so dependents wait, whatever became of another reference.
+func TestDependentsWaitForAllReferences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, helmOp := newVaried(t)
+		r.registry.answer("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+		r.registry.answer("next", tagDouble{hangs: true})
+		setCondition(helmOp, addonsv1.RolledOutCondition, metav1.ConditionTrue, addonsv1.RolledOutReason, "")
+		if scope := r.pass(t, helmOp); !scope.isResolving() {
+			t.Error("nothing is being resolved")
+		}
+		if why := unsettled(helmOp); why != "is not resolved yet" {
+			t.Errorf("dependents are told %q", why)
+		}
+		r, helmOp = newVaried(t)
+		r.registry.answer("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+		setCondition(helmOp, addonsv1.RolledOutCondition, metav1.ConditionTrue, addonsv1.RolledOutReason, "")
+		r.pass(t, helmOp)
+		if why := unsettled(helmOp); why != "" {
+			t.Errorf("when all were asked, dependents are told %q", why)
+		}
+	})
+}
+
 // A reference that is not one any more is forgotten; one that changes its place is not asked for again.
 func TestResolveReferencesChange(t *testing.T) {
 	t.Parallel()
