@@ -60,9 +60,11 @@ func newRenderer(references *referenceReader, objects *objectReader) *renderer {
 type program struct {
 	*templating.Program
 
-	// variants tell what is different for some of the Clusters, and ahead whether the version counts that a Cluster is about to run.
-	variants *variants
-	ahead    bool
+	// variants tell what is different for some of the Clusters, and ahead whether the version counts that a Cluster of the HelmOp's
+	// own namespace is about to run.
+	variants  *variants
+	ahead     bool
+	namespace string
 
 	helmOp types.UID
 	// digest changes whenever the outcome for any Cluster might.
@@ -159,7 +161,7 @@ func (r *renderer) compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*progr
 	}
 	return &program{
 		Program: compiled, helmOp: helmOp.UID, digest: digest, secretValues: secretValues,
-		variants: variants, ahead: helmOp.Spec.BeforeClusterUpgrade != nil,
+		variants: variants, ahead: helmOp.Spec.BeforeClusterUpgrade != nil, namespace: helmOp.Namespace,
 	}, nil
 }
 
@@ -177,9 +179,10 @@ func (r *renderer) valuesSource(ctx context.Context, namespace string, ref *addo
 	}, nil
 }
 
-// choose tells what a Cluster gets in particular.
+// choose tells what a Cluster gets in particular. Upgrades of Clusters of other namespaces are not held, so there is no time before
+// them in which a release could be made ready.
 func (p *program) choose(objects *clusterObjects, cluster *clusterv1.Cluster) (choice, error) {
-	version := kubernetesVersion(cluster, objects.data.ControlPlane, p.ahead)
+	version := kubernetesVersion(cluster, objects.data.ControlPlane, p.ahead && cluster.Namespace == p.namespace)
 	chosen, err := p.variants.of(cluster.Labels, version)
 	return choice{variant: chosen, version: version}, err
 }

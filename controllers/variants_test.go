@@ -29,6 +29,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
 func tagged(tag string) addonsv1.ArtifactReference { return addonsv1.ArtifactReference{Tag: tag} }
@@ -260,6 +261,24 @@ func TestKubernetesVersion(t *testing.T) {
 				t.Errorf("counts %q ahead of an upgrade, want %q", got, tc.ahead)
 			}
 		})
+	}
+}
+
+// Only upgrades of Clusters of the own namespace are held, so only there a release can be made ready before one.
+func TestVersionToComeIsOfOwnNamespaceOnly(t *testing.T) {
+	t.Parallel()
+	v, err := newVariants(varied())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{variants: v, ahead: true, namespace: "n"}
+	objects := &clusterObjects{data: templating.Objects{ControlPlane: map[string]any{"status": map[string]any{"version": "v1.34.0"}}}}
+	for namespace, want := range map[string]string{"n": "v1.35.0", "m": "v1.34.0"} {
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}}
+		cluster.Spec.Topology.Version = "v1.35.0"
+		if chosen, err := p.choose(objects, cluster); err != nil || chosen.version != want {
+			t.Errorf("in namespace %s %q counts, %v, want %q", namespace, chosen.version, err, want)
+		}
 	}
 }
 
