@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -119,21 +120,17 @@ func (r *helmOpReconciler) updateChild(ctx context.Context, helmOp *addonsv1.Hel
 	return nil
 }
 
-// own makes a child or a revision known as the HelmOp's. The watch filter's label goes with it, so that the manager that creates a
-// child also reconciles it.
+// own makes a child or a revision known as the HelmOp's. The labels by which managers share the work go with it.
 func (r *helmOpReconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error {
 	labels := maps.Clone(obj.GetLabels())
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	delete(labels, clusterv1.WatchLabel)
 	maps.Copy(labels, childSelector(helmOp))
 	if child, ok := obj.(*addonsv1.HelmOpRelease); ok {
 		labels[clusterv1.ClusterNameLabel] = capilabels.MustFormatValue(child.Spec.ClusterRef.Name)
 	}
-	if filter, ok := helmOp.Labels[clusterv1.WatchLabel]; ok {
-		labels[clusterv1.WatchLabel] = filter
-	}
+	followLabels(labels, helmOp)
 	obj.SetLabels(labels)
 	err := controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
 	var owned *controllerutil.AlreadyOwnedError
@@ -143,6 +140,25 @@ func (r *helmOpReconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error
 		return controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
 	}
 	return err
+}
+
+// followLabels hands the labels on by which managers share the work.
+func followLabels(labels map[string]string, helmOp *addonsv1.HelmOp) {
+	for _, key := range followedLabels {
+		delete(labels, key)
+		if value, ok := helmOp.Labels[key]; ok {
+			labels[key] = value
+		}
+	}
+}
+
+// follows tells whether an object has the labels that its HelmOp hands on.
+func follows(obj client.Object, helmOp *addonsv1.HelmOp) bool {
+	return !slices.ContainsFunc(followedLabels, func(key string) bool {
+		has, isSet := obj.GetLabels()[key]
+		wanted, isWanted := helmOp.Labels[key]
+		return has != wanted || isSet != isWanted
+	})
 }
 
 // childSelector are the labels by which the children of a HelmOp are found.

@@ -30,7 +30,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -195,9 +194,7 @@ func (r *helmOpReconciler) createRevision(ctx context.Context, scope *helmOpScop
 		},
 		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.now())},
 	}
-	if filter, ok := helmOp.Labels[clusterv1.WatchLabel]; ok {
-		revision.Labels[clusterv1.WatchLabel] = filter
-	}
+	followLabels(revision.Labels, helmOp)
 	if err := controllerutil.SetControllerReference(helmOp, revision, r.client.Scheme()); err != nil {
 		return nil, err
 	}
@@ -300,7 +297,7 @@ func (r *helmOpReconciler) pruneRevisions(ctx context.Context, scope *helmOpScop
 func (r *helmOpReconciler) repairRevisions(ctx context.Context, scope *helmOpScope) error {
 	var errs []error
 	for _, revision := range scope.revisions {
-		if metav1.IsControlledBy(revision, scope.helmOp) && revision.Labels[clusterv1.WatchLabel] == scope.helmOp.Labels[clusterv1.WatchLabel] {
+		if metav1.IsControlledBy(revision, scope.helmOp) && follows(revision, scope.helmOp) {
 			continue
 		}
 		errs = append(errs, r.repairRevision(ctx, scope.helmOp, revision))

@@ -42,6 +42,7 @@ func desiredRelease(release *addonsv1.HelmOpRelease) (helmclient.Desired, helmcl
 		Namespace:        release.Spec.Release.Namespace,
 		Owner:            release.Namespace + "." + ownerName,
 		UID:              string(release.UID),
+		Shard:            release.Labels[addonsv1.ShardLabel],
 		ArtifactDigest:   artifactIdentity(&release.Spec.Artifact),
 		ValuesDigest:     release.Spec.ValuesDigest,
 		OptionsDigest:    helmclient.OptionsDigest(options),

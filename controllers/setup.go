@@ -86,6 +86,10 @@ type Options struct {
 	// Empty is no restriction.
 	WatchFilterValue string
 
+	// Shard is what the manager serves, see addonsv1.ShardLabel. The caches of the manager hold nothing else of HelmOps, their releases
+	// and revisions, and of Clusters. Empty are the objects without the label.
+	Shard string
+
 	// HelmOpConcurrency is the number of HelmOps that are worked on at the same time. Default: 5.
 	HelmOpConcurrency int
 

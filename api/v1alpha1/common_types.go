@@ -60,6 +60,12 @@ const (
 	// HelmOpNameLabel is set on a HelmOpRelease and names the HelmOp that it belongs to. A name of more than
 	// 63 characters is shortened and ends with a hash.
 	HelmOpNameLabel = "addons.cluster.x-k8s.io/helmop-name"
+
+	// ShardLabel on a HelmOp and on a Cluster names the shard that they are of. The manager that is started with --shard and this name
+	// serves them; what has no such label is served by the manager without the flag. A HelmOp has releases in Clusters of its own
+	// shard only. HelmOpReleases and HelmOpRevisions have the label of their HelmOp. A release whose Cluster is of another shard than
+	// its HelmOp is left alone until both are of the same, so what is relabelled first does not matter.
+	ShardLabel = "addons.cluster.x-k8s.io/shard"
 )
 
 // SecretReference names a Secret in the namespace of the object that refers to it.

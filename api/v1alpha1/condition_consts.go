@@ -39,6 +39,13 @@ const (
 
 	// DeletingReason is the reason while an object under deletion ends its releases.
 	DeletingReason = "Deleting"
+
+	// OtherShardReason is the reason of a release whose Cluster is of another shard than its HelmOp, and of a HelmOp with such
+	// releases: they are left alone until both have the same label.
+	OtherShardReason = "OtherShard"
+
+	// ShardNotServedReason is the reason, with status Unknown, of a HelmOp whose shard no manager serves.
+	ShardNotServedReason = "ShardNotServed"
 )
 
 // Resolved of a HelmOp is true when status.artifact is what spec.source stands for.

@@ -209,6 +209,9 @@ func (s situation) decide(d Decision) Decision {
 	case StateUnmanaged:
 		return s.reach(d, ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was made by another hand.", revision))
 	case StateUninstalling:
+		if wait := remainingUninstall(s.newest, s.desired, s.policy, s.now); wait > 0 {
+			return d.waitFor(s.newest, s.desired, wait)
+		}
 		if wait := s.remainingBackoff(d.Failures); wait > 0 {
 			return d.backOff(wait, fmt.Sprintf("An uninstall of revision %d did not end.", revision))
 		}
@@ -239,10 +242,13 @@ func DecideUninstall(obs Observation, desired Desired, policy Policy, now time.T
 	case StateForeign:
 		return d.refuse(obs)
 	case StateUninstalling:
+		if wait := remainingUninstall(newest, desired, policy, now); wait > 0 {
+			return d.waitFor(newest, desired, wait)
+		}
 		return d.finishUninstall()
 	case StatePending:
 		if wait := remainingPending(newest, desired, policy, now); wait > 0 {
-			return d.wait(newest, wait)
+			return d.waitFor(newest, desired, wait)
 		}
 	}
 	return d.stay(ActionUninstall, ReasonUninstall, fmt.Sprintf("Uninstalling revision %d.", newest.Revision))

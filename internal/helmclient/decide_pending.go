@@ -42,7 +42,7 @@ func decideAdoption(d Decision, newest Record, policy Policy, now time.Time) Dec
 func (s situation) decidePending(d Decision) Decision {
 	newest := s.newest
 	if wait := remainingPending(newest, s.desired, s.policy, s.now); wait > 0 {
-		return d.wait(newest, wait)
+		return d.waitFor(newest, s.desired, wait)
 	}
 	reason, message := ReasonPendingTimeout, abandonedMessage(newest, s.policy)
 	if isOwnPending(newest, s.desired) {
@@ -138,7 +138,17 @@ func (s situation) rollbackAgain(d Decision, reason, message string) Decision {
 
 // isOwnPending reports whether a predecessor of this process left the pending record behind.
 func isOwnPending(newest Record, desired Desired) bool {
-	return newest.authentic() && desired.UID != "" && newest.UID == desired.UID
+	return newest.isFor(desired) && newest.Shard == desired.Shard
+}
+
+// isElsewhere reports whether a process of another shard, which the release was of before, may be at work on the record.
+func isElsewhere(newest Record, desired Desired) bool {
+	return newest.isFor(desired) && newest.Shard != desired.Shard
+}
+
+// isFor reports whether the very object that asks now asked for the revision.
+func (r Record) isFor(desired Desired) bool {
+	return r.authentic() && desired.UID != "" && r.UID == desired.UID
 }
 
 // remainingPending returns how long the record must still be left to its holder.
@@ -152,6 +162,15 @@ func remainingPending(newest Record, desired Desired, policy Policy, now time.Ti
 	}
 	// A clock that runs ahead in the other cluster must not make the wait endless.
 	return min(max(remaining, minRequeue), policy.pendingTimeout())
+}
+
+// remainingUninstall returns how long an uninstall that did not end yet must still be left to the manager of another shard. One that
+// anybody else left behind is finished.
+func remainingUninstall(newest Record, desired Desired, policy Policy, now time.Time) time.Duration {
+	if !isElsewhere(newest, desired) {
+		return 0
+	}
+	return remainingPending(newest, desired, policy, now)
 }
 
 func abandonedMessage(newest Record, policy Policy) string {
@@ -174,3 +193,20 @@ func (d Decision) wait(newest Record, after time.Duration) Decision {
 	return d.stay(ActionWait, ReasonPendingElsewhere,
 		fmt.Sprintf("Revision %d is %s, and another holder may be at work on it.", newest.Revision, newest.Status))
 }
+
+// waitFor is wait for a record whose holder may be the manager of another shard. It ends what it has begun, and nothing tells when.
+func (d Decision) waitFor(newest Record, desired Desired, after time.Duration) Decision {
+	if !isElsewhere(newest, desired) {
+		return d.wait(newest, after)
+	}
+	d = d.wait(newest, min(after, elsewhereRetry))
+	holder := "without a shard"
+	if newest.Shard != "" {
+		holder = fmt.Sprintf("of shard %q", newest.Shard)
+	}
+	d.Message = fmt.Sprintf("Revision %d is %s: the manager %s, which served the release before, may be at work on it.", newest.Revision, newest.Status, holder)
+	return d
+}
+
+// elsewhereRetry is how often it is looked whether the manager of another shard has ended what it began.
+const elsewhereRetry = 10 * time.Second

@@ -44,6 +44,8 @@ type recordingDriver struct {
 	driver.Driver
 	// labels are for records that are created.
 	labels relabel
+	// shard is that of this process, see [LabelShard].
+	shard string
 
 	mu      sync.Mutex
 	changed bool
@@ -138,12 +140,24 @@ func (d *recordingDriver) Update(key string, rls *release.Release) error {
 	if d.staysAsItIs(rls) {
 		return nil
 	}
+	d.sign(rls)
 	defer d.forgetQueries()
 	if err := d.Driver.Update(key, rls); err != nil {
 		return err
 	}
 	d.record(rls)
 	return nil
+}
+
+// sign notes on a record of ours which shard wrote it last: who marks a release as uninstalling is at work on it, whoever made it.
+func (d *recordingDriver) sign(rls *release.Release) {
+	if rls.Labels[LabelOwner] == "" || rls.Labels[LabelShard] == d.shard {
+		return
+	}
+	labels := maps.Clone(rls.Labels)
+	delete(labels, LabelShard)
+	setText(labels, LabelShard, d.shard)
+	rls.Labels = labels
 }
 
 // Delete implements driver.Driver. A record that is gone already counts as deleted: Helm would leave the ones after

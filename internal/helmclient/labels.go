@@ -67,6 +67,8 @@ const (
 	// LabelRequest holds the shortened digest of the request to try that was the last by the time the record was made, or
 	// tested, see [Past].Request; absent where none was known. It says nothing of what the revision was made from.
 	LabelRequest = labelPrefix + "request"
+	// LabelShard holds the [Desired].Shard of the process that wrote the record last; absent where that is empty.
+	LabelShard = labelPrefix + "shard"
 
 	// TestedPassed and TestedFailed are the values of LabelTested.
 	TestedPassed = "passed"
@@ -139,7 +141,9 @@ func desiredLabels(d Desired) map[string]string {
 
 // ownerLabels returns the labels which say whose a revision is, whatever it was made from.
 func ownerLabels(d Desired) map[string]string {
-	return map[string]string{LabelOwner: ownerLabel(d.Owner), LabelReleaseUID: d.UID}
+	labels := map[string]string{LabelOwner: ownerLabel(d.Owner), LabelReleaseUID: d.UID}
+	setText(labels, LabelShard, d.Shard)
+	return labels
 }
 
 // digestLabels are the labels that say what a revision was made from.
@@ -224,6 +228,7 @@ func recordFromLabels(labels map[string]string) (record Record, ok bool) {
 		Interrupted:      labels[LabelInterrupted] == "true",
 		Interruptions:    countIn(labels, LabelInterruptions),
 		Request:          labels[LabelRequest],
+		Shard:            labels[LabelShard],
 	}, true
 }
 

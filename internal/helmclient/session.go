@@ -72,6 +72,7 @@ func (c *Client) openSession(ctx context.Context, target Target, desired Desired
 // newSession returns a session over a storage and a cluster.
 func newSession(inner driver.Driver, cluster kube.Interface, desired Desired, logs *logBuffer) *session {
 	recording := newRecordingDriver(inner, attemptLabels(desired, Decision{}))
+	recording.shard = desired.Shard
 	releases := storage.Init(recording)
 	releases.Log = logs.printf
 	return &session{

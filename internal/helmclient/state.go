@@ -101,6 +101,8 @@ type Record struct {
 	Interruptions int
 	// Request is the shortened digest of the request to try that the revision answers, see [LabelRequest].
 	Request string
+	// Shard is that of the process that wrote the record last, see [LabelShard].
+	Shard string
 	// ChangedAt is when the record was last written, as far as its metadata tells.
 	ChangedAt time.Time
 }

@@ -36,9 +36,12 @@ type Desired struct {
 	Name, Namespace string
 	// Owner is the key "<namespace>.<name>" of whoever owns the release. No other owner may change it.
 	Owner string
-	// UID identifies the object that asks. A pending record with the same UID was left behind by a
+	// UID identifies the object that asks. A pending record with the same UID and Shard was left behind by a
 	// predecessor of this process.
 	UID string
+	// Shard is that of the process that asks, a label value; empty where the work is not divided. A pending record that a process of
+	// another shard left behind has a holder that may be at work.
+	Shard string `json:"-"` // No part of what a try is identified by.
 	// ArtifactDigest, ValuesDigest and OptionsDigest identify all that shapes the release.
 	ArtifactDigest, ValuesDigest, OptionsDigest string
 	// PostRenderDigest identifies what changes the rendered objects, empty where nothing does.

@@ -53,9 +53,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
-// leaderElectionID is the name of the lease.
-const leaderElectionID = "controller-leader-election-helmop"
-
 // Run is the life of the manager: it ends when ctx does, or with an error.
 func Run(ctx context.Context, options *Options) error {
 	klog.Background().Info("Starting", "version", version.String())
@@ -102,7 +99,7 @@ func newManager(options *Options) (ctrl.Manager, error) {
 	return ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                     scheme,
 		LeaderElection:             options.leaderElect,
-		LeaderElectionID:           leaderElectionID,
+		LeaderElectionID:           controllers.ShardLease(options.shard),
 		LeaderElectionNamespace:    options.leaderElectNamespace,
 		LeaseDuration:              &options.leaderElectLeaseDuration,
 		RenewDeadline:              &options.leaderElectRenewDeadline,
@@ -126,6 +123,10 @@ func cacheOptions(options *Options) cache.Options {
 	result := cache.Options{
 		SyncPeriod:       &options.syncPeriod,
 		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{},
+	}
+	for _, obj := range []client.Object{&addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}, &addonsv1.HelmOpRevision{}, &clusterv1.Cluster{}} {
+		result.ByObject[obj] = cache.ByObject{Label: controllers.ShardSelector(options.shard)}
 	}
 	if options.namespace != "" {
 		result.DefaultNamespaces = map[string]cache.Config{options.namespace: {}}
@@ -185,6 +186,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 		ClusterCache:       clusters,
 		Kubeconfigs:        kubeconfigs,
 		WatchFilterValue:   options.watchFilter,
+		Shard:              options.shard,
 		HelmOpConcurrency:  options.helmOpConcurrency,
 		ReleaseConcurrency: options.releaseConcurrency,
 	})

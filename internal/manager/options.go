@@ -22,8 +22,11 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/flags"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
 // Options are the flags of the manager.
@@ -39,6 +42,7 @@ type Options struct {
 
 	namespace          string
 	watchFilter        string
+	shard              string
 	helmOpConcurrency  int
 	releaseConcurrency int
 	syncPeriod         time.Duration
@@ -80,6 +84,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Namespace to work on. Default: all namespaces.")
 	fs.StringVar(&o.watchFilter, "watch-filter", "",
 		fmt.Sprintf("Work on HelmOps whose label %s has this value only. Default: on all.", clusterv1.WatchLabel))
+	fs.StringVar(&o.shard, "shard", "",
+		fmt.Sprintf("Serve the HelmOps and Clusters whose label %s has this value only. Default: those without the label.", addonsv1.ShardLabel))
 	fs.IntVar(&o.helmOpConcurrency, "helmop-concurrency", 5,
 		"Number of HelmOps to work on at the same time.")
 	fs.IntVar(&o.releaseConcurrency, "helmoprelease-concurrency", 20,
@@ -132,6 +138,8 @@ func (o *Options) Validate() error {
 		return errors.New("--registry-requests-per-second must be more than 0")
 	case o.registry.maxRequests < 1:
 		return errors.New("--registry-max-requests must be at least 1")
+	case o.shard != "" && len(validation.IsDNS1123Label(o.shard)) > 0:
+		return errors.New("--shard must consist of at most 63 lower-case letters, digits and '-', and begin and end with a letter or a digit")
 	default:
 		return nil
 	}
