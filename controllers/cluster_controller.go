@@ -221,7 +221,7 @@ func (r *clusterReconciler) reconcileUpgrade(ctx context.Context, scope *lifeSco
 		if wanted && (!isWatched(holder.helmOp, r.watchFilter) || holder.release == nil && !held) {
 			continue
 		}
-		state := upgradeState{wanted: wanted, running: running, value: value, held: held, now: r.now()}
+		state := upgradeState{wanted: wanted, running: running, value: value, held: held, now: r.now(), resumed: resumedAt(scope.cluster, r.now())}
 		if wanted {
 			state.timeout = upgradeTimeout(holder.before)
 			state.unready = func(upcoming string) string { return unreadyFor(holder.release, upcoming) }

@@ -105,6 +105,9 @@ type upgradeState struct {
 	// unready tells why the release is not as the version to come needs it; empty if it is.
 	unready func(upcoming string) string
 
+	// resumed is since when the Cluster is not paused; zero if that is not known.
+	resumed time.Time
+
 	timeout time.Duration
 	now     time.Time
 }
@@ -165,7 +168,12 @@ func judgePending(s upgradeState, known upgradeHold, upcoming string) upgradeVer
 		return upgradeVerdict{held: true, value: upgradeHold{version: upcoming, since: s.now}.String(), event: addonsv1.ClusterUpgradeHeldEvent,
 			message: fmt.Sprintf("The upgrade to %s waits, for at most %s, until the release is as it needs it: %s", upcoming, s.timeout, why), requeueAfter: s.timeout}
 	}
-	if rest := known.since.Add(s.timeout).Sub(s.now); rest > 0 {
+	since := known.since
+	if s.resumed.After(since) {
+		// Nothing could be done for the release meanwhile.
+		since = s.resumed
+	}
+	if rest := since.Add(s.timeout).Sub(s.now); rest > 0 {
 		return upgradeVerdict{held: true, value: s.value, requeueAfter: rest}
 	}
 	return upgradeVerdict{event: addonsv1.ClusterUpgradeReleasedEvent, overdue: true,
@@ -187,6 +195,19 @@ func unreadyFor(release *addonsv1.HelmOpRelease, upcoming string) string {
 		return ready.Reason + ": " + ready.Message
 	default:
 		return ""
+	}
+}
+
+// resumedAt is since when a Cluster that is not paused is not, as Cluster API tells; zero if it does not. If Cluster API has yet to notice
+// the end of a pause, that is now.
+func resumedAt(cluster *clusterv1.Cluster, now time.Time) time.Time {
+	switch paused := conditions.Get(cluster, clusterv1.PausedCondition); {
+	case paused == nil:
+		return time.Time{}
+	case paused.Status == metav1.ConditionTrue:
+		return now
+	default:
+		return paused.LastTransitionTime.Time
 	}
 }
 

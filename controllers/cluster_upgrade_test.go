@@ -99,6 +99,9 @@ func TestJudgeUpgrade(t *testing.T) {
 		"a hold ends when the release is ready":              {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: held, unready: ready}, event: addonsv1.ClusterUpgradeReleasedEvent},
 		"nothing is held that is ready at once":              {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: old, unready: ready}, event: addonsv1.ClusterUpgradeReleasedEvent},
 		"a hold ends in time":                                {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: heldLong, unready: unready}, event: addonsv1.ClusterUpgradeReleasedEvent, overdue: true},
+		"the time of a pause does not count":                 {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: heldLong, unready: unready, resumed: now.Add(-10 * time.Minute)}, want: heldLong, requeue: 20 * time.Minute},
+		"a pause of before counts for nothing":               {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: held, unready: unready, resumed: now.Add(-time.Hour)}, want: held, requeue: 20 * time.Minute},
+		"it ends in time after a pause, too":                 {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: heldLong, unready: unready, resumed: now.Add(-30 * time.Minute)}, event: addonsv1.ClusterUpgradeReleasedEvent, overdue: true},
 		"what was let go is not held again":                  {wanted: newer, state: upgradeState{wanted: true, running: old, unready: unready}},
 		"it comes back after the upgrade":                    {wanted: newer, state: upgradeState{wanted: true, running: newer}, want: newer},
 		"an upgrade that is taken back ends the hold":        {wanted: old, state: upgradeState{wanted: true, running: old, held: true, value: held, unready: unready}, want: old},
@@ -128,6 +131,30 @@ func TestJudgeUpgrade(t *testing.T) {
 				t.Errorf("event %q with message %q", got.event, got.message)
 			}
 		})
+	}
+}
+
+func TestResumedAt(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		paused metav1.ConditionStatus
+		want   time.Time
+	}{
+		"not told":            {"", time.Time{}},
+		"since a while":       {metav1.ConditionFalse, now.Add(-time.Minute)},
+		"yet to be noticed":   {metav1.ConditionTrue, now},
+		"what nobody expects": {metav1.ConditionUnknown, now.Add(-time.Minute)},
+	} {
+		cluster := &clusterv1.Cluster{}
+		if tc.paused != "" {
+			conditions.Set(cluster, metav1.Condition{
+				Type: clusterv1.PausedCondition, Status: tc.paused, Reason: "Some", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
+			})
+		}
+		if got := resumedAt(cluster, now); !got.Equal(tc.want) {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
 	}
 }
 
