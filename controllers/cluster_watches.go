@@ -145,7 +145,14 @@ func lifeOptionsChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
 			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
-			if !beforeOK || !afterOK || !asks(before) && !asks(after) {
+			if !beforeOK || !afterOK {
+				return false
+			}
+			// These end the wait of a Cluster under deletion for releases that may have been told to ask, whatever the HelmOp asks by now.
+			if before.Spec.DeletionPolicy != after.Spec.DeletionPolicy || isHelmOpPaused(before) != isHelmOpPaused(after) {
+				return true
+			}
+			if !asks(before) && !asks(after) {
 				return false
 			}
 			return before.Spec.ClusterCondition != after.Spec.ClusterCondition || before.UID != after.UID ||
