@@ -88,6 +88,8 @@ type helmOpScope struct {
 	clusters []*clusterScope
 	// denied is the number of Clusters of other namespaces that may not be accessed. Set by selectClusters.
 	denied int
+	// unasked is the number of those of which it is not known whether they may be. Set by selectClusters.
+	unasked int
 	// stale tells that the cache has not seen yet what a Cluster was told. Set by selectClusters.
 	stale bool
 

@@ -18,6 +18,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -46,6 +47,11 @@ const (
 	// when rights change.
 	grantMemory  = 5 * time.Minute
 	deniedMemory = time.Minute
+
+	// failedMemory is how long a question that failed is not asked again, so that a namespace with many Clusters costs one, and
+	// reviewTimeout how long one may take.
+	failedMemory  = 15 * time.Second
+	reviewTimeout = 5 * time.Second
 )
 
 // eligibleClusters are the Clusters that the selector may choose from. The objects are only to be read.
@@ -76,16 +82,18 @@ func (r *helmOpReconciler) eligibleClusters(ctx context.Context, scope *helmOpSc
 			eligible = append(eligible, *object)
 			continue
 		}
-		allowed, err := r.guard.allows(ctx, helmOp, client.ObjectKeyFromObject(object))
-		if err != nil {
-			return nil, err
-		}
-		if allowed {
+		switch allowed, err := r.guard.allows(ctx, helmOp, client.ObjectKeyFromObject(object)); {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			scope.unasked++
+			scope.retryWithin(failedMemory)
+		case !allowed:
+			scope.denied++
+			scope.retryWithin(deniedMemory)
+		default:
 			eligible = append(eligible, *object)
-			continue
 		}
-		scope.denied++
-		scope.retryWithin(deniedMemory)
 	}
 	return eligible, nil
 }
@@ -108,8 +116,8 @@ func (r *helmOpReconciler) chosenNamespaces(ctx context.Context, scope *helmOpSc
 	return chosen, nil
 }
 
-// unlistedCluster is the Cluster of a child that the selector may not choose: it is gone, its namespace is not chosen any more, or it
-// may not be accessed any more.
+// unlistedCluster is the Cluster of a child that the selector may not choose: it is gone, its namespace is not chosen any more, it
+// may not be accessed any more, or it is not known whether it may.
 func (r *helmOpReconciler) unlistedCluster(ctx context.Context, helmOp *addonsv1.HelmOp, key client.ObjectKey, child *addonsv1.HelmOpRelease) (*clusterScope, error) {
 	c := &clusterScope{name: titleOf(helmOp.Namespace, key), key: key, child: child}
 	if key.Namespace == helmOp.Namespace {
@@ -122,16 +130,20 @@ func (r *helmOpReconciler) unlistedCluster(ctx context.Context, helmOp *addonsv1
 		}
 		return nil, fmt.Errorf("reading Cluster %s: %w", key, err)
 	}
-	allowed, err := r.guard.allows(ctx, helmOp, key)
-	if err != nil {
-		return nil, err
+	allowed, askErr := r.guard.allows(ctx, helmOp, key)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
+	var err error
 	if c.cluster, err = typedCluster(object); err != nil {
 		return nil, err
 	}
 	c.object = object
-	if !allowed {
-		// What was installed with a right that is gone stays.
+	// What was installed with a right that is gone stays, and so does what nobody knows of whether it is.
+	switch {
+	case askErr != nil:
+		c.selected, c.err = true, askErr
+	case !allowed:
 		c.selected, c.err = true, deniedError(helmOp, key)
 	}
 	return c, nil
@@ -150,8 +162,10 @@ type clusterGuard struct {
 
 type guardQuestion struct{ user, namespace, secret string }
 
+// guardAnswer counts until a time. Its error is why there was none.
 type guardAnswer struct {
 	allowed bool
+	err     error
 	until   time.Time
 }
 
@@ -186,21 +200,21 @@ func (g *clusterGuard) ask(ctx context.Context, question guardQuestion, groups [
 	known, ok := g.answers[question]
 	g.mu.Unlock()
 	if ok && now.Before(known.until) {
-		return known.allowed, nil
+		return known.allowed, known.err
 	}
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: question.user, Groups: groups,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: question.namespace, Verb: "get", Resource: "secrets", Name: question.secret,
-		},
-	}}
-	if err := g.client.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("asking whether %s may get Secrets in namespace %s: %w", question.user, question.namespace, err)
+	answer := g.review(ctx, question, groups)
+	if ctx.Err() != nil {
+		// That says nothing about the API server.
+		return false, ctx.Err()
 	}
 	memory := deniedMemory
-	if review.Status.Allowed {
+	switch {
+	case answer.err != nil:
+		memory = failedMemory
+	case answer.allowed:
 		memory = grantMemory
 	}
+	answer.until = g.now().Add(memory)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for other, answer := range g.answers {
@@ -208,9 +222,28 @@ func (g *clusterGuard) ask(ctx context.Context, question guardQuestion, groups [
 			delete(g.answers, other)
 		}
 	}
-	g.answers[question] = guardAnswer{allowed: review.Status.Allowed, until: now.Add(memory)}
-	return review.Status.Allowed, nil
+	g.answers[question] = answer
+	return answer.allowed, answer.err
 }
+
+// review asks the API server.
+func (g *clusterGuard) review(ctx context.Context, question guardQuestion, groups []string) guardAnswer {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: question.user, Groups: groups,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: question.namespace, Verb: "get", Resource: "secrets", Name: question.secret,
+		},
+	}}
+	if err := g.client.Create(ctx, review); err != nil {
+		return guardAnswer{err: fmt.Errorf("%w: asking whether %s may get Secrets in namespace %s: %w", errAccessUnknown, question.user, question.namespace, err)}
+	}
+	return guardAnswer{allowed: review.Status.Allowed}
+}
+
+// errAccessUnknown wraps an error of asking whether a HelmOp may serve a Cluster of another namespace.
+var errAccessUnknown = errors.New("it is not known whether the Cluster may be accessed")
 
 // errClusterAccessDenied says that a HelmOp may not serve a Cluster of another namespace.
 type errClusterAccessDenied struct{ message string }

@@ -299,7 +299,7 @@ func isAccessDenied(c *clusterScope) bool {
 func isInvalid(err error) bool {
 	var denied *errClusterAccessDenied
 	var unresolved *unresolvedError
-	return err != nil && !errors.Is(err, errObjectRead) && !errors.As(err, &unresolved) && !errors.As(err, &denied)
+	return err != nil && !errors.Is(err, errObjectRead) && !errors.Is(err, errAccessUnknown) && !errors.As(err, &unresolved) && !errors.As(err, &denied)
 }
 
 // plannedRelease is what a child is told, as the plan takes it.

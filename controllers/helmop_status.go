@@ -73,6 +73,10 @@ func (r *helmOpReconciler) report(scope *helmOpScope) {
 		rolledOut.Message += fmt.Sprintf("; %d Clusters of other namespaces are left out: service account %s may not get their kubeconfigs",
 			scope.denied, helmOp.Spec.ClusterNamespaces.ServiceAccountName)
 	}
+	if scope.unasked > 0 {
+		rolledOut.Message += fmt.Sprintf("; of %d Clusters of other namespaces it is not known whether they may be accessed: the API server cannot tell now",
+			scope.unasked)
+	}
 	setCondition(helmOp, addonsv1.RolledOutCondition, rolledOut.Status, rolledOut.Reason, rolledOut.Message)
 	ready := readyCondition(scope, summary)
 	changed := setCondition(helmOp, addonsv1.ReadyCondition, ready.Status, ready.Reason, ready.Message)

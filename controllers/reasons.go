@@ -109,7 +109,7 @@ func renderReason(err error) string {
 		return addonsv1.ReferenceNotFoundReason
 	case errors.Is(err, errRecord):
 		return addonsv1.RecordFailedReason
-	case errors.Is(err, errObjectRead):
+	case errors.Is(err, errObjectRead), errors.Is(err, errAccessUnknown):
 		return addonsv1.ObjectReadFailedReason
 	default:
 		return addonsv1.TemplateFailedReason

@@ -189,7 +189,8 @@ const (
 	// RecordFailedReason: the HelmOpRelease of a Cluster cannot be written, for example because of a quota.
 	RecordFailedReason = "RecordFailed"
 
-	// ObjectReadFailedReason: the control-plane or infrastructure object of the Cluster cannot be read.
+	// ObjectReadFailedReason: the control-plane or infrastructure object of the Cluster cannot be read, or it cannot be found out whether a
+	// Cluster of another namespace may be accessed.
 	ObjectReadFailedReason = "ObjectReadFailed"
 
 	// ArtifactFetchFailedReason: the chart cannot be pulled from the registry.
