@@ -24,13 +24,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
@@ -300,7 +300,7 @@ func (r *releaseReconciler) failed(ctx context.Context, scope *releaseScope, fal
 		return ctrl.Result{}, err
 	}
 	reason := reasonFor(err, engineErrors, fallback)
-	if reason == addonsv1.ClusterUnreachableReason || errors.Is(err, clustercache.ErrClusterNotConnected) {
+	if reason == addonsv1.ClusterUnreachableReason || errors.Is(err, clusterlink.ErrNotConnected) {
 		reportUnreachable(release, err.Error())
 		return ctrl.Result{RequeueAfter: unreachableRetry}, nil
 	}

@@ -28,7 +28,6 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/patch"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -43,7 +42,7 @@ import (
 type releaseReconciler struct {
 	client     client.Client
 	live       client.Reader
-	clusters   clustercache.ClusterCache
+	clusters   Clusters
 	registry   Fetcher
 	verifier   Verifier
 	charts     ChartLoader

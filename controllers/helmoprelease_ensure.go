@@ -38,8 +38,8 @@ import (
 )
 
 const (
-	// unreachableRetry is how often a cluster that did not answer is tried again. The ClusterCache tells of a new
-	// connection sooner; this is for one that it did not yet see break.
+	// unreachableRetry is how often a cluster that did not answer is tried again. The link to the Cluster tells when
+	// it answers again, sooner; this is for one that it did not yet see break.
 	unreachableRetry = 15 * time.Second
 
 	// observeTimeout bounds the one read of a pass over an unchanged release: it is how long a cluster that hangs can
@@ -121,7 +121,7 @@ func (r *releaseReconciler) connect(ctx context.Context, release *addonsv1.HelmO
 		setNotReady(release, addonsv1.KubeconfigRefusedReason, err.Error())
 		return helmclient.Target{}, false
 	}
-	if r.clusters.GetHealthCheckingState(ctx, key).LastProbeTime.IsZero() {
+	if r.clusters.State(key).LastTry.IsZero() {
 		// It was not tried yet, for example because the manager has just started. That says nothing of the cluster.
 		return helmclient.Target{}, false
 	}

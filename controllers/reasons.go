@@ -72,7 +72,7 @@ var chartErrors = []namedError{
 // engineErrors name what can go wrong with a release in a workload cluster.
 var engineErrors = []namedError{
 	{helmclient.ErrUnreachable, addonsv1.ClusterUnreachableReason},
-	// Credentials that are not accepted any more were replaced, or will be; the ClusterCache reads the new ones.
+	// Credentials that are not accepted any more were replaced, or will be; the link to the Cluster follows the new ones.
 	{helmclient.ErrUnauthorized, addonsv1.ClusterUnreachableReason},
 	{helmclient.ErrForbidden, addonsv1.ClusterForbiddenReason},
 	{helmclient.ErrConflict, addonsv1.ReleaseConflictReason},

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -32,8 +32,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
@@ -75,8 +77,8 @@ type Options struct {
 	// Watcher follows the objects of releases in the workload clusters.
 	Watcher Watcher
 
-	// ClusterCache holds the connections to the workload clusters.
-	ClusterCache clustercache.ClusterCache
+	// Clusters are the ways to the workload clusters.
+	Clusters Clusters
 
 	// Kubeconfigs reads the Secrets with the kubeconfigs of Clusters and refuses those that must not be used, see
 	// SafeKubeconfigs.
@@ -95,6 +97,16 @@ type Options struct {
 
 	// ReleaseConcurrency is the number of releases that are worked on at the same time. Default: 20.
 	ReleaseConcurrency int
+}
+
+// Clusters are the ways to the workload clusters.
+type Clusters interface {
+	// GetRESTConfig returns how to reach a Cluster; the error wraps clusterlink.ErrNotConnected if there is no way.
+	GetRESTConfig(ctx context.Context, cluster client.ObjectKey) (*rest.Config, error)
+	// State tells how a Cluster has answered.
+	State(cluster client.ObjectKey) clusterlink.State
+	// Source is of the requests for a Cluster whenever it begins or ceases to answer.
+	Source(requests handler.MapFunc) source.Source
 }
 
 // Registry resolves references and pulls artifacts.
@@ -179,7 +191,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 	reconciler := &releaseReconciler{
 		client:     mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
-		clusters:   options.ClusterCache,
+		clusters:   options.Clusters,
 		registry:   options.Registry,
 		verifier:   options.Verifier,
 		charts:     options.Charts,
@@ -222,7 +234,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 			requestsForReference(kindServiceAccount, reconciler.client)))).
 		WatchesRawSource(reconciler.errands.source()).
 		WatchesRawSource(options.Watcher.Source()).
-		WatchesRawSource(options.ClusterCache.GetClusterSource("helmoprelease", ofCluster)).
+		WatchesRawSource(options.Clusters.Source(ofCluster)).
 		WithOptions(concurrency).
 		Complete(reconciler)
 }

@@ -33,18 +33,17 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/flags"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
@@ -161,15 +160,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 	if err != nil {
 		return fmt.Errorf("setting up the chart loader: %w", err)
 	}
-	kubeconfigs, connections, err := setupKubeconfigs(ctx, mgr, options)
-	if err != nil {
-		return fmt.Errorf("setting up the cache of kubeconfigs: %w", err)
-	}
-	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient:  kubeconfigs,
-		ClusterFilter: connections.Filter,
-		Client:        clustercache.ClientOptions{UserAgent: "helmop-manager/" + version.Version},
-	}, controller.Options{MaxConcurrentReconciles: 50, NewQueue: connections.NewQueue})
+	kubeconfigs, clusters, err := setupClusters(ctx, mgr, options)
 	if err != nil {
 		return fmt.Errorf("setting up the connections to the workload clusters: %w", err)
 	}
@@ -183,7 +174,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 		Charts:             charts,
 		Engine:             helmclient.New(),
 		Watcher:            watcher,
-		ClusterCache:       clusters,
+		Clusters:           clusters,
 		Kubeconfigs:        kubeconfigs,
 		WatchFilterValue:   options.watchFilter,
 		Shard:              options.shard,
@@ -222,9 +213,9 @@ func setupRegistries(options *Options, log logr.Logger) (*oci.Client, *verificat
 	return registry, verifier, nil
 }
 
-// setupKubeconfigs makes the cache of kubeconfigs. The Secrets that belong to Clusters, among them the kubeconfigs, are cached
-// with their content, and no others. The connections follow them.
-func setupKubeconfigs(ctx context.Context, mgr ctrl.Manager, options *Options) (client.Reader, *controllers.Connections, error) {
+// setupClusters makes the links to the Clusters, and the cache of the kubeconfigs that they follow: of the Secrets that belong to
+// Clusters the kubeconfigs are cached with their content, and no others.
+func setupClusters(ctx context.Context, mgr ctrl.Manager, options *Options) (client.Reader, *clusterlink.Links, error) {
 	ofCluster, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, nil, err
@@ -232,7 +223,7 @@ func setupKubeconfigs(ctx context.Context, mgr ctrl.Manager, options *Options) (
 	secretOptions := cacheOptions(options)
 	secretOptions.Scheme, secretOptions.Mapper = mgr.GetScheme(), mgr.GetRESTMapper()
 	secretOptions.ByObject = map[client.Object]cache.ByObject{
-		&corev1.Secret{}: {Label: labels.NewSelector().Add(*ofCluster)},
+		&corev1.Secret{}: {Label: labels.NewSelector().Add(*ofCluster), Transform: clusterlink.SlimSecret},
 	}
 	secrets, err := cache.New(mgr.GetConfig(), secretOptions)
 	if err != nil {
@@ -242,13 +233,15 @@ func setupKubeconfigs(ctx context.Context, mgr ctrl.Manager, options *Options) (
 		return nil, nil, err
 	}
 	kubeconfigs := controllers.SafeKubeconfigs(secrets)
-	connections := controllers.NewConnections(kubeconfigs)
+	links := clusterlink.New(clusterlink.Options{
+		Clusters: mgr.GetCache(), Kubeconfigs: kubeconfigs, UserAgent: "helmop-manager/" + version.Version,
+	})
 	informer, err := secrets.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := informer.AddEventHandler(connections.Changed()); err != nil {
+	if _, err := informer.AddEventHandler(links.KubeconfigHandler()); err != nil {
 		return nil, nil, err
 	}
-	return kubeconfigs, connections, nil
+	return kubeconfigs, links, links.SetupWithManager(mgr)
 }

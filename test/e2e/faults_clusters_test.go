@@ -80,8 +80,8 @@ func TestAPIServerDownThenBack(t *testing.T) {
 	two.eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 deployed")
 }
 
-// connectionFollows is how long a connection may take to follow a new kubeconfig, on a busy machine. Alone it takes two seconds. Cluster
-// API's ClusterCache on its own gives up the old one after five failed probes, 10 s apart, and may wait for 30 s more.
+// connectionFollows is how long a connection may take to follow a new kubeconfig, on a busy machine. Alone it takes two seconds. Probes
+// alone give up the old one after five failures, 10 s apart.
 const connectionFollows = 30 * time.Second
 
 // TestKubeconfigReplaced makes the kubeconfig of a Cluster worthless and writes a new one: with other credentials, then with

@@ -1,0 +1,196 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package clusterlink
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/cluster-api/util/secret"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// kubeconfigReadTimeout bounds the read of a kubeconfig, which comes from a cache.
+const kubeconfigReadTimeout = 5 * time.Second
+
+// ErrNotConnected is wrapped by errors that say that there is no link to a Cluster.
+var ErrNotConnected = errors.New("there is no connection to the Cluster")
+
+// State is how a Cluster has answered.
+type State struct {
+	// LastTry is when the API server was asked last; the zero time if it was not yet.
+	LastTry time.Time
+	// LastAnswer is when it answered last.
+	LastAnswer time.Time
+	// Failures is how often in a row it has not answered.
+	Failures int
+}
+
+// Options of Links.
+type Options struct {
+	// Clusters reads Clusters, unstructured, from a cache.
+	Clusters client.Reader
+	// Kubeconfigs reads the Secrets with the kubeconfigs. Where it refuses one, it fills the Secret all the same.
+	Kubeconfigs client.Reader
+	// UserAgent is what API servers are told.
+	UserAgent string
+}
+
+// Links are the ways to all Clusters. They are safe for concurrent use.
+type Links struct {
+	options Options
+	now     func() time.Time
+	// probe asks an API server for its root path.
+	probe func(ctx context.Context, host *http.Client, config *rest.Config) error
+
+	mu    sync.RWMutex
+	links map[client.ObjectKey]*link
+	// queue is nil until the controller has begun.
+	queue     workqueue.TypedRateLimitingInterface[ctrl.Request]
+	listeners []*listener
+}
+
+// link is the way to one Cluster. The lock of Links guards it.
+type link struct {
+	// origin is what the link is, or was to be, made from.
+	origin origin
+	// config and client are nil while the link is down.
+	config *rest.Config
+	client *http.Client
+	state  State
+}
+
+// origin is what a link is made from.
+type origin struct {
+	// cluster is the UID of the Cluster: one that is created anew under the same name is another.
+	cluster    types.UID
+	kubeconfig [sha256.Size]byte
+}
+
+// listener is a controller that hears when links go up and down.
+type listener struct {
+	handler handler.EventHandler
+	// queue is nil until the controller has begun.
+	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
+}
+
+// New returns Links without any link.
+func New(options Options) *Links {
+	return &Links{options: options, now: time.Now, probe: askRoot, links: map[client.ObjectKey]*link{}}
+}
+
+// GetRESTConfig returns how to reach a Cluster. It must be copied before it is changed. The error wraps ErrNotConnected.
+func (l *Links) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if known := l.links[cluster]; known != nil && known.config != nil {
+		return known.config, nil
+	}
+	return nil, fmt.Errorf("%w %s", ErrNotConnected, cluster)
+}
+
+// State returns how a Cluster has answered.
+func (l *Links) State(cluster client.ObjectKey) State {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if known := l.links[cluster]; known != nil {
+		return known.state
+	}
+	return State{}
+}
+
+// Source returns a source of requests for one controller: what a Cluster is mapped to whenever the link to it goes up or down.
+func (l *Links) Source(requests handler.MapFunc) source.Source {
+	heard := &listener{handler: handler.EnqueueRequestsFromMapFunc(requests)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.listeners = append(l.listeners, heard)
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		heard.queue = queue
+		return nil
+	})
+}
+
+// tell says that a link went up or down. A controller that has not begun yet looks at everything when it does.
+func (l *Links) tell(ctx context.Context, cluster client.Object) {
+	l.mu.RLock()
+	listeners := make([]listener, 0, len(l.listeners))
+	for _, heard := range l.listeners {
+		if heard.queue != nil {
+			listeners = append(listeners, *heard)
+		}
+	}
+	l.mu.RUnlock()
+	for _, heard := range listeners {
+		heard.handler.Generic(ctx, event.GenericEvent{Object: cluster}, heard.queue)
+	}
+}
+
+// originOf returns what a link to a Cluster would be made from, and the kubeconfig; the error if that must not be used. There
+// is none if the kubeconfig is empty.
+func (l *Links) originOf(ctx context.Context, cluster client.Object) (origin, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, kubeconfigReadTimeout)
+	defer cancel()
+	kubeconfig := &corev1.Secret{}
+	// One that is refused counts, too: what it replaces must not be used any longer.
+	err := l.options.Kubeconfigs.Get(ctx, client.ObjectKey{
+		Namespace: cluster.GetNamespace(), Name: secret.Name(cluster.GetName(), secret.Kubeconfig),
+	}, kubeconfig)
+	data := kubeconfig.Data[secret.KubeconfigDataName]
+	return origin{cluster: cluster.GetUID(), kubeconfig: sha256.Sum256(data)}, data, err
+}
+
+// drop ends the link to a Cluster and forgets it.
+func (l *Links) drop(cluster client.ObjectKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.links[cluster]; known != nil {
+		known.downLocked()
+		delete(l.links, cluster)
+	}
+}
+
+// downLocked ends a link.
+func (k *link) downLocked() {
+	if k.config == nil {
+		return
+	}
+	k.client.CloseIdleConnections()
+	k.config, k.client = nil, nil
+	connected.Dec()
+}
+
+// upLocked begins a link.
+func (k *link) upLocked(config *rest.Config, host *http.Client) {
+	k.config, k.client = config, host
+	connected.Inc()
+}

@@ -1,0 +1,313 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package clusterlink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// fleet is one Cluster and the Links that look at it.
+type fleet struct {
+	*testing.T
+	client.Client
+	links *Links
+	// clock is what the Links take for now.
+	clock time.Time
+	// answer is what the API server answers to the next probes, and probed how often it was asked.
+	answer error
+	probed int
+	heard  workqueue.TypedRateLimitingInterface[ctrl.Request]
+	queue  workqueue.TypedRateLimitingInterface[ctrl.Request]
+}
+
+var one = types.NamespacedName{Namespace: "fleet", Name: "one"}
+
+func newQueue(t *testing.T) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	t.Cleanup(queue.ShutDown)
+	return queue
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	scheme := fake.NewClientBuilder().Build().Scheme()
+	if err := clusterv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name, UID: "first"}}
+	f := &fleet{
+		T: t, Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster).Build(),
+		clock: time.Unix(1e9, 0), heard: newQueue(t), queue: newQueue(t),
+	}
+	f.links = New(Options{Clusters: f, Kubeconfigs: f, UserAgent: "test"})
+	f.links.now = func() time.Time { return f.clock }
+	f.links.probe = func(context.Context, *http.Client, *rest.Config) error {
+		f.probed++
+		return f.answer
+	}
+	heard := f.links.Source(func(_ context.Context, obj client.Object) []ctrl.Request {
+		return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
+	})
+	if err := errors.Join(heard.Start(t.Context(), f.heard), f.links.begin(t.Context(), f.queue)); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// provision sets the fields that a link waits for.
+func (f *fleet) provision(controlPlane, infrastructure bool) {
+	f.Helper()
+	cluster := &clusterv1.Cluster{}
+	if err := f.Get(f.Context(), one, cluster); err != nil {
+		f.Fatal(err)
+	}
+	cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(controlPlane)
+	cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(infrastructure)
+	if err := f.Update(f.Context(), cluster); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func kubeconfigOf(cluster, token string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: cluster + "-kubeconfig"}, Data: map[string][]byte{
+		"value": fmt.Appendf(nil, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n"+
+			"users: [{name: u, user: {token: %s}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n", token),
+	}}
+}
+
+// write replaces the kubeconfig; empty is none.
+func (f *fleet) write(token string) {
+	f.Helper()
+	_ = f.Delete(f.Context(), kubeconfigOf(one.Name, ""))
+	if token == "" {
+		return
+	}
+	if err := f.Create(f.Context(), kubeconfigOf(one.Name, token)); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// look has the Cluster looked at and wants the link to be up with a token, or down if that is empty; whether that is told; and
+// about when it is looked at next.
+func (f *fleet) look(what, token string, told bool, next time.Duration) {
+	f.Helper()
+	result, err := f.links.Reconcile(f.Context(), ctrl.Request{NamespacedName: one})
+	if err != nil {
+		f.Fatalf("%s: %v", what, err)
+	}
+	got := ""
+	config, err := f.links.GetRESTConfig(f.Context(), one)
+	switch {
+	case err == nil:
+		got = config.BearerToken
+	case !errors.Is(err, ErrNotConnected):
+		f.Errorf("%s: error %v", what, err)
+	}
+	if got != token {
+		f.Errorf("%s: the link is up with %q, want %q", what, got, token)
+	}
+	if heard := f.heard.Len() > 0; heard != told {
+		f.Errorf("%s: it is told: %t, want %t", what, heard, told)
+	}
+	for f.heard.Len() > 0 {
+		request, _ := f.heard.Get()
+		f.heard.Done(request)
+	}
+	if low, high := next*8/10, next*12/10; result.RequeueAfter < low || result.RequeueAfter > high {
+		f.Errorf("%s: the next look comes after %s, want %s", what, result.RequeueAfter, next)
+	}
+}
+
+func (f *fleet) pass(d time.Duration) { f.clock = f.clock.Add(d) }
+
+func TestLinkBeginsWhenItCan(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.write("a")
+	f.look("nothing is initialized", "", false, 0)
+	f.provision(true, false)
+	f.look("there is no infrastructure", "", false, 0)
+	if f.probed != 0 || !f.links.State(one).LastTry.IsZero() {
+		t.Error("the API server was asked too early")
+	}
+	f.provision(true, true)
+	f.look("all is there", "a", true, probeInterval)
+	f.look("an event in between", "a", false, probeInterval)
+	if f.probed != 1 {
+		t.Errorf("the API server was asked %d times, want 1", f.probed)
+	}
+	f.provision(false, true)
+	f.look("the control plane is not initialized any more", "", false, 0)
+	if err := f.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name}}); err != nil {
+		t.Fatal(err)
+	}
+	f.look("the Cluster is gone", "", false, 0)
+	if len(f.links.links) > 0 {
+		t.Error("a Cluster that is gone is remembered")
+	}
+}
+
+func TestLinkFollowsItsOrigin(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.provision(true, true)
+	f.look("there is no kubeconfig", "", false, firstRetry)
+	f.write("a")
+	f.look("the kubeconfig appeared, and is tried at once", "a", true, probeInterval)
+	f.write("b")
+	f.look("the kubeconfig changed", "b", true, probeInterval)
+	f.write("")
+	f.look("the kubeconfig is gone, and nothing better is there", "b", false, probeInterval)
+	f.write("b")
+	f.look("the same kubeconfig is back", "b", false, probeInterval)
+	f.answer = errors.New("no")
+	f.write("c")
+	f.look("one that does not work", "", true, firstRetry)
+	f.answer = nil
+	f.look("it is not tried too early", "", false, firstRetry)
+	f.pass(firstRetry)
+	f.look("it works by now", "c", true, probeInterval)
+	malformed := kubeconfigOf(one.Name, "c")
+	malformed.Data["value"] = []byte("clusters: 1")
+	f.write("")
+	if err := f.Create(t.Context(), malformed); err != nil {
+		t.Fatal(err)
+	}
+	f.look("what it replaces is used no longer", "", true, firstRetry)
+}
+
+func TestLinkGoesDown(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.provision(true, true)
+	f.write("a")
+	f.look("up", "a", true, probeInterval)
+	f.answer = errors.New("no")
+	for i := range maxFailures - 1 {
+		f.pass(probeInterval)
+		f.look(fmt.Sprintf("failure %d", i+1), "a", false, probeInterval)
+	}
+	f.pass(probeInterval)
+	f.look("the last failure", "", true, retryInterval)
+	for range slowAfter - maxFailures - 1 {
+		f.pass(retryInterval)
+		f.look("still down", "", false, retryInterval)
+	}
+	f.pass(retryInterval)
+	f.look("still down, for long", "", false, slowRetryInterval)
+	f.pass(retryInterval)
+	f.look("not yet again", "", false, slowRetryInterval*9/10-retryInterval)
+	f.answer = nil
+	f.pass(retryInterval)
+	f.look("up again", "a", true, probeInterval)
+	if state := f.links.State(one); state.Failures != 0 || !state.LastAnswer.Equal(f.clock) {
+		t.Errorf("got %+v", state)
+	}
+	f.answer = errUnauthorized
+	f.pass(probeInterval)
+	f.look("credentials that are not accepted", "", true, time.Millisecond)
+	f.answer = nil
+	f.look("they are by now", "a", true, probeInterval)
+}
+
+func TestKubeconfigsAreHeardOf(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	heard := f.links.KubeconfigHandler()
+	want := func(what, cluster string) {
+		t.Helper()
+		got := ""
+		if f.queue.Len() > 0 {
+			request, _ := f.queue.Get()
+			f.queue.Done(request)
+			got = request.Name
+		}
+		if got != cluster {
+			t.Errorf("%s: %q is looked at, want %q", what, got, cluster)
+		}
+	}
+	heard.OnAdd(kubeconfigOf("one", "a"), false)
+	want("a kubeconfig appears", "one")
+	heard.OnUpdate(kubeconfigOf("one", "a"), kubeconfigOf("one", "b"))
+	want("a kubeconfig changes", "one")
+	labelled := kubeconfigOf("one", "a")
+	labelled.Labels = map[string]string{"a": "b"}
+	heard.OnUpdate(kubeconfigOf("one", "a"), labelled)
+	want("a kubeconfig is labelled", "")
+	heard.OnAdd(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: "one-ca"}}, false)
+	want("another Secret appears", "")
+	heard.OnDelete(kubeconfigOf("one", "a"))
+	want("a kubeconfig is deleted", "")
+	f.links.queue = nil
+	heard.OnAdd(kubeconfigOf("one", "a"), true)
+}
+
+func TestSlimSecret(t *testing.T) {
+	t.Parallel()
+	kubeconfig := kubeconfigOf("one", "a")
+	kubeconfig.Data["more"] = []byte("x")
+	authority := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "one-ca"}, Data: map[string][]byte{"tls.key": []byte("x")}}
+	for _, s := range []*corev1.Secret{kubeconfig, authority} {
+		s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
+		if _, err := SlimSecret(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(kubeconfig.Data) != 1 || len(kubeconfig.Data["value"]) == 0 || authority.Data != nil || len(authority.ManagedFields) != 0 {
+		t.Errorf("got %v and %v", kubeconfig, authority)
+	}
+	if other, err := SlimSecret(&unstructured.Unstructured{}); err != nil || other == nil {
+		t.Errorf("something else becomes %v, %v", other, err)
+	}
+}
+
+func TestAskRoot(t *testing.T) {
+	t.Parallel()
+	for status, wellOrWhy := range map[int]error{
+		http.StatusOK: nil, http.StatusForbidden: nil, http.StatusUnauthorized: errUnauthorized, http.StatusBadGateway: errors.New("502"),
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/behind/proxy/" {
+				status = http.StatusNotFound
+			}
+			w.WriteHeader(status)
+		}))
+		err := askRoot(t.Context(), server.Client(), &rest.Config{Host: server.URL + "/behind/proxy"})
+		if (err == nil) != (wellOrWhy == nil) || errors.Is(wellOrWhy, errUnauthorized) && !errors.Is(err, errUnauthorized) {
+			t.Errorf("%d: got %v", status, err)
+		}
+		server.Close()
+	}
+}

@@ -1,0 +1,244 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package clusterlink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// probeInterval is how often an API server is asked for its root path, and probeTimeout how long it may take.
+	probeInterval, probeTimeout = 10 * time.Second, 5 * time.Second
+	// maxFailures is how many probes in a row may fail before the link is down.
+	maxFailures = 5
+	// firstRetry is when a link that could not be made is tried again, then twice as late each time up to retryInterval, and
+	// every slowRetryInterval from slowAfter failures on: each try at an API server that does not answer holds a worker.
+	firstRetry, retryInterval, slowRetryInterval, slowAfter = 3 * time.Second, 30 * time.Second, time.Minute, 10
+	// readRetry is when a Cluster is read again that could not be.
+	readRetry = 10 * time.Second
+	// configTimeout is the timeout of the configs that are given out.
+	configTimeout = 10 * time.Second
+	// probePriority is that of probes and retries in the queue. New Clusters, and those whose kubeconfig changed, come first.
+	probePriority = -200
+)
+
+var errUnauthorized = errors.New("the API server does not accept the credentials of the kubeconfig")
+
+// Reconcile looks at one Cluster: it makes, probes or ends the link to it.
+func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	cluster := &unstructured.Unstructured{}
+	cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
+	if err := l.options.Clusters.Get(ctx, request.NamespacedName, cluster); err != nil {
+		if apierrors.IsNotFound(err) {
+			l.drop(request.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return after(readRetry), nil //nolint:nilerr // It is read again.
+	}
+	if !isSet(cluster, "controlPlaneInitialized") {
+		l.drop(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	known := l.of(request.NamespacedName)
+	wasUp := known.config != nil
+	if !wasUp && !isSet(cluster, "infrastructureProvisioned") {
+		return ctrl.Result{}, nil
+	}
+	isNew := l.follow(ctx, cluster, known)
+	wait := l.look(ctx, cluster, known)
+	if isUp := known.config != nil; isUp != wasUp || isUp && isNew {
+		l.tell(ctx, cluster)
+	}
+	return after(wait), nil
+}
+
+// after is the result of a look: the next one comes after a while, and not for all Clusters in the same moment.
+func after(wait time.Duration) ctrl.Result {
+	return ctrl.Result{RequeueAfter: wait - wait/10 + rand.N(wait/5+1), Priority: ptr.To(probePriority)}
+}
+
+// isSet tells whether a field of a Cluster's status.initialization is true.
+func isSet(cluster *unstructured.Unstructured, field string) bool {
+	set, _, _ := unstructured.NestedBool(cluster.Object, "status", "initialization", field)
+	return set
+}
+
+// of returns the link to a Cluster, which may be down. Only the one worker that looks at the Cluster changes it.
+func (l *Links) of(cluster client.ObjectKey) *link {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.links[cluster]
+	if known == nil {
+		known = &link{}
+		l.links[cluster] = known
+	}
+	return known
+}
+
+// follow ends a link that was made from something else than is there now, and reports whether it did. Without a kubeconfig
+// there is nothing better than what is there.
+func (l *Links) follow(ctx context.Context, cluster client.Object, known *link) bool {
+	now, data, _ := l.originOf(ctx, cluster)
+	if len(data) == 0 || now == known.origin {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known.downLocked()
+	// What failed before says nothing of this one.
+	known.origin, known.state = now, State{}
+	return true
+}
+
+// look makes or probes a link, if that is due, and returns when to look again.
+func (l *Links) look(ctx context.Context, cluster client.Object, known *link) time.Duration {
+	interval := probeInterval
+	if known.config == nil {
+		interval = known.retryInterval()
+	}
+	if rest := interval*9/10 - l.now().Sub(known.state.LastTry); !known.state.LastTry.IsZero() && rest > 0 {
+		return rest
+	}
+	if known.config == nil {
+		l.connect(ctx, cluster, known)
+	} else if err := l.probe(ctx, known.client, known.config); l.probed(ctx, known, err) {
+		// The credentials may have been replaced, which the next look finds out.
+		return time.Millisecond
+	}
+	if known.config == nil {
+		return known.retryInterval()
+	}
+	return probeInterval
+}
+
+func (k *link) retryInterval() time.Duration {
+	if k.state.Failures >= slowAfter {
+		return slowRetryInterval
+	}
+	return min(firstRetry<<max(k.state.Failures-1, 0), retryInterval)
+}
+
+// connect makes a link, if the API server answers.
+func (l *Links) connect(ctx context.Context, cluster client.Object, known *link) {
+	log := ctrl.LoggerFrom(ctx)
+	began := l.now()
+	config, host, err := l.prepare(ctx, cluster)
+	if err == nil {
+		err = l.probe(ctx, host, config)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known.triedLocked(l.now(), err)
+	if err != nil {
+		if known.state.Failures == 1 {
+			log.Info("Cannot connect to the Cluster; it is tried again", "why", err.Error())
+		}
+		return
+	}
+	known.upLocked(config, host)
+	log.V(2).Info("Connected to the Cluster", "duration", l.now().Sub(began))
+}
+
+// prepare makes a config of the kubeconfig of a Cluster.
+func (l *Links) prepare(ctx context.Context, cluster client.Object) (*rest.Config, *http.Client, error) {
+	_, data, err := l.originOf(ctx, cluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	if config.ExecProvider != nil || config.AuthProvider != nil {
+		return nil, nil, errors.New("the kubeconfig needs a program or a plugin")
+	}
+	config.UserAgent, config.Timeout = l.options.UserAgent, configTimeout
+	host, err := rest.HTTPClientFor(config)
+	return config, host, err
+}
+
+// probed takes in the outcome of a probe, and reports whether the link is down because of the credentials.
+func (l *Links) probed(ctx context.Context, known *link, err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known.triedLocked(l.now(), err)
+	refused := errors.Is(err, errUnauthorized)
+	if !refused && known.state.Failures < maxFailures {
+		return false
+	}
+	ctrl.LoggerFrom(ctx).Info("The connection to the Cluster is down; it is tried again", "why", err.Error())
+	known.downLocked()
+	if refused {
+		known.state.LastTry = time.Time{}
+	}
+	return refused
+}
+
+// triedLocked takes in the outcome of a try.
+func (k *link) triedLocked(now time.Time, err error) {
+	k.state.LastTry = now
+	if err != nil {
+		k.state.Failures++
+		probes.WithLabelValues("error").Inc()
+		return
+	}
+	k.state.LastAnswer, k.state.Failures = now, 0
+	probes.WithLabelValues("success").Inc()
+}
+
+// askRoot asks an API server for its root path. One that says that this user may not read that is well.
+func askRoot(ctx context.Context, host *http.Client, config *rest.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	url, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.JoinPath("/").String(), nil)
+	if err != nil {
+		return err
+	}
+	resp, err := host.Do(req)
+	if err != nil {
+		return err
+	}
+	if err := resp.Body.Close(); err != nil {
+		return err
+	}
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusForbidden:
+		return nil
+	case http.StatusUnauthorized:
+		return errUnauthorized
+	default:
+		return fmt.Errorf("the API server answered %s", resp.Status)
+	}
+}

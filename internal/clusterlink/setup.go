@@ -1,0 +1,111 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package clusterlink
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// workers is how many Clusters are looked at at the same time. Those that do not answer hold one for some seconds.
+const workers = 50
+
+const kubeconfigSuffix = "-" + string(secret.Kubeconfig)
+
+// SetupWithManager adds the controller that makes and probes links to a manager.
+func (l *Links) SetupWithManager(mgr ctrl.Manager) error {
+	cluster := &unstructured.Unstructured{}
+	cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("clusterlink").
+		For(cluster).
+		WatchesRawSource(source.Func(l.begin)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(l)
+	if err != nil {
+		return fmt.Errorf("setting up the controller of connections: %w", err)
+	}
+	return nil
+}
+
+// begin takes the queue of the controller.
+func (l *Links) begin(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = queue
+	return nil
+}
+
+// KubeconfigHandler has a Cluster looked at when its kubeconfig appears or changes. It is for an informer of Secrets.
+func (l *Links) KubeconfigHandler() toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { l.kubeconfigChanged(nil, obj) },
+		UpdateFunc: l.kubeconfigChanged,
+	}
+}
+
+func (l *Links) kubeconfigChanged(before, after any) {
+	kubeconfig, ok := after.(*corev1.Secret)
+	if !ok || !strings.HasSuffix(kubeconfig.Name, kubeconfigSuffix) {
+		return
+	}
+	former, ok := before.(*corev1.Secret)
+	if ok && bytes.Equal(former.Data[secret.KubeconfigDataName], kubeconfig.Data[secret.KubeconfigDataName]) {
+		return
+	}
+	l.mu.RLock()
+	queue := l.queue
+	l.mu.RUnlock()
+	// The controller begins with all Clusters.
+	if queue != nil {
+		queue.Add(ctrl.Request{NamespacedName: client.ObjectKey{
+			Namespace: kubeconfig.Namespace, Name: strings.TrimSuffix(kubeconfig.Name, kubeconfigSuffix),
+		}})
+	}
+}
+
+// SlimSecret is a transform for the cache of Secrets that belong to Clusters. It keeps the kubeconfigs, and of the others, which are
+// the keys of authorities for example, the metadata.
+func SlimSecret(obj any) (any, error) {
+	s, ok := obj.(*corev1.Secret)
+	if !ok {
+		return obj, nil
+	}
+	s.ManagedFields, s.Annotations, s.OwnerReferences = nil, nil, nil
+	var kubeconfig []byte
+	if strings.HasSuffix(s.Name, kubeconfigSuffix) {
+		kubeconfig = s.Data[secret.KubeconfigDataName]
+	}
+	s.Data, s.StringData = nil, nil
+	if kubeconfig != nil {
+		s.Data = map[string][]byte{secret.KubeconfigDataName: kubeconfig}
+	}
+	return s, nil
+}
