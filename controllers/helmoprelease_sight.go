@@ -158,7 +158,9 @@ func (w *writtenGenerations) isSeen(key types.NamespacedName, ref inventory.Ref,
 		return true
 	}
 	if isSame := state.Exists && (state.UID == wanted.UID || wanted.UID == ""); isSame {
-		if state.Generation < wanted.Number {
+		// Not every API server counts its resource versions up, so an older one counts after a while.
+		isOld := state.Generation < wanted.Number
+		if isOld && !(wanted.IsVersion && isWell && now.Sub(action.at) >= writtenGrace) {
 			return false
 		}
 	} else if !isWell || now.Sub(action.at) < writtenGrace {

@@ -38,29 +38,34 @@ func TestWhatIsSeenMustBeAsNewAsWhatWasWritten(t *testing.T) {
 	gone := objectwatch.State{Verdict: health.NotFound}
 	const early, late = writtenGrace - time.Second, writtenGrace
 	for name, tc := range map[string]struct {
-		state  objectwatch.State
-		isWell bool
-		after  time.Duration
-		want   bool
+		state     objectwatch.State
+		isWell    bool
+		after     time.Duration
+		want      bool
+		isVersion bool
 	}{
-		"as it was written":                    {present("b", 2), true, 0, true},
-		"as it was written, by a broken watch": {present("b", 2), false, 0, true},
-		"changed since":                        {present("b", 3), true, 0, true},
-		"as it was before":                     {present("b", 1), true, late, false},
-		"as it was before, by a broken watch":  {present("b", 1), false, late, false},
+		"a version of before, early":             {present("b", 1), true, early, false, true},
+		"a version of before, by a broken watch": {present("b", 1), false, late, false, true},
+		"a version of before, by odd counting":   {present("b", 1), true, late, true, true},
+		"a version of later":                     {present("b", 7), true, 0, true, true},
+		"as it was written":                      {present("b", 2), true, 0, true, false},
+		"as it was written, by a broken watch":   {present("b", 2), false, 0, true, false},
+		"changed since":                          {present("b", 3), true, 0, true, false},
+		"as it was before":                       {present("b", 1), true, late, false, false},
+		"as it was before, by a broken watch":    {present("b", 1), false, late, false, false},
 		// A Job that was made anew must not pass by the completion of its predecessor.
-		"its predecessor":                          {present("a", 2), true, early, false},
-		"its predecessor, by a broken watch":       {present("a", 2), false, late, false},
-		"one that was made anew after it":          {present("c", 1), true, late, true},
-		"not there, before it could show":          {gone, true, early, false},
-		"not there, by a broken watch":             {gone, false, late, false},
-		"not there any more":                       {gone, true, late, true},
-		"not there, long after, by a broken watch": {gone, false, time.Hour, false},
+		"its predecessor":                          {present("a", 2), true, early, false, false},
+		"its predecessor, by a broken watch":       {present("a", 2), false, late, false, false},
+		"one that was made anew after it":          {present("c", 1), true, late, true, false},
+		"not there, before it could show":          {gone, true, early, false, false},
+		"not there, by a broken watch":             {gone, false, late, false, false},
+		"not there any more":                       {gone, true, late, true, false},
+		"not there, long after, by a broken watch": {gone, false, time.Hour, false, false},
 	} {
 		key, now := types.NamespacedName{Namespace: "fleet", Name: "one"}, time.Unix(1_800_000_000, 0)
 		written := newWrittenGenerations()
 		written.set(key, []inventory.Ref{deployment}, map[inventory.Ref]helmclient.Generation{
-			deployment: {UID: "b", Number: 2}, configMap: {UID: "x"},
+			deployment: {UID: "b", Number: 2, IsVersion: tc.isVersion}, configMap: {UID: "x"},
 		}, now)
 		if got := written.isSeen(key, deployment, tc.state, tc.isWell, now.Add(tc.after)); got != tc.want {
 			t.Errorf("%s: %t", name, got)

@@ -57,8 +57,9 @@ type Result struct {
 type Generation struct {
 	// UID of the object. One of the same name that is made anew has another.
 	UID types.UID
-	// Number is its metadata.generation, zero where its kind counts none.
-	Number int64
+	// Number is its metadata.generation or, where its kind counts none, its resource version; IsVersion tells that it is the latter.
+	Number    int64
+	IsVersion bool
 }
 
 // TestResult is how one of the chart's tests ended.

@@ -242,7 +242,8 @@ func (k *kubeClient) noteApplied(result *kube.Result) {
 			if err != nil || info.Mapping == nil || isHook(object) {
 				continue
 			}
-			k.applied[refOf(info)] = Generation{UID: object.GetUID(), Number: object.GetGeneration()}
+			number, isVersion := inventory.NumberOf(object)
+			k.applied[refOf(info)] = Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}
 		}
 	}
 }

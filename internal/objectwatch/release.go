@@ -80,6 +80,7 @@ type finding struct {
 	fingerprint    uint64
 	uid            types.UID
 	generation     int64
+	isVersion      bool
 	manager        string
 	verdict        health.Verdict
 	message        string
@@ -174,7 +175,12 @@ func (r *release) apply(i int, f finding) bool {
 	after.exists, after.optOut, after.fingerprint = f.exists, f.optOut, f.fingerprint
 	after.uid, after.generation = f.uid, f.generation
 	after.manager, after.verdict, after.message = unique.Make(f.manager), unique.Make(f.verdict), unique.Make(f.message)
-	changed := after != *o || !o.known
+	before := *o
+	if f.isVersion {
+		// What changed with it shows elsewhere, or is of no interest.
+		before.generation = after.generation
+	}
+	changed := after != before || !o.known
 	*o = after
 	r.setKnown(i, true)
 	return changed && (r.unknown == 0 || o.judged && r.unjudged == 0)

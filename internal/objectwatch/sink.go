@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // sink takes what one run of a stream reports. Instead of objects it keeps findings, with the releases that want them.
@@ -191,8 +192,9 @@ func (s *stream) keyOf(obj metav1.Object) objectKey {
 // examine judges one object.
 func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 	entries := managedEntries(obj)
+	generation, isVersion := inventory.NumberOf(obj)
 	f := finding{
-		exists: true, optOut: optedOut(obj), uid: obj.GetUID(), generation: obj.GetGeneration(), manager: lastOther(entries),
+		exists: true, optOut: optedOut(obj), uid: obj.GetUID(), generation: generation, isVersion: isVersion, manager: lastOther(entries),
 		fingerprint: fingerprint(s.key.kind, obj, entries), verdict: health.Current,
 	}
 	u, full := obj.(*unstructured.Unstructured)

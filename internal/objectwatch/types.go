@@ -116,7 +116,8 @@ type State struct {
 	Exists bool
 	// UID of the object, empty if it does not exist.
 	UID types.UID
-	// Generation of the object, 0 if it does not exist or its kind has none.
+	// Generation of the object or, where its kind has none, its resource version; 0 if it does not exist. A resource version alone is
+	// no change: nobody is told of it.
 	Generation int64
 	// Fingerprint changes when anything but the status of the object changes.
 	Fingerprint uint64

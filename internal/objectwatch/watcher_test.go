@@ -101,6 +101,18 @@ func TestFindingsThatAreNews(t *testing.T) {
 			t.Errorf("%+v is news", f)
 		}
 	}
+	r.apply(1, current)
+	newer := current
+	newer.generation, newer.isVersion = 7, true
+	if r.apply(1, newer) {
+		t.Error("a resource version alone is no news")
+	}
+	if got := r.objects[1].generation; got != 7 {
+		t.Errorf("it is remembered as %d", got)
+	}
+	if newer.generation, newer.isVersion = 8, false; !r.apply(1, newer) {
+		t.Error("a generation is news")
+	}
 }
 
 func TestRequestsAreCollected(t *testing.T) {
