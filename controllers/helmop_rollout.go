@@ -286,6 +286,7 @@ func plannedCluster(c *clusterScope, good int64) (rollout.Cluster, error) {
 	}
 	planned.Paused = planned.Paused || isChildPaused(c.child)
 	planned.Health, planned.ReadySince = plannedHealth(c.child)
+	planned.ReadyFor, planned.WasReady = readyBefore(c.child)
 	return planned, nil
 }
 
@@ -339,6 +340,19 @@ func plannedHealth(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 	default:
 		return rollout.HealthProgressing, time.Time{}
 	}
+}
+
+// readyBefore tells for how long a release was ready, with what it was told last, when the API server of its Cluster ceased to answer.
+func readyBefore(child *addonsv1.HelmOpRelease) (time.Duration, bool) {
+	was, told := child.Status.WasReady, child.Spec.Rollout
+	if was == nil || told == nil || was.Revision != told.Revision || was.Until.Before(&told.At) {
+		return 0, false
+	}
+	since := was.Since
+	if since.Before(&told.At) {
+		since = told.At
+	}
+	return was.Until.Sub(since.Time), true
 }
 
 // isUnreachable tells whether the API server of a release's Cluster does not answer.

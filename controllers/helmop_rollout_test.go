@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
@@ -238,5 +239,48 @@ func TestRevisionMemory(t *testing.T) {
 	cached.Status.Phase = addonsv1.RolloutPhaseProgressing
 	if memory.recall(cached); cached.Status.Phase != addonsv1.RolloutPhaseProgressing {
 		t.Error("what the cache has shown is remembered for ever")
+	}
+}
+
+// That a release was ready counts for the rollout of what it was ready with, also when its Cluster is seen for a moment and goes again.
+func TestWhatWasReadyBeforeItsClusterWentDark(t *testing.T) {
+	t.Parallel()
+	ready := func(r *addonsv1.HelmOpRelease) {
+		setCondition(r, addonsv1.ReadyCondition, metav1True, addonsv1.ReadyReason, "")
+		conditions.Get(r, addonsv1.ReadyCondition).LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
+	}
+	notReady := func(reason string) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) { setNotReady(r, reason, "") }
+	}
+	dark := func(r *addonsv1.HelmOpRelease) { reportUnreachable(r, "no answer") }
+	told := func(revision int64, ago time.Duration) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) {
+			r.Generation++
+			r.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: revision, At: metav1.NewTime(time.Now().Add(-ago))}
+		}
+	}
+	for name, tc := range map[string]struct {
+		steps []func(*addonsv1.HelmOpRelease)
+		was   bool
+		want  time.Duration
+	}{
+		"never ready":                         {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Hour), notReady(addonsv1.ProgressingReason), dark}},
+		"ready":                               {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark, dark}, was: true, want: time.Hour},
+		"ready already when it was told":      {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Minute), ready, dark}, was: true, want: time.Minute},
+		"ready with what was before":          {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready, told(7, time.Minute), dark}},
+		"told of another one since":           {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready, dark, told(7, 0)}},
+		"told once more since":                {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark, told(7, -time.Minute)}},
+		"gone again before anything was seen": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark, notReady(addonsv1.ProgressingReason), dark}, was: true, want: time.Hour},
+		"seen to fail, and gone again":        {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark, notReady(addonsv1.UpgradeFailedReason), dark}},
+		"of no rollout":                       {steps: []func(*addonsv1.HelmOpRelease){ready, dark}},
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		for _, step := range tc.steps {
+			step(release)
+		}
+		got, was := readyBefore(release)
+		if was != tc.was || (got-tc.want).Abs() > 10*time.Second {
+			t.Errorf("%s: %s, %t; want %s, %t", name, got, was, tc.want, tc.was)
+		}
 	}
 }

@@ -88,9 +88,23 @@ func reportOutdated(obj conditions.Setter) {
 
 // reportUnreachable leaves Released as it is: nothing is known to have changed.
 func reportUnreachable(release *addonsv1.HelmOpRelease, message string) {
+	noteWasReady(release)
 	release.Status.State = string(helmclient.StateUnreachable)
 	setCondition(release, addonsv1.ClusterReachableCondition, metav1False, addonsv1.ClusterUnreachableReason, message)
 	setNotReady(release, addonsv1.ClusterUnreachableReason, message)
+}
+
+// noteWasReady notes that a release was ready when its Cluster ceased to answer, or that it was not. While nobody knows how it is, the last
+// that was known stands.
+func noteWasReady(release *addonsv1.HelmOpRelease) {
+	ready, status := conditions.Get(release, addonsv1.ReadyCondition), &release.Status
+	switch {
+	case ready == nil || ready.Reason == addonsv1.ClusterUnreachableReason:
+	case ready.Status == metav1True && ready.ObservedGeneration == release.Generation && release.Spec.Rollout != nil:
+		status.WasReady = &addonsv1.ReadyPeriod{Revision: release.Spec.Rollout.Revision, Since: ready.LastTransitionTime, Until: metav1.Now()}
+	case !progressReasons[ready.Reason]:
+		status.WasReady = nil
+	}
 }
 
 // reportNotReleased tells why the release is not as it is wanted, and whether that is news.

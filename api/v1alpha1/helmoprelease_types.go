@@ -335,6 +335,22 @@ type DriftedObject struct {
 	HeldUntil metav1.Time `json:"heldUntil,omitempty,omitzero"`
 }
 
+// ReadyPeriod is a time during which a release was Ready.
+type ReadyPeriod struct {
+	// revision is the number of the revision of the HelmOp that it was Ready with.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Revision int64 `json:"revision"`
+
+	// since is when it became Ready.
+	// +required
+	Since metav1.Time `json:"since"`
+
+	// until is when it was seen not to answer.
+	// +required
+	Until metav1.Time `json:"until"`
+}
+
 // HelmOpReleaseStatus is the observed state of a release in a Cluster.
 type HelmOpReleaseStatus struct {
 	// observedGeneration is the generation of the spec that this status is about.
@@ -382,6 +398,10 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ClusterUID string `json:"clusterUID,omitempty"`
+
+	// wasReady is when the release was Ready last before the API server of its Cluster ceased to answer. A rollout goes by it.
+	// +optional
+	WasReady *ReadyPeriod `json:"wasReady,omitempty"`
 
 	// lastRetryRequest is the value of the annotation addons.cluster.x-k8s.io/retry-requested-at that was acted on last, or
 	// a digest of it where it is longer than 64 characters.

@@ -16,7 +16,10 @@ limitations under the License.
 
 package rollout
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // What went dark when it was told, be it because of a broken CNI, must not pass for a Cluster that nobody counts.
 func TestPlanLost(t *testing.T) {
@@ -83,6 +86,35 @@ func TestPlanLost(t *testing.T) {
 			strategy: one, state: State{Phase: PhaseRolledBack, Reason: "it failed"},
 			clusters: []Cluster{fleetMember("a", 0, 6, unreachable), fleetMember("b", 0, 5, ready)},
 			want:     "b: Update Good 6", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
+		},
+		"one that was done before holds none while another one is": {
+			strategy: one,
+			clusters: []Cluster{fleetMember("a", 0, 7, unreachable, wasDone), fleetMember("b", 0, 7, ready), fleetMember("c", 0, 6, ready), fleetMember("d", 0, 6, ready)},
+			want:     "c: Update Target 7", waitingFor: "2 of 3 Clusters to be ready" + suffix,
+		},
+		"but holds one while none is": {
+			strategy: one, clusters: []Cluster{fleetMember("a", 0, 7, unreachable, wasDone), fleetMember("b", 0, 6, ready)},
+			waitingFor: "1 of 1 Cluster to be ready" + suffix,
+		},
+		"and each that is one too many holds one": {
+			strategy: Strategy{MaxUnavailable: Limit{Count: 2}},
+			clusters: []Cluster{
+				fleetMember("a", 0, 7, unreachable, wasDone), fleetMember("b", 0, 7, unreachable, wasDone), fleetMember("c", 0, 7, ready),
+				fleetMember("d", 0, 6, ready), fleetMember("e", 0, 6, ready),
+			},
+			want: "d: Update Target 7", waitingFor: "2 of 3 Clusters to be ready; 2 Clusters do not answer since they were told",
+		},
+		"one that was ready for less than its soak time was not done": {
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Soak: time.Minute},
+			clusters: []Cluster{
+				fleetMember("a", 0, 7, unreachable, wasDone, func(c *Cluster) { c.ReadyFor = 59 * time.Second }), fleetMember("b", 0, 7, ready), fleetMember("c", 0, 6, ready),
+			},
+			waitingFor: "1 of 2 Clusters to be ready for 1m0s" + suffix,
+		},
+		"a canary that was done and goes dark opens no later wave either": {
+			strategy: canary(Wave{}),
+			clusters: []Cluster{fleetMember("a", 0, 7, unreachable, wasDone), fleetMember("c", 1, 6, ready)},
+			promote:  "canary", waitingFor: "a Cluster of wave canary to be ready" + suffix, check: wantPassed(""),
 		},
 		"the rollout is not complete if more are lost than done": {
 			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, unreachable), fleetMember("c", 0, 7, unreachable)},

@@ -139,7 +139,7 @@ func (p *plan) budgetSpent() string {
 func (p *plan) isComplete() bool {
 	by := &p.total.by
 	done := by[standingDone] + by[standingJoined]
-	isDone := p.total.unfinished() == 0 && done > 0 && done >= p.total.untold()+by[standingLost] &&
+	isDone := p.total.unfinished() == 0 && done > 0 && done >= p.total.untold()+p.total.silent() &&
 		(by[standingDone] > 0 || by[standingJoining] == 0) && (p.isKnown || by[standingUnknown] == 0)
 	return isDone && !p.isBehindPromotion()
 }
@@ -176,10 +176,10 @@ func (p *plan) isPassed(wave int) bool {
 // once, the later waves would overtake the first where it is needed most. One whose Clusters went dark when they were told does not
 // either: a broken CNI shows itself like that. To go on nevertheless takes a promotion.
 func (p *plan) isProven(wave int) bool {
-	by := &p.groups[wave].by
-	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged && by[standingLost] == 0
-	silent := by[standingFailed]+by[standingExcused]+by[standingBlocked]+by[standingUnknown]+by[standingLost] == 0
-	return by[standingDone] > 0 || acknowledged || silent
+	by, isLit := &p.groups[wave].by, p.groups[wave].silent() == 0
+	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged && isLit
+	saysNothing := by[standingFailed]+by[standingExcused]+by[standingBlocked]+by[standingUnknown] == 0 && isLit
+	return by[standingDone] > 0 || acknowledged || saysNothing
 }
 
 // waveNamed returns the index of a wave, or -1.
@@ -247,7 +247,7 @@ func (p *plan) hasRoom(group int, isLate bool) bool {
 }
 
 func isBelow(limit Limit, t *tally, isLate bool) bool {
-	taken := t.by[standingInFlight] + t.by[standingLost]
+	taken := t.taken()
 	if !isLate {
 		taken += t.late
 	}

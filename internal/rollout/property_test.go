@@ -165,10 +165,7 @@ func (j *judge) isOnItsWay(c *Cluster) bool {
 	if c.Health == HealthProgressing {
 		return !c.Blocked
 	}
-	soak := j.in.Strategy.Soak
-	if c.Wave < len(j.in.Strategy.Waves) {
-		soak = j.in.Strategy.Waves[c.Wave].Soak
-	}
+	soak := j.soak(c)
 	return soak > 0 && j.in.Now.Sub(c.ReadySince) < soak
 }
 
@@ -345,6 +342,7 @@ func (j *judge) mayWait(c *Cluster) bool {
 func (j *judge) checkLimits() {
 	isTight, late := false, 0
 	told, onTheirWay, selected := make([]int, len(j.in.Strategy.Waves)+1), make([]int, len(j.in.Strategy.Waves)+1), make([]int, len(j.in.Strategy.Waves)+1)
+	dark, done := make([]int, len(told)), make([]int, len(told))
 	sum := func(counts []int) (n int) {
 		for _, count := range counts {
 			n += count
@@ -360,6 +358,12 @@ func (j *judge) checkLimits() {
 		if j.isOnItsWay(c) || j.isLost(c) {
 			onTheirWay[c.Wave]++
 		}
+		if j.wasDone(c) {
+			dark[c.Wave]++
+		}
+		if j.isDone(c) {
+			done[c.Wave]++
+		}
 		if j.isLate(&j.in.Clusters[i]) && j.isLate(c) {
 			late++
 		}
@@ -367,14 +371,15 @@ func (j *judge) checkLimits() {
 			selected[c.Wave]++
 		}
 	}
-	if limit := j.in.Strategy.MaxUnavailable.Of(sum(selected)); sum(told) > 0 && sum(onTheirWay) > limit {
-		j.Errorf("%d told, and %d on their way, limit %d", sum(told), sum(onTheirWay), limit)
-	} else if isTight && sum(onTheirWay)+late > limit {
-		j.Errorf("%d told, %d on their way and %d to an earlier revision, limit %d", sum(told), sum(onTheirWay), late, limit)
+	holding := sum(onTheirWay) - min(sum(dark), sum(done))
+	if limit := j.in.Strategy.MaxUnavailable.Of(sum(selected)); sum(told) > 0 && holding > limit {
+		j.Errorf("%d told, and %d on their way, limit %d", sum(told), holding, limit)
+	} else if isTight && holding+late > limit {
+		j.Errorf("%d told, %d on their way and %d to an earlier revision, limit %d", sum(told), holding, late, limit)
 	}
 	for i, wave := range j.in.Strategy.Waves {
-		if limit := wave.MaxUnavailable.Of(selected[i]); told[i] > 0 && onTheirWay[i] > limit {
-			j.Errorf("%d of wave %d told, and %d on their way, limit %d", told[i], i, onTheirWay[i], limit)
+		if limit := wave.MaxUnavailable.Of(selected[i]); told[i] > 0 && onTheirWay[i]-min(dark[i], done[i]) > limit {
+			j.Errorf("%d of wave %d told, and %d on their way of whom %d were done, limit %d", told[i], i, onTheirWay[i], dark[i], limit)
 		}
 	}
 }

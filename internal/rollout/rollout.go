@@ -117,6 +117,10 @@ type Cluster struct {
 
 	// ReadySince is since when it is HealthReady with that. If it is not known, the soak time has yet to pass.
 	ReadySince time.Time
+
+	// WasReady is true if it is HealthUnreachable and was HealthReady with that before, and ReadyFor is for how long it had been then.
+	WasReady bool
+	ReadyFor time.Duration
 }
 
 // Limit is a number of Clusters, or a percentage of some.

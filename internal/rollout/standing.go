@@ -46,6 +46,9 @@ const (
 	// standingLost was told, and does not answer since.
 	standingLost
 
+	// standingDark was told and done, and does not answer since.
+	standingDark
+
 	// standingPending is yet to be told.
 	standingPending
 
@@ -81,6 +84,18 @@ func (t *tally) unfinished() int {
 // untold are those that have another revision and cannot be told now.
 func (t *tally) untold() int {
 	return t.by[standingAway] + t.by[standingBlocked] + t.by[standingPaused] + t.by[standingUnknown]
+}
+
+// silent are those that were told and do not answer since.
+func (t *tally) silent() int {
+	return t.by[standingLost] + t.by[standingDark]
+}
+
+// taken are the places that are held. Those who were done before they went dark hold one only where they outnumber the done: if that is
+// what becomes of a Cluster that has the revision, those that are told next must not go the same way. If it is not, one that
+// is done is soon found.
+func (t *tally) taken() int {
+	return t.by[standingInFlight] + t.by[standingLost] + max(0, t.by[standingDark]-t.by[standingDone])
 }
 
 // counting are those that say something about the revision, now or soon.
@@ -205,6 +220,8 @@ func (p *plan) standTold(c *Cluster, failedBefore bool) standing {
 	release := p.release(c)
 	changes := release != nil && !sameContent(c.Child.Release, *release)
 	switch {
+	case c.Health == HealthUnreachable && p.canBeLost(c) && c.WasReady && c.ReadyFor >= p.soak(p.group(c)):
+		return standingDark
 	case c.Health == HealthUnreachable && p.canBeLost(c):
 		return standingLost
 	case c.Health == HealthUnreachable:
@@ -231,7 +248,7 @@ func (p *plan) isTrial() bool {
 }
 
 // canBeLost tells if a Cluster that has what is wanted and does not answer may be so because of that. It is not if the last good revision
-// makes the same of it. Whether it was done before it went is not known, so it counts as if it was not.
+// makes the same of it.
 func (p *plan) canBeLost(c *Cluster) bool {
 	has := c.Target
 	if has == nil && c.Child != nil {

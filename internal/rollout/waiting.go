@@ -85,7 +85,7 @@ func (p *plan) waitingFor() (waitingFor, promote string) {
 // holdingPlaces tells who holds places within the limits without being waited for.
 func (p *plan) holdingPlaces() string {
 	text := ""
-	switch n := p.total.by[standingLost]; n {
+	switch n := p.total.silent(); n {
 	case 0:
 	case 1:
 		text = "; 1 Cluster does not answer since it was told"
@@ -153,10 +153,10 @@ func (p *plan) waitingForLast() string {
 		return fmt.Sprintf("%s to be ready", clusters(by[standingJoining]))
 	case by[standingUnknown] > 0 && !p.isKnown:
 		return unknownIn(&p.total, "")
-	case p.total.untold() > 0 && p.total.untold()+by[standingLost] > done:
+	case p.total.untold() > 0 && p.total.untold()+p.total.silent() > done:
 		return p.waitingForUntold()
-	case by[standingLost] > done && done > 0:
-		return fmt.Sprintf("as many Clusters to be ready as do not answer: %d of %d", done, by[standingLost])
+	case p.total.silent() > done && done > 0:
+		return fmt.Sprintf("as many Clusters to be ready as do not answer: %d of %d", done, p.total.silent())
 	case p.total.selected > 0:
 		return fmt.Sprintf("a Cluster to be ready: none of %d is", p.total.selected)
 	default:

@@ -57,6 +57,7 @@ type member struct {
 	local, rest int
 	born        time.Time
 	reachable   bool
+	darkAt      time.Time
 
 	// unresolved is true while what is wanted cannot be told for the Cluster, though it can be rendered.
 	unresolved bool
@@ -187,7 +188,7 @@ func (w *world) input() Input {
 			seen.ReadySince = c.since
 		}
 		if !c.reachable {
-			seen.Health = HealthUnreachable
+			seen.Health, seen.WasReady, seen.ReadyFor = HealthUnreachable, c.health == HealthReady, c.darkAt.Sub(c.since)
 		}
 		in.Clusters = append(in.Clusters, seen)
 	}
@@ -264,7 +265,7 @@ func (w *world) happen() {
 	case n < 55:
 		w.settle(c, true)
 	case n < 60:
-		c.reachable = !c.reachable
+		c.reachable, c.darkAt = !c.reachable, w.now
 	case n < 64:
 		c.Blocked = !c.Blocked
 	case n < 67:
