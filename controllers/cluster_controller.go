@@ -53,8 +53,11 @@ type clusterReconciler struct {
 	tracker  *external.ObjectTracker
 	now      func() time.Time
 
-	// watchFilter is Options.WatchFilterValue.
-	watchFilter string
+	// watchFilter is Options.WatchFilterValue, shard is Options.Shard.
+	watchFilter, shard string
+
+	// disconnect drops what is kept of a Cluster that is gone, or of another shard.
+	disconnect func(cluster string)
 
 	// unseen are the releases that ended without anybody seeing that all of their objects are gone.
 	unseen *unseenReleases
@@ -82,6 +85,9 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if isBeingMoved(scope.cluster) {
 		return ctrl.Result{}, nil
 	}
+	if result, left, err := r.leftToOthers(ctx, scope); err != nil || left {
+		return result, err
+	}
 	if !scope.cluster.DeletionTimestamp.IsZero() {
 		return settle(r.reconcileDeletion(ctx, scope))
 	}
@@ -108,6 +114,7 @@ func (r *clusterReconciler) gather(ctx context.Context, key client.ObjectKey) (*
 	if err := r.client.Get(ctx, key, object); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.unseen.take(key)
+			r.disconnect(key.String())
 		}
 		return nil, client.IgnoreNotFound(err)
 	}

@@ -171,7 +171,7 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *clusterReconciler {
 		}
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease).WithObjects(append(objects, leavingHelmOp())...).Build()
-	return &clusterReconciler{client: c, live: c, objects: newObjectReader(c), recorder: events.NewFakeRecorder(100), now: func() time.Time { return lifeNow },
+	return &clusterReconciler{client: c, disconnect: func(string) {}, live: c, objects: newObjectReader(c), recorder: events.NewFakeRecorder(100), now: func() time.Time { return lifeNow },
 		unseen: &unseenReleases{}}
 }
 

@@ -49,7 +49,12 @@ func setupClusters(mgr ctrl.Manager, options Options, objects *objectReader, uns
 		now:      time.Now,
 
 		watchFilter: options.WatchFilterValue,
-		unseen:      unseen,
+		shard:       options.Shard,
+		disconnect: func(cluster string) {
+			options.Engine.Forget(cluster)
+			options.Watcher.Disconnect(cluster)
+		},
+		unseen: unseen,
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop-cluster").
@@ -133,11 +138,16 @@ func lifeChanged() predicate.Predicate {
 	}
 }
 
+// asksOfClusters tells whether a HelmOp wants to take part in the life of its Clusters.
+func asksOfClusters(helmOp *addonsv1.HelmOp) bool {
+	return helmOp.Spec.ClusterCondition != "" || helmOp.Spec.BeforeClusterUpgrade != nil || helmOp.Spec.BeforeClusterDelete != nil
+}
+
 // lifeOptionsChanged passes events of HelmOps that change which Clusters they take part in the life of, and how.
 func lifeOptionsChanged() predicate.Predicate {
 	asks := func(obj client.Object) bool {
 		helmOp, ok := obj.(*addonsv1.HelmOp)
-		return ok && (helmOp.Spec.ClusterCondition != "" || helmOp.Spec.BeforeClusterUpgrade != nil || helmOp.Spec.BeforeClusterDelete != nil)
+		return ok && asksOfClusters(helmOp)
 	}
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return asks(e.Object) },

@@ -44,8 +44,11 @@ var blockedReasons = map[string]bool{
 type dependency struct {
 	addonsv1.Dependency
 
-	// helmOp is the HelmOp of that name; nil if there is none.
+	// helmOp is the HelmOp of that name; nil if there is none, or it is of another shard.
 	helmOp *addonsv1.HelmOp
+
+	// elsewhere tells that it is of another shard; empty if it is not.
+	elsewhere string
 
 	// selector chooses its Clusters; nil if it is malformed.
 	selector labels.Selector
@@ -100,6 +103,8 @@ func (d *dependency) selects(cluster metav1.Object) bool {
 // unmet tells why the dependency is not ready in a Cluster, in which it has a release or, if that is nil, none; empty if it is.
 func (d *dependency) unmet(cluster metav1.Object, release *addonsv1.HelmOpRelease) string {
 	switch {
+	case d.elsewhere != "":
+		return d.elsewhere
 	case d.helmOp == nil:
 		return fmt.Sprintf("HelmOp %s does not exist", d.Name)
 	case release == nil && !d.selects(cluster):

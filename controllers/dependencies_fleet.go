@@ -60,7 +60,10 @@ func (r *helmOpReconciler) checkDependencies(ctx context.Context, scope *helmOpS
 	}
 	waits := make([][]string, len(scope.clusters))
 	for _, named := range helmOp.Spec.DependsOn {
-		d := newDependency(named, findHelmOp(helmOps.Items, named.Name))
+		d, err := readDependency(ctx, r.live, r.shard, helmOp.Namespace, named, helmOps.Items)
+		if err != nil {
+			return err
+		}
 		releases, err := r.releasesByCluster(ctx, helmOp.Namespace, named.Name)
 		if err != nil {
 			return err

@@ -120,7 +120,11 @@ func (r *releaseReconciler) dependenciesOf(ctx context.Context, scope *releaseSc
 	}
 	var waits []string
 	for _, named := range release.Spec.DependsOn {
-		why, err := r.unmet(ctx, scope, newDependency(named, findHelmOp(helmOps.Items, named.Name)), siblings[named.Name])
+		d, err := readDependency(ctx, r.live, r.shard, release.Namespace, named, helmOps.Items)
+		if err != nil {
+			return "", "", err
+		}
+		why, err := r.unmet(ctx, scope, d, siblings[named.Name])
 		if err != nil {
 			return "", "", err
 		}

@@ -43,6 +43,9 @@ type clusterScope struct {
 	object   *unstructured.Unstructured
 	selected bool
 
+	// elsewhere tells that the Cluster is of another shard than the HelmOp, so that its release is left alone; empty if it is not.
+	elsewhere string
+
 	// child is what the Cluster was told; nil if nothing.
 	child *addonsv1.HelmOpRelease
 
@@ -98,12 +101,8 @@ func (r *helmOpReconciler) selectClusters(ctx context.Context, scope *helmOpScop
 			name: titleOf(helmOp.Namespace, key), key: key, cluster: cluster, object: object, selected: selected, child: child, err: err,
 		})
 	}
-	for key, child := range byCluster {
-		c, err := r.unlistedCluster(ctx, helmOp, key, child)
-		if err != nil {
-			return err
-		}
-		scope.clusters = append(scope.clusters, c)
+	if err := r.addUnlisted(ctx, scope, selector, byCluster); err != nil {
+		return err
 	}
 	slices.SortFunc(scope.clusters, func(a, b *clusterScope) int { return cmp.Compare(a.name, b.name) })
 	return nil

@@ -64,8 +64,11 @@ type helmOpReconciler struct {
 	tracker    *external.ObjectTracker
 	now        func() time.Time
 
-	// watchFilter is Options.WatchFilterValue.
-	watchFilter string
+	// watchFilter is Options.WatchFilterValue, shard and namespace are those of Options.
+	watchFilter, shard, namespace string
+
+	// adoptions tell which HelmOps have all that is theirs in the shard.
+	adoptions *adoptions
 }
 
 // helmOpScope is what one pass over a HelmOp knows. Each field says which step sets it.
@@ -136,6 +139,9 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 	}
 	if r.pace.isStale(helmOp, r.now()) {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
+	}
+	if complete, err := r.adopt(ctx, helmOp); err != nil || !complete {
+		return ctrl.Result{RequeueAfter: staleRetry}, err
 	}
 	patcher, err := patch.NewHelper(helmOp, r.client)
 	if err != nil {

@@ -118,23 +118,29 @@ func (r *helmOpReconciler) chosenNamespaces(ctx context.Context, scope *helmOpSc
 
 // unlistedCluster is the Cluster of a child that the selector may not choose: it is gone, its namespace is not chosen any more, it
 // may not be accessed any more, or it is not known whether it may.
-func (r *helmOpReconciler) unlistedCluster(ctx context.Context, helmOp *addonsv1.HelmOp, key client.ObjectKey, child *addonsv1.HelmOpRelease) (*clusterScope, error) {
+func (r *helmOpReconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, key client.ObjectKey, child *addonsv1.HelmOpRelease) (*clusterScope, error) {
+	helmOp := scope.helmOp
 	c := &clusterScope{name: titleOf(helmOp.Namespace, key), key: key, child: child}
-	if key.Namespace == helmOp.Namespace {
-		return c, nil
-	}
 	object := newCluster()
-	if err := r.client.Get(ctx, key, object); err != nil {
-		if apierrors.IsNotFound(err) {
-			return c, nil
-		}
+	err := r.client.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		// One that is there has just come into the shard: the cache is about to show it.
+		isThere, err := exists(ctx, r.live, key, partialCluster())
+		scope.stale = scope.stale || isThere
+		return c, err
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reading Cluster %s: %w", key, err)
+	}
+	if key.Namespace == helmOp.Namespace {
+		// It came after the list was read.
+		scope.stale = true
+		return c, nil
 	}
 	allowed, askErr := r.guard.allows(ctx, helmOp, key)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	var err error
 	if c.cluster, err = typedCluster(object); err != nil {
 		return nil, err
 	}

@@ -215,7 +215,7 @@ func (r *helmOpReconciler) planInput(scope *helmOpScope) (rollout.Input, error) 
 	}
 	newest := scope.newestRevision()
 	for _, c := range scope.clusters {
-		planned, err := plannedCluster(c, input.State.Good)
+		planned, err := plannedCluster(c, input.State.Good, scope.helmOp.Spec.DeletionPolicy)
 		if err != nil {
 			return rollout.Input{}, err
 		}
@@ -253,9 +253,9 @@ func waveOf(c *clusterScope, waves []labels.Selector) int {
 	return len(waves)
 }
 
-func plannedCluster(c *clusterScope, good int64) (rollout.Cluster, error) {
+func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy) (rollout.Cluster, error) {
 	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "", TargetInvalid: isInvalid(c.err)}
-	planned.Paused = isAccessDenied(c)
+	planned.Paused = isAccessDenied(c) || isHeldElsewhere(c, policy)
 	if c.cluster != nil {
 		planned.Deleting = !c.cluster.DeletionTimestamp.IsZero()
 		planned.Paused = planned.Paused || isClusterPaused(c.cluster)

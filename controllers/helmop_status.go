@@ -55,6 +55,7 @@ var progressReasons = map[string]bool{
 	addonsv1.ClusterNotFoundReason:            true,
 	addonsv1.ControlPlaneNotInitializedReason: true,
 	addonsv1.WaitingForDependenciesReason:     true,
+	addonsv1.OtherShardReason:                 true,
 }
 
 // report writes what the pass found into the conditions and the status of the HelmOp.
@@ -97,6 +98,10 @@ type fleetSummary struct {
 	failures []addonsv1.ClusterFailure
 	// told is the number of selected Clusters that were told what is desired.
 	told int32
+	// elsewhere is the number of releases whose Clusters are of another shard, and whyElsewhere tells of one. heldElsewhere is that of
+	// those that are selected.
+	elsewhere, heldElsewhere int32
+	whyElsewhere             string
 	// ending is the number of releases of Clusters that are not selected any more.
 	ending int32
 	// whyEnding tells what one of them waits for.
@@ -110,6 +115,12 @@ func summarize(scope *helmOpScope) fleetSummary {
 		if failure != nil {
 			s.failures = append(s.failures, *failure)
 		}
+		if c.elsewhere != "" {
+			s.elsewhere++
+			if s.whyElsewhere == "" {
+				s.whyElsewhere = c.elsewhere
+			}
+		}
 		if !c.selected {
 			s.ending++
 			if s.whyEnding == "" && c.child != nil && !c.child.DeletionTimestamp.IsZero() {
@@ -121,7 +132,10 @@ func summarize(scope *helmOpScope) fleetSummary {
 			continue
 		}
 		s.counts.Selected++
-		if c.step.Told && phase != phasePaused && phase != phaseWaiting {
+		if c.elsewhere != "" {
+			s.heldElsewhere++
+		}
+		if c.step.Told && phase != phasePaused && phase != phaseWaiting && c.elsewhere == "" {
 			s.told++
 		}
 		s.countChild(c.child)
@@ -170,6 +184,8 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phaseFailed, &addonsv1.ClusterFailure{Cluster: c.name, Reason: reason, Message: truncate(message, maxConditionMessage)}
 	}
 	switch {
+	case c.elsewhere != "":
+		return phaseProgressing, nil
 	case c.err != nil:
 		return fail(renderReason(c.err), c.err.Error())
 	case c.cluster != nil && isClusterPaused(c.cluster), c.child != nil && isChildPaused(c.child):
@@ -197,7 +213,7 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 }
 
 func rolledOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
-	servable := s.counts.Selected - s.counts.Waiting - s.counts.Paused
+	servable := s.counts.Selected - s.counts.Waiting - s.counts.Paused - s.heldElsewhere
 	reason, message, held := isHeld(scope)
 	switch {
 	case scope.selectorErr != nil:
@@ -248,6 +264,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		first := s.failures[0]
 		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %d Clusters failed, see status.failures; %s: %s: %s",
 			max(c.Failed, int32(len(s.failures))), c.Selected+s.ending, first.Cluster, first.Reason, first.Message))
+	case s.elsewhere > 0:
+		return no(addonsv1.OtherShardReason, fmt.Sprintf("%d releases are in Clusters of another shard; %s", s.elsewhere, s.whyElsewhere))
 	case c.Waiting+c.Unreachable > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused == c.Selected:
 		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
 			"%d of %d Clusters are up to date; %d wait for their control plane, %d do not answer",

@@ -60,6 +60,9 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 		return ctrl.Result{RequeueAfter: slotRetry}, nil
 	}
 	defer done()
+	if !r.stillServes(ctx, p.releaseScope) {
+		return ctrl.Result{}, nil
+	}
 	started := r.now()
 	progress := r.startProgress(ctx, p.release, decision)
 	defer progress.stop()
@@ -269,6 +272,9 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 		return ctrl.Result{RequeueAfter: slotRetry}, nil
 	}
 	defer done()
+	if !r.stillServes(ctx, scope) {
+		return ctrl.Result{}, nil
+	}
 	setNotReady(release, addonsv1.DeletingReason, "the release is being uninstalled")
 	started := r.now()
 	progress := r.startProgress(ctx, release, decision)

@@ -75,8 +75,8 @@ type releaseReconciler struct {
 	// incarnations are the Clusters that connections are to.
 	incarnations clusterIncarnations
 
-	// watchFilter is Options.WatchFilterValue.
-	watchFilter string
+	// watchFilter is Options.WatchFilterValue, shard is Options.Shard.
+	watchFilter, shard string
 
 	// unseen are the releases that ended without anybody seeing that all of their objects are gone.
 	unseen *unseenReleases
@@ -92,6 +92,12 @@ type releaseScope struct {
 	// cluster is the Cluster of the release; nil if it is gone. object is the same as the API server serves it.
 	cluster *clusterv1.Cluster
 	object  *unstructured.Unstructured
+
+	// elsewhere tells that the Cluster is of another shard than the HelmOp, so that nothing may be done; empty if it is not.
+	elsewhere string
+
+	// isLeaving tells that the release is, or is about to be, of another shard, whose manager writes it from now on.
+	isLeaving bool
 }
 
 // Reconcile makes one pass over a HelmOpRelease.
@@ -119,11 +125,18 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if scope.isLeaving {
+		r.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
 	patcher, err := patch.NewHelper(release, r.client)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	defer func() {
+		if scope.isLeaving {
+			return
+		}
 		reportOutdated(release)
 		// The outcome of an action must be recorded also when the manager is told to stop meanwhile.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
@@ -156,9 +169,16 @@ const patchTimeout = 10 * time.Second
 func (r *releaseReconciler) gather(ctx context.Context, reader client.Reader, release *addonsv1.HelmOpRelease) (*releaseScope, error) {
 	scope := &releaseScope{release: release}
 	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == helmOpKind {
-		helmOp := &addonsv1.HelmOp{}
-		err := reader.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
+		helmOp, key := &addonsv1.HelmOp{}, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}
+		err := reader.Get(ctx, key, helmOp)
+		if apierrors.IsNotFound(err) {
+			// It may be of another shard by now, where its releases follow it.
+			err = r.live.Get(ctx, key, helmOp)
+		}
 		switch {
+		case err == nil && !isOfShard(helmOp, r.shard):
+			scope.isLeaving = true
+			return scope, nil
 		case err == nil:
 			scope.helmOp = helmOp
 		case !apierrors.IsNotFound(err):
@@ -168,7 +188,8 @@ func (r *releaseReconciler) gather(ctx context.Context, reader client.Reader, re
 	object := newCluster()
 	err := reader.Get(ctx, clusterKey(release), object)
 	if apierrors.IsNotFound(err) {
-		// That a Cluster is gone makes its release forgotten. It is worth asking the API server and not a cache.
+		// That a Cluster is gone makes its release forgotten. It is worth asking the API server and not a cache, which has the Clusters
+		// of the own shard only.
 		err = r.live.Get(ctx, clusterKey(release), object)
 	}
 	if apierrors.IsNotFound(err) {
@@ -180,6 +201,9 @@ func (r *releaseReconciler) gather(ctx context.Context, reader client.Reader, re
 		return nil, fmt.Errorf("reading Cluster %s: %w", clusterKey(release), err)
 	}
 	scope.object = object
+	if scope.elsewhere = otherShardOf(r.shard, release, object); scope.elsewhere != "" {
+		r.forgetCluster(clusterKey(release))
+	}
 	scope.cluster, err = typedCluster(object)
 	return scope, err
 }
@@ -197,6 +221,9 @@ func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseS
 		return ctrl.Result{}, nil
 	case why != "":
 		setPaused(release, true, why)
+		return ctrl.Result{}, nil
+	case scope.elsewhere != "":
+		r.leaveElsewhere(scope)
 		return ctrl.Result{}, nil
 	case scope.helmOp != nil && !scope.helmOp.DeletionTimestamp.IsZero():
 		// What is begun now would have to end before it can be uninstalled.
@@ -252,6 +279,10 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		r.event(scope, corev1.EventTypeNormal, addonsv1.OrphanedEvent, "Orphan",
 			fmt.Sprintf("Left release %s in Cluster %s: deletionPolicy is Orphan", describe(release), clusterTitle(release)))
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+		return ctrl.Result{}, nil
+	}
+	if scope.elsewhere != "" {
+		r.leaveElsewhere(scope)
 		return ctrl.Result{}, nil
 	}
 	fate, err := fateEnds, error(nil)

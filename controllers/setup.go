@@ -88,6 +88,9 @@ type Options struct {
 	// Empty is no restriction.
 	WatchFilterValue string
 
+	// Namespace is the one that the manager works on. Empty are all.
+	Namespace string
+
 	// Shard is what the manager serves, see addonsv1.ShardLabel. The caches of the manager hold nothing else of HelmOps, their releases
 	// and revisions, and of Clusters. Empty are the objects without the label.
 	Shard string
@@ -157,6 +160,9 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		now:        time.Now,
 
 		watchFilter: options.WatchFilterValue,
+		shard:       options.Shard,
+		namespace:   options.Namespace,
+		adoptions:   newAdoptions(),
 	}
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return requestsForCluster(ctx, reconciler.client, obj)
@@ -168,6 +174,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		Watches(&addonsv1.HelmOpRelease{}, delayed(requestForOwner), builder.WithPredicates(watchFilter(mgr, log, options))).
 		Watches(&addonsv1.HelmOpRelease{}, helmOpsOnNews(reconciler.client)).
 		Watches(&addonsv1.HelmOp{}, delayed(dependentHelmOps(reconciler.client)), builder.WithPredicates(dependencyChanged())).
+		Watches(&addonsv1.HelmOp{}, reconciler.adoptions.left()).
 		Watches(newCluster(), delayed(toHelmOps)).
 		WatchesMetadata(partialOf(kindSecret), delayed(ofSecret)).
 		WatchesMetadata(partialOf(kindConfigMap), delayed(requestsForReference(kindConfigMap, reconciler.client))).
@@ -211,6 +218,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		drifts:      newDriftMemories(),
 
 		watchFilter: options.WatchFilterValue,
+		shard:       options.Shard,
 		unseen:      unseen,
 	}
 	ofCluster := childRequestsForCluster(reconciler.client)

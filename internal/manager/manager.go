@@ -65,6 +65,9 @@ func Run(ctx context.Context, options *Options) error {
 	if err := setupControllers(ctx, mgr, options); err != nil {
 		return err
 	}
+	if err := setupShards(mgr, options); err != nil {
+		return fmt.Errorf("setting up the shards: %w", err)
+	}
 	return mgr.Start(ctx)
 }
 
@@ -177,6 +180,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 		Clusters:           clusters,
 		Kubeconfigs:        kubeconfigs,
 		WatchFilterValue:   options.watchFilter,
+		Namespace:          options.namespace,
 		Shard:              options.shard,
 		HelmOpConcurrency:  options.helmOpConcurrency,
 		ReleaseConcurrency: options.releaseConcurrency,

@@ -1,0 +1,163 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// metadataPage bounds what one answer about the objects of other shards holds.
+const metadataPage = 500
+
+// addUnlisted adds the Clusters of children that the selector may not choose from: they are gone, of another shard, or of a namespace
+// that is not chosen any more. That the cache does not have a Cluster says nothing yet: it has those of the own shard only.
+func (r *helmOpReconciler) addUnlisted(ctx context.Context, scope *helmOpScope, selector labels.Selector,
+	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
+) error {
+	if len(children) == 0 {
+		return nil
+	}
+	elsewhere, err := r.clustersElsewhere(ctx, children)
+	if err != nil {
+		return err
+	}
+	for key, child := range children {
+		if object, ok := elsewhere[key]; ok {
+			scope.clusters = append(scope.clusters, elsewhereScope(scope.helmOp, key, object, selector, child))
+			continue
+		}
+		c, err := r.unlistedCluster(ctx, scope, key, child)
+		if err != nil {
+			return err
+		}
+		scope.clusters = append(scope.clusters, c)
+	}
+	return nil
+}
+
+// clustersElsewhere are the Clusters of other shards in the namespaces of some children. It is one question for each namespace,
+// however many children there are.
+func (r *helmOpReconciler) clustersElsewhere(ctx context.Context, children map[client.ObjectKey]*addonsv1.HelmOpRelease) (
+	map[client.ObjectKey]*metav1.PartialObjectMetadata, error,
+) {
+	elsewhere, asked := map[client.ObjectKey]*metav1.PartialObjectMetadata{}, map[string]bool{}
+	for key := range children {
+		if asked[key.Namespace] {
+			continue
+		}
+		asked[key.Namespace] = true
+		err := listMetadata(ctx, r.live, clusterv1.GroupVersion.WithKind(clusterKind), func(object *metav1.PartialObjectMetadata) {
+			if key := client.ObjectKeyFromObject(object); children[key] != nil {
+				elsewhere[key] = object.DeepCopy()
+			}
+		}, client.InNamespace(key.Namespace), client.MatchingLabelsSelector{Selector: otherShards(r.shard)})
+		if err != nil {
+			return nil, fmt.Errorf("listing the Clusters of other shards: %w", err)
+		}
+	}
+	return elsewhere, nil
+}
+
+// elsewhereScope is a Cluster of another shard. Its labels are what is known of it, so that it stays in its wave.
+func elsewhereScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav1.PartialObjectMetadata, selector labels.Selector,
+	child *addonsv1.HelmOpRelease,
+) *clusterScope {
+	cluster := &clusterv1.Cluster{ObjectMeta: object.ObjectMeta}
+	known := newCluster()
+	known.SetNamespace(key.Namespace)
+	known.SetName(key.Name)
+	known.SetLabels(object.Labels)
+	return &clusterScope{
+		name: titleOf(helmOp.Namespace, key), key: key, cluster: cluster, object: known, child: child,
+		selected: selector.Matches(labels.Set(object.Labels)), elsewhere: otherShardMessage(object, helmOp),
+	}
+}
+
+// isHeldElsewhere tells whether a release is left alone because its Cluster is of another shard. One that is wanted no more may end if
+// that means to let go of it.
+func isHeldElsewhere(c *clusterScope, policy addonsv1.DeletionPolicy) bool {
+	return c.elsewhere != "" && (c.selected || policy != addonsv1.DeletionPolicyOrphan)
+}
+
+// exists tells whether an object that the cache does not have is there, and reads it.
+func exists(ctx context.Context, live client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
+	err := live.Get(ctx, key, into)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s %s: %w", into.GetObjectKind().GroupVersionKind().Kind, key, err)
+	}
+	return true, nil
+}
+
+// readDependency is the dependency on a HelmOp, be it of another shard: what is there is not told to be missing.
+func readDependency(ctx context.Context, live client.Reader, shard, namespace string, named addonsv1.Dependency, helmOps []addonsv1.HelmOp) (dependency, error) {
+	d := newDependency(named, findHelmOp(helmOps, named.Name))
+	if d.helmOp != nil {
+		return d, nil
+	}
+	other := &metav1.PartialObjectMetadata{}
+	other.SetGroupVersionKind(addonsv1.GroupVersion.WithKind(helmOpKind))
+	ok, err := exists(ctx, live, client.ObjectKey{Namespace: namespace, Name: named.Name}, other)
+	if ok && !isOfShard(other, shard) {
+		d.elsewhere = fmt.Sprintf("HelmOp %s is %s: dependsOn works within a shard only", named.Name, shardTitle(other))
+	}
+	return d, err
+}
+
+// partialCluster is the metadata of a Cluster, to read into.
+func partialCluster() *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(clusterKind))
+	return object
+}
+
+// otherShardOf tells why a release is left alone because its Cluster, as the API server serves it, is of another shard than its HelmOp;
+// empty if it is not.
+func otherShardOf(shard string, release *addonsv1.HelmOpRelease, cluster *unstructured.Unstructured) string {
+	if isOfShard(cluster, shard) {
+		return ""
+	}
+	return otherShardMessage(cluster, release)
+}
+
+// leaveElsewhere leaves a release alone whose Cluster is of another shard. The Cluster's way into the shard is an event.
+func (r *releaseReconciler) leaveElsewhere(scope *releaseScope) {
+	r.forget(client.ObjectKeyFromObject(scope.release))
+	setPaused(scope.release, false, "")
+	setNotReady(scope.release, addonsv1.OtherShardReason, scope.elsewhere)
+}
+
+// stillServes tells, right before an action begins, whether a release is this manager's still: the manager of another shard may have
+// taken it over since the pass began. What was begun is ended by who began it, and known by the record of Helm.
+func (r *releaseReconciler) stillServes(ctx context.Context, scope *releaseScope) bool {
+	current := &addonsv1.HelmOpRelease{}
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.release), current)
+	scope.isLeaving = apierrors.IsNotFound(err)
+	return err == nil
+}
