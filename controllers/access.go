@@ -162,11 +162,3 @@ func ociSource(helmOp *addonsv1.HelmOp, ref addonsv1.ArtifactReference, access o
 		Access: access,
 	}
 }
-
-// layerMediaType is the media type of the layer that a HelmOp selects; empty if it selects none.
-func layerMediaType(helmOp *addonsv1.HelmOp) string {
-	if selector := helmOp.Spec.Source.LayerSelector; selector != nil {
-		return selector.MediaType
-	}
-	return ""
-}

@@ -74,8 +74,11 @@ type inquiry struct {
 
 // resolution is what an inquiry found out.
 type resolution struct {
-	// artifact is without its annotations, which may be large.
+	// artifact is without its annotations and layers, which may be large.
 	artifact oci.Artifact
+
+	// format is that of the artifact.
+	format bundle.Format
 
 	provenance *addonsv1.Provenance
 
@@ -237,7 +240,7 @@ func (r *helmOpReconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, ope
 // errand is the work of finding out what a reference stands for. It sees nothing that a pass may change.
 func (r *helmOpReconciler) errand(helmOp *addonsv1.HelmOp, asked *inquiry) func(context.Context) (resolution, error) {
 	by, known := asked.means, knownArtifacts(&helmOp.Status)
-	source, layer := ociSource(helmOp, asked.key.ref, by.access), layerMediaType(helmOp)
+	source, wanted := ociSource(helmOp, asked.key.ref, by.access), selected(&helmOp.Spec.Source)
 	return func(ctx context.Context) (found resolution, err error) {
 		if err := errors.Join(by.accessErr, by.policyErr); err != nil {
 			return found, err
@@ -251,13 +254,14 @@ func (r *helmOpReconciler) errand(helmOp *addonsv1.HelmOp, asked *inquiry) func(
 			return found, err
 		}
 		found.provenance, found.artifact.Annotations = provenance(found.artifact.Annotations), nil
-		// The manifest tells what the artifact is: what is no chart is refused before anything is pulled.
-		manifest := &found.artifact
-		if err = bundle.Supported(manifest.ConfigMediaType, manifest.ArtifactType, manifest.LayerMediaTypes, layer); err != nil {
+		// The manifest tells what the artifact is: what cannot be installed is refused before anything is pulled.
+		manifest := bundleManifest(found.artifact.ConfigMediaType, found.artifact.ArtifactType, found.artifact.Layers)
+		found.artifact.Layers = nil
+		if found.format, _, err = bundle.Detect(manifest, bundleSelection(&wanted)); err != nil {
 			return found, err
 		}
 		if by.policy != nil {
-			found.signed, err = verify(ctx, r.verifier, known, manifest.URL, manifest.Digest, by.access, by.policy)
+			found.signed, err = verify(ctx, r.verifier, known, found.artifact.URL, found.artifact.Digest, by.access, by.policy)
 		}
 		return found, err
 	}
@@ -288,7 +292,12 @@ func (r *helmOpReconciler) conclude(scope *helmOpScope, asked *inquiry, found re
 
 // sourceDigest identifies what is asked of a registry. How often and with which credentials does not belong to it.
 func sourceDigest(source *addonsv1.ArtifactSource) (string, error) {
-	return digestOf(source.URL, source.Ref, source.Insecure, source.LayerSelector)
+	parts := []any{source.URL, source.Ref, source.Insecure, source.LayerSelector}
+	// What came later is not in the digests of sources that do without: these are recorded.
+	if other := selected(source); other.Format != "" || other.Path != "" || other.Templating != "" {
+		parts = append(parts, other.Format, other.Path, other.Templating)
+	}
+	return digestOf(parts...)
 }
 
 // resolveRequest is the value of the annotation that asks to resolve now, in the form in which the status keeps it.

@@ -22,7 +22,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -95,7 +94,7 @@ func (s *helmOpScope) knownArtifactOf(ref addonsv1.ArtifactReference) (*addonsv1
 		return artifact, err
 	}
 	then, now := newest.Spec.HelmOp.Source, s.helmOp.Spec.Source
-	if then.URL != now.URL || !equality.Semantic.DeepEqual(then.LayerSelector, now.LayerSelector) {
+	if then.URL != now.URL || selected(&then) != selected(&now) {
 		return nil, err
 	}
 	if recorded, unknown := artifactsOfRevision(newest)(ref); unknown == nil {

@@ -19,6 +19,8 @@ package controllers
 import (
 	"context"
 	"errors"
+	"path"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,11 +152,12 @@ func isVerified(verifier Verifier, known []*addonsv1.ArtifactStatus, artifact *a
 	return ok
 }
 
-// bundleSource shows an artifact to the chart loader, which reads the layer that it needs, if it needs any.
+// bundleSource shows an artifact to the chart loader, which reads the layers that it needs, if it needs any.
 func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, read func(context.Context, oci.Layer) ([]byte, error)) bundle.Source {
 	return bundle.Source{
-		Digest: content.Digest, ConfigMediaType: content.ConfigMediaType, ArtifactType: content.ArtifactType,
-		LayerMediaTypes: content.LayerMediaTypes(), LayerMediaType: artifact.LayerMediaType,
+		Manifest:  bundleManifest(content.ConfigMediaType, content.ArtifactType, content.Layers),
+		Selection: bundleSelection(artifact),
+		Digest:    content.Digest, Name: path.Base(artifact.URL), Version: artifact.Version,
 		ReadLayer: func(ctx context.Context, layer int) ([]byte, error) {
 			return read(ctx, content.Layers[layer])
 		},
@@ -163,10 +166,14 @@ func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, rea
 
 // artifactIdentity identifies what is installed of an artifact.
 func artifactIdentity(artifact *addonsv1.ResolvedArtifact) string {
-	if artifact.LayerMediaType == "" {
-		return artifact.Digest
+	identity := artifact.Digest
+	if artifact.LayerMediaType != "" {
+		identity = hexDigest(identity + " " + artifact.LayerMediaType)
 	}
-	return hexDigest(artifact.Digest + " " + artifact.LayerMediaType)
+	if artifact.Format != "" {
+		identity = hexDigest(strings.Join([]string{identity, string(artifact.Format), string(artifact.Templating), artifact.Path}, " "))
+	}
+	return identity
 }
 
 // chartFailed reports that there is no chart, or not yet.

@@ -32,6 +32,9 @@ import (
 // desiredRelease is the spec of a release as the engine knows it.
 func desiredRelease(release *addonsv1.HelmOpRelease) (helmclient.Desired, helmclient.Options) {
 	options := engineOptions(&release.Spec.ReleaseOptions)
+	if release.Spec.Artifact.Format != "" && !hasCRDPolicy(&release.Spec.ReleaseOptions) {
+		options.Install.CRDs, options.Upgrade.CRDs = helmclient.CRDsCreateReplace, helmclient.CRDsCreateReplace
+	}
 	owner := metav1.GetControllerOf(release)
 	ownerName := ""
 	if owner != nil {
@@ -131,6 +134,12 @@ func testOptions(spec addonsv1.TestOptions) helmclient.TestOptions {
 		}
 	}
 	return options
+}
+
+// hasCRDPolicy tells whether somebody said what happens to CRDs. Where nobody did, those of an artifact that is no chart are
+// replaced: they are objects like the others of it.
+func hasCRDPolicy(spec *addonsv1.ReleaseOptions) bool {
+	return spec.Install != nil && spec.Install.CRDs != "" || spec.Upgrade != nil && spec.Upgrade.CRDs != ""
 }
 
 // crdPolicy is the policy as the engine knows it.

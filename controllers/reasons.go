@@ -47,7 +47,7 @@ var registryErrors = []namedError{
 	{oci.ErrTooLarge, addonsv1.ArtifactInvalidReason},
 	{oci.ErrIntegrity, addonsv1.ArtifactInvalidReason},
 	{oci.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
-	{bundle.ErrNotAChart, addonsv1.UnsupportedArtifactReason},
+	{bundle.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
 	{oci.ErrUnreachable, addonsv1.RegistryUnreachableReason},
 }
 
@@ -64,9 +64,10 @@ var artifactErrors = slices.Concat(verificationErrors, registryErrors)
 
 // chartErrors name what can go wrong with a pulled artifact.
 var chartErrors = []namedError{
-	{bundle.ErrNotAChart, addonsv1.UnsupportedArtifactReason},
+	{bundle.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
 	{bundle.ErrTooLarge, addonsv1.ChartInvalidReason},
 	{bundle.ErrInvalidChart, addonsv1.ChartInvalidReason},
+	{bundle.ErrInvalidManifests, addonsv1.ArtifactInvalidReason},
 }
 
 // engineErrors name what can go wrong with a release in a workload cluster.

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 )
 
 // What the status has room for, in bytes.
@@ -237,13 +238,16 @@ func referencedArtifact(status *addonsv1.HelmOpStatus, ref addonsv1.ArtifactRefe
 func artifactStatus(helmOp *addonsv1.HelmOp, found resolution, asked *inquiry) *addonsv1.ArtifactStatus {
 	artifact := found.artifact
 	status := &addonsv1.ArtifactStatus{
-		ResolvedArtifact: addonsv1.ResolvedArtifact{
-			URL: artifact.URL, Digest: artifact.Digest, Tag: artifact.Tag, Version: artifact.Version,
-			LayerMediaType: layerMediaType(helmOp),
-		},
-		MediaType:    truncate(artifact.MediaType, maxMediaType),
-		Provenance:   found.provenance.DeepCopy(),
-		SourceDigest: asked.source,
+		ResolvedArtifact: selected(&helmOp.Spec.Source),
+		MediaType:        truncate(artifact.MediaType, maxMediaType),
+		Provenance:       found.provenance.DeepCopy(),
+		SourceDigest:     asked.source,
+	}
+	status.URL, status.Digest, status.Tag, status.Version = artifact.URL, artifact.Digest, artifact.Tag, artifact.Version
+	// Whether somebody wrote down what the media types tell makes no other release.
+	status.Format = addonsv1.ArtifactFormat(found.format)
+	if found.format == bundle.FormatHelmChart {
+		status.Format = ""
 	}
 	if found.signed != nil {
 		status.Verification = &addonsv1.VerificationStatus{

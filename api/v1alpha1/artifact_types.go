@@ -18,7 +18,11 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ArtifactSource is a chart in an OCI registry.
+// ArtifactSource is a chart, or manifests, in an OCI registry.
+// +kubebuilder:validation:XValidation:rule="!has(self.format) || self.format != 'HelmChart' || !has(self.path) && !has(self.templating)",message="path and templating are not for Helm charts"
+// +kubebuilder:validation:XValidation:rule="!has(self.format) || self.format != 'Plain' || !has(self.path)",message="path is not for the format Plain, whose manifests are all in one folder"
+// +kubebuilder:validation:XValidation:rule="!has(self.layerSelector) || !has(self.format) || self.format != 'Plain' && self.format != 'Files'",message="layerSelector is not for the formats Plain and Files, which have many layers"
+// +kubebuilder:validation:XValidation:rule="!has(self.layerSelector) || has(self.format) || !has(self.path) && !has(self.templating)",message="a selected layer is a Helm chart, without path and templating, unless format says otherwise"
 // +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider == 'generic' || !has(self.insecure) || !self.insecure",message="provider and insecure exclude each other: the manager's identity is not sent in plain text"
 type ArtifactSource struct {
 	// url of the repository, without a tag or digest: oci://<host>[:<port>]/<path>.
@@ -76,6 +80,28 @@ type ArtifactSource struct {
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 
+	// format of the artifact: HelmChart; Flux, a folder as "flux push artifact" packs it; Plain, an image with manifests
+	// in its folder /manifests (plain+v0 of rukpak); Files, manifests or folders as "oras push" stores them; Fleet, a list
+	// of files as Fleet stores it. Of all but HelmChart, the objects in YAML and JSON files are installed, as they are, as
+	// a release like that of a chart. Default: what the media types of the artifact tell.
+	// +optional
+	Format ArtifactFormat `json:"format,omitempty"`
+
+	// path is the folder of the artifact whose manifests are installed, with those in folders below it; not for HelmChart
+	// and Plain. A folder with a kustomization.yaml is built as kustomize does, as far as it stays within the artifact.
+	// Default: the whole artifact.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.matches('(^|/)[.][.](/|$)')",message="path must be relative and stay within the artifact"
+	Path string `json:"path,omitempty"`
+
+	// templating tells what braces mean in an artifact that is no Helm chart. None installs its objects as they are and
+	// ignores values. Helm takes its files for templates, as those of a chart: they may use the values, .Release and
+	// .Capabilities. Default: None.
+	// +optional
+	Templating ArtifactTemplating `json:"templating,omitempty"`
+
 	// layerSelector tells which layer is the chart. Without it, the layer of Helm's own media type is.
 	// +optional
 	LayerSelector *LayerSelector `json:"layerSelector,omitempty"`
@@ -86,6 +112,25 @@ type ArtifactSource struct {
 	Verify *Verification `json:"verify,omitempty"`
 }
 
+// ArtifactFormat is what an artifact is.
+// +kubebuilder:validation:Enum=HelmChart;Flux;Plain;Files;Fleet
+type ArtifactFormat string
+
+// ArtifactFormatHelmChart is a Helm chart.
+const ArtifactFormatHelmChart ArtifactFormat = "HelmChart"
+
+// ArtifactTemplating tells what braces mean in manifests.
+// +kubebuilder:validation:Enum=None;Helm
+type ArtifactTemplating string
+
+const (
+	// TemplatingNone takes manifests as they are.
+	TemplatingNone ArtifactTemplating = "None"
+
+	// TemplatingHelm takes manifests for templates of Helm.
+	TemplatingHelm ArtifactTemplating = "Helm"
+)
+
 // RegistryProvider is a cloud whose registry the manager logs in to with its own identity.
 // +kubebuilder:validation:Enum=generic;aws;azure;gcp
 type RegistryProvider string
@@ -95,7 +140,8 @@ const RegistryProviderGeneric RegistryProvider = "generic"
 
 // LayerSelector chooses a layer of an artifact.
 type LayerSelector struct {
-	// mediaType of the layer; the first layer of that type is used. It must hold a chart archive (.tgz).
+	// mediaType of the layer; the first layer of that type is used. It must hold a chart archive (.tgz), unless format
+	// says otherwise.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
@@ -229,7 +275,7 @@ type ResolvedArtifact struct {
 	// +kubebuilder:validation:MaxLength=128
 	Tag string `json:"tag,omitempty"`
 
-	// version of the chart.
+	// version of the artifact.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
@@ -238,6 +284,19 @@ type ResolvedArtifact struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	LayerMediaType string `json:"layerMediaType,omitempty"`
+
+	// format of the artifact; empty for a Helm chart.
+	// +optional
+	Format ArtifactFormat `json:"format,omitempty"`
+
+	// path is the folder of the artifact whose manifests are installed; empty for all.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Path string `json:"path,omitempty"`
+
+	// templating tells what braces mean in manifests; empty for nothing.
+	// +optional
+	Templating ArtifactTemplating `json:"templating,omitempty"`
 }
 
 // ArtifactStatus is what the source of a HelmOp stands for, and since when that is known.

@@ -110,7 +110,9 @@ type InstallOptions struct {
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// crds tells what happens to the chart's folder crds. Default: Create.
+	// crds tells what happens to the chart's folder crds, and to the CustomResourceDefinitions of an artifact that is no
+	// chart. Default: Create for Helm charts; CreateReplace for other artifacts if neither install.crds nor upgrade.crds is
+	// set.
 	// +optional
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
@@ -242,7 +244,9 @@ type UpgradeOptions struct {
 	// +optional
 	ValuesPolicy ValuesPolicy `json:"valuesPolicy,omitempty"`
 
-	// crds tells what happens to the chart's folder crds. Default: Create.
+	// crds tells what happens to the chart's folder crds, and to the CustomResourceDefinitions of an artifact that is no
+	// chart. Default: Create for Helm charts; CreateReplace for other artifacts if neither install.crds nor upgrade.crds is
+	// set.
 	// +optional
 	CRDs CRDPolicy `json:"crds,omitempty"`
 

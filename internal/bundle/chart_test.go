@@ -115,7 +115,7 @@ func subchart(tb testing.TB, name, version string, more ...entry) string {
 // source is an artifact of a packed chart; reads counts calls of ReadLayer.
 func source(digest string, data []byte, reads *atomic.Int64) Source {
 	return Source{
-		Digest: digest, ConfigMediaType: ChartConfigMediaType, LayerMediaTypes: []string{ChartLayerMediaType},
+		Digest: digest, Manifest: Manifest{ConfigMediaType: ChartConfigMediaType, Layers: typed(ChartLayerMediaType)},
 		ReadLayer: func(context.Context, int) ([]byte, error) {
 			if reads != nil {
 				reads.Add(1)

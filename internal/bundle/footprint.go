@@ -18,6 +18,7 @@ package bundle
 
 import (
 	"reflect"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/chart"
 )
@@ -43,6 +44,15 @@ func footprint(c *chart.Chart) int64 {
 	}
 	for _, subchart := range c.Dependencies() {
 		total += int64(reflect.TypeFor[chart.Chart]().Size()) + footprint(subchart)
+	}
+	return total
+}
+
+// contents returns the size of the files of a chart without subcharts.
+func contents(c *chart.Chart) int64 {
+	var total int64
+	for _, file := range slices.Concat(c.Templates, c.Files) {
+		total += int64(len(file.Data))
 	}
 	return total
 }

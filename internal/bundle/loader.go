@@ -55,6 +55,12 @@ type Limits struct {
 	// in a text with aliases, it is the number of values. Default 200,000; a values.yaml
 	// of 200 KiB has about 20,000.
 	TextTokens int
+	// ManifestBytes is the size of the YAML and JSON files that are taken of an artifact
+	// that is no chart, with aliases and the bases of kustomizations repeated as often as
+	// they are used. Default 8 MiB.
+	ManifestBytes int64
+	// ManifestTokens is the number of values in them, counted as TextTokens. Default 300,000.
+	ManifestTokens int
 	// CacheBytes is the memory for charts that are kept, unpacked and parsed.
 	// Default 128 MiB.
 	CacheBytes int64
@@ -71,30 +77,65 @@ func (l Limits) withDefaults() Limits {
 	set(&l.FileBytes, 5<<20)
 	set(&l.CacheBytes, 128<<20)
 	set(&l.TextBytes, 4<<20)
+	set(&l.ManifestBytes, 8<<20)
 	if l.Files <= 0 {
 		l.Files = 10_000
 	}
 	if l.TextTokens <= 0 {
 		l.TextTokens = 200_000
 	}
+	if l.ManifestTokens <= 0 {
+		l.ManifestTokens = 300_000
+	}
 	return l
 }
 
-// Source is an artifact as its manifest describes it, and the way to its bytes.
+// Source is an artifact as its manifest describes it, what is wanted of it, and the
+// way to its bytes.
 type Source struct {
+	Manifest
+	Selection
+
 	// Digest names the artifact in the cache; equal digests mean equal content.
 	Digest string
-	// ConfigMediaType, ArtifactType and LayerMediaTypes are the manifest's.
-	ConfigMediaType string
-	ArtifactType    string
-	LayerMediaTypes []string
-	// LayerMediaType selects the layer that is the packed chart; empty for the one
-	// that Helm's media types name. See Detect.
-	LayerMediaType string
-	// ReadLayer returns the bytes of a layer, checked, by its place in
-	// LayerMediaTypes. It must bound what it reads and how long that takes, and
-	// is called only when the artifact is not in the cache.
+	// Name and Version are those of the chart that is made of an artifact that is no
+	// chart. Without a semantic version, the digest stands in for it.
+	Name, Version string
+	// ReadLayer returns the bytes of a layer, checked, by its place in Layers. It must
+	// bound what it reads and how long that takes, and is called only when the artifact
+	// is not in the cache.
 	ReadLayer func(ctx context.Context, layer int) ([]byte, error)
+}
+
+// key names what is made of the artifact. How a layer was selected is the same to
+// the cache, and so is what a Helm chart is called from outside.
+func (s *Source) key(format Format, layers []int) string {
+	if format == FormatHelmChart {
+		return fmt.Sprintf("%s %v", s.Digest, layers)
+	}
+	return fmt.Sprintf("%s %v %s %t %q %q %q", s.Digest, layers, format, s.Templates, s.Path, s.Name, s.Version)
+}
+
+// read returns the layers that hold the content, which together must be within the
+// limits: the manifest tells that before anything is pulled.
+func (s *Source) read(ctx context.Context, layers []int, limits Limits) ([][]byte, error) {
+	said := newBudget(limits, ErrInvalidManifests)
+	size := int64(0)
+	for _, layer := range layers {
+		size += min(s.Layers[layer].Size, limits.PackedBytes+1)
+	}
+	if err := said.packed(size); err != nil {
+		return nil, err
+	}
+	data := make([][]byte, 0, len(layers))
+	for _, layer := range layers {
+		one, err := s.ReadLayer(ctx, layer)
+		if err != nil {
+			return nil, err
+		}
+		data = append(data, one)
+	}
+	return data, nil
 }
 
 // Loader makes charts of artifacts and keeps the parsed ones in memory. It is
@@ -133,17 +174,15 @@ func NewLoader(limits Limits) (*Loader, error) {
 // whose reading fails, for want of credentials for example, does not fail the
 // others; what they read is parsed once.
 func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
-	kind, layer, err := Detect(src.ConfigMediaType, src.ArtifactType, src.LayerMediaTypes, src.LayerMediaType)
+	format, layers, err := Detect(src.Manifest, src.Selection)
 	if err != nil {
 		return nil, err
 	}
-	// One artifact may hold several charts; how a layer was selected is the same
-	// to the cache.
-	key := fmt.Sprintf("%s/%d", src.Digest, layer)
+	key := src.key(format, layers)
 	if found, ok := l.cached(key); ok {
 		return copyChart(found.chart), nil
 	}
-	data, err := src.ReadLayer(ctx, layer)
+	data, err := src.read(ctx, layers, l.limits)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +190,7 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 		if found, ok := l.cached(key); ok {
 			return found, nil // another parse ended after this caller's look
 		}
-		made, err := l.parse(kind, data)
+		made, err := l.parse(&src, format, layers, data)
 		if err == nil {
 			l.keep(key, made)
 		}
@@ -167,26 +206,28 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	return copyChart(made.chart), nil
 }
 
-// parse turns the content layer of a kind into a chart.
-func (l *Loader) parse(kind Kind, data []byte) (*parsed, error) {
+// parse turns the content of an artifact into a chart.
+func (l *Loader) parse(src *Source, format Format, layers []int, data [][]byte) (*parsed, error) {
 	l.slots <- struct{}{}
 	defer func() { <-l.slots }()
-	switch kind {
-	case KindChart:
-		files, size, err := unpack(data, l.limits)
+	if format != FormatHelmChart {
+		c, err := manifestChart(src, format, layers, data, l.limits)
 		if err != nil {
 			return nil, err
 		}
-		c, err := parse(files, l.limits)
-		if err != nil {
-			return nil, err
-		}
-		// Copied once more to let go of what only the parser needed.
-		kept := copyChart(c)
-		return &parsed{chart: kept, bytes: size + footprint(kept)}, nil
-	default:
-		return nil, fmt.Errorf("%w: kind %q", ErrNotAChart, kind)
+		return &parsed{chart: c, bytes: contents(c) + footprint(c)}, nil
 	}
+	files, size, err := unpack(data[0], l.limits)
+	if err != nil {
+		return nil, err
+	}
+	c, err := parse(files, l.limits)
+	if err != nil {
+		return nil, err
+	}
+	// Copied once more to let go of what only the parser needed.
+	kept := copyChart(c)
+	return &parsed{chart: kept, bytes: size + footprint(kept)}, nil
 }
 
 func (l *Loader) cached(key string) (*parsed, bool) {

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,39 +32,65 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 )
 
+// typed are layers that have nothing but a media type.
+func typed(mediaTypes ...string) []Layer {
+	layers := make([]Layer, 0, len(mediaTypes))
+	for _, mediaType := range mediaTypes {
+		layers = append(layers, Layer{MediaType: mediaType})
+	}
+	return layers
+}
+
 func TestDetect(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name, config string
-		layers       []string
-		selected     string
-		layer        int
-		wantErr      string
+	const imageLayer = "application/vnd.oci.image.layer.v1.tar+gzip"
+	for name, tc := range map[string]struct {
+		config, artifactType string
+		layers               []Layer
+		want                 Selection
+		format               Format
+		content              []int
+		wantErr              string
 	}{
-		{name: "chart", config: ChartConfigMediaType, layers: []string{ChartLayerMediaType}},
-		{name: "with provenance", config: ChartConfigMediaType, layers: []string{"application/vnd.cncf.helm.chart.provenance.v1.prov", ChartLayerMediaType}, layer: 1},
-		{name: "by another tool", config: "application/vnd.oci.empty.v1+json", layers: []string{ChartLayerMediaType}},
-		{name: "before Helm 3.7", config: ChartConfigMediaType, layers: []string{"application/tar+gzip"}},
-		{name: "image", config: "application/vnd.oci.image.config.v1+json", layers: []string{"application/vnd.oci.image.layer.v1.tar+gzip"}, wantErr: "image.layer.v1"},
-		{name: "some archive", config: "application/json", layers: []string{"application/tar+gzip"}, wantErr: "application/json"},
-		{name: "many layers", config: "x", layers: strings.Split(strings.Repeat("a,", 5000), ","), wantErr: "and 4996 more"},
-		{name: "nothing", wantErr: "layers []"},
-		{name: "selected", config: "application/vnd.oci.image.config.v1+json", layers: []string{"a/b", "c/d", "c/d"}, selected: "c/d", layer: 1},
-		{name: "selected beside the usual one", config: ChartConfigMediaType, layers: []string{ChartLayerMediaType, "c/d"}, selected: "c/d", layer: 1},
-		{name: "selected is not there", config: ChartConfigMediaType, layers: []string{ChartLayerMediaType, "c/d"}, selected: "c/", wantErr: `"c/", found layers ["` + ChartLayerMediaType + `", "c/d"]`},
-		{name: "selected in no layers", selected: "c/d", wantErr: "found layers []"},
+		"chart":                  {config: ChartConfigMediaType, layers: typed(ChartLayerMediaType), format: FormatHelmChart, content: []int{0}},
+		"chart with provenance":  {config: ChartConfigMediaType, layers: typed("application/vnd.cncf.helm.chart.provenance.v1.prov", ChartLayerMediaType), format: FormatHelmChart, content: []int{1}},
+		"chart by another tool":  {config: "application/vnd.oci.empty.v1+json", layers: typed(ChartLayerMediaType), format: FormatHelmChart, content: []int{0}},
+		"chart before Helm 3.7":  {config: ChartConfigMediaType, layers: typed("application/tar+gzip"), format: FormatHelmChart, content: []int{0}},
+		"some archive":           {config: "application/json", layers: typed("application/tar+gzip"), wantErr: "application/json"},
+		"many layers":            {config: "x", layers: typed(strings.Split(strings.Repeat("a,", 5000), ",")...), wantErr: "and 4996 more"},
+		"nothing":                {wantErr: "layers []"},
+		"selected":               {config: imageConfigMediaType, layers: typed("a/b", "c/d", "c/d"), want: Selection{LayerMediaType: "c/d"}, format: FormatHelmChart, content: []int{1}},
+		"selected beside chart":  {config: ChartConfigMediaType, layers: typed(ChartLayerMediaType, "c/d"), want: Selection{LayerMediaType: "c/d"}, format: FormatHelmChart, content: []int{1}},
+		"selected, not there":    {layers: typed(ChartLayerMediaType, "c/d"), want: Selection{LayerMediaType: "c/"}, wantErr: `"c/", found layers ["` + ChartLayerMediaType + `", "c/d"]`},
+		"selected in no layers":  {want: Selection{LayerMediaType: "c/d"}, wantErr: "found layers []"},
+		"flux":                   {config: "application/vnd.cncf.flux.config.v1+json", layers: typed(fluxLayerMediaType), format: FormatFlux, content: []int{0}},
+		"flux by format":         {layers: typed("a/b"), want: Selection{Format: FormatFlux, Path: "x"}, format: FormatFlux, content: []int{0}},
+		"flux by format, unsure": {layers: typed("a/b", "c/d"), want: Selection{Format: FormatFlux}, wantErr: "no layer suits the format Flux"},
+		"flux by layer":          {layers: typed("a/b", "c/d"), want: Selection{Format: FormatFlux, LayerMediaType: "c/d"}, format: FormatFlux, content: []int{1}},
+		"fleet":                  {artifactType: fleetArtifactType, layers: typed(fleetLayerMediaType), format: FormatFleet, content: []int{0}},
+		"fleet by artifact type": {artifactType: fleetArtifactType, layers: typed("a/b"), format: FormatFleet, content: []int{0}},
+		"image":                  {config: imageConfigMediaType, layers: typed(imageLayer, imageLayer), format: FormatPlain, content: []int{0, 1}},
+		"image of Docker":        {config: dockerConfigMediaType, layers: typed("application/vnd.docker.image.rootfs.diff.tar.gzip"), format: FormatPlain, content: []int{0}},
+		"image with a path":      {config: imageConfigMediaType, layers: typed(imageLayer), want: Selection{Path: "x"}, wantErr: "leave out path"},
+		"image with a layer":     {config: imageConfigMediaType, layers: typed(imageLayer), want: Selection{Format: FormatPlain, LayerMediaType: imageLayer}, wantErr: "leave out layerSelector"},
+		"chart with templating":  {layers: typed(ChartLayerMediaType), want: Selection{Templates: true}, wantErr: "leave out templating"},
+		"chart with a path":      {layers: typed(ChartLayerMediaType), want: Selection{Path: "x"}, wantErr: "leave out path"},
+		"chart that is none":     {layers: typed("a/b"), want: Selection{Format: FormatHelmChart}, wantErr: `"a/b"`},
+		"files": {layers: []Layer{{MediaType: imageLayer, Title: "README.md"}, {MediaType: imageLayer, Title: "a.yaml"}, {MediaType: imageLayer, Title: "more", IsFolder: true}},
+			format: FormatFiles, content: []int{1, 2}},
+		"files without manifests": {layers: []Layer{{MediaType: imageLayer, Title: "README.md"}}, wantErr: imageLayer},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kind, layer, err := Detect(tc.config, "", tc.layers, tc.selected)
+			format, layers, err := Detect(Manifest{ConfigMediaType: tc.config, ArtifactType: tc.artifactType, Layers: tc.layers}, tc.want)
 			if tc.wantErr != "" {
-				if !errors.Is(err, ErrNotAChart) || !strings.Contains(fmt.Sprint(err), tc.wantErr) {
-					t.Errorf("error = %v, want ErrNotAChart with %q", err, tc.wantErr)
+				if !errors.Is(err, ErrUnsupported) || !strings.Contains(fmt.Sprint(err), tc.wantErr) {
+					t.Errorf("error = %v, want ErrUnsupported with %q", err, tc.wantErr)
 				}
 				return
 			}
-			if err != nil || kind != KindChart || layer != tc.layer {
-				t.Errorf("Detect = %q, %d, %v", kind, layer, err)
+			if err != nil || format != tc.format || !slices.Equal(layers, tc.content) {
+				t.Errorf("Detect = %q, %v, %v", format, layers, err)
 			}
 		})
 	}
@@ -222,8 +249,7 @@ func TestSelectedLayer(t *testing.T) {
 	layers := [][]byte{[]byte("no chart"), chartNamed("a"), chartNamed("b"), chartNamed("c")}
 	var reads atomic.Int64
 	src := Source{
-		Digest: "d", ConfigMediaType: "application/vnd.oci.empty.v1+json",
-		LayerMediaTypes: []string{"text/plain", "application/x-a", ChartLayerMediaType, "application/x-a"},
+		Digest: "d", Manifest: Manifest{ConfigMediaType: ChartConfigMediaType, Layers: typed("text/plain", "application/x-a", ChartLayerMediaType, "application/x-a")},
 		ReadLayer: func(_ context.Context, layer int) ([]byte, error) {
 			reads.Add(1)
 			return layers[layer], nil
@@ -244,7 +270,7 @@ func TestSelectedLayer(t *testing.T) {
 			t.Errorf("layer %q: %d reads, want %d", tc.selected, got, tc.reads)
 		}
 	}
-	for selected, want := range map[string]error{"application/x-b": ErrNotAChart, "text/plain": ErrInvalidChart} {
+	for selected, want := range map[string]error{"application/x-b": ErrUnsupported, "text/plain": ErrInvalidChart} {
 		src.LayerMediaType = selected
 		if _, err := l.Chart(t.Context(), src); !errors.Is(err, want) {
 			t.Errorf("layer %q: error = %v, want %v", selected, err, want)

@@ -57,7 +57,7 @@ func checkTexts(files []*loader.BufferedFile, limits Limits) error {
 		default:
 			continue
 		}
-		one, err := weigh(strings.ReplaceAll(file.Name, packedSuffix, ".tgz"), file.Data, limits)
+		one, err := weigh(strings.ReplaceAll(file.Name, packedSuffix, ".tgz"), file.Data, limits, ErrInvalidChart)
 		if err != nil {
 			return err
 		}
@@ -100,13 +100,14 @@ func chartFile(name string) string {
 	return base
 }
 
-// weigh returns the weight of one text, with aliases replaced by what they stand for.
-func weigh(name string, text []byte, limits Limits) (weight, error) {
+// weigh returns the weight of one text, with aliases replaced by what they stand for. What is wrong with it is an
+// error of the given kind.
+func weigh(name string, text []byte, limits Limits, invalid error) (weight, error) {
 	if !utf8.Valid(text) {
-		return weight{}, fmt.Errorf("%w: %q is not UTF-8 text", ErrInvalidChart, clip(name))
+		return weight{}, fmt.Errorf("%w: %q is not UTF-8 text", invalid, clip(name))
 	}
 	if tagDirective.Match(text) {
-		return weight{}, fmt.Errorf("%w: %q has a %%TAG directive; write tags in full", ErrInvalidChart, clip(name))
+		return weight{}, fmt.Errorf("%w: %q has a %%TAG directive; write tags in full", invalid, clip(name))
 	}
 	w := weight{bytes: int64(len(text)), tokens: countTokens(text)}
 	if w.bytes > limits.TextBytes || w.tokens > limits.TextTokens || !anchor.Match(text) || !alias.Match(text) {
@@ -114,11 +115,11 @@ func weigh(name string, text []byte, limits Limits) (weight, error) {
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
-		return weight{}, fmt.Errorf("%w: cannot load %s: %s", ErrInvalidChart, clip(name), clip(err.Error()))
+		return weight{}, fmt.Errorf("%w: cannot load %s: %s", invalid, clip(name), clip(err.Error()))
 	}
 	expanded, ok := expansion{}.of(&root)
 	if !ok {
-		return weight{}, fmt.Errorf("%w: %q has an anchor that contains itself", ErrInvalidChart, clip(name))
+		return weight{}, fmt.Errorf("%w: %q has an anchor that contains itself", invalid, clip(name))
 	}
 	return weight{bytes: max(w.bytes, expanded.bytes), tokens: max(w.tokens, expanded.tokens)}, nil
 }

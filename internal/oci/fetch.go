@@ -61,15 +61,6 @@ type Layer struct {
 	Annotations map[string]string
 }
 
-// LayerMediaTypes returns the media types of the layers, in their order.
-func (c *Content) LayerMediaTypes() []string {
-	types := make([]string, len(c.Layers))
-	for i, layer := range c.Layers {
-		types[i] = layer.MediaType
-	}
-	return types
-}
-
 // Fetch returns the manifest with a digest, from the store or, once for all
 // that ask at the same time, from the registry. Layers are pulled when they are
 // read. With the manifest in the store, access is not looked at.

@@ -206,18 +206,22 @@ func (m *manifest) artifactType() string {
 }
 
 func (m *manifest) content(c *Client, url string, access Access) *Content {
-	out := &Content{
+	return &Content{
 		URL: url, Digest: m.digest.String(), MediaType: m.MediaType,
-		ConfigMediaType: m.Config.MediaType, ArtifactType: m.ArtifactType,
+		ConfigMediaType: m.Config.MediaType, ArtifactType: m.ArtifactType, Layers: m.layers(),
 		Annotations: maps.Clone(m.Annotations),
 		client:      c, access: access,
 	}
-	for _, layer := range m.Layers {
-		out.Layers = append(out.Layers, Layer{
+}
+
+func (m *manifest) layers() []Layer {
+	layers := make([]Layer, 0, len(m.Layers))
+	for _, layer := range m.Manifest.Layers {
+		layers = append(layers, Layer{
 			MediaType: layer.MediaType, Digest: layer.Digest.String(), Size: layer.Size, Annotations: maps.Clone(layer.Annotations),
 		})
 	}
-	return out
+	return layers
 }
 
 // clip bounds text of a registry that goes into a message.

@@ -51,12 +51,13 @@ type Artifact struct {
 	// MediaType is the artifact type, or the config's media type where the
 	// manifest declares none.
 	MediaType string
-	// ConfigMediaType, ArtifactType and LayerMediaTypes are as in the manifest.
+	// ConfigMediaType, ArtifactType and Layers are as in the manifest, at least one
+	// layer.
 	ConfigMediaType string
 	ArtifactType    string
-	LayerMediaTypes []string
-	// Annotations are those of the manifest, unbounded but for the 4 MiB a
-	// manifest may have.
+	Layers          []Layer
+	// Annotations are those of the manifest. They and those of the layers are
+	// unbounded but for the 4 MiB a manifest may have.
 	Annotations map[string]string
 }
 
@@ -221,12 +222,8 @@ func (m *manifest) hasConfigVersion() bool {
 }
 
 func (m *manifest) artifact(url, tag, version string) Artifact {
-	out := Artifact{
+	return Artifact{
 		URL: url, Tag: tag, Version: version, Digest: m.digest.String(), MediaType: m.artifactType(),
-		ConfigMediaType: m.Config.MediaType, ArtifactType: m.ArtifactType, Annotations: maps.Clone(m.Annotations),
+		ConfigMediaType: m.Config.MediaType, ArtifactType: m.ArtifactType, Layers: m.layers(), Annotations: maps.Clone(m.Annotations),
 	}
-	for _, layer := range m.Layers {
-		out.LayerMediaTypes = append(out.LayerMediaTypes, layer.MediaType)
-	}
-	return out
 }

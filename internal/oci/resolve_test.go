@@ -42,7 +42,7 @@ func TestResolveTagCostsOneHeadOnceKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Digest != dgst || got.Tag != "1.2.3_build.5" || got.Version != "1.2.3+build.5" ||
-		got.MediaType != chartConfig || len(got.LayerMediaTypes) != 1 || got.LayerMediaTypes[0] != chartLayer {
+		got.MediaType != chartConfig || len(got.Layers) != 1 || got.Layers[0].MediaType != chartLayer {
 		t.Errorf("artifact = %+v", got)
 	}
 	r.wantRequests(map[string]int{"HEAD manifest": 1, "GET manifest": 1})

@@ -77,7 +77,7 @@ func (e *engine) pass(r benchRelease) (helmclient.Action, error) {
 		return decision.Action, nil
 	}
 	chrt, err := e.loader.Chart(ctx, bundle.Source{
-		Digest: r.chart.digest, ConfigMediaType: chartConfigType, LayerMediaTypes: []string{chartLayerType},
+		Digest: r.chart.digest, Manifest: bundle.Manifest{ConfigMediaType: chartConfigType, Layers: []bundle.Layer{{MediaType: chartLayerType}}},
 		ReadLayer: func(context.Context, int) ([]byte, error) { return r.chart.packed, nil },
 	})
 	if err != nil {

@@ -1,0 +1,194 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// section is a document in a file, and where it begins.
+type section struct {
+	// line is the number of its first line, from 0.
+	line int
+	text []byte
+}
+
+// sections splits a YAML file into its documents. It does so line by line, so that each has its place in the file.
+func sections(text []byte) []section {
+	var out []section
+	current := section{}
+	line := 0
+	for len(text) > 0 {
+		end := bytes.IndexByte(text, '\n') + 1
+		if end == 0 {
+			end = len(text)
+		}
+		one := text[:end]
+		text = text[end:]
+		switch {
+		case isMarker(one, "---"):
+			out = append(out, current)
+			// What follows the marker belongs to the document.
+			current = section{line: line, text: append([]byte("   "), one[3:]...)}
+		case isMarker(one, "..."):
+			out = append(out, current)
+			current = section{line: line, text: []byte("\n")}
+		case one[0] == '%' && isBlank(current.text):
+			// A directive. What one gives a meaning to, tags with a prefix, is an error without it.
+			current.text = append(current.text, '\n')
+		default:
+			current.text = append(current.text, one...)
+		}
+		line++
+	}
+	return append(out, current)
+}
+
+// isMarker tells whether a line separates documents.
+func isMarker(line []byte, marker string) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(marker))
+	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
+}
+
+// isBlank tells whether there are only comments.
+func isBlank(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
+}
+
+// isManifestFile tells files by their names that may hold objects.
+func isManifestFile(name string) bool {
+	switch path.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	return false
+}
+
+// yamlLine is where parsers say that something is wrong, and what.
+var yamlLine = regexp.MustCompile(`line (\d+): ([^\n]*)`)
+
+// documents calls visit with the documents of a file as JSON, but for empty ones, and where each begins.
+func (r *reader) documents(name string, text []byte, visit func(where string, content []byte) error) error {
+	if path.Ext(name) == ".json" {
+		return r.jsonDocuments(name, text, visit)
+	}
+	for _, one := range sections(text) {
+		if err := r.weigh(name, one.text); err != nil {
+			return err
+		}
+		content, err := yaml.YAMLToJSONStrict(one.text)
+		if err != nil {
+			return notYAML(name, one.line, err)
+		}
+		if string(content) == "null" {
+			continue
+		}
+		if err := visit(at(name, firstLine(one)), content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) jsonDocuments(name string, text []byte, visit func(where string, content []byte) error) error {
+	if err := r.weigh(name, text); err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	lineAt := func(offset int64) int {
+		return bytes.Count(text[:min(max(offset, 0), int64(len(text)))], []byte("\n")) + 1
+	}
+	for {
+		before := decoder.InputOffset()
+		var content json.RawMessage
+		err := decoder.Decode(&content)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var wrong *json.SyntaxError
+		if errors.As(err, &wrong) {
+			return fmt.Errorf("%w: %s is not JSON: %s", ErrInvalidManifests, at(name, lineAt(wrong.Offset)), clip(wrong.Error()))
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s is not complete JSON", ErrInvalidManifests, at(name, lineAt(int64(len(text)))))
+		}
+		skipped := len(text[before:]) - len(bytes.TrimLeft(text[before:], " \t\r\n"))
+		if err := visit(at(name, lineAt(before+int64(skipped))), content); err != nil {
+			return err
+		}
+	}
+}
+
+// weigh counts a text among all that are read, and refuses those that are over the limits before they are parsed.
+func (r *reader) weigh(name string, text []byte) error {
+	limits := r.limits
+	limits.TextBytes, limits.TextTokens = limits.ManifestBytes, limits.ManifestTokens
+	one, err := weigh(name, text, limits, ErrInvalidManifests)
+	if err != nil {
+		return err
+	}
+	r.total.bytes += one.bytes
+	r.total.tokens += one.tokens
+	return r.total.withinManifests(r.limits)
+}
+
+func (w weight) withinManifests(limits Limits) error {
+	switch {
+	case w.bytes > limits.ManifestBytes:
+		return fmt.Errorf("%w: its manifests are over %d bytes", ErrTooLarge, limits.ManifestBytes)
+	case w.tokens > limits.ManifestTokens:
+		return fmt.Errorf("%w: its manifests are over %d values", ErrTooLarge, limits.ManifestTokens)
+	}
+	return nil
+}
+
+// notYAML names the line of the file at which a document that begins at some line is wrong.
+func notYAML(name string, begin int, err error) error {
+	line, what := begin+1, clip(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
+	if found := yamlLine.FindStringSubmatch(err.Error()); found != nil {
+		if n, convErr := strconv.Atoi(found[1]); convErr == nil {
+			line, what = begin+n, clip(found[2])
+		}
+	}
+	return fmt.Errorf("%w: %s is not YAML: %s", ErrInvalidManifests, at(name, line), what)
+}
+
+// firstLine is the number of the line at which the content of a document begins, comments included, from 1.
+func firstLine(one section) int {
+	blank := len(one.text) - len(bytes.TrimLeft(one.text, " \t\r\n"))
+	return one.line + 1 + bytes.Count(one.text[:blank], []byte("\n"))
+}
+
+// at names a line of a file.
+func at(name string, line int) string {
+	return fmt.Sprintf("%s:%d", clip(name), line)
+}

@@ -1,0 +1,124 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// kustomizer builds the kustomizations among the files of an artifact, and nothing that is not among them.
+type kustomizer struct {
+	check *kustomizationCheck
+	// files are those that kustomize sees; nil until there is something to build.
+	files filesys.FileSystem
+}
+
+func newKustomizer(files map[string][]byte, limits Limits) *kustomizer {
+	return &kustomizer{check: newKustomizationCheck(files, limits)}
+}
+
+// above finds the outermost folder with a kustomization that a file is in, from a folder of the artifact on.
+func (k *kustomizer) above(root, name string) (string, bool) {
+	folder := root
+	for {
+		if len(k.check.kustomizations(folder)) > 0 {
+			return folder, true
+		}
+		rest := strings.TrimPrefix(strings.TrimPrefix(name, folder), "/")
+		next, _, isFolder := strings.Cut(rest, "/")
+		if !isFolder {
+			return "", false
+		}
+		folder = path.Join(folder, next)
+	}
+}
+
+// kustomization adds the objects that the kustomization in a folder yields.
+func (r *reader) kustomization(k *kustomizer, folder string) error {
+	cost, err := k.check.folder(folder)
+	if err != nil {
+		return err
+	}
+	if err := cost.within(r.limits); err != nil {
+		return err
+	}
+	if k.files == nil {
+		k.files = filesys.MakeFsInMemory()
+		for name, data := range k.check.files {
+			if err := k.files.WriteFile("/"+name, data); err != nil {
+				return fmt.Errorf("%w: %q is a file and a folder", ErrInvalidManifests, clip(name))
+			}
+		}
+	}
+	options := krusty.MakeDefaultOptions()
+	options.LoadRestrictions = types.LoadRestrictionsRootOnly
+	options.PluginConfig = types.DisabledPluginConfig()
+	made, err := krusty.MakeKustomizer(options).Run(k.files, "/"+folder)
+	if err != nil {
+		return fmt.Errorf("%w: the kustomization in %s cannot be built: %s", ErrInvalidManifests, folderName(folder), kustomizeReason(err))
+	}
+	for i, one := range made.Resources() {
+		content, err := one.MarshalJSON()
+		if err != nil {
+			return fmt.Errorf("%w: the kustomization in %s yields what is no object", ErrInvalidManifests, folderName(folder))
+		}
+		where := fmt.Sprintf("the kustomization in %s, object %d,", folderName(folder), i)
+		if err := r.weigh(where, content); err != nil {
+			return err
+		}
+		if err := r.document(where, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kustomizeReason is what kustomize says, without the patches and files that it quotes: these may hold secrets.
+func kustomizeReason(err error) string {
+	reason, _, _ := strings.Cut(err.Error(), "\n")
+	for _, quote := range []string{"[patch: ", "{", "`"} {
+		reason, _, _ = strings.Cut(reason, quote)
+	}
+	return clipTo(maxReason, strings.TrimSpace(reason))
+}
+
+// folderName names a folder of the artifact.
+func folderName(folder string) string {
+	if folder == "" {
+		return "the root"
+	}
+	return fmt.Sprintf("%q", clip(folder))
+}
+
+// kustomizations are the names of the files in a folder that kustomize takes for a kustomization.
+func (c *kustomizationCheck) kustomizations(folder string) []string {
+	var found []string
+	for _, base := range konfig.RecognizedKustomizationFileNames() {
+		name := path.Join(folder, base)
+		if _, ok := c.files[name]; ok {
+			found = append(found, name)
+		}
+	}
+	return found
+}

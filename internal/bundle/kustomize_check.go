@@ -1,0 +1,354 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// maxAffix is the length of prefixes and the like that kustomize puts into every object: that of the longest name.
+	maxAffix = 253
+	// maxChanges is by how many times the size of all manifests what patches write into objects may be.
+	maxChanges = 16
+)
+
+// kustomizationCost is what building a kustomization takes at most.
+type kustomizationCost struct {
+	// weight is that of all files, each as often as it is used.
+	weight
+	// objects is the number of those that it yields, before any is deleted.
+	objects int64
+	// changes is the size of what may be written into each of them.
+	changes int64
+}
+
+func (c *kustomizationCost) add(other *kustomizationCost) {
+	c.bytes = min(c.bytes+other.bytes, maxExpansion)
+	c.tokens = min(c.tokens+other.tokens, maxExpansion)
+	c.objects = min(c.objects+other.objects, maxExpansion)
+	c.changes = min(c.changes+other.changes, maxExpansion)
+}
+
+func (c *kustomizationCost) within(limits Limits) error {
+	if err := c.withinManifests(limits); err != nil {
+		return err
+	}
+	if most := maxChanges * limits.ManifestBytes; c.changes > most || c.changes*c.objects > most {
+		return fmt.Errorf("%w: its patches, for each of its %d objects, are over %d bytes", ErrTooLarge, c.objects, most)
+	}
+	return nil
+}
+
+// kustomizationCheck looks at kustomizations before they are built. Kustomize would fetch what they name from other
+// places, run programs and take any time and memory: what is not a file or folder of the artifact is refused, and so are
+// the fields whose result has no bound.
+type kustomizationCheck struct {
+	files   map[string][]byte
+	folders map[string]bool
+	limits  Limits
+	// known are the costs of folders; nil for those that are being looked at.
+	known map[string]*kustomizationCost
+}
+
+func newKustomizationCheck(files map[string][]byte, limits Limits) *kustomizationCheck {
+	c := &kustomizationCheck{files: files, folders: map[string]bool{"": true}, limits: limits, known: map[string]*kustomizationCost{}}
+	for name := range files {
+		for folder := path.Dir(name); folder != "." && !c.folders[folder]; folder = path.Dir(folder) {
+			c.folders[folder] = true
+		}
+	}
+	return c
+}
+
+// folder checks the kustomization in a folder and all that it names.
+func (c *kustomizationCheck) folder(folder string) (*kustomizationCost, error) {
+	if known, seen := c.known[folder]; seen {
+		if known == nil {
+			return nil, fmt.Errorf("%w: the kustomization in %s contains itself", ErrInvalidManifests, folderName(folder))
+		}
+		return known, nil
+	}
+	c.known[folder] = nil
+	names := c.kustomizations(folder)
+	if len(names) != 1 {
+		return nil, fmt.Errorf("%w: folder %s has %d kustomization files, and needs one to be built", ErrInvalidManifests, folderName(folder), len(names))
+	}
+	one := &kustomizationFile{check: c, folder: folder, name: names[0], cost: &kustomizationCost{}}
+	if err := one.read(); err != nil {
+		return nil, err
+	}
+	c.known[folder] = one.cost
+	return one.cost, nil
+}
+
+// kustomizationFile is one kustomization, and what it costs with all that it names.
+type kustomizationFile struct {
+	check        *kustomizationCheck
+	folder, name string
+	cost         *kustomizationCost
+}
+
+func (k *kustomizationFile) refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %q %s", ErrInvalidManifests, clip(k.name), fmt.Sprintf(format, args...))
+}
+
+func (k *kustomizationFile) read() error {
+	if err := k.weigh(k.name); err != nil {
+		return err
+	}
+	k.cost.changes = int64(len(k.check.files[k.name]))
+	// Kustomize's own types, for they decide what it reads: it does not care about the case of names, for example.
+	var content types.Kustomization
+	if err := content.Unmarshal(k.check.files[k.name]); err != nil {
+		return k.refuse("is no kustomization: %s", clip(kustomizeReason(err)))
+	}
+	content.FixKustomization()
+	if field := unboundedField(&content); field != "" {
+		return k.refuse("has %s, which HelmOp does not take: what that yields has no bound, or comes from elsewhere", field)
+	}
+	for _, affix := range []string{content.NamePrefix, content.NameSuffix, content.Namespace} {
+		if len(affix) > maxAffix {
+			return k.refuse("has a namePrefix, nameSuffix or namespace of more than %d characters", maxAffix)
+		}
+	}
+	for _, step := range []func(*types.Kustomization) error{k.resources, k.patches, k.generators} {
+		if err := step(&content); err != nil {
+			return err
+		}
+	}
+	return k.cost.within(k.check.limits)
+}
+
+// unboundedField names a field that is refused, if one is set.
+func unboundedField(content *types.Kustomization) string {
+	for _, field := range []struct {
+		name  string
+		isSet bool
+	}{
+		{"helmCharts", len(content.HelmCharts) > 0},
+		{"helmChartInflationGenerator", len(content.HelmChartInflationGenerator) > 0},
+		{"helmGlobals", content.HelmGlobals != nil},
+		{"generators", len(content.Generators) > 0},
+		{"transformers", len(content.Transformers) > 0},
+		{"validators", len(content.Validators) > 0},
+		{"openapi", len(content.OpenAPI) > 0},
+		{"replacements", len(content.Replacements) > 0},
+		{"vars", len(content.Vars) > 0},
+	} {
+		if field.isSet {
+			return field.name
+		}
+	}
+	return ""
+}
+
+// resources checks what is built upon.
+func (k *kustomizationFile) resources(content *types.Kustomization) error {
+	for _, named := range append(append([]string{}, content.Resources...), content.Bases...) {
+		name, err := k.find("resources", named)
+		if err != nil {
+			return err
+		}
+		if k.check.folders[name] {
+			err = k.include(name)
+		} else {
+			err = k.objects(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, named := range content.Components {
+		name, err := k.find("components", named)
+		if err == nil {
+			err = k.include(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, named := range content.Configurations {
+		if err := k.change("configurations", named); err != nil {
+			return err
+		}
+	}
+	for _, named := range content.Crds {
+		if err := k.change("crds", named); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// include adds the kustomization of another folder.
+func (k *kustomizationFile) include(folder string) error {
+	other, err := k.check.folder(folder)
+	if err != nil {
+		return err
+	}
+	k.cost.add(other)
+	return k.cost.within(k.check.limits)
+}
+
+// objects counts the objects in a file.
+func (k *kustomizationFile) objects(name string) error {
+	content := newReader(k.check.limits)
+	if err := content.file(name, k.check.files[name]); err != nil {
+		return err
+	}
+	k.cost.add(&kustomizationCost{weight: content.total, objects: int64(len(content.objects))})
+	return k.cost.within(k.check.limits)
+}
+
+// weigh counts a file that holds no objects.
+func (k *kustomizationFile) weigh(name string) error {
+	content := newReader(k.check.limits)
+	if err := content.weigh(name, k.check.files[name]); err != nil {
+		return err
+	}
+	k.cost.add(&kustomizationCost{weight: content.total})
+	return k.cost.within(k.check.limits)
+}
+
+// change counts a file whose content may get into each object.
+func (k *kustomizationFile) change(field, named string) error {
+	name, err := k.file(field, named)
+	if err != nil {
+		return err
+	}
+	k.cost.add(&kustomizationCost{changes: int64(len(k.check.files[name]))})
+	return k.weigh(name)
+}
+
+// patches checks what changes objects.
+func (k *kustomizationFile) patches(content *types.Kustomization) error {
+	patch := func(field, text, named string) error {
+		if named == "" {
+			return k.patch([]byte(text))
+		}
+		if err := k.change(field, named); err != nil {
+			return err
+		}
+		return k.patch(k.check.files[path.Join(k.folder, named)])
+	}
+	for _, one := range content.Patches {
+		if err := patch("patches", one.Patch, one.Path); err != nil {
+			return err
+		}
+	}
+	for _, one := range content.PatchesJson6902 {
+		if err := patch("patchesJson6902", one.Patch, one.Path); err != nil {
+			return err
+		}
+	}
+	for _, one := range content.PatchesStrategicMerge {
+		// A text of several lines, or in braces, is no name that could be fetched.
+		text, named := string(one), string(one)
+		if strings.Contains(text, "\n") || strings.HasPrefix(text, "{") {
+			named = ""
+		}
+		if err := patch("patchesStrategicMerge", text, named); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patch refuses the one operation of JSON patches that makes objects grow without end, and aliases that do.
+func (k *kustomizationFile) patch(text []byte) error {
+	content := newReader(k.check.limits)
+	for _, one := range sections(text) {
+		if err := content.weigh(k.name, one.text); err != nil {
+			return err
+		}
+		var operations []map[string]any
+		if yaml.Unmarshal(one.text, &operations) != nil {
+			continue // a patch of another kind, or none
+		}
+		for _, operation := range operations {
+			if operation["op"] == "copy" {
+				return k.refuse("has a patch with the operation \"copy\", which HelmOp does not take: its result has no bound")
+			}
+		}
+	}
+	return nil
+}
+
+// generators checks the files that ConfigMaps and Secrets are made of.
+func (k *kustomizationFile) generators(content *types.Kustomization) error {
+	var sources []types.KvPairSources
+	for _, one := range content.ConfigMapGenerator {
+		sources = append(sources, one.KvPairSources)
+	}
+	for _, one := range content.SecretGenerator {
+		sources = append(sources, one.KvPairSources)
+	}
+	for _, one := range sources {
+		named := append(append([]string{}, one.EnvSources...), one.EnvSource)
+		for _, file := range one.FileSources {
+			if key, name, ok := strings.Cut(file, "="); ok && key != "" {
+				file = name
+			}
+			named = append(named, file)
+		}
+		for _, file := range named {
+			if file == "" {
+				continue
+			}
+			name, err := k.file("configMapGenerator or secretGenerator", file)
+			if err != nil {
+				return err
+			}
+			size := int64(len(k.check.files[name]))
+			k.cost.add(&kustomizationCost{weight: weight{bytes: size}})
+		}
+		k.cost.objects++
+	}
+	return k.cost.within(k.check.limits)
+}
+
+// file finds a file that a field names.
+func (k *kustomizationFile) file(field, named string) (string, error) {
+	name, err := k.find(field, named)
+	if err == nil && k.check.folders[name] {
+		return "", k.refuse("names the folder %q under %s, where a file is to be", clip(named), field)
+	}
+	return name, err
+}
+
+// find returns the name of what a field names, a file or a folder of the artifact. Names that could mean a place elsewhere
+// are refused even where there is such a file: kustomize looks at the form of a name first.
+func (k *kustomizationFile) find(field, named string) (string, error) {
+	name := path.Join(k.folder, named)
+	if name == "." {
+		name = ""
+	}
+	lower := strings.ToLower(named)
+	isElsewhere := strings.ContainsAny(named, ":@") || strings.HasPrefix(lower, "github.com/") || path.IsAbs(named) ||
+		name == ".." || strings.HasPrefix(name, "../")
+	_, isFile := k.check.files[name]
+	if isElsewhere || named == "" || !isFile && !k.check.folders[name] {
+		return "", k.refuse("names %q under %s, which is not in the artifact: nothing is fetched from elsewhere", clip(named), field)
+	}
+	return name, nil
+}

@@ -1,0 +1,228 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+const (
+	templatesFolder = "templates/"
+	crdsFolder      = "crds/"
+	// digestLength is how much of a digest stands in for a version.
+	digestLength = 12
+)
+
+// manifestChart makes a chart of the layers of an artifact that is none.
+func manifestChart(src *Source, format Format, layers []int, data [][]byte, limits Limits) (c *chart.Chart, err error) {
+	// As for charts: a panic in a parser must not take down the releases of others.
+	defer func() {
+		if caught := recover(); caught != nil {
+			c, err = nil, fmt.Errorf("%w: reading them failed", ErrInvalidManifests)
+		}
+	}()
+	files, err := filesOf(src, format, layers, data, limits)
+	if err != nil {
+		return nil, err
+	}
+	c = &chart.Chart{Metadata: &chart.Metadata{
+		APIVersion: chart.APIVersionV2, Name: src.Name, Version: src.chartVersion(), Type: "application",
+		Description: fmt.Sprintf("Made of an artifact of the format %s.", format),
+	}, Values: map[string]any{}}
+	r := newReader(limits)
+	if format == FormatPlain {
+		err = r.plain(c, files, src.Templates)
+	} else {
+		err = r.folder(c, files, src)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := addObjects(c, r.objects, src.Templates); err != nil {
+		return nil, err
+	}
+	if len(c.Templates)+len(c.Files) == 0 {
+		return nil, fmt.Errorf("%w: there is no object in it; it has %s", ErrInvalidManifests, files.roots())
+	}
+	return c, nil
+}
+
+// chartVersion is the version of the artifact if it has a semantic one, and else one that tells its digest.
+func (s *Source) chartVersion() string {
+	if version, err := semver.StrictNewVersion(strings.TrimPrefix(s.Version, "v")); err == nil && len(s.Version) <= maxVersionLength {
+		return version.String()
+	}
+	_, encoded, _ := strings.Cut(s.Digest, ":")
+	return "0.0.0+" + encoded[:min(digestLength, len(encoded))]
+}
+
+// filesOf unpacks the layers of an artifact.
+func filesOf(src *Source, format Format, layers []int, data [][]byte, limits Limits) (*tree, error) {
+	if format == FormatPlain {
+		all := newImage(limits)
+		for _, layer := range data {
+			if err := all.layer(layer); err != nil {
+				return nil, err
+			}
+		}
+		return all.tree()
+	}
+	files := newTree(limits)
+	for i, layer := range layers {
+		var err error
+		switch {
+		case format == FormatFleet:
+			err = files.fleet(data[i])
+		case format == FormatFiles && !src.Layers[layer].IsFolder:
+			title := src.Layers[layer].Title
+			if err = files.take(title, int64(len(data[i])), limits.FileBytes); err == nil {
+				err = files.add(title, data[i])
+			}
+		default:
+			err = files.folder(data[i])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// plain reads a plain bundle, all files of which hold objects.
+func (r *reader) plain(c *chart.Chart, files *tree, templates bool) error {
+	for _, name := range files.names() {
+		if err := r.take(c, name, files.files[name], templates); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// folder reads what is selected of the files of an artifact.
+func (r *reader) folder(c *chart.Chart, files *tree, src *Source) error {
+	root := path.Clean("/" + src.Path)[1:]
+	names := files.below(root)
+	if len(names) == 0 {
+		return fmt.Errorf("%w: it has no folder %q; it has %s", ErrInvalidManifests, clip(root), files.roots())
+	}
+	if _, isChart := files.files[path.Join(root, "Chart.yaml")]; isChart {
+		return fmt.Errorf("%w: %q is a Helm chart; push it with \"helm push\"", ErrInvalidManifests, clip(path.Join(root, "Chart.yaml")))
+	}
+	k := newKustomizer(files.files, r.limits)
+	built := ""
+	for _, name := range names {
+		if built != "" && strings.HasPrefix(name, built) || isHidden(strings.TrimPrefix(name, root)) {
+			continue
+		}
+		if folder, ok := k.above(root, name); ok {
+			if err := r.kustomization(k, folder); err != nil {
+				return err
+			}
+			if folder == "" {
+				return nil
+			}
+			built = folder + "/"
+			continue
+		}
+		isHelper := src.Templates && path.Ext(name) == ".tpl"
+		if !isManifestFile(name) && !isHelper {
+			continue
+		}
+		if err := r.take(c, name, files.files[name], src.Templates); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isHidden tells files whose name, or that of a folder they are in, begins with a dot.
+func isHidden(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if strings.HasPrefix(part, ".") {
+			return true
+		}
+	}
+	return false
+}
+
+// take takes a file: as a template, or the objects in it.
+func (r *reader) take(c *chart.Chart, name string, data []byte, isTemplate bool) error {
+	if !isTemplate {
+		return r.file(name, data)
+	}
+	if err := r.weigh(name, data); err != nil {
+		return err
+	}
+	folder := templatesFolder
+	if isManifestFile(name) && holdsCRDs(name, data, r.limits) {
+		folder = crdsFolder
+	}
+	file := &chart.File{Name: folder + name, Data: data}
+	if folder == crdsFolder {
+		c.Files = append(c.Files, file)
+	} else {
+		c.Templates = append(c.Templates, file)
+	}
+	return nil
+}
+
+// holdsCRDs tells whether a file that may be a template is none and has nothing but CRDs in it.
+func holdsCRDs(name string, data []byte, limits Limits) bool {
+	if bytes.Contains(data, []byte("{{")) {
+		return false
+	}
+	content := newReader(limits)
+	if content.file(name, data) != nil {
+		return false
+	}
+	for _, one := range content.objects {
+		if !one.isCRD() {
+			return false
+		}
+	}
+	return len(content.objects) > 0
+}
+
+// addObjects adds objects to a chart, a file each.
+func addObjects(c *chart.Chart, objects []*object, templates bool) error {
+	for _, one := range objects {
+		write, folder := one.literal, templatesFolder
+		if templates || one.isCRD() {
+			write = one.yaml
+		}
+		if one.isCRD() {
+			folder = crdsFolder
+		}
+		data, err := write()
+		if err != nil {
+			return err
+		}
+		file := &chart.File{Name: folder + one.fileName(), Data: data}
+		if one.isCRD() {
+			c.Files = append(c.Files, file)
+		} else {
+			c.Templates = append(c.Templates, file)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	crdGroup = "apiextensions.k8s.io"
+	crdKind  = "CustomResourceDefinition"
+
+	// noValue is what Helm takes out of all that it rendered, wherever it stands.
+	noValue = "<no value>"
+	// maxActions is how many literal template actions in an object are written as such, which keeps it readable.
+	maxActions = 200
+)
+
+// objectKey identifies an object, in whatever version it is written.
+type objectKey struct {
+	group, kind, namespace, name string
+}
+
+// object is an object of an artifact.
+type object struct {
+	objectKey
+	// content is JSON that is YAML, too.
+	content []byte
+}
+
+func (o *object) isCRD() bool { return o.group == crdGroup && o.kind == crdKind }
+
+// reader collects the objects of files.
+type reader struct {
+	limits  Limits
+	total   weight
+	objects []*object
+	// seen tells where each object was found.
+	seen map[objectKey]string
+}
+
+func newReader(limits Limits) *reader {
+	return &reader{limits: limits, seen: map[objectKey]string{}}
+}
+
+// file adds the objects in a file.
+func (r *reader) file(name string, text []byte) error {
+	return r.documents(name, text, r.document)
+}
+
+// document adds what is in a document.
+func (r *reader) document(where string, content []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.UseNumber() // or large numbers would lose digits
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return fmt.Errorf("%w: %s cannot be read", ErrInvalidManifests, where)
+	}
+	return r.add(where, value, 0)
+}
+
+// add adds an object, or those of a list.
+func (r *reader) add(where string, value any, depth int) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s %s", ErrInvalidManifests, where, fmt.Sprintf(format, args...))
+	}
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return refuse("is no object: it has no fields")
+	}
+	metadata, _ := fields["metadata"].(map[string]any)
+	kind, name := text(fields["kind"]), text(metadata["name"])
+	version, err := schema.ParseGroupVersion(text(fields["apiVersion"]))
+	switch {
+	case kind == "":
+		return refuse("has no kind")
+	case err != nil || version.Empty():
+		return refuse("has no valid apiVersion")
+	}
+	if items, isList := fields["items"].([]any); isList && name == "" && strings.HasSuffix(kind, "List") {
+		if depth == maxDepth {
+			return refuse("has lists in lists, more than %d deep", maxDepth)
+		}
+		for i, item := range items {
+			if err := r.add(fmt.Sprintf("%s (item %d)", where, i), item, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	switch {
+	case name == "" && text(metadata["generateName"]) != "":
+		return refuse("has generateName and no name: %s would be another object each time", clip(kind))
+	case name == "":
+		return refuse("has no metadata.name, but kind %s", clip(kind))
+	}
+	key := objectKey{group: version.Group, kind: kind, namespace: text(metadata["namespace"]), name: name}
+	if before, twice := r.seen[key]; twice {
+		return refuse("has %s %q, which is in %s, too", clip(kind), clip(strings.TrimPrefix(key.namespace+"/"+name, "/")), before)
+	}
+	content, err := json.Marshal(fields)
+	if err != nil {
+		return refuse("cannot be written as JSON")
+	}
+	r.seen[key] = where
+	r.objects = append(r.objects, &object{objectKey: key, content: escapeJSON(content)})
+	return nil
+}
+
+// escapeJSON escapes the characters that YAML parsers refuse, or take for the end of a line. In JSON they can be in strings
+// only.
+func escapeJSON(text []byte) []byte {
+	isOdd := func(r rune) bool { return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff }
+	if bytes.IndexFunc(text, isOdd) < 0 {
+		return text
+	}
+	var out bytes.Buffer
+	for _, r := range string(text) {
+		if isOdd(r) {
+			fmt.Fprintf(&out, `\u%04x`, r)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.Bytes()
+}
+
+func text(value any) string {
+	out, _ := value.(string)
+	return out
+}
+
+// fileName is a name for an object in a chart that no other object has and that stays the same as long as the object's.
+func (o *object) fileName() string {
+	kind := o.kind
+	if o.group != "" {
+		kind += "." + o.group
+	}
+	parts := []string{escapeName(kind)}
+	if o.namespace != "" {
+		parts = append(parts, escapeName(o.namespace))
+	}
+	return strings.Join(append(parts, escapeName(o.name)), "_") + ".yaml"
+}
+
+// escapeName keeps letters, digits, "-" and "." and writes other bytes as "~" and two digits.
+func escapeName(name string) string {
+	var out strings.Builder
+	for _, b := range []byte(name) {
+		switch {
+		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', b == '-', b == '.':
+			out.WriteByte(b)
+		default:
+			fmt.Fprintf(&out, "~%02x", b)
+		}
+	}
+	return out.String()
+}
+
+// yaml is the object as text for people.
+func (o *object) yaml() ([]byte, error) {
+	out, err := yaml.JSONToYAML(o.content)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s %q cannot be written as YAML", ErrInvalidManifests, clip(o.kind), clip(o.name))
+	}
+	return out, nil
+}
+
+// literal is the object as a template that renders to just this object, whatever its texts look like to Helm.
+func (o *object) literal() ([]byte, error) {
+	out, err := o.yaml()
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Contains(out, []byte(noValue)) || bytes.Count(out, []byte("{{")) > maxActions {
+		// In JSON, "<" is escaped and braces can be: nothing is left for Helm to see. They are next to each other
+		// in strings only.
+		return bytes.ReplaceAll(o.content, []byte("{{"), []byte(`\u007b\u007b`)), nil
+	}
+	return bytes.ReplaceAll(out, []byte("{{"), []byte("{{`{{`}}")), nil
+}
