@@ -24,9 +24,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// unpackAnnotation is "true" on layers that ORAS made of folders.
-const unpackAnnotation = "io.deis.oras.content.unpack"
-
 // selected is what a HelmOp wants of its artifact, as a release is told of it.
 func selected(source *addonsv1.ArtifactSource) addonsv1.ResolvedArtifact {
 	artifact := addonsv1.ResolvedArtifact{Format: source.Format, Path: source.Path}
@@ -53,7 +50,7 @@ func bundleManifest(configMediaType, artifactType string, layers []oci.Layer) bu
 	for _, layer := range layers {
 		manifest.Layers = append(manifest.Layers, bundle.Layer{
 			MediaType: layer.MediaType, Size: layer.Size,
-			Title: layer.Annotations[ocispec.AnnotationTitle], IsFolder: layer.Annotations[unpackAnnotation] == "true",
+			Title: layer.Annotations[ocispec.AnnotationTitle], IsFolder: layer.Annotations[bundle.UnpackAnnotation] == "true",
 		})
 	}
 	return manifest

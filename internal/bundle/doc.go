@@ -15,26 +15,33 @@ limitations under the License.
 */
 
 // Package bundle knows what the bytes of an artifact mean. It does not know
-// where they came from: it is told media types and given a function that reads
-// a layer. Today an artifact is a Helm chart; plain manifests and others become
-// further kinds in Detect and further cases where Loader looks at the kind.
+// where they came from: it is told what the manifest says and given a function
+// that reads a layer. Whatever the artifact is, what comes out is a chart for
+// Helm: of manifests, one is made.
 //
 // # Contract
 //
-//   - Detect tells from a manifest's media types alone what an artifact is, so
-//     that the wrong thing is refused before anything is pulled. A caller that
-//     knows better selects a layer by its type; that layer is a packed chart then.
+//   - Detect tells from a manifest alone what an artifact is and which layers
+//     matter, so that the wrong thing is refused before anything is pulled. A caller
+//     that knows better names the format, or selects a layer by its type.
 //   - Loader.Chart hands out a chart of the caller's own: Helm changes charts
 //     while it processes dependencies and values, and the next caller must not
 //     see that. Only the bytes of files are shared; they must not be changed.
-//   - A chart is unpacked and parsed once per digest as long as the cache, which
-//     is limited in bytes of memory, holds it. Later callers pay for a copy, which costs
-//     less than a tenth of parsing buffered files again (see the benchmark).
-//   - Nothing is written to disk. Compressed size, unpacked size, size of a file,
-//     number of files, depth of packed subcharts, and what is unzipped in all, be
-//     it file or padding, are limited for the archive as a whole, packed subcharts
-//     included. So is the YAML that is parsed, by its size and its number of values
-//     once aliases are followed, before any of it is; few parses run at a time.
-//   - Errors are ErrNotAChart, ErrInvalidChart or ErrTooLarge, with text that
-//     names the entry at fault. What the read function returns is passed on.
+//   - A chart is unpacked and parsed once per digest, and per what is selected, as
+//     long as the cache, which is limited in bytes of memory, holds it. Later callers
+//     pay for a copy, which costs less than a tenth of parsing buffered files again
+//     (see the benchmark).
+//   - Objects of manifests come out of Helm as they went in, whatever their texts look
+//     like, unless templates are asked for. Each has a template of its own, named after
+//     it; CustomResourceDefinitions are in the folder crds. Lists are taken apart.
+//   - Nothing is written to disk, nothing is fetched and no program is run: kustomizations
+//     that name anything outside of the artifact are refused before they are built.
+//   - Compressed size, unpacked size, size of a file, number of files, depth of packed
+//     subcharts, and what is unzipped in all, be it file or padding, are limited for the
+//     artifact as a whole, all layers and packed subcharts included. So is the YAML that
+//     is parsed, by its size and its number of values once aliases are followed and bases
+//     of kustomizations are repeated, before any of it is; few parses run at a time.
+//   - Errors are ErrUnsupported, ErrInvalidChart, ErrInvalidManifests or ErrTooLarge,
+//     with text that names the entry at fault, and its line. What the read function
+//     returns is passed on.
 package bundle

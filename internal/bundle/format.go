@@ -44,11 +44,19 @@ const (
 	// legacyChartLayerMediaType was used before Helm 3.7.
 	legacyChartLayerMediaType = "application/tar+gzip"
 
-	fluxLayerMediaType    = "application/vnd.cncf.flux.content.v1.tar+gzip"
-	fleetArtifactType     = "application/fleet.manifest"
-	fleetLayerMediaType   = "application/fleet.file"
-	imageConfigMediaType  = "application/vnd.oci.image.config.v1+json"
-	dockerConfigMediaType = "application/vnd.docker.container.image.v1+json"
+	// FluxConfigMediaType is the type of the config blob of artifacts of Flux.
+	FluxConfigMediaType = "application/vnd.cncf.flux.config.v1+json"
+	// FluxLayerMediaType is the type of the layer with the folder that Flux packed.
+	FluxLayerMediaType = "application/vnd.cncf.flux.content.v1.tar+gzip"
+	// FleetArtifactType is the artifact type of Fleet's lists of files.
+	FleetArtifactType = "application/fleet.manifest"
+	// FleetLayerMediaType is the type of the layer with the list.
+	FleetLayerMediaType = "application/fleet.file"
+	// ImageConfigMediaType and DockerConfigMediaType are the types of the config blob of container images.
+	ImageConfigMediaType  = "application/vnd.oci.image.config.v1+json"
+	DockerConfigMediaType = "application/vnd.docker.container.image.v1+json"
+	// UnpackAnnotation is "true" on layers that ORAS made of folders.
+	UnpackAnnotation = "io.deis.oras.content.unpack"
 )
 
 // Format is what an artifact is.
@@ -162,9 +170,9 @@ func (m Manifest) format() Format {
 		}
 	}
 	switch {
-	case m.ArtifactType == fleetArtifactType && len(m.Layers) == 1:
+	case m.ArtifactType == FleetArtifactType && len(m.Layers) == 1:
 		return FormatFleet
-	case m.ConfigMediaType == imageConfigMediaType, m.ConfigMediaType == dockerConfigMediaType:
+	case m.ConfigMediaType == ImageConfigMediaType, m.ConfigMediaType == DockerConfigMediaType:
 		return FormatPlain
 	case len(m.layersOf(FormatFiles)) > 0:
 		return FormatFiles
@@ -178,8 +186,8 @@ func (m Manifest) typed(format Format) []int {
 		switch {
 		case format == FormatHelmChart && layer.MediaType == ChartLayerMediaType,
 			format == FormatHelmChart && layer.MediaType == legacyChartLayerMediaType && m.ConfigMediaType == ChartConfigMediaType,
-			format == FormatFlux && layer.MediaType == fluxLayerMediaType,
-			format == FormatFleet && layer.MediaType == fleetLayerMediaType:
+			format == FormatFlux && layer.MediaType == FluxLayerMediaType,
+			format == FormatFleet && layer.MediaType == FleetLayerMediaType:
 			return []int{i}
 		}
 	}

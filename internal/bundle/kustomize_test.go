@@ -113,7 +113,7 @@ func TestKustomizeFetchesNothing(t *testing.T) {
 				for _, decoy := range []string{name, name + "/kustomization.yaml"} {
 					with := append(slices.Clone(entries), entry{name: decoy, data: "resources: []\n"})
 					for _, all := range [][]entry{entries, with} {
-						src := artifact(Manifest{Layers: typed(fluxLayerMediaType)}, pack(t, all...))
+						src := artifact(Manifest{Layers: typed(FluxLayerMediaType)}, pack(t, all...))
 						if _, err := newLoader(t, Limits{}).Chart(t.Context(), src); !errors.Is(err, ErrInvalidManifests) {
 							t.Errorf("%s: error = %v", name, err)
 						}
@@ -164,7 +164,7 @@ func TestKustomizeRefused(t *testing.T) {
 			detail: "cannot be built"},
 		"a file outside of the folder": {files: map[string]string{"a/kustomization.yaml": "resources: [../x.yaml]\n", "x.yaml": configMap("a")}, path: "a", detail: "cannot be built"},
 		"twice":                        {files: map[string]string{"a/kustomization.yaml": "resources: [x.yaml]\n", "a/x.yaml": configMap("x"), "b.yaml": configMap("x")}, detail: "which is in the kustomization in \"a\""},
-		"doubled":                      {files: doubling, path: "30", kind: ErrTooLarge, detail: "manifests are over"},
+		"doubled":                      {files: doubling, path: "30", kind: ErrTooLarge, detail: "over"},
 		"many patches":                 {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: ConfigMap}, path: p}]\n", "a.yaml": many, "p": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {x: " + strings.Repeat("x", 10<<10) + "}\n"}, kind: ErrTooLarge, detail: "patches"},
 		"a bomb in a patch":            {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: ConfigMap}, path: p}]\n", "a.yaml": configMap("a"), "p": aliasBomb()}, kind: ErrTooLarge, detail: "over"},
 		"a long prefix":                {files: map[string]string{"kustomization.yaml": "namePrefix: " + strings.Repeat("x", 300) + "\nresources: [a.yaml]\n", "a.yaml": configMap("a")}, detail: "253"},

@@ -38,33 +38,36 @@ func manifestChart(src *Source, format Format, layers []int, data [][]byte, limi
 	// As for charts: a panic in a parser must not take down the releases of others.
 	defer func() {
 		if caught := recover(); caught != nil {
-			c, err = nil, fmt.Errorf("%w: reading them failed", ErrInvalidManifests)
+			c, err = nil, errUnreadable()
 		}
 	}()
-	files, err := filesOf(src, format, layers, data, limits)
-	if err != nil {
-		return nil, err
-	}
 	c = &chart.Chart{Metadata: &chart.Metadata{
 		APIVersion: chart.APIVersionV2, Name: src.Name, Version: src.chartVersion(), Type: "application",
 		Description: fmt.Sprintf("Made of an artifact of the format %s.", format),
 	}, Values: map[string]any{}}
+	objects, err := objectsOf(c, src, format, layers, data, limits)
+	if err != nil {
+		return nil, err
+	}
+	return c, addObjects(c, objects, src.Templates)
+}
+
+// objectsOf returns the objects of an artifact that is no chart, and adds to the chart what is a template.
+func objectsOf(c *chart.Chart, src *Source, format Format, layers []int, data [][]byte, limits Limits) ([]*object, error) {
+	files, err := filesOf(src, format, layers, data, limits)
+	if err != nil {
+		return nil, err
+	}
 	r := newReader(limits)
 	if format == FormatPlain {
 		err = r.plain(c, files, src.Templates)
 	} else {
 		err = r.folder(c, files, src)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil && len(r.objects)+len(c.Templates)+len(c.Files) == 0 {
+		err = fmt.Errorf("%w: there is no object in it; it has %s", ErrInvalidManifests, files.roots())
 	}
-	if err := addObjects(c, r.objects, src.Templates); err != nil {
-		return nil, err
-	}
-	if len(c.Templates)+len(c.Files) == 0 {
-		return nil, fmt.Errorf("%w: there is no object in it; it has %s", ErrInvalidManifests, files.roots())
-	}
-	return c, nil
+	return r.objects, err
 }
 
 // chartVersion is the version of the artifact if it has a semantic one, and else one that tells its digest.

@@ -59,7 +59,7 @@ func artifact(m Manifest, data ...[]byte) Source {
 // flux is an artifact as Flux makes it, of files by their names.
 func flux(tb testing.TB, files map[string]string) Source {
 	tb.Helper()
-	return artifact(Manifest{ConfigMediaType: "application/vnd.cncf.flux.config.v1+json", Layers: typed(fluxLayerMediaType)}, pack(tb, entriesOf(files)...))
+	return artifact(Manifest{ConfigMediaType: "application/vnd.cncf.flux.config.v1+json", Layers: typed(FluxLayerMediaType)}, pack(tb, entriesOf(files)...))
 }
 
 func entriesOf(files map[string]string) []entry {
@@ -73,7 +73,7 @@ func entriesOf(files map[string]string) []entry {
 // plain is an image of layers.
 func plain(tb testing.TB, layers ...[]entry) Source {
 	tb.Helper()
-	m := Manifest{ConfigMediaType: imageConfigMediaType}
+	m := Manifest{ConfigMediaType: ImageConfigMediaType}
 	var data [][]byte
 	for _, entries := range layers {
 		m.Layers = append(m.Layers, Layer{MediaType: imageLayerType})
@@ -89,7 +89,7 @@ func fleet(tb testing.TB, resources ...fleetResource) Source {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return artifact(Manifest{ArtifactType: fleetArtifactType, Layers: typed(fleetLayerMediaType)}, data)
+	return artifact(Manifest{ArtifactType: FleetArtifactType, Layers: typed(FleetLayerMediaType)}, data)
 }
 
 func filesOfChart(c *chart.Chart) []string {
@@ -218,16 +218,16 @@ func TestManifestsRefused(t *testing.T) {
 		"in a list":       {one("apiVersion: v1\nkind: List\nitems: [{kind: ConfigMap}]\n"), ErrInvalidManifests, "(item 0) has no valid apiVersion"},
 		"bomb of aliases": {one(aliasBomb()), ErrTooLarge, "its manifests are over"},
 		"not UTF-8":       {one("a: \xff"), ErrInvalidManifests, "UTF-8"},
-		"link":            {artifact(Manifest{Layers: typed(fluxLayerMediaType)}, pack(t, entry{name: "a.yaml", typeflag: tar.TypeSymlink})), ErrInvalidManifests, "link or device"},
-		"device":          {artifact(Manifest{Layers: typed(fluxLayerMediaType)}, pack(t, entry{name: "a", typeflag: tar.TypeChar})), ErrInvalidManifests, "link or device"},
+		"link":            {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, pack(t, entry{name: "a.yaml", typeflag: tar.TypeSymlink})), ErrInvalidManifests, "link or device"},
+		"device":          {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, pack(t, entry{name: "a", typeflag: tar.TypeChar})), ErrInvalidManifests, "link or device"},
 		"absolute path":   {flux(t, map[string]string{"/a.yaml": "x"}), ErrInvalidManifests, "absolute"},
 		"parent path":     {flux(t, map[string]string{"a/../../b.yaml": "x"}), ErrInvalidManifests, "leads out"},
 		"entry twice":     {flux(t, map[string]string{"a.yaml": "x", "./a.yaml": "x"}), ErrInvalidManifests, "twice"},
-		"not an archive":  {artifact(Manifest{Layers: typed(fluxLayerMediaType)}, []byte("hello")), ErrInvalidManifests, "tar archive"},
-		"zstd":            {artifact(Manifest{Layers: typed(fluxLayerMediaType)}, []byte("\x28\xb5\x2f\xfdxx")), ErrInvalidManifests, "zstd"},
-		"bomb": {artifact(Manifest{Layers: typed(fluxLayerMediaType)}, zeros(t, tarHeader(t, "a.yaml", tar.TypeReg, 1<<20), 1<<20)),
+		"not an archive":  {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, []byte("hello")), ErrInvalidManifests, "tar archive"},
+		"zstd":            {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, []byte("\x28\xb5\x2f\xfdxx")), ErrInvalidManifests, "zstd"},
+		"bomb": {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, zeros(t, tarHeader(t, "a.yaml", tar.TypeReg, 1<<20), 1<<20)),
 			ErrTooLarge, "unpacked"},
-		"layers too large together": {artifact(Manifest{ConfigMediaType: imageConfigMediaType, Layers: typed("a", "b")}, make([]byte, 40<<10), make([]byte, 40<<10)), ErrTooLarge, "packed it has 81920"},
+		"layers too large together": {artifact(Manifest{ConfigMediaType: ImageConfigMediaType, Layers: typed("a", "b")}, make([]byte, 40<<10), make([]byte, 40<<10)), ErrTooLarge, "packed it has 81920"},
 		"files too many":            {flux(t, manyFiles(70)), ErrTooLarge, "files"},
 		"manifests too large":       {flux(t, map[string]string{"a.yaml": configMap("a") + "# " + strings.Repeat("x", 20<<10), "b.yaml": configMap("b") + "# " + strings.Repeat("x", 20<<10)}), ErrTooLarge, "manifests are over"},
 		"an image that is none":     {plain(t, []entry{{name: "bin/sh"}, {name: "etc/passwd"}}), ErrUnsupported, `no folder /manifests, so it is no plain bundle; it has "bin", "etc"`},
@@ -237,8 +237,8 @@ func TestManifestsRefused(t *testing.T) {
 		"manifests is a link":       {plain(t, []entry{{name: "manifests", typeflag: tar.TypeSymlink}}), ErrInvalidManifests, "link"},
 		"a linked manifest":         {plain(t, []entry{{name: "manifests/a.yaml", typeflag: tar.TypeLink}}), ErrInvalidManifests, "link"},
 		"a file that is no YAML":    {plain(t, []entry{{name: "manifests/README.md", data: "hello"}}), ErrInvalidManifests, "manifests/README.md:1 is no object"},
-		"no list of Fleet":          {artifact(Manifest{ArtifactType: fleetArtifactType, Layers: typed(fleetLayerMediaType)}, []byte("[]")), ErrInvalidManifests, "no JSON object"},
-		"half a list of Fleet":      {artifact(Manifest{ArtifactType: fleetArtifactType, Layers: typed(fleetLayerMediaType)}, []byte(`{"resources":[{"name":"a.yaml"`)), ErrInvalidManifests, "entry"},
+		"no list of Fleet":          {artifact(Manifest{ArtifactType: FleetArtifactType, Layers: typed(FleetLayerMediaType)}, []byte("[]")), ErrInvalidManifests, "no JSON object"},
+		"half a list of Fleet":      {artifact(Manifest{ArtifactType: FleetArtifactType, Layers: typed(FleetLayerMediaType)}, []byte(`{"resources":[{"name":"a.yaml"`)), ErrInvalidManifests, "entry"},
 		"odd encoding":              {fleet(t, fleetResource{Name: "a.yaml", Encoding: "rot13"}), ErrInvalidManifests, "rot13"},
 		"no base64":                 {fleet(t, fleetResource{Name: "a.yaml", Content: "?", Encoding: "base64"}), ErrInvalidManifests, "base64"},
 		"no gzip":                   {fleet(t, fleetResource{Name: "a.yaml", Content: "YQ==", Encoding: "base64+gz"}), ErrInvalidManifests, "gzip"},
@@ -441,7 +441,7 @@ func FuzzManifests(f *testing.F) {
 		case 3:
 			src = plain(t, []entry{{name: "manifests/a", data: text}})
 		case 4:
-			src = artifact(Manifest{ArtifactType: fleetArtifactType, Layers: typed(fleetLayerMediaType)}, []byte(text))
+			src = artifact(Manifest{ArtifactType: FleetArtifactType, Layers: typed(FleetLayerMediaType)}, []byte(text))
 		}
 		_, err := newLoader(t, limits).Chart(t.Context(), src)
 		if err != nil && !errors.Is(err, ErrInvalidManifests) && !errors.Is(err, ErrTooLarge) {

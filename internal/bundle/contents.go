@@ -1,0 +1,107 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// File is a file of an artifact.
+type File struct {
+	// Name is relative to the root of the artifact, for a chart to its folder, with "/" between its parts.
+	Name string
+	Data []byte
+}
+
+// Object is an object of an artifact.
+type Object struct {
+	Group, Kind, Namespace, Name string
+	// YAML is the object as text, in which the order of fields says nothing.
+	YAML []byte
+}
+
+// Files returns what an artifact is, and the files in it, under the default limits. Of an image, only those below
+// /manifests are. What is selected of it, but for format and layer, does not matter.
+func Files(ctx context.Context, src Source) (format Format, files []File, err error) {
+	src.Path, src.Templates = "", false
+	format, layers, data, err := src.content(ctx)
+	if err != nil {
+		return format, nil, err
+	}
+	limits := Limits{}.withDefaults()
+	if format == FormatHelmChart {
+		unpacked, _, err := unpack(data[0], limits)
+		for _, file := range unpacked {
+			files = append(files, File{Name: strings.ReplaceAll(file.Name, packedSuffix, ".tgz"), Data: file.Data})
+		}
+		return format, files, err
+	}
+	all, err := filesOf(&src, format, layers, data, limits)
+	if err != nil {
+		return format, nil, err
+	}
+	for _, name := range all.names() {
+		files = append(files, File{Name: name, Data: all.files[name]})
+	}
+	return format, files, nil
+}
+
+// Objects returns the objects of an artifact that is no Helm chart and holds no templates, as a release would have them,
+// under the default limits; of others it is ErrUnsupported.
+func Objects(ctx context.Context, src Source) (objects []Object, err error) {
+	format, layers, data, err := src.content(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if format == FormatHelmChart || src.Templates {
+		return nil, fmt.Errorf("%w as it is: it holds templates", ErrUnsupported)
+	}
+	defer func() {
+		if caught := recover(); caught != nil {
+			objects, err = nil, errUnreadable()
+		}
+	}()
+	found, err := objectsOf(&chart.Chart{}, &src, format, layers, data, Limits{}.withDefaults())
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range found {
+		text, err := one.yaml()
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, Object{Group: one.group, Kind: one.kind, Namespace: one.namespace, Name: one.name, YAML: text})
+	}
+	return objects, nil
+}
+
+// content tells what an artifact is and reads the layers that matter.
+func (s *Source) content(ctx context.Context) (Format, []int, [][]byte, error) {
+	format, layers, err := Detect(s.Manifest, s.Selection)
+	if err != nil {
+		return format, nil, nil, err
+	}
+	data, err := s.read(ctx, layers, Limits{}.withDefaults())
+	return format, layers, data, err
+}
+
+// errUnreadable is what there is to say when a parser panics.
+func errUnreadable() error { return fmt.Errorf("%w: reading them failed", ErrInvalidManifests) }
