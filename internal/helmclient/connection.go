@@ -45,8 +45,8 @@ const (
 	// hundreds of objects needs the burst; API servers have their own fairness against the rest.
 	connectionQPS   = 200
 	connectionBurst = 400
-	// coolDown is how long after its last action a connection keeps what it learned about the cluster's kinds,
-	// about half a megabyte.
+	// coolDown is how long after its last action a connection keeps what it learned about the cluster's kinds, about half a
+	// megabyte where no other cluster serves the same.
 	coolDown = 5 * time.Minute
 	// maxImpersonated bounds the users of one cluster whose connections are kept; they are cheap to make.
 	maxImpersonated = 100
@@ -87,7 +87,7 @@ type connection struct {
 }
 
 // newCluster returns what is kept about a cluster; it sends no request.
-func newCluster(config *rest.Config, codec *recordCodec, observed *observations) (*cluster, error) {
+func newCluster(config *rest.Config, shared sharedKnowledge) (*cluster, error) {
 	copied := rest.CopyConfig(config)
 	// The deadline of one request is the transport's; a client's timeout would cut watches too.
 	copied.Timeout = 0
@@ -99,8 +99,8 @@ func newCluster(config *rest.Config, codec *recordCodec, observed *observations)
 	c := &cluster{
 		identity:     configIdentity(config),
 		limiter:      flowcontrol.NewTokenBucketRateLimiter(connectionQPS, connectionBurst),
-		codec:        codec,
-		observations: observed,
+		codec:        shared.codec,
+		observations: shared.observations,
 		namespaces:   newNameSet(),
 		impersonated: map[string]*connection{},
 	}
@@ -119,9 +119,10 @@ func newCluster(config *rest.Config, codec *recordCodec, observed *observations)
 	if err != nil {
 		return nil, err
 	}
-	if c.kinds, err = newKinds(c.own.host, transport, c.limiter); err != nil {
+	if c.kinds, err = newKinds(c.own.host, transport, c.limiter, shared.library); err != nil {
 		return nil, err
 	}
+	c.kinds.learned = c.keepWarm
 	return c, nil
 }
 

@@ -27,15 +27,24 @@ const maxConnections = 5000
 
 // connections keeps what is known of each cluster. It is safe for concurrent use.
 type connections struct {
-	max int
-	// codec and observations are for all clusters.
-	codec        *recordCodec
-	observations *observations
+	max    int
+	shared sharedKnowledge
 
 	mu    sync.Mutex
 	byKey map[string]*list.Element
 	// recent holds *connectionEntry, the most recently used first.
 	recent *list.List
+}
+
+// sharedKnowledge is for all clusters.
+type sharedKnowledge struct {
+	codec        *recordCodec
+	observations *observations
+	library      *kindsLibrary
+}
+
+func newSharedKnowledge() sharedKnowledge {
+	return sharedKnowledge{codec: newRecordCodec(), observations: newObservations(), library: newKindsLibrary()}
 }
 
 type connectionEntry struct {
@@ -44,7 +53,7 @@ type connectionEntry struct {
 }
 
 func newConnections(maxKept int) *connections {
-	return &connections{max: maxKept, codec: newRecordCodec(), observations: newObservations(), byKey: map[string]*list.Element{}, recent: list.New()}
+	return &connections{max: maxKept, shared: newSharedKnowledge(), byKey: map[string]*list.Element{}, recent: list.New()}
 }
 
 // get returns the connection to the target, a new one where its config changed.
@@ -70,7 +79,7 @@ func (cs *connections) cluster(target Target) (*cluster, error) {
 		}
 		cs.removeLocked(element)
 	}
-	made, err := newCluster(target.Config, cs.codec, cs.observations)
+	made, err := newCluster(target.Config, cs.shared)
 	if err != nil {
 		return nil, err
 	}

@@ -200,7 +200,7 @@ func (b *bench) createNamespace() {
 // human returns Helm as somebody uses it by hand, without this package's labels.
 func (b *bench) human() *action.Configuration {
 	b.t.Helper()
-	kept, err := newCluster(sharedServer.server.RESTConfig(), newRecordCodec(), newObservations())
+	kept, err := newCluster(sharedServer.server.RESTConfig(), newSharedKnowledge())
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -53,9 +53,13 @@ var errNoKinds = errors.New("reading what the cluster serves came to no end")
 // or too old asks the cluster; who comes meanwhile waits for that answer, be it an error, and asks nothing. It is safe
 // for concurrent use.
 type kinds struct {
-	live *discovery.DiscoveryClient
-	tags *tagTransport
-	now  func() time.Time
+	host    rest.Config
+	live    *discovery.DiscoveryClient
+	tags    *tagTransport
+	library *kindsLibrary
+	now     func() time.Time
+	// learned, if set, is called whenever something was learned.
+	learned func()
 
 	mu sync.Mutex
 	// known is nil until something is known.
@@ -71,9 +75,14 @@ type knownKinds struct {
 	// expired and invalid are the counts of kinds when the cluster was asked, learnedAt is when it answered.
 	expired, invalid int
 	learnedAt        time.Time
-	version          *version.Info
-	groups           []*metav1.APIGroup
-	resources        []*metav1.APIResourceList
+	*kindsAnswer
+}
+
+// kindsAnswer is what a cluster answers, or several the same. It is read only.
+type kindsAnswer struct {
+	version   *version.Info
+	groups    []*metav1.APIGroup
+	resources []*metav1.APIResourceList
 	// partial is the error of API services which did not answer.
 	partial error
 	// tag identifies the answer to the server, empty where the server gave none.
@@ -91,7 +100,7 @@ type kindsFlight struct {
 }
 
 // newKinds returns what is not known yet of a cluster; it sends no request.
-func newKinds(host rest.Config, transport http.RoundTripper, limiter flowcontrol.RateLimiter) (*kinds, error) {
+func newKinds(host rest.Config, transport http.RoundTripper, limiter flowcontrol.RateLimiter, library *kindsLibrary) (*kinds, error) {
 	bounded := &boundedTransport{base: transport, parent: context.Background(), timeout: requestTimeout, limiter: limiter}
 	tags := &tagTransport{base: bounded}
 	host.Transport = tags
@@ -99,7 +108,7 @@ func newKinds(host rest.Config, transport http.RoundTripper, limiter flowcontrol
 	if err != nil {
 		return nil, fmt.Errorf("cluster connection: %w", err)
 	}
-	return &kinds{live: live, tags: tags, now: time.Now}, nil
+	return &kinds{host: host, live: live, tags: tags, library: library, now: time.Now}, nil
 }
 
 // expire makes the next action ask the cluster again. Lookups go on with what is known.
@@ -185,6 +194,9 @@ func (k *kinds) fly(flight *kindsFlight, known *knownKinds) {
 	if err == nil {
 		result.expired, result.invalid = flight.expired, flight.invalid
 		result.learnedAt = k.now()
+		if k.learned != nil {
+			k.learned()
+		}
 	}
 }
 
@@ -201,26 +213,44 @@ func (k *kinds) ask(known *knownKinds) (*knownKinds, error) {
 		same := *known
 		return &same, nil
 	}
-	groups, resources, err := k.live.ServerGroupsAndResourcesWithContext(ctx)
+	documents, ok := k.fetchServed(ctx)
+	if !ok {
+		answer, err := readServed(ctx, k.live, serverVersion)
+		if err == nil && answer.partial == nil {
+			answer.tag = k.tags.last()
+		}
+		return &knownKinds{kindsAnswer: answer}, err
+	}
+	digest := documents.digest(serverVersion)
+	if answer := k.library.find(digest); answer != nil {
+		return &knownKinds{kindsAnswer: answer}, nil
+	}
+	answer, err := documents.read(ctx, k.host, serverVersion)
+	if err == nil && answer.partial == nil {
+		answer = k.library.add(digest, answer)
+	}
+	return &knownKinds{kindsAnswer: answer}, err
+}
+
+// readServed reads what a cluster serves.
+func readServed(ctx context.Context, from *discovery.DiscoveryClient, serverVersion *version.Info) (*kindsAnswer, error) {
+	groups, resources, err := from.ServerGroupsAndResourcesWithContext(ctx)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("reading the cluster's API versions: %w", err)
 	}
-	learned := &knownKinds{version: serverVersion, groups: groups, resources: resources, partial: err}
-	if err == nil {
-		learned.tag = k.tags.last()
-	}
-	answer := answeredDiscovery{known: learned}
+	read := &kindsAnswer{version: serverVersion, groups: groups, resources: resources, partial: err}
+	answer := answeredDiscovery{known: read}
 	apiVersions, err := action.GetVersionSet(answer)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("reading the cluster's API versions: %w", err)
 	}
-	learned.capabilities = &chartutil.Capabilities{
+	read.capabilities = &chartutil.Capabilities{
 		APIVersions: apiVersions,
 		KubeVersion: chartutil.KubeVersion{Version: serverVersion.GitVersion, Major: serverVersion.Major, Minor: serverVersion.Minor},
 		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
 	}
-	learned.mapper = restmapper.NewDiscoveryRESTMapper(groupResources(groups, resources))
-	return learned, nil
+	read.mapper = restmapper.NewDiscoveryRESTMapper(groupResources(groups, resources))
+	return read, nil
 }
 
 // unchanged asks the server whether its kinds are those of the tag. Any doubt is a no.
@@ -243,7 +273,7 @@ func (k *kinds) unchanged(ctx context.Context, tag string) bool {
 // answeredDiscovery gives an answer to who wants to ask.
 type answeredDiscovery struct {
 	discovery.ServerResourcesInterface
-	known *knownKinds
+	known *kindsAnswer
 }
 
 // ServerGroupsAndResources implements discovery.ServerResourcesInterface.
