@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	goruntime "runtime"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
@@ -55,6 +56,7 @@ import (
 // Run is the life of the manager: it ends when ctx does, or with an error.
 func Run(ctx context.Context, options *Options) error {
 	klog.Background().Info("Starting", "version", version.String())
+	goruntime.SetMutexProfileFraction(options.mutexProfileFraction)
 	mgr, err := newManager(options)
 	if err != nil {
 		return err

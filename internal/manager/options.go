@@ -50,6 +50,8 @@ type Options struct {
 	kubeAPIBurst       int
 	healthAddr         string
 
+	mutexProfileFraction int
+
 	artifactDir      string
 	artifactMaxBytes int64
 	registry         registryOptions
@@ -104,6 +106,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Size of the store of pulled artifacts, in bytes. What was used least recently is dropped first.")
 	o.registry.addFlags(fs)
 	flags.AddManagerOptions(fs, &o.diagnostics)
+	fs.IntVar(&o.mutexProfileFraction, "mutex-profile-fraction", 0,
+		"Record one in so many contentions of mutexes for the profile at --diagnostics-address. Default: none.")
 }
 
 func (o *registryOptions) addFlags(fs *pflag.FlagSet) {
@@ -132,6 +136,8 @@ func (o *Options) Validate() error {
 		return errors.New("--sync-period must be at least 1s")
 	case o.artifactMaxBytes < 1<<20:
 		return errors.New("--artifact-max-bytes must be at least 1048576 (1 MiB)")
+	case o.mutexProfileFraction < 0:
+		return errors.New("--mutex-profile-fraction must not be negative")
 	case o.registry.timeout <= 0:
 		return errors.New("--registry-timeout must be more than 0s")
 	case o.registry.requestsPerSecond <= 0:

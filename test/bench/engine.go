@@ -18,97 +18,86 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"fmt"
-	"time"
 
-	"k8s.io/client-go/rest"
-
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/contestant"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/world"
 )
 
-// The media types of a chart in a registry.
-const (
-	chartConfigType = "application/vnd.cncf.helm.config.v1+json"
-	chartLayerType  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
-)
-
-// engine is HelmOp's release engine, called as the controller calls it.
-type engine struct {
-	client  *helmclient.Client
-	loader  *bundle.Loader
-	configs []*rest.Config
+// engineOrders are the phases of the scenario engine.
+var engineOrders = []struct {
+	name   string
+	order  contestant.Order
+	limits bool
+}{
+	{"install", contestant.Order{Phase: contestant.Install, LogLevel: "info"}, true},
+	{"values upgrade", contestant.Order{Phase: contestant.Upgrade, LogLevel: "debug"}, true},
+	{"in sync", contestant.Order{Phase: contestant.Check, LogLevel: "debug"}, false},
+	{"uninstall", contestant.Order{Phase: contestant.Uninstall, LogLevel: "debug"}, false},
 }
 
-func newEngine(configs []*rest.Config) (*engine, error) {
-	loader, err := bundle.NewLoader(bundle.Limits{})
-	if err != nil {
-		return nil, err
-	}
-	return &engine{client: helmclient.New(), loader: loader, configs: configs}, nil
-}
-
-func (e *engine) name() string { return "engine" }
-
-func (e *engine) target(r benchRelease) helmclient.Target {
-	return helmclient.Target{Key: fmt.Sprintf("bench/%d", r.cluster), Config: e.configs[r.cluster]}
-}
-
-func (e *engine) desired(r benchRelease) helmclient.Desired {
-	// Values are maps of texts and always marshal.
-	data, _ := json.Marshal(r.values)
-	return helmclient.Desired{
-		Name: r.name, Namespace: r.namespace, Owner: "bench." + r.name, UID: "bench-" + r.name, ArtifactDigest: r.chart.digest,
-		ValuesDigest: fmt.Sprintf("%x", sha256.Sum256(data)), OptionsDigest: helmclient.OptionsDigest(helmclient.Options{}),
-	}
-}
-
-// pass is one pass of the controller over a release.
-func (e *engine) pass(r benchRelease) (helmclient.Action, error) {
-	ctx, target, desired := context.Background(), e.target(r), e.desired(r)
-	observation, err := e.client.Observe(ctx, target, desired.Namespace, desired.Name)
-	if err != nil {
-		return "", err
-	}
-	decision := helmclient.Decide(observation, desired, helmclient.Policy{}, helmclient.Past{}, time.Now())
-	if decision.Action == helmclient.ActionNone {
-		return decision.Action, nil
-	}
-	chrt, err := e.loader.Chart(ctx, bundle.Source{
-		Digest: r.chart.digest, Manifest: bundle.Manifest{ConfigMediaType: chartConfigType, Layers: []bundle.Layer{{MediaType: chartLayerType}}},
-		ReadLayer: func(context.Context, int) ([]byte, error) { return r.chart.packed, nil },
-	})
-	if err != nil {
-		return "", err
-	}
-	_, err = e.client.Act(ctx, target, decision, desired, helmclient.Options{}, chrt, r.values)
-	return decision.Action, err
-}
-
-// expect makes a pass and checks what it did.
-func (e *engine) expect(r benchRelease, want helmclient.Action) error {
-	got, err := e.pass(r)
-	if err == nil && got != want {
-		err = fmt.Errorf("%s: the engine decided %s, not %s", r.name, got, want)
-	}
-	return err
-}
-
-func (e *engine) install(r benchRelease) error { return e.expect(r, helmclient.ActionInstall) }
-
-func (e *engine) upgrade(r benchRelease) error { return e.expect(r, helmclient.ActionUpgrade) }
-
-func (e *engine) check(r benchRelease) error { return e.expect(r, helmclient.ActionNone) }
-
-func (e *engine) uninstall(r benchRelease) error {
-	ctx, target, desired := context.Background(), e.target(r), e.desired(r)
-	observation, err := e.client.Observe(ctx, target, desired.Namespace, desired.Name)
+// engine compares HelmOp's release engine with the plain loop, without the manager around it. Who goes first alternates.
+func engine(ctx context.Context, b *bench) error {
+	versions, err := b.largeCharts(ctx, b.charts)
 	if err != nil {
 		return err
 	}
-	decision := helmclient.DecideUninstall(observation, desired, helmclient.Policy{}, time.Now())
-	_, err = e.client.Act(ctx, target, decision, desired, helmclient.Options{}, nil, nil)
-	return err
+	targets, err := world.Contestants(b.world.Group("none", well, b.servers))
+	if err != nil {
+		return err
+	}
+	totals := map[string][]baseline{contestant.Plain: make([]baseline, len(engineOrders)), contestant.Engine: make([]baseline, len(engineOrders))}
+	for round := range b.rounds {
+		order := []string{contestant.Plain, contestant.Engine}
+		if round%2 == 1 {
+			order[0], order[1] = order[1], order[0]
+		}
+		for _, kind := range order {
+			spec := contestant.Spec{
+				Kind: kind, Workers: b.workers, Clusters: targets, Versions: versions, Namespace: fmt.Sprintf("engine-%s-%d-{chart}", kind, round),
+			}
+			if err := b.engineRound(ctx, spec, totals[kind]); err != nil {
+				return err
+			}
+		}
+	}
+	for i, phase := range engineOrders {
+		mine, plain := totals[contestant.Engine][i], totals[contestant.Plain][i]
+		n := float64(plain.Releases)
+		within := func(limit float64) report.Option {
+			if phase.limits {
+				return report.MaxRatio(limit)
+			}
+			return func(*report.Figure) {}
+		}
+		b.report.Add("engine", phase.name, "wall per release", "ms", 1000*mine.Wall.Seconds()/n, report.Against(plainLoop, 1000*plain.Wall.Seconds()/n))
+		b.report.Add("engine", phase.name, "CPU per release", "ms", 1000*mine.CPU.Seconds()/n,
+			report.Against(plainLoop, 1000*plain.CPU.Seconds()/n), within(0.5))
+		b.report.Add("engine", phase.name, "workload requests per release", "", float64(mine.requests)/n,
+			report.Against(plainLoop, float64(plain.requests)/n), within(0.8))
+	}
+	return nil
+}
+
+// engineRound has a contestant do everything once, and adds what it took to the totals.
+func (b *bench) engineRound(ctx context.Context, spec contestant.Spec, totals []baseline) error {
+	process, err := contestant.Start(ctx, spec)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = process.Stop() }()
+	c := &comparison{bench: b, plain: process}
+	for i, phase := range engineOrders {
+		took, err := c.baseline(ctx, phase.order)
+		if err != nil {
+			return err
+		}
+		b.say("%s: %s of %d releases: %.1f s", spec.Kind, phase.name, took.Releases, took.Wall.Seconds())
+		totals[i].Releases += took.Releases
+		totals[i].Wall += took.Wall
+		totals[i].CPU += took.CPU
+		totals[i].requests += took.requests
+	}
+	return nil
 }

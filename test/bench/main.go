@@ -14,8 +14,17 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command bench compares HelmOp's release engine with a plain loop over the Helm SDK: the same charts on the same
-// clusters, with the same number of workers, in one run. Run it with "make bench"; "go run ./test/bench -help" explains it.
+// Command bench measures HelmOp: its real manager, on real API servers, beside a plain loop over the Helm SDK in the same run.
+//
+//   - clusters: some workload clusters with API servers of their own, several large charts in each: what installations,
+//     upgrades, idleness and uninstallations cost, beside the plain loop.
+//   - trouble: the same clusters beside others whose API servers hang, or refuse connections.
+//   - fleet: a thousand Clusters that share few API servers: installations, memory, a restart of the manager, one more
+//     Cluster, upgrades, a tag that is moved.
+//   - arithmetic: the planner of rollouts and the status of a HelmOp with ten thousand Clusters; Go benchmarks.
+//   - engine: HelmOp's release engine alone beside the plain loop. Not by default.
+//
+// Run it with "make bench", or "BENCH=quick make bench"; "go run ./test/bench -help" explains the flags. It runs on Linux only.
 package main
 
 import (
@@ -23,283 +32,181 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"runtime/pprof"
-	"sync"
+	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/contestant"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/world"
 )
 
 // settings are the flags.
 type settings struct {
-	clusters, releases, workers, rounds int
-	output, profile                     string
+	scenarios                              string
+	servers, charts, workers               int
+	troubled, troubleCharts, rounds        int
+	fleet, fleetCharts, fleetServers, late int
+	idle                                   time.Duration
+	json, profiles, manager                string
+	check, keep                            bool
 }
 
-func main() {
-	s := settings{}
-	quick := os.Getenv("BENCH") == "quick"
+func (s *settings) addFlags(quick bool) {
 	pick := func(full, small int) int {
 		if quick {
 			return small
 		}
 		return full
 	}
-	flag.IntVar(&s.clusters, "clusters", pick(6, 3), "workload clusters, each an etcd and an API server on this machine (BENCH=quick: 3)")
-	flag.IntVar(&s.releases, "releases", pick(5, 4), "releases in each cluster, each of its own chart (BENCH=quick: 4)")
-	flag.IntVar(&s.workers, "workers", 10, "workers of both contestants")
-	flag.IntVar(&s.rounds, "rounds", pick(4, 2), "rounds; who goes first alternates (BENCH=quick: 2)")
-	flag.StringVar(&s.output, "o", "", "file for the figures as JSON")
-	flag.StringVar(&s.profile, "profile", "", "folder for CPU profiles, one per contestant and phase of the last round")
-	flag.Parse()
+	flag.StringVar(&s.scenarios, "scenario", "clusters,trouble,fleet,arithmetic", "what to measure, in this order")
+	flag.IntVar(&s.servers, "servers", pick(20, 6), "workload clusters with an API server of their own, for clusters, trouble and engine (BENCH=quick: 6)")
+	flag.IntVar(&s.charts, "charts", pick(5, 3), "large charts in each of them (BENCH=quick: 3)")
+	flag.IntVar(&s.workers, "workers", 20, "releases that the manager, and the plain loop, work on at once")
+	flag.DurationVar(&s.idle, "idle", time.Duration(pick(60, 30))*time.Second, "how long nothing happens, where idleness is measured (BENCH=quick: 30s)")
+	flag.IntVar(&s.troubled, "troubled", pick(12, 4), "clusters that hang, or refuse connections (BENCH=quick: 4)")
+	flag.IntVar(&s.troubleCharts, "trouble-charts", pick(2, 1), "charts in the scenario trouble (BENCH=quick: 1)")
+	flag.IntVar(&s.rounds, "rounds", pick(2, 1), "rounds of the scenarios trouble and engine (BENCH=quick: 1)")
+	flag.IntVar(&s.fleet, "fleet", pick(1000, 100), "Clusters of the scenario fleet (BENCH=quick: 100)")
+	flag.IntVar(&s.fleetCharts, "fleet-charts", pick(5, 3), "small charts in each of them (BENCH=quick: 3)")
+	flag.IntVar(&s.fleetServers, "fleet-servers", pick(4, 3), "API servers that they share, at most -servers (BENCH=quick: 3)")
+	flag.IntVar(&s.late, "late", pick(5, 3), "Clusters that come late in the scenario fleet (BENCH=quick: 3)")
+	flag.StringVar(&s.json, "json", "", "file for the figures as JSON")
+	flag.StringVar(&s.profiles, "profiles", "", "folder for CPU, heap, mutex and goroutine profiles of the manager, phase by phase")
+	flag.StringVar(&s.manager, "manager", "", "manager to measure; default: it is built")
+	flag.BoolVar(&s.check, "check", false, "exit with an error if a target is missed")
+	flag.BoolVar(&s.keep, "keep", false, "keep logs")
+}
+
+// scenarios are what can be measured.
+var scenarios = map[string]struct {
+	run func(context.Context, *bench) error
+	// world is whether it needs API servers.
+	world bool
+}{
+	"clusters":   {run: clusters, world: true},
+	"trouble":    {run: trouble, world: true},
+	"fleet":      {run: fleet, world: true},
+	"engine":     {run: engine, world: true},
+	"arithmetic": {run: arithmetic},
+}
+
+func main() {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	result, err := run(ctx, s, os.Stderr)
-	stop()
-	if err == nil {
-		err = publish(result, s)
+	if len(os.Args) == 2 && os.Args[1] == contestant.Argument {
+		exit(contestant.Serve(os.Stdin, os.Stdout))
 	}
+	s := settings{}
+	s.addFlags(os.Getenv("BENCH") == "quick")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, s)
+	stop()
+	exit(err)
+}
+
+func exit(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
-// publish prints the figures, and fails if a target was missed.
-func publish(result *report, s settings) error {
-	if err := result.print(os.Stdout); err != nil {
-		return err
+// bench is one run of this command.
+type bench struct {
+	settings
+	world  *world.World
+	report *report.Report
+	began  time.Time
+}
+
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%4.0f s: %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// run measures and publishes. What was measured before an error is published, too.
+func run(ctx context.Context, s settings) error {
+	b := &bench{settings: s, began: time.Now(), report: &report.Report{About: map[string]string{
+		"cpus": strconv.Itoa(runtime.NumCPU()), "go": runtime.Version(), "began": time.Now().UTC().Format(time.RFC3339), "scenarios": s.scenarios,
+	}}}
+	err := b.measure(ctx)
+	b.report.About["took"] = time.Since(b.began).Round(time.Second).String()
+	if s.json != "" {
+		err = errors.Join(err, b.report.Write(s.json))
 	}
-	if s.output != "" {
-		if err := result.write(s.output); err != nil {
+	err = errors.Join(err, b.report.Print(os.Stdout))
+	missed := b.report.Missed()
+	fmt.Printf("\n%s with %d CPUs, %d targets missed\n", b.report.About["took"], runtime.NumCPU(), len(missed))
+	for _, text := range missed {
+		fmt.Println("missed:", text)
+	}
+	if s.check && len(missed) > 0 {
+		err = errors.Join(err, fmt.Errorf("%d targets were missed", len(missed)))
+	}
+	return err
+}
+
+func (b *bench) measure(ctx context.Context) (err error) {
+	names, needsWorld := strings.Split(b.scenarios, ","), false
+	for _, name := range names {
+		scenario, ok := scenarios[name]
+		if !ok {
+			return fmt.Errorf("there is no scenario %q", name)
+		}
+		needsWorld = needsWorld || scenario.world
+	}
+	if b.profiles != "" {
+		if err := os.MkdirAll(b.profiles, 0o755); err != nil {
 			return err
 		}
 	}
-	var errs []error
-	for _, missed := range result.missed() {
-		errs = append(errs, errors.New(missed))
-	}
-	return errors.Join(errs...)
-}
-
-// benchRelease is one release that a contestant looks after.
-type benchRelease struct {
-	cluster         int
-	name, namespace string
-	chart           *benchChart
-	values          map[string]any
-}
-
-// contestant is one way to look after releases.
-type contestant interface {
-	name() string
-	install(r benchRelease) error
-	upgrade(r benchRelease) error
-	check(r benchRelease) error
-	uninstall(r benchRelease) error
-}
-
-// phases are what is measured, in this order.
-var phases = []struct {
-	name     string
-	logLevel string
-	do       func(contestant, benchRelease) error
-}{
-	{"install", "info", contestant.install},
-	{"upgrade", "debug", contestant.upgrade},
-	{"in sync", "debug", contestant.check},
-	{"uninstall", "debug", contestant.uninstall},
-}
-
-// run starts the clusters and makes all rounds.
-func run(ctx context.Context, s settings, progress io.Writer) (*report, error) {
-	dir, err := os.MkdirTemp("", "helmop-bench-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	fmt.Fprintf(progress, "starting %d clusters ...\n", s.clusters)
-	servers, err := startServers(ctx, dir, s.clusters, progress)
-	defer func() {
-		for _, server := range servers {
-			if err := server.Stop(context.WithoutCancel(ctx)); err != nil {
-				fmt.Fprintln(progress, "stopping a cluster:", err)
-			}
-		}
-	}()
-	if err != nil {
-		return nil, err
-	}
-	b := &bench{settings: s, progress: progress, meter: &meter{calls: map[string]int{}}, report: &report{
-		Clusters: s.clusters, Releases: s.releases, Workers: s.workers, Rounds: s.rounds,
-	}}
-	for i := range s.releases {
-		chrt, err := newChart(fmt.Sprintf("addon-%d", i), uint64(i+1))
+	if needsWorld {
+		stop, err := b.startWorld(ctx, names)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		b.charts = append(b.charts, chrt)
-		b.report.Archive = len(chrt.packed)
+		defer func() { err = errors.Join(err, stop()) }()
 	}
-	for _, phase := range phases {
-		b.report.Phases = append(b.report.Phases, phaseReport{Phase: phase.name})
-	}
-	for _, server := range servers {
-		b.configs = append(b.configs, server.RESTConfig())
-	}
-	for round := range s.rounds {
-		if err := b.round(ctx, round); err != nil {
-			return nil, err
-		}
-	}
-	b.report.finish()
-	return b.report, nil
-}
-
-func startServers(ctx context.Context, dir string, n int, progress io.Writer) ([]*apiserver.Server, error) {
-	set, err := binaries.Ensure(ctx, binaries.Options{Progress: progress})
-	if err != nil {
-		return nil, err
-	}
-	var servers []*apiserver.Server
-	for i := range n {
-		name := fmt.Sprintf("bench-%d", i)
-		server, err := apiserver.Start(ctx, apiserver.Options{Name: name, Dir: filepath.Join(dir, name), Binaries: set})
-		if err != nil {
-			return servers, err
-		}
-		servers = append(servers, server)
-	}
-	return servers, nil
-}
-
-// bench makes rounds.
-type bench struct {
-	settings
-	progress io.Writer
-	meter    *meter
-	charts   []*benchChart
-	configs  []*rest.Config
-	report   *report
-}
-
-// measuredConfigs returns configs whose requests are counted, with the same limits of rate for all.
-func (b *bench) measuredConfigs() []*rest.Config {
-	var configs []*rest.Config
-	for _, config := range b.configs {
-		copied := rest.CopyConfig(config)
-		copied.WrapTransport = b.meter.wrap
-		copied.QPS, copied.Burst = 50, 100
-		configs = append(configs, copied)
-	}
-	return configs
-}
-
-// round has both contestants do everything once; the other one begins each time.
-func (b *bench) round(ctx context.Context, round int) error {
-	first, err := newPlain(b.measuredConfigs())
-	if err != nil {
-		return err
-	}
-	second, err := newEngine(b.measuredConfigs())
-	if err != nil {
-		return err
-	}
-	order := []contestant{first, second}
-	if round%2 == 1 {
-		order = []contestant{second, first}
-	}
-	for _, who := range order {
-		for i, phase := range phases {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			releases := b.releasesOf(who, round, phase.logLevel)
-			stopProfile, err := b.startProfile(who, phase.name, round)
-			if err != nil {
-				return err
-			}
-			measured, err := b.meter.measure(len(releases), func() error {
-				return each(releases, b.workers, func(r benchRelease) error { return phase.do(who, r) })
-			})
-			if err := errors.Join(err, stopProfile()); err != nil {
-				return fmt.Errorf("%s, %s: %w", who.name(), phase.name, err)
-			}
-			if who == contestant(first) {
-				b.report.Phases[i].Plain.add(measured)
-			} else {
-				b.report.Phases[i].Engine.add(measured)
-			}
-			n := float64(measured.Releases)
-			fmt.Fprintf(b.progress, "round %d of %d, %s, %s: %.1f ms of CPU and %.1f requests per release\n", round+1, b.rounds,
-				who.name(), phase.name, float64(measured.CPU.Microseconds())/1000/n, float64(measured.Requests)/n)
+	for _, name := range names {
+		b.say("scenario %s", name)
+		if err := scenarios[name].run(ctx, b); err != nil {
+			return fmt.Errorf("scenario %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func (b *bench) startProfile(who contestant, phase string, round int) (stop func() error, err error) {
-	if b.profile == "" || round != b.rounds-1 {
-		return func() error { return nil }, nil
-	}
-	file, err := os.Create(filepath.Join(b.profile, who.name()+"-"+phase+".pprof"))
+func (b *bench) startWorld(ctx context.Context, names []string) (stop func() error, err error) {
+	dir, err := os.MkdirTemp("", "helmop-bench-")
 	if err != nil {
 		return nil, err
 	}
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return nil, errors.Join(err, file.Close())
+	remove := func() error { return os.RemoveAll(dir) }
+	if b.keep {
+		b.say("logs are in %s", dir)
+		remove = func() error { return nil }
 	}
-	return func() error {
-		pprof.StopCPUProfile()
-		return file.Close()
-	}, nil
-}
-
-// releasesOf returns all releases of a contestant in a round, in namespaces of their own; cluster by cluster, as they
-// would come from a queue.
-func (b *bench) releasesOf(who contestant, round int, logLevel string) []benchRelease {
-	var releases []benchRelease
-	for _, chrt := range b.charts {
-		for cluster := range b.configs {
-			releases = append(releases, benchRelease{
-				cluster: cluster, name: chrt.name, namespace: fmt.Sprintf("%s-%d-%s", who.name(), round, chrt.name), chart: chrt,
-				values: map[string]any{"logLevel": logLevel, "cluster": fmt.Sprintf("cluster-%d", cluster)},
-			})
+	servers := b.fleetServers
+	for _, name := range names {
+		if name != "fleet" && scenarios[name].world {
+			servers = max(servers, b.servers)
 		}
 	}
-	return releases
-}
-
-// each calls do for all releases, by some workers, and returns what failed.
-func each(releases []benchRelease, workers int, do func(benchRelease) error) error {
-	queue := make(chan benchRelease)
-	errs := make([]error, workers)
-	var group sync.WaitGroup
-	for i := range workers {
-		group.Go(func() {
-			for r := range queue {
-				if err := do(r); err != nil {
-					errs[i] = errors.Join(errs[i], fmt.Errorf("%s in cluster %d: %w", r.name, r.cluster, err))
-				}
-			}
-		})
+	b.world, err = world.Start(ctx, world.Options{
+		Dir: dir, Servers: servers, Workers: b.workers, Manager: b.manager, Profiles: b.profiles, Say: b.say,
+	})
+	if err != nil {
+		return nil, errors.Join(err, remove())
 	}
-	for _, r := range releases {
-		queue <- r
-	}
-	close(queue)
-	group.Wait()
-	return errors.Join(errs...)
+	return func() error { return errors.Join(b.world.Stop(context.WithoutCancel(ctx)), remove()) }, nil
 }

@@ -70,6 +70,9 @@ type Options struct {
 	// Beside is another environment, to and from which Clusters can be moved. Its registry is this one's. Default: none.
 	Beside *Environment
 
+	// Bare leaves Cluster API's controllers and its local provider away, see testbed.ManagementOptions.
+	Bare bool
+
 	// Output receives what the build of the binaries of the test bed says. Default: os.Stderr.
 	Output io.Writer
 }
@@ -149,7 +152,7 @@ func (e *Environment) ensureBinaries(ctx context.Context) error {
 
 func (e *Environment) startManagement(ctx context.Context) error {
 	var err error
-	opts := testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries}
+	opts := testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries, Bare: e.opts.Bare}
 	if e.opts.Beside != nil {
 		opts.Beside = e.opts.Beside.Management
 	}

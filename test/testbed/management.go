@@ -59,6 +59,9 @@ type ManagementOptions struct {
 	Concurrency int
 	// Beside is another management cluster, from which Clusters can be moved to this one and back. Default: none.
 	Beside *Management
+	// Bare runs neither Cluster API's core manager nor the local provider: the caller writes the status of Clusters, and
+	// nothing else takes part in what is measured. Default: both run.
+	Bare bool
 }
 
 // Management is a management cluster: an API server, Cluster API's core
@@ -66,7 +69,7 @@ type ManagementOptions struct {
 type Management struct {
 	// Server is the management cluster's API server.
 	Server *apiserver.Server
-	// Provider runs the workload clusters.
+	// Provider runs the workload clusters. Nil with Bare.
 	Provider *local.Provider
 	// Client is the cluster administrator's. Its scheme has Kubernetes' own kinds,
 	// CustomResourceDefinitions, Cluster API's and the local provider's.
@@ -105,6 +108,9 @@ func (m *Management) start(ctx context.Context) error {
 	}
 	if err := m.installCRDs(); err != nil {
 		return err
+	}
+	if m.opts.Bare {
+		return nil
 	}
 	if err := m.startCore(ctx); err != nil {
 		return err

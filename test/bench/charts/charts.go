@@ -14,7 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package main
+// Package charts makes the charts that the benchmark installs. They are the same bytes each time.
+package charts
 
 import (
 	"archive/tar"
@@ -25,13 +26,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-
-	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chart/loader"
 )
 
-// archiveBytes is about the size of a packed chart, as those of common add-ons have.
+// archiveBytes is about the size of a packed large chart, as those of common add-ons have.
 const archiveBytes = 200_000
+
+// dashboardBytes is a little more than what a dashboard adds to a packed chart.
+const dashboardBytes = 5500
 
 // words make text that compresses about as documentation and dashboards do.
 var words = strings.Fields(`cluster network policy address gateway route service endpoint controller operator selector namespace
@@ -39,39 +40,52 @@ var words = strings.Fields(`cluster network policy address gateway route service
 	certificate issuer secret token key rotation audit event reason condition status generation finalizer owner reference
 	the a of and for with when where which must should may not each other before after between default value optional`)
 
-// benchChart is one chart: packed, as the engine gets it, and parsed, as the plain loop does.
-type benchChart struct {
-	name   string
-	digest string
-	packed []byte
-	parsed *chart.Chart
+// Chart is one version of a chart, packed.
+type Chart struct {
+	Name, Version string
+	// Archive is the .tgz.
+	Archive []byte
 }
 
-// newChart makes a chart of nine objects, which its values name and shape.
-func newChart(name string, seed uint64) (*benchChart, error) {
+// Large returns a chart as common add-ons are: nine objects, which its values name and shape, in an archive of 200 kB. The
+// version is in labels of all objects. Charts of other seeds have other texts.
+func Large(name, version string, seed uint64) (Chart, error) {
 	random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // The same chart each time is what is wanted.
 	files := map[string]string{
-		"Chart.yaml":  fmt.Sprintf("apiVersion: v2\nname: %s\nversion: 1.%d.0\nappVersion: 2.%d.0\ndescription: %s\n", name, seed, seed, text(random, 12)),
-		"values.yaml": chartValues + comments(random, 300),
+		"Chart.yaml":  metadata(name, version) + "description: " + text(random, 12) + "\n",
+		"values.yaml": largeValues + comments(random, 300),
 		"README.md":   text(random, 9000),
 	}
-	for _, path := range slices.Sorted(maps.Keys(chartTemplates)) {
-		files["templates/"+path] = comments(random, 25) + chartTemplates[path]
+	for _, path := range slices.Sorted(maps.Keys(largeTemplates)) {
+		files["templates/"+path] = comments(random, 25) + largeTemplates[path]
 	}
-	for i := 0; ; i++ {
+	for n := 0; ; {
 		packed, err := pack(name, files)
-		if err != nil {
-			return nil, err
+		missing := archiveBytes - len(packed)
+		if err != nil || missing <= 0 {
+			return Chart{Name: name, Version: version, Archive: packed}, err
 		}
-		if len(packed) >= archiveBytes {
-			parsed, err := loader.LoadArchive(bytes.NewReader(packed))
-			if err != nil {
-				return nil, err
-			}
-			return &benchChart{name: name, digest: fmt.Sprintf("sha256:%064x", seed), packed: packed, parsed: parsed}, nil
+		for range missing/dashboardBytes + 1 {
+			files[fmt.Sprintf("dashboards/%d.json", n)] = dashboard(random)
+			n++
 		}
-		files[fmt.Sprintf("dashboards/%d.json", i)] = dashboard(random)
 	}
+}
+
+// Small returns a chart of four objects that are healthy without any controller: three kinds of data, and a Service or,
+// by the seed, another kind whose health is followed. A thousand clusters can have it on a small machine.
+func Small(name, version string, seed uint64) (Chart, error) {
+	files := map[string]string{"Chart.yaml": metadata(name, version), "values.yaml": "logLevel: info\ncluster: none\n"}
+	maps.Copy(files, smallTemplates)
+	followed := slices.Sorted(maps.Keys(followedTemplates))
+	kind := followed[int(seed)%len(followed)]
+	files["templates/"+kind] = followedTemplates[kind]
+	packed, err := pack(name, files)
+	return Chart{Name: name, Version: version, Archive: packed}, err
+}
+
+func metadata(name, version string) string {
+	return fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\nappVersion: %q\n", name, version, version)
 }
 
 // text returns n words in lines.
@@ -130,7 +144,7 @@ func pack(name string, files map[string]string) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-const chartValues = `image:
+const largeValues = `image:
   repository: registry.example.com/addons/agent
   tag: 2.0.0
 replicas: 2
@@ -151,9 +165,8 @@ rules:
   verbs: [get, list, watch]
 `
 
-// chartTemplates are nine objects. An upgrade with another log level changes two of them.
-var chartTemplates = map[string]string{
-	"_helpers.tpl": `{{- define "name" -}}{{ .Release.Name }}-{{ .Chart.Name }}{{- end }}
+// helpers name and label objects.
+const helpers = `{{- define "name" -}}{{ .Release.Name }}-{{ .Chart.Name }}{{- end }}
 {{- define "labels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -161,7 +174,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
-`,
+`
+
+// largeTemplates are nine objects. An upgrade with another log level changes three of them.
+var largeTemplates = map[string]string{
+	"_helpers.tpl":        helpers,
 	"serviceaccount.yaml": object("v1", "ServiceAccount", true, "automountServiceAccountToken: true\n"),
 	"config.yaml": object("v1", "ConfigMap", true, `data:
   agent.yaml: |
@@ -195,6 +212,41 @@ subjects:
   selector:
     matchLabels:
       app.kubernetes.io/instance: {{ .Release.Name }}
+`),
+}
+
+// smallTemplates are three objects of data. An upgrade with another log level changes one of them.
+var smallTemplates = map[string]string{
+	"templates/_helpers.tpl":        helpers,
+	"templates/serviceaccount.yaml": largeTemplates["serviceaccount.yaml"],
+	"templates/config.yaml":         object("v1", "ConfigMap", true, "data:\n  logLevel: {{ .Values.logLevel }}\n  cluster: {{ .Values.cluster }}\n"),
+	"templates/role.yaml": object("rbac.authorization.k8s.io/v1", "Role", true, `rules:
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get]
+`),
+}
+
+// followedTemplates are of kinds whose health is followed, and healthy as soon as they exist.
+var followedTemplates = map[string]string{
+	"autoscaler.yaml": object("autoscaling/v2", "HorizontalPodAutoscaler", true, `spec:
+  maxReplicas: 3
+  scaleTargetRef:
+    apiVersion: apps/v1
+    kind: Deployment
+    name: {{ include "name" . }}
+`),
+	"ingress.yaml": object("networking.k8s.io/v1", "Ingress", true, `spec:
+  defaultBackend:
+    service:
+      name: {{ include "name" . }}
+      port:
+        number: 80
+`),
+	"service.yaml": object("v1", "Service", true, `spec:
+  clusterIP: None
+  selector:
+    app.kubernetes.io/instance: {{ .Release.Name }}
 `),
 }
 

@@ -14,14 +14,17 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package main
+package contestant
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"reflect"
 
 	"helm.sh/helm/v3/pkg/action"
+	helmchart "helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -31,8 +34,12 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// plain is a loop over the Helm SDK as one writes it: the chart is parsed once, each cluster has one getter of clients
-// with cached discovery, each action a configuration of its own.
+// parsedChart is a chart as Helm has it in memory.
+type parsedChart = *helmchart.Chart
+
+func parse(archive []byte) (parsedChart, error) { return loader.LoadArchive(bytes.NewReader(archive)) }
+
+// plain is the contestant Plain.
 type plain struct {
 	getters []*plainGetter
 }
@@ -52,14 +59,12 @@ func newPlain(configs []*rest.Config) (*plain, error) {
 	return p, nil
 }
 
-func (p *plain) name() string { return "plain" }
-
-func (p *plain) configuration(r benchRelease) (*action.Configuration, error) {
+func (p *plain) configuration(r release) (*action.Configuration, error) {
 	config := &action.Configuration{}
 	return config, config.Init(p.getters[r.cluster], r.namespace, "secret", func(string, ...any) {})
 }
 
-func (p *plain) install(r benchRelease) error {
+func (p *plain) install(r release) error {
 	config, err := p.configuration(r)
 	if err != nil {
 		return err
@@ -70,7 +75,7 @@ func (p *plain) install(r benchRelease) error {
 	return err
 }
 
-func (p *plain) upgrade(r benchRelease) error {
+func (p *plain) upgrade(r release) error {
 	config, err := p.configuration(r)
 	if err != nil {
 		return err
@@ -82,7 +87,7 @@ func (p *plain) upgrade(r benchRelease) error {
 }
 
 // check finds out whether the release is as wanted, by what Helm has stored.
-func (p *plain) check(r benchRelease) error {
+func (p *plain) check(r release) error {
 	config, err := p.configuration(r)
 	if err != nil {
 		return err
@@ -97,7 +102,7 @@ func (p *plain) check(r benchRelease) error {
 	return nil
 }
 
-func (p *plain) uninstall(r benchRelease) error {
+func (p *plain) uninstall(r release) error {
 	config, err := p.configuration(r)
 	if err != nil {
 		return err

@@ -1,0 +1,85 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+// arithmeticPackages have benchmarks of what is computed for a HelmOp with very many Clusters, and arithmeticBenchmarks
+// are their names.
+var arithmeticPackages = []string{"./internal/rollout", "./controllers"}
+
+const arithmeticBenchmarks = "^Benchmark(Plan|PlanIdle|Status|Wanted|Standing)"
+
+// arithmetic runs Go benchmarks and reports those of ten thousand Clusters.
+func arithmetic(ctx context.Context, b *bench) error {
+	root, err := binaries.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	args := append([]string{"test", "-run", "^$", "-bench", arithmeticBenchmarks, "-benchmem", "-benchtime", "20x"}, arithmeticPackages...)
+	if b.profiles != "" {
+		// Profiles are of one package only.
+		args = append(args[:len(args)-len(arithmeticPackages)], "-cpuprofile", filepath.Join(b.profiles, "arithmetic.cpu.pprof"), arithmeticPackages[0])
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	for line := range bytes.Lines(out) {
+		b.addBenchmark(string(line))
+	}
+	return nil
+}
+
+// addBenchmark adds the figures of a line of "go test -bench".
+func (b *bench) addBenchmark(line string) {
+	fields := strings.Fields(line)
+	if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
+		return
+	}
+	name := strings.TrimPrefix(fields[0], "Benchmark")
+	if at := strings.LastIndexByte(name, '-'); at > 0 {
+		name = name[:at] // The number of CPUs.
+	}
+	for i := 2; i+1 < len(fields); i += 2 {
+		value, err := strconv.ParseFloat(fields[i], 64)
+		if err != nil {
+			return
+		}
+		switch fields[i+1] {
+		case "ns/op":
+			b.report.Add("arithmetic", name, "time", "ms", value/1e6)
+		case "B/op":
+			b.report.Add("arithmetic", name, "memory", "kB", value/1000)
+		case "allocs/op":
+			b.report.Add("arithmetic", name, "allocations", "", value)
+		}
+	}
+}

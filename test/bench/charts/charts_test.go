@@ -1,0 +1,79 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package charts
+
+import (
+	"bytes"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	helmengine "helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/releaseutil"
+)
+
+// TestCharts holds that charts have as many objects, and are as large, as they are said to be, and always the same.
+func TestCharts(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		make          func(name, version string, seed uint64) (Chart, error)
+		objects       int
+		least, utmost int
+	}{
+		"large": {Large, 9, archiveBytes, archiveBytes * 11 / 10},
+		"small": {Small, 4, 500, 3000},
+	} {
+		for seed := range uint64(3) {
+			made, err := test.make("addon", "1.2.3", seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(made.Archive); n < test.least || n > test.utmost {
+				t.Errorf("%s: the archive has %d bytes", name, n)
+			}
+			if n := countObjects(t, made); n != test.objects {
+				t.Errorf("%s: %d objects", name, n)
+			}
+			again, err := test.make("addon", "1.2.3", seed)
+			if err != nil || !bytes.Equal(again.Archive, made.Archive) {
+				t.Errorf("%s differs from time to time: %v", name, err)
+			}
+		}
+	}
+}
+
+func countObjects(t *testing.T, made Chart) int {
+	t.Helper()
+	parsed, err := loader.LoadArchive(bytes.NewReader(made.Archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := chartutil.ToRenderValues(parsed, map[string]any{"cluster": "a"},
+		chartutil.ReleaseOptions{Name: "r", Namespace: "n"}, chartutil.DefaultCapabilities)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := helmengine.Render(parsed, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, manifests, err := releaseutil.SortManifests(rendered, nil, releaseutil.InstallOrder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(manifests)
+}

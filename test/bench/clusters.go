@@ -1,0 +1,283 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/charts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/contestant"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/measure"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/world"
+)
+
+const (
+	// plainLoop is the baseline's name in reports.
+	plainLoop = "plain loop"
+
+	// well is the group of Clusters that nothing ails.
+	well = "well"
+
+	// resync is the sync period of the manager in the scenario clusters, short enough for an idle minute to have some.
+	resync = 30 * time.Second
+
+	mebi = 1 << 20
+)
+
+// clusters compares the manager with the plain loop, phase by phase, on the same API servers.
+func clusters(ctx context.Context, b *bench) error {
+	c := &comparison{bench: b, scenario: "clusters", namespace: "clusters", clusters: b.world.Group("clusters", well, b.servers)}
+	var err error
+	if c.versions, err = b.largeCharts(ctx, b.charts); err != nil {
+		return err
+	}
+	if err := b.world.CreateNamespace(ctx, c.namespace); err != nil {
+		return err
+	}
+	if err := b.world.CreateClusters(ctx, c.clusters); err != nil {
+		return err
+	}
+	if err := c.startPlain(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = c.plain.Stop() }()
+	if c.manager, err = b.world.StartManager(ctx, c.namespace, "--sync-period="+resync.String()); err != nil {
+		return err
+	}
+	defer func() { _ = c.manager.Stop(context.WithoutCancel(ctx)) }()
+	if err := c.manager.WaitConnected(ctx, len(c.clusters)); err != nil {
+		return err
+	}
+	return c.run(ctx)
+}
+
+// largeCharts makes and pushes two versions of some charts.
+func (b *bench) largeCharts(ctx context.Context, n int) ([][]charts.Chart, error) {
+	versions := make([][]charts.Chart, 2)
+	for v := range versions {
+		for i := range n {
+			chart, err := charts.Large(fmt.Sprintf("addon-%d", i), fmt.Sprintf("1.%d.0", v), uint64(i+1))
+			if err != nil {
+				return nil, err
+			}
+			if _, err := b.world.Push(ctx, chart, chart.Version); err != nil {
+				return nil, err
+			}
+			versions[v] = append(versions[v], chart)
+		}
+	}
+	return versions, nil
+}
+
+// comparison is of the manager with the plain loop.
+type comparison struct {
+	*bench
+	scenario, namespace string
+	clusters            []world.Cluster
+	versions            [][]charts.Chart
+
+	plain   *contestant.Process
+	manager *world.Manager
+	helmOps []world.HelmOp
+}
+
+func (c *comparison) startPlain(ctx context.Context) error {
+	targets, err := world.Contestants(c.clusters)
+	if err != nil {
+		return err
+	}
+	c.plain, err = contestant.Start(ctx, contestant.Spec{
+		Kind: contestant.Plain, Workers: c.workers, Clusters: targets, Versions: c.versions, Namespace: "plain-{chart}",
+	})
+	return err
+}
+
+func (c *comparison) run(ctx context.Context) error {
+	for _, chart := range c.versions[0] {
+		c.helmOps = append(c.helmOps, world.HelmOp{
+			Namespace: c.namespace, Name: chart.Name, Groups: []string{well}, Chart: chart.Name, Tag: chart.Version, ReleaseNamespace: "helmop-{chart}",
+		})
+	}
+	all := func(do func(world.HelmOp) error) func() error {
+		return func() error {
+			var errs []error
+			for _, helmOp := range c.helmOps {
+				errs = append(errs, do(helmOp))
+			}
+			return errors.Join(errs...)
+		}
+	}
+	next := c.versions[1][0].Version
+	if err := c.phase(ctx, contestant.Order{Phase: contestant.Install, LogLevel: "info"}, "install",
+		all(func(h world.HelmOp) error { return h.Create(ctx, c.world) }),
+		func(r world.Release) bool { return r.Deployed && r.Revision == 1 }); err != nil {
+		return err
+	}
+	if err := c.idlePhase(ctx); err != nil {
+		return err
+	}
+	if err := c.phase(ctx, contestant.Order{Phase: contestant.Upgrade, LogLevel: "debug"}, "values upgrade",
+		all(func(h world.HelmOp) error { return h.SetLogLevel(ctx, c.world, "debug") }),
+		func(r world.Release) bool { return r.Deployed && r.Revision == 2 }); err != nil {
+		return err
+	}
+	if err := c.phase(ctx, contestant.Order{Phase: contestant.Upgrade, Version: 1, LogLevel: "debug"}, "chart upgrade",
+		all(func(h world.HelmOp) error { return h.SetTag(ctx, c.world, next) }),
+		func(r world.Release) bool { return r.Deployed && r.Revision == 3 && r.Version == next }); err != nil {
+		return err
+	}
+	return c.phase(ctx, contestant.Order{Phase: contestant.Uninstall, Version: 1}, "uninstall",
+		all(func(h world.HelmOp) error { return h.Delete(ctx, c.world) }), nil)
+}
+
+func (c *comparison) releases() int { return len(c.clusters) * len(c.versions[0]) }
+
+// baseline is what the plain loop took for a phase.
+type baseline struct {
+	contestant.Outcome
+	requests int
+	peak     int64
+}
+
+func (c *comparison) baseline(ctx context.Context, order contestant.Order) (baseline, error) {
+	mark, err := c.world.Mark(ctx)
+	if err != nil {
+		return baseline{}, err
+	}
+	peak := measure.FollowPeak(c.plain.PID())
+	outcome, err := c.plain.Do(order)
+	taken := baseline{Outcome: outcome, peak: peak.Stop()}
+	if err != nil {
+		return taken, fmt.Errorf("%s by the %s: %w", order.Phase, plainLoop, err)
+	}
+	traffic, err := c.world.Traffic(ctx, mark)
+	taken.requests = traffic.Contestant
+	return taken, err
+}
+
+// phase has first the plain loop, then the manager do something, and waits until all releases are as wanted, or gone.
+func (c *comparison) phase(ctx context.Context, order contestant.Order, name string, begin func() error, wanted func(world.Release) bool) error {
+	plain, err := c.baseline(ctx, order)
+	if err != nil {
+		return err
+	}
+	c.say("%s of %d releases by the %s: %.1f s", name, plain.Releases, plainLoop, plain.Wall.Seconds())
+	var times world.Times
+	cost, err := c.manager.Measure(ctx, c.scenario+" "+name, func() error {
+		begun := time.Now()
+		if err := begin(); err != nil {
+			return err
+		}
+		if wanted == nil {
+			return c.world.Tracker.WaitGone(ctx, c.namespace, func(world.Release) bool { return true })
+		}
+		var err error
+		times, err = c.world.Tracker.Wait(ctx, c.namespace, c.releases(), begun, wanted)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.say("%s of %d releases by HelmOp: %.1f s", name, c.releases(), cost.Wall.Seconds())
+	c.add(name, cost, plain, order.Phase != contestant.Uninstall)
+	if wanted != nil {
+		c.report.Add(c.scenario, name, "first release", "s", times.First.Seconds())
+	}
+	return nil
+}
+
+// add adds the figures of a phase.
+func (c *comparison) add(phase string, cost world.Cost, plain baseline, targets bool) {
+	n, m := float64(c.releases()), float64(plain.Releases)
+	within := func(limit float64) report.Option {
+		if targets {
+			return report.MaxRatio(limit)
+		}
+		return func(*report.Figure) {}
+	}
+	c.report.Add(c.scenario, phase, "wall", "s", cost.Wall.Seconds(), report.Against(plainLoop, plain.Wall.Seconds()*n/m), within(0.9))
+	c.report.Add(c.scenario, phase, "CPU per release", "ms", 1000*cost.CPU.Seconds()/n,
+		report.Against(plainLoop, 1000*plain.CPU.Seconds()/m), within(0.5))
+	c.report.Add(c.scenario, phase, "workload requests per release", "", float64(cost.Traffic.Workload)/n,
+		report.Against(plainLoop, float64(plain.requests)/m), within(0.8))
+	c.report.Add(c.scenario, phase, "peak memory", "MiB", float64(cost.Peak)/mebi, report.Against(plainLoop, float64(plain.peak)/mebi))
+	c.addManagement(c.scenario, phase, cost, n)
+	c.addRegistry(c.scenario, phase, cost, float64(len(c.versions[0])))
+}
+
+func (b *bench) addManagement(scenario, phase string, cost world.Cost, n float64) {
+	writes := 0
+	for _, count := range cost.Traffic.Writes {
+		writes += count
+	}
+	b.report.Add(scenario, phase, "management requests per release", "", float64(cost.Traffic.Management)/n)
+	b.report.Add(scenario, phase, "of them writes", "", float64(writes)/n)
+}
+
+// addRegistry adds what the registry was asked for, by a number of charts.
+func (b *bench) addRegistry(scenario, phase string, cost world.Cost, charts float64) {
+	r := cost.Registry
+	b.report.Add(scenario, phase, "registry manifests per chart", "", float64(r.ManifestGets+r.ManifestHeads)/charts)
+	b.report.Add(scenario, phase, "registry blobs per chart", "", float64(r.BlobGets)/charts, report.Max(1))
+	b.report.Add(scenario, phase, "registry bytes per chart", "kB", float64(r.Bytes)/1000/charts)
+}
+
+// idlePhase measures the manager while nothing happens.
+func (c *comparison) idlePhase(ctx context.Context) error {
+	plain, err := c.baseline(ctx, contestant.Order{Phase: contestant.Check, LogLevel: "info"})
+	if err != nil {
+		return err
+	}
+	cost, err := c.manager.Measure(ctx, c.scenario+" idle", func() error { return pause(ctx, c.idle) })
+	if err != nil {
+		return err
+	}
+	size, err := c.manager.Size(ctx)
+	if err != nil {
+		return err
+	}
+	n, resyncs := float64(c.releases()), c.idle.Seconds()/resync.Seconds()
+	add := func(name, unit string, value float64, options ...report.Option) {
+		c.report.Add(c.scenario, "idle", name, unit, value, options...)
+	}
+	add("registry requests", "", float64(cost.Registry.Total()), report.Max(0))
+	add("workload requests per release and resync", "", float64(cost.Traffic.Workload)/n/resyncs,
+		report.Against(plainLoop, float64(plain.requests)/float64(plain.Releases)), report.Max(1.05))
+	add("CPU per release and resync", "ms", 1000*cost.CPU.Seconds()/n/resyncs,
+		report.Against(plainLoop, 1000*plain.CPU.Seconds()/float64(plain.Releases)))
+	add("management requests per release and resync", "", float64(cost.Traffic.Management)/n/resyncs)
+	add("health probes per cluster and minute", "", float64(cost.Traffic.Probes)/float64(len(c.clusters))/c.idle.Minutes())
+	add("steady memory", "MiB", float64(size.Memory)/mebi)
+	add("of it heap in use", "MiB", float64(size.Heap)/mebi)
+	return nil
+}
+
+// pause waits.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,112 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package contestant
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+)
+
+// The media types of a chart in a registry.
+const (
+	chartConfigType = "application/vnd.cncf.helm.config.v1+json"
+	chartLayerType  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+)
+
+// engine is the contestant Engine.
+type engine struct {
+	client  *helmclient.Client
+	loader  *bundle.Loader
+	configs []*rest.Config
+}
+
+func newEngine(configs []*rest.Config) (*engine, error) {
+	loader, err := bundle.NewLoader(bundle.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	return &engine{client: helmclient.New(), loader: loader, configs: configs}, nil
+}
+
+func (e *engine) target(r release) helmclient.Target {
+	return helmclient.Target{Key: fmt.Sprintf("bench/%d", r.cluster), Config: e.configs[r.cluster]}
+}
+
+func (e *engine) desired(r release) helmclient.Desired {
+	// Values are maps of texts and always marshal.
+	data, _ := json.Marshal(r.values)
+	return helmclient.Desired{
+		Name: r.name, Namespace: r.namespace, Owner: "bench." + r.name, UID: "bench-" + r.name, ArtifactDigest: r.chart.digest,
+		ValuesDigest: fmt.Sprintf("%x", sha256.Sum256(data)), OptionsDigest: helmclient.OptionsDigest(helmclient.Options{}),
+	}
+}
+
+// pass is one pass of the controller over a release.
+func (e *engine) pass(r release) (helmclient.Action, error) {
+	ctx, target, desired := context.Background(), e.target(r), e.desired(r)
+	observation, err := e.client.Observe(ctx, target, desired.Namespace, desired.Name)
+	if err != nil {
+		return "", err
+	}
+	decision := helmclient.Decide(observation, desired, helmclient.Policy{}, helmclient.Past{}, time.Now())
+	if decision.Action == helmclient.ActionNone {
+		return decision.Action, nil
+	}
+	chrt, err := e.loader.Chart(ctx, bundle.Source{
+		Digest: r.chart.digest, Manifest: bundle.Manifest{ConfigMediaType: chartConfigType, Layers: []bundle.Layer{{MediaType: chartLayerType}}},
+		ReadLayer: func(context.Context, int) ([]byte, error) { return r.chart.Archive, nil },
+	})
+	if err != nil {
+		return "", err
+	}
+	_, err = e.client.Act(ctx, target, decision, desired, helmclient.Options{}, chrt, r.values)
+	return decision.Action, err
+}
+
+// expect makes a pass and checks what it did.
+func (e *engine) expect(r release, want helmclient.Action) error {
+	got, err := e.pass(r)
+	if err == nil && got != want {
+		err = fmt.Errorf("%s: the engine decided %s, not %s", r.name, got, want)
+	}
+	return err
+}
+
+func (e *engine) install(r release) error { return e.expect(r, helmclient.ActionInstall) }
+
+func (e *engine) upgrade(r release) error { return e.expect(r, helmclient.ActionUpgrade) }
+
+func (e *engine) check(r release) error { return e.expect(r, helmclient.ActionNone) }
+
+func (e *engine) uninstall(r release) error {
+	ctx, target, desired := context.Background(), e.target(r), e.desired(r)
+	observation, err := e.client.Observe(ctx, target, desired.Namespace, desired.Name)
+	if err != nil {
+		return err
+	}
+	decision := helmclient.DecideUninstall(observation, desired, helmclient.Policy{}, time.Now())
+	_, err = e.client.Act(ctx, target, decision, desired, helmclient.Options{}, nil, nil)
+	return err
+}

@@ -1,0 +1,90 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package contestant
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Argument makes this program a contestant, as its only one.
+const Argument = "contestant"
+
+// Process is a contestant that runs.
+type Process struct {
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	encoder *json.Encoder
+	decoder *json.Decoder
+}
+
+// Start starts this program once more, as a contestant. It ends with ctx, or by Stop.
+func Start(ctx context.Context, spec Spec) (*Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, Argument)
+	cmd.Stderr, cmd.WaitDelay = os.Stderr, 5*time.Second
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &Process{cmd: cmd, stdin: stdin, encoder: json.NewEncoder(stdin), decoder: json.NewDecoder(stdout)}
+	if err := p.encoder.Encode(spec); err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return p, nil
+}
+
+// PID is the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Do has an order carried out.
+func (p *Process) Do(order Order) (Outcome, error) {
+	var outcome Outcome
+	if err := p.encoder.Encode(order); err != nil {
+		return outcome, fmt.Errorf("the contestant takes no orders: %w", err)
+	}
+	if err := p.decoder.Decode(&outcome); err != nil {
+		return outcome, fmt.Errorf("the contestant does not answer: %w", err)
+	}
+	if outcome.Error != "" {
+		return outcome, errors.New(outcome.Error)
+	}
+	return outcome, nil
+}
+
+// Stop ends the contestant.
+func (p *Process) Stop() error {
+	return errors.Join(p.stdin.Close(), p.cmd.Wait())
+}

@@ -1,0 +1,465 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/charts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/contestant"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/world"
+)
+
+const (
+	// plainShare is how many of the fleet's Clusters the plain loop does: it would take as long again otherwise.
+	plainShare = 100
+
+	// memoryTarget and memoryClusters are the memory, in MiB, that a manager with so many Clusters may have.
+	memoryTarget, memoryClusters = 300, 1000
+
+	// movedTag is the tag of the first chart, which is moved, and moveInterval how often it is looked at then.
+	movedTag     = "stable"
+	moveInterval = 5 * time.Second
+)
+
+// bigFleet is a run of the scenario fleet.
+type bigFleet struct {
+	*bench
+	namespace string
+	clusters  []world.Cluster
+	charts    []charts.Chart
+	helmOps   []world.HelmOp
+	manager   *world.Manager
+
+	// empty is the manager's size before there were Clusters, alone how long a Cluster took that was the only one.
+	empty world.Size
+	alone arrival
+}
+
+// fleet measures one manager with very many Clusters.
+func fleet(ctx context.Context, b *bench) error {
+	f := &bigFleet{bench: b, namespace: "fleet"}
+	if err := f.prepare(ctx); err != nil {
+		return err
+	}
+	if err := f.single(ctx); err != nil {
+		return err
+	}
+	if err := b.world.CreateNamespace(ctx, f.namespace); err != nil {
+		return err
+	}
+	f.clusters = f.confined(b.world.Group(f.namespace, well, b.fleet))
+	f.helmOps = f.helmOpsOf(f.namespace)
+	defer func() {
+		if f.manager != nil {
+			_ = f.manager.Stop(context.WithoutCancel(ctx))
+		}
+	}()
+	for _, step := range []func(context.Context) error{
+		f.connect, f.installOne, f.installRest, f.idle, f.arrive, f.restart, f.upgrade, f.move, f.uninstall,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *bigFleet) prepare(ctx context.Context) error {
+	if err := f.world.KeepServers(ctx, f.fleetServers); err != nil {
+		return err
+	}
+	if err := f.world.AllowConfined(ctx); err != nil {
+		return err
+	}
+	for i := range f.fleetCharts {
+		chart, err := charts.Small(fmt.Sprintf("small-%d", i), "1.0.0", uint64(i))
+		if err != nil {
+			return err
+		}
+		if _, err := f.world.Push(ctx, chart, movedTag); err != nil {
+			return err
+		}
+		f.charts = append(f.charts, chart)
+	}
+	return nil
+}
+
+// confined has each Cluster keep to a namespace of its own.
+func (f *bigFleet) confined(clusters []world.Cluster) []world.Cluster {
+	for i := range clusters {
+		clusters[i].Confined = "helmop-" + clusters[i].Name
+	}
+	return clusters
+}
+
+func (f *bigFleet) helmOpsOf(namespace string) []world.HelmOp {
+	var all []world.HelmOp
+	for _, chart := range f.charts {
+		all = append(all, world.HelmOp{
+			Namespace: namespace, Name: chart.Name, Groups: []string{well, "late-" + namespace}, Chart: chart.Name, Tag: movedTag,
+			ReleaseNamespace: "helmop-{cluster}",
+		})
+	}
+	return all
+}
+
+// arrival is how long a new Cluster took from the initialization of its control plane to its first and its last release.
+type arrival struct{ first, all time.Duration }
+
+// arrivals creates Clusters one after the other and returns the medians.
+func (f *bigFleet) arrivals(ctx context.Context, namespace string) (arrival, error) {
+	var first, all []time.Duration
+	group := "late-" + namespace
+	for i, cluster := range f.confined(f.world.Group(namespace, group, f.late)) {
+		if err := f.world.PrepareCluster(ctx, cluster); err != nil {
+			return arrival{}, err
+		}
+		// What the Cluster's creation causes is over.
+		if err := pause(ctx, time.Second); err != nil {
+			return arrival{}, err
+		}
+		begun, err := f.world.InitializeCluster(ctx, cluster)
+		if err != nil {
+			return arrival{}, err
+		}
+		times, err := f.world.Tracker.Wait(ctx, namespace, len(f.charts), begun, func(r world.Release) bool {
+			return r.Cluster == cluster.Name && r.Deployed
+		})
+		if err != nil {
+			return arrival{}, err
+		}
+		f.say("Cluster %d that came late in %s: first release after %.2f s, all %d after %.2f s", i, namespace, times.First.Seconds(),
+			len(f.charts), times.Last.Seconds())
+		first, all = append(first, times.First), append(all, times.Last)
+	}
+	return arrival{first: median(first), all: median(all)}, nil
+}
+
+// single measures how long a Cluster takes that is the only one.
+func (f *bigFleet) single(ctx context.Context) error {
+	const namespace = "single"
+	if err := f.world.CreateNamespace(ctx, namespace); err != nil {
+		return err
+	}
+	manager, err := f.world.StartManager(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = manager.Stop(context.WithoutCancel(ctx)) }()
+	for _, helmOp := range f.helmOpsOf(namespace) {
+		if err := helmOp.Create(ctx, f.world); err != nil {
+			return err
+		}
+	}
+	f.alone, err = f.arrivals(ctx, namespace)
+	return err
+}
+
+func (f *bigFleet) connect(ctx context.Context) error {
+	var err error
+	if f.manager, err = f.world.StartManager(ctx, f.namespace); err != nil {
+		return err
+	}
+	if err := pause(ctx, 2*time.Second); err != nil {
+		return err
+	}
+	if f.empty, err = f.manager.Size(ctx); err != nil {
+		return err
+	}
+	cost, err := f.manager.Measure(ctx, "fleet connect", func() error {
+		if err := f.world.CreateClusters(ctx, f.clusters); err != nil {
+			return err
+		}
+		f.say("%d Clusters were created", len(f.clusters))
+		return f.manager.WaitConnected(ctx, len(f.clusters))
+	})
+	if err != nil {
+		return err
+	}
+	f.report.Add("fleet", "connect", fmt.Sprintf("%d Clusters created and connected", len(f.clusters)), "s", cost.Wall.Seconds())
+	f.report.Add("fleet", "connect", "CPU per Cluster", "ms", 1000*cost.CPU.Seconds()/float64(len(f.clusters)))
+	f.report.Add("fleet", "connect", "workload requests per Cluster", "", float64(cost.Traffic.Workload)/float64(len(f.clusters)))
+	return f.addSize(ctx, "connect", false)
+}
+
+// addSize adds the figures of the manager's memory.
+func (f *bigFleet) addSize(ctx context.Context, phase string, limited bool) error {
+	size, err := f.manager.Size(ctx)
+	if err != nil {
+		return err
+	}
+	var limit []report.Option
+	if limited {
+		limit = append(limit, report.Max(memoryTarget))
+	}
+	n := float64(len(f.clusters))
+	f.report.Add("fleet", phase, "memory", "MiB", float64(size.Memory)/mebi, limit...)
+	f.report.Add("fleet", phase, "of it heap in use", "MiB", float64(size.Heap)/mebi)
+	f.report.Add("fleet", phase, "heap per Cluster", "kB", float64(size.Heap-f.empty.Heap)/1000/n)
+	f.report.Add("fleet", phase, "goroutines per Cluster", "", float64(size.Goroutines-f.empty.Goroutines)/n)
+	f.say("%s: %d Clusters connected, %d MiB, %d MiB of it heap in use, %d goroutines", phase, size.Connections,
+		size.Memory/mebi, size.Heap/mebi, size.Goroutines)
+	return nil
+}
+
+// act measures what the manager does until all releases of some HelmOps are as wanted.
+func (f *bigFleet) act(ctx context.Context, phase string, helmOps []world.HelmOp, begin func(world.HelmOp) error, wanted func(world.Release) bool) (world.Cost, error) {
+	names := map[string]bool{}
+	for _, helmOp := range helmOps {
+		names[helmOp.Name] = true
+	}
+	n := len(helmOps) * len(f.clusters)
+	var times world.Times
+	cost, err := f.manager.Measure(ctx, "fleet "+phase, func() error {
+		begun := time.Now()
+		for _, helmOp := range helmOps {
+			if err := begin(helmOp); err != nil {
+				return err
+			}
+		}
+		var err error
+		times, err = f.world.Tracker.Wait(ctx, f.namespace, n, begun, func(r world.Release) bool { return names[r.HelmOp] && wanted(r) })
+		if err != nil {
+			return err
+		}
+		for _, helmOp := range helmOps {
+			if err := helmOp.WaitReady(ctx, f.world, f.serving()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return cost, err
+	}
+	f.say("%s of %d releases: the first after %.1f s, the last after %.1f s", phase, n, times.First.Seconds(), times.Last.Seconds())
+	f.report.Add("fleet", phase, "first release", "s", times.First.Seconds())
+	f.report.Add("fleet", phase, "last release", "s", times.Last.Seconds())
+	f.report.Add("fleet", phase, "all HelmOps Ready", "s", cost.Wall.Seconds())
+	f.report.Add("fleet", phase, "HelmOp status writes per HelmOp", "", float64(cost.Traffic.Writes["helmops"])/float64(len(helmOps)), report.Max(50))
+	f.report.Add("fleet", phase, "peak memory", "MiB", float64(cost.Peak)/mebi)
+	f.addManagement("fleet", phase, cost, float64(n))
+	f.addRegistry("fleet", phase, cost, float64(len(helmOps)))
+	return cost, nil
+}
+
+// serving is how many Clusters each HelmOp serves now.
+func (f *bigFleet) serving() int {
+	return f.world.Tracker.Count(f.namespace, func(r world.Release) bool { return r.HelmOp == f.helmOps[0].Name })
+}
+
+func (f *bigFleet) addCost(phase string, cost world.Cost, n int, plain *contestant.Outcome, requests int) {
+	var cpu, asked []report.Option
+	if plain != nil {
+		m := float64(plain.Releases)
+		cpu = append(cpu, report.Against(plainLoop, 1000*plain.CPU.Seconds()/m), report.MaxRatio(0.5))
+		asked = append(asked, report.Against(plainLoop, float64(requests)/m), report.MaxRatio(0.8))
+		f.report.Add("fleet", phase, "wall per release", "ms", 1000*cost.Wall.Seconds()/float64(n),
+			report.Against(plainLoop, 1000*plain.Wall.Seconds()/m), report.MaxRatio(0.9))
+	}
+	f.report.Add("fleet", phase, "CPU per release", "ms", 1000*cost.CPU.Seconds()/float64(n), cpu...)
+	f.report.Add("fleet", phase, "workload requests per release", "", float64(cost.Traffic.Workload)/float64(n), asked...)
+}
+
+// plain has the plain loop install the first chart in some of the Clusters.
+func (f *bigFleet) plain(ctx context.Context) (baseline, error) {
+	some := f.clusters[:min(plainShare, len(f.clusters))]
+	targets, err := world.Contestants(some)
+	if err != nil {
+		return baseline{}, err
+	}
+	// Its charts have other names: the namespaces are the same.
+	chart, err := charts.Small("plain-0", "1.0.0", 0)
+	if err != nil {
+		return baseline{}, err
+	}
+	process, err := contestant.Start(ctx, contestant.Spec{
+		Kind: contestant.Plain, Workers: f.workers, Clusters: targets, Versions: [][]charts.Chart{{chart}}, Namespace: "helmop-{cluster}",
+	})
+	if err != nil {
+		return baseline{}, err
+	}
+	defer func() { _ = process.Stop() }()
+	c := &comparison{bench: f.bench, plain: process}
+	return c.baseline(ctx, contestant.Order{Phase: contestant.Install, LogLevel: "info"})
+}
+
+func (f *bigFleet) installOne(ctx context.Context) error {
+	plain, err := f.plain(ctx)
+	if err != nil {
+		return err
+	}
+	f.say("the plain loop installed %d releases in %.1f s", plain.Releases, plain.Wall.Seconds())
+	cost, err := f.act(ctx, "install × 1", f.helmOps[:1], func(h world.HelmOp) error { return h.Create(ctx, f.world) }, isReady)
+	if err != nil {
+		return err
+	}
+	f.addCost("install × 1", cost, len(f.clusters), &plain.Outcome, plain.requests)
+	return f.addSize(ctx, "install × 1", false)
+}
+
+func isReady(r world.Release) bool { return r.Ready && r.Deployed }
+
+func (f *bigFleet) installRest(ctx context.Context) error {
+	rest := f.helmOps[1:]
+	if len(rest) == 0 {
+		return nil
+	}
+	phase := fmt.Sprintf("install × %d", len(rest))
+	cost, err := f.act(ctx, phase, rest, func(h world.HelmOp) error { return h.Create(ctx, f.world) }, isReady)
+	if err != nil {
+		return err
+	}
+	f.addCost(phase, cost, len(rest)*len(f.clusters), nil, 0)
+	return nil
+}
+
+func (f *bigFleet) releases() int { return len(f.helmOps) * f.serving() }
+
+func (f *bigFleet) idle(ctx context.Context) error {
+	cost, err := f.manager.Measure(ctx, "fleet idle", func() error { return pause(ctx, f.bench.idle) })
+	if err != nil {
+		return err
+	}
+	minutes := f.bench.idle.Minutes()
+	f.report.Add("fleet", "idle", "CPU of one core", "%", 100*cost.CPU.Seconds()/cost.Wall.Seconds())
+	f.report.Add("fleet", "idle", "workload requests per release and minute", "", float64(cost.Traffic.Workload)/float64(f.releases())/minutes)
+	f.report.Add("fleet", "idle", "health probes per Cluster and minute", "", float64(cost.Traffic.Probes)/float64(len(f.clusters))/minutes)
+	f.report.Add("fleet", "idle", "management requests per minute", "", float64(cost.Traffic.Management)/minutes)
+	f.report.Add("fleet", "idle", "registry requests", "", float64(cost.Registry.Total()), report.Max(0))
+	return f.addSize(ctx, "idle", len(f.clusters) <= memoryClusters)
+}
+
+func (f *bigFleet) arrive(ctx context.Context) error {
+	got, err := f.arrivals(ctx, f.namespace)
+	if err != nil {
+		return err
+	}
+	f.report.Add("fleet", "new Cluster", "first release", "s", got.first.Seconds(), report.Against("alone", f.alone.first.Seconds()), report.MaxRatio(3))
+	f.report.Add("fleet", "new Cluster", fmt.Sprintf("all %d releases", len(f.charts)), "s", got.all.Seconds(),
+		report.Against("alone", f.alone.all.Seconds()), report.MaxRatio(3))
+	return nil
+}
+
+// restart stops the manager and starts another one.
+func (f *bigFleet) restart(ctx context.Context) error {
+	begun := time.Now()
+	if err := f.manager.Stop(ctx); err != nil {
+		return err
+	}
+	f.report.Add("fleet", "restart", "until it ended", "s", time.Since(begun).Seconds())
+	mark, err := f.world.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	f.world.Env.Registry.ResetCounts()
+	if f.manager, err = f.world.StartManager(ctx, f.namespace); err != nil {
+		return err
+	}
+	clusters, releases := len(f.clusters)+f.late, f.releases()
+	cost, err := f.manager.Measure(ctx, "fleet restart", func() error { return f.manager.WaitRecognized(ctx, clusters, releases) })
+	if err != nil {
+		return err
+	}
+	took := time.Since(f.manager.Began)
+	traffic, err := f.world.Traffic(ctx, mark)
+	if err != nil {
+		return err
+	}
+	f.say("restart: %d releases recognised after %.1f s, Helm's records listed in %d places", releases, took.Seconds(), traffic.Places)
+	add := func(name, unit string, value float64, options ...report.Option) {
+		f.report.Add("fleet", "restart", name, unit, value, options...)
+	}
+	add(fmt.Sprintf("until %d releases were recognised", releases), "s", took.Seconds(), report.Max(60))
+	add("changes in workload clusters", "", float64(traffic.Changes), report.Max(0))
+	add("payloads read", "", float64(traffic.Payloads), report.Max(0))
+	add("bytes of Helm's records per release", "", traffic.RecordBytes/float64(releases))
+	add("workload requests per release", "", float64(traffic.Workload)/float64(releases))
+	add("of them watches", "", float64(traffic.Watches)/float64(releases))
+	add("management writes", "", float64(sum(traffic.Writes)))
+	add("registry blobs", "", float64(f.world.Env.Registry.Counts().BlobGets))
+	add("CPU per release", "ms", 1000*cost.CPU.Seconds()/float64(releases))
+	add("peak memory", "MiB", float64(cost.Peak)/mebi)
+	return f.addSize(ctx, "restart", false)
+}
+
+func sum(counts map[string]int) int {
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	return total
+}
+
+func (f *bigFleet) upgrade(ctx context.Context) error {
+	cost, err := f.act(ctx, "values upgrade × 1", f.helmOps[:1], func(h world.HelmOp) error { return h.SetLogLevel(ctx, f.world, "debug") },
+		func(r world.Release) bool { return isReady(r) && r.Revision == 2 })
+	if err != nil {
+		return err
+	}
+	f.addCost("values upgrade × 1", cost, f.serving(), nil, 0)
+	return nil
+}
+
+// move moves the tag of the first chart.
+func (f *bigFleet) move(ctx context.Context) error {
+	first := f.helmOps[0]
+	err := first.Change(ctx, f.world, func(spec *addonsv1.HelmOpSpec) { spec.Source.Interval = metav1.Duration{Duration: moveInterval} })
+	if err != nil {
+		return err
+	}
+	moved, err := charts.Small(first.Chart, "1.1.0", 0)
+	if err != nil {
+		return err
+	}
+	cost, err := f.act(ctx, "moved tag", f.helmOps[:1], func(world.HelmOp) error {
+		_, err := f.world.Push(ctx, moved, movedTag)
+		return err
+	}, func(r world.Release) bool { return isReady(r) && r.Version == moved.Version })
+	if err != nil {
+		return err
+	}
+	f.addCost("moved tag", cost, f.serving(), nil, 0)
+	looks := cost.Wall.Seconds()/moveInterval.Seconds() + 1
+	f.report.Add("fleet", "moved tag", "registry requests beyond one per interval", "",
+		max(0, float64(cost.Registry.Total())-looks))
+	return nil
+}
+
+func (f *bigFleet) uninstall(ctx context.Context) error {
+	last := f.helmOps[len(f.helmOps)-1]
+	n := f.serving()
+	cost, err := f.manager.Measure(ctx, "fleet uninstall", func() error {
+		return errors.Join(last.Delete(ctx, f.world),
+			f.world.Tracker.WaitGone(ctx, f.namespace, func(r world.Release) bool { return r.HelmOp == last.Name }))
+	})
+	if err != nil {
+		return err
+	}
+	f.report.Add("fleet", "uninstall × 1", "wall", "s", cost.Wall.Seconds())
+	f.addCost("uninstall × 1", cost, n, nil, 0)
+	f.addManagement("fleet", "uninstall × 1", cost, float64(n))
+	return nil
+}

@@ -1,0 +1,112 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package measure measures processes: what they use, what they say of themselves, and profiles of them. It reads /proc, so
+// that it works on Linux only.
+package measure
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// ticksPerSecond is the unit of CPU times in /proc, the same on all that Linux runs on.
+	ticksPerSecond = 100
+
+	// memoryInterval is how often the memory of a process is looked at.
+	memoryInterval = 100 * time.Millisecond
+)
+
+// CPU returns the CPU time that a process has used since it began.
+func CPU(pid int) (time.Duration, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name, in parentheses, may hold anything.
+	_, rest, _ := strings.Cut(string(data), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat cannot be read: %q", pid, data)
+	}
+	total := int64(0)
+	for _, field := range fields[11:13] {
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		total += ticks
+	}
+	return time.Duration(total) * time.Second / ticksPerSecond, nil
+}
+
+// Memory returns how many bytes of a process are in memory.
+func Memory(pid int) (int64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kilobytes << 10, err
+		}
+	}
+	return 0, fmt.Errorf("/proc/%d/status says nothing of memory", pid)
+}
+
+// Peak follows the memory of a process.
+type Peak struct {
+	stop func()
+	done sync.WaitGroup
+	peak int64
+}
+
+// FollowPeak follows the memory of a process until Stop, or until the process ends.
+func FollowPeak(pid int) *Peak {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &Peak{stop: cancel}
+	p.done.Go(func() {
+		ticker := time.NewTicker(memoryInterval)
+		defer ticker.Stop()
+		for {
+			bytes, err := Memory(pid)
+			if err != nil {
+				return
+			}
+			p.peak = max(p.peak, bytes)
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	})
+	return p
+}
+
+// Stop returns the most memory that was seen.
+func (p *Peak) Stop() int64 {
+	p.stop()
+	p.done.Wait()
+	return p.peak
+}

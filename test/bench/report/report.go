@@ -1,0 +1,198 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package report holds what the benchmark finds out: figures, each beside its baseline and its target.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"sync"
+	"text/tabwriter"
+)
+
+// Figure is one thing that was measured.
+type Figure struct {
+	Scenario string  `json:"scenario"`
+	Phase    string  `json:"phase"`
+	Name     string  `json:"name"`
+	Unit     string  `json:"unit,omitempty"`
+	Value    float64 `json:"value"`
+	// Baseline is what it is compared with, of the same run.
+	Baseline *Baseline `json:"baseline,omitempty"`
+	// Ratio is Value to the baseline's.
+	Ratio *float64 `json:"ratio,omitempty"`
+	// Target is what must not be exceeded.
+	Target *Target `json:"target,omitempty"`
+	// Missed is whether it is.
+	Missed bool `json:"missed,omitempty"`
+}
+
+// Baseline is what a figure is compared with.
+type Baseline struct {
+	// Of says whose value it is.
+	Of    string  `json:"of"`
+	Value float64 `json:"value"`
+}
+
+// Target is the most that a figure, or its ratio to the baseline, may be.
+type Target struct {
+	OfRatio bool    `json:"ofRatio,omitempty"`
+	Max     float64 `json:"max"`
+}
+
+// Option completes a figure.
+type Option func(*Figure)
+
+// Against compares a figure with somebody else's.
+func Against(whose string, value float64) Option {
+	return func(f *Figure) {
+		f.Baseline = &Baseline{Of: whose, Value: value}
+		if value > 0 {
+			ratio := f.Value / value
+			f.Ratio = &ratio
+		}
+	}
+}
+
+// MaxRatio is the target of the ratio. It stands behind Against.
+func MaxRatio(limit float64) Option {
+	return func(f *Figure) {
+		f.Target = &Target{OfRatio: true, Max: limit}
+		f.Missed = f.Ratio == nil || *f.Ratio > limit
+	}
+}
+
+// Max is the target of the figure itself.
+func Max(limit float64) Option {
+	return func(f *Figure) {
+		f.Target = &Target{Max: limit}
+		f.Missed = f.Value > limit
+	}
+}
+
+// Report is all that a run finds out. Figures may be added by several goroutines.
+type Report struct {
+	// About says what was run, and on what.
+	About map[string]string `json:"about"`
+
+	mu      sync.Mutex
+	Figures []Figure `json:"figures"`
+}
+
+// Add adds a figure and returns it.
+func (r *Report) Add(scenario, phase, name, unit string, value float64, options ...Option) Figure {
+	f := Figure{Scenario: scenario, Phase: phase, Name: name, Unit: unit, Value: value}
+	for _, option := range options {
+		option(&f)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Figures = append(r.Figures, f)
+	return f
+}
+
+// Missed names the targets that were not met.
+func (r *Report) Missed() []string {
+	var missed []string
+	for _, f := range r.Figures {
+		if f.Missed {
+			missed = append(missed, fmt.Sprintf("%s, %s: %s is %s, target %s", f.Scenario, f.Phase, f.Name, f.measured(), f.target()))
+		}
+	}
+	return missed
+}
+
+// measured is what the target is about.
+func (f *Figure) measured() string {
+	if f.Target != nil && f.Target.OfRatio {
+		return f.ratio()
+	}
+	return f.value()
+}
+
+func (f *Figure) value() string {
+	if f.Unit == "" {
+		return number(f.Value)
+	}
+	return number(f.Value) + " " + f.Unit
+}
+
+func (f *Figure) ratio() string {
+	if f.Ratio == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*f.Ratio, 'f', 2, 64)
+}
+
+func (f *Figure) target() string {
+	switch {
+	case f.Target == nil:
+		return ""
+	case f.Target.OfRatio:
+		return "ratio ≤ " + number(f.Target.Max)
+	default:
+		return "≤ " + number(f.Target.Max)
+	}
+}
+
+// number writes a number with as many digits as mean something.
+func number(v float64) string {
+	digits := 0
+	switch abs := math.Abs(v); {
+	case v == math.Trunc(v):
+	case abs < 10:
+		digits = 2
+	case abs < 1000:
+		digits = 1
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64)
+}
+
+// Print writes a table, scenario by scenario.
+func (r *Report) Print(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	scenario := ""
+	for i := range r.Figures {
+		f := &r.Figures[i]
+		if f.Scenario != scenario {
+			scenario = f.Scenario
+			fmt.Fprintf(table, "\n%s\tfigure\tHelmOp\tbaseline\tratio\ttarget\t\n", scenario)
+		}
+		baseline, verdict := "", ""
+		if f.Baseline != nil {
+			baseline = number(f.Baseline.Value) + " " + f.Baseline.Of
+		}
+		if f.Missed {
+			verdict = "MISSED"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Phase, f.Name, f.value(), baseline, f.ratio(), f.target(), verdict)
+	}
+	return table.Flush()
+}
+
+// Write writes the report as JSON.
+func (r *Report) Write(path string) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o600)
+}

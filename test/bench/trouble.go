@@ -1,0 +1,203 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/charts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/world"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
+)
+
+// ailing is the group of Clusters that hang or refuse connections.
+const ailing = "ailing"
+
+// surroundings are what the Clusters that are well are beside of.
+type surroundings struct {
+	name, namespace string
+	mode            world.Mode
+}
+
+var (
+	alone   = surroundings{name: "alone", namespace: "alone"}
+	hanging = surroundings{name: "beside hanging", namespace: "beside", mode: world.Hang}
+	refused = surroundings{name: "beside refusing", namespace: "beside", mode: world.Refuse}
+)
+
+// troubles compares Clusters alone with the same beside others in trouble.
+type troubles struct {
+	*bench
+	charts []charts.Chart
+	relays []*world.Relay
+	// took are the times of each round, by surroundings.
+	install, upgrade map[surroundings][]time.Duration
+}
+
+// trouble has managers that are new install HelmOps and upgrade them, while other Clusters hang, refuse connections, or are not
+// there. The others are in trouble from the beginning; they are well in between, long enough to get the releases, too.
+func trouble(ctx context.Context, b *bench) error {
+	versions, err := b.largeCharts(ctx, b.troubleCharts)
+	if err != nil {
+		return err
+	}
+	t := &troubles{
+		bench: b, charts: versions[0],
+		install: map[surroundings][]time.Duration{}, upgrade: map[surroundings][]time.Duration{},
+	}
+	defer func() {
+		for _, relay := range t.relays {
+			_ = relay.Stop()
+		}
+	}()
+	if err := t.prepare(ctx); err != nil {
+		return err
+	}
+	for round := range b.rounds {
+		order := []surroundings{alone, hanging, refused}
+		if round%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, where := range order {
+			if err := t.round(ctx, round, where); err != nil {
+				return fmt.Errorf("round %d, %s: %w", round, where.name, err)
+			}
+		}
+	}
+	for _, where := range []surroundings{hanging, refused} {
+		for phase, took := range map[string]map[surroundings][]time.Duration{"install": t.install, "values upgrade": t.upgrade} {
+			b.report.Add("trouble", phase, fmt.Sprintf("%d well %s %d", b.servers, where.name, b.troubled), "s", median(took[where]).Seconds(),
+				report.Against("alone", median(took[alone]).Seconds()), report.MaxRatio(1.15))
+		}
+	}
+	return nil
+}
+
+func median(all []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[len(sorted)/2]
+}
+
+func (t *troubles) prepare(ctx context.Context) error {
+	for _, server := range t.world.Servers {
+		relay, err := world.NewRelay(process.Loopback(server.Port()))
+		if err != nil {
+			return err
+		}
+		t.relays = append(t.relays, relay)
+	}
+	inTrouble := t.world.Group(hanging.namespace, ailing, t.troubled)
+	for i := range inTrouble {
+		inTrouble[i].Relay = t.relays[i%len(t.relays)]
+	}
+	for namespace, clusters := range map[string][]world.Cluster{
+		alone.namespace:   t.world.Group(alone.namespace, well, t.servers),
+		hanging.namespace: append(t.world.Group(hanging.namespace, well, t.servers), inTrouble...),
+	} {
+		if err := t.world.CreateNamespace(ctx, namespace); err != nil {
+			return err
+		}
+		if err := t.world.CreateClusters(ctx, clusters); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *troubles) set(mode world.Mode) error {
+	var errs []error
+	for _, relay := range t.relays {
+		errs = append(errs, relay.Set(mode))
+	}
+	return errors.Join(errs...)
+}
+
+// round measures once.
+func (t *troubles) round(ctx context.Context, round int, where surroundings) error {
+	if err := t.set(where.mode); err != nil {
+		return err
+	}
+	manager, err := t.world.StartManager(ctx, where.namespace)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = manager.Stop(context.WithoutCancel(ctx)) }()
+	if err := manager.WaitConnected(ctx, t.servers); err != nil {
+		return err
+	}
+	var helmOps []world.HelmOp
+	for _, chart := range t.charts {
+		helmOps = append(helmOps, world.HelmOp{
+			Namespace: where.namespace, Name: fmt.Sprintf("%s-%d", chart.Name, round), Groups: []string{well, ailing},
+			Chart: chart.Name, Tag: chart.Version, ReleaseNamespace: fmt.Sprintf("trouble-%d-%d-{cluster}-{chart}", round, where.mode), Orphan: true,
+		})
+	}
+	install, err := t.timed(ctx, where, helmOps, 1, func(h world.HelmOp) error { return h.Create(ctx, t.world) })
+	if err != nil {
+		return err
+	}
+	if err := t.recover(ctx, where); err != nil {
+		return err
+	}
+	upgrade, err := t.timed(ctx, where, helmOps, 2, func(h world.HelmOp) error { return h.SetLogLevel(ctx, t.world, "debug") })
+	if err != nil {
+		return err
+	}
+	t.say("round %d, %s: installed in %.2f s, upgraded in %.2f s", round, where.name, install.Seconds(), upgrade.Seconds())
+	t.install[where], t.upgrade[where] = append(t.install[where], install), append(t.upgrade[where], upgrade)
+	for _, helmOp := range helmOps {
+		if err := helmOp.Delete(ctx, t.world); err != nil {
+			return err
+		}
+	}
+	return t.world.Tracker.WaitGone(ctx, where.namespace, func(world.Release) bool { return true })
+}
+
+// timed tells how long it takes until all Clusters that are well have a revision.
+func (t *troubles) timed(ctx context.Context, where surroundings, helmOps []world.HelmOp, revision int64, begin func(world.HelmOp) error) (time.Duration, error) {
+	begun := time.Now()
+	for _, helmOp := range helmOps {
+		if err := begin(helmOp); err != nil {
+			return 0, err
+		}
+	}
+	times, err := t.world.Tracker.Wait(ctx, where.namespace, t.servers*len(t.charts), begun, func(r world.Release) bool {
+		return r.Deployed && r.Revision == revision && !isAiling(r)
+	})
+	return times.Last, err
+}
+
+func isAiling(r world.Release) bool {
+	return len(r.Cluster) > len(ailing) && r.Cluster[:len(ailing)] == ailing
+}
+
+// recover lets the others get the release, and puts them in trouble again.
+func (t *troubles) recover(ctx context.Context, where surroundings) error {
+	if where == alone {
+		return nil
+	}
+	if err := t.set(world.Pass); err != nil {
+		return err
+	}
+	_, err := t.world.Tracker.Wait(ctx, where.namespace, (t.servers+t.troubled)*len(t.charts), time.Now(), func(r world.Release) bool { return r.Deployed })
+	return errors.Join(err, t.set(where.mode))
+}

@@ -1,0 +1,242 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/contestant"
+	controlplanev1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/controlplane/v1alpha1"
+	infrav1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/infrastructure/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+// GroupLabel is the label of Clusters by which HelmOps select them.
+const GroupLabel = "bench-group"
+
+// confinedGroup is the group of users that are confined, and the name of the ClusterRole of what they may do in their
+// namespaces, and of that of what they may do beside: to create a namespace that exists.
+const confinedGroup = "helmop-bench-confined"
+
+// creating is how many Clusters are written at once.
+const creating = 8
+
+// Cluster is a workload cluster: an identity of its own at an API server that it may share.
+type Cluster struct {
+	Namespace, Name, Group string
+	Server                 *apiserver.Server
+	// Relay stands between, if it is set.
+	Relay *Relay
+	// Confined is a namespace of the API server that its identity may not leave, which is created with the Cluster. Watches
+	// of Clusters that share an API server would see the objects of all others otherwise. Default: it may do everything.
+	Confined string
+}
+
+// Group makes n Clusters of a group, which are yet to be created, spread over the API servers.
+func (w *World) Group(namespace, group string, n int) []Cluster {
+	clusters := make([]Cluster, n)
+	for i := range clusters {
+		clusters[i] = Cluster{Namespace: namespace, Name: fmt.Sprintf("%s-%d", group, i), Group: group, Server: w.Servers[i%len(w.Servers)]}
+	}
+	return clusters
+}
+
+// Kubeconfig is a new access to the Cluster, of which the audit log tells as of a user with the Cluster's name.
+func (c *Cluster) Kubeconfig() ([]byte, error) {
+	group := "system:masters"
+	if c.Confined != "" {
+		group = confinedGroup
+	}
+	data, err := c.Server.UserKubeconfig(c.Name, group)
+	if err != nil || c.Relay == nil {
+		return data, err
+	}
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, err
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = c.Relay.Address()
+	}
+	return clientcmd.Write(*config)
+}
+
+// Contestants are the same clusters for a contestant.
+func Contestants(clusters []Cluster) ([]contestant.Cluster, error) {
+	var all []contestant.Cluster
+	for i := range clusters {
+		data, err := clusters[i].Kubeconfig()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, contestant.Cluster{Name: clusters[i].Name, Kubeconfig: data})
+	}
+	return all, nil
+}
+
+// CreateNamespace creates a namespace with the Secrets that give access to the registry.
+func (w *World) CreateNamespace(ctx context.Context, name string) error {
+	if err := w.Env.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		return err
+	}
+	return w.Env.CreateRegistrySecrets(ctx, name)
+}
+
+// CreateClusters creates Clusters whose control planes are initialised.
+func (w *World) CreateClusters(ctx context.Context, clusters []Cluster) error {
+	return parallel(len(clusters), creating, func(i int) error {
+		if err := w.PrepareCluster(ctx, clusters[i]); err != nil {
+			return err
+		}
+		_, err := w.InitializeCluster(ctx, clusters[i])
+		return err
+	})
+}
+
+// AllowConfined prepares all API servers for Clusters that are confined.
+func (w *World) AllowConfined(ctx context.Context) error {
+	admins := make([]client.Client, len(w.Servers))
+	err := parallel(len(w.Servers), creating, func(i int) error {
+		admin, err := client.New(w.Servers[i].RESTConfig(), client.Options{})
+		if err != nil {
+			return err
+		}
+		const outside = confinedGroup + "-outside"
+		for _, obj := range []client.Object{
+			&rbacv1.ClusterRole{
+				ObjectMeta: metav1.ObjectMeta{Name: confinedGroup},
+				Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}},
+			},
+			&rbacv1.ClusterRole{
+				ObjectMeta: metav1.ObjectMeta{Name: outside},
+				Rules: []rbacv1.PolicyRule{
+					{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"create"}},
+					{NonResourceURLs: []string{"/"}, Verbs: []string{"get"}},
+				},
+			},
+			&rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: outside},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: outside},
+				Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: confinedGroup}},
+			},
+		} {
+			if err := admin.Create(ctx, obj); err != nil {
+				return err
+			}
+		}
+		admins[i] = admin
+		return nil
+	})
+	w.admins = map[*apiserver.Server]client.Client{}
+	for i, server := range w.Servers {
+		w.admins[server] = admins[i]
+	}
+	return err
+}
+
+// confine creates the namespace that a Cluster's identity may not leave.
+func (w *World) confine(ctx context.Context, c Cluster) error {
+	if c.Confined == "" {
+		return nil
+	}
+	admin := w.admins[c.Server]
+	return errors.Join(
+		admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Confined}}),
+		admin.Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.Confined, Name: confinedGroup},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: confinedGroup},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: c.Name}},
+		}))
+}
+
+// PrepareCluster creates a Cluster and all that belongs to it. Its control plane is not initialised yet.
+func (w *World) PrepareCluster(ctx context.Context, c Cluster) error {
+	if err := w.confine(ctx, c); err != nil {
+		return err
+	}
+	key := client.ObjectKey{Namespace: c.Namespace, Name: c.Name}
+	data, err := c.Kubeconfig()
+	if err != nil {
+		return err
+	}
+	own := func() metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: c.Name}}
+	}
+	access := kubeconfig.GenerateSecretWithOwner(key, data, metav1.OwnerReference{})
+	// The garbage collector would look for the owner.
+	access.OwnerReferences = nil
+	grouped := own()
+	grouped.Labels[GroupLabel] = c.Group
+	version := c.Server.Version()
+	for _, obj := range []client.Object{
+		&infrav1.LocalCluster{ObjectMeta: own(), Spec: infrav1.LocalClusterSpec{Region: "north"}},
+		&controlplanev1.LocalControlPlane{ObjectMeta: own(), Spec: controlplanev1.LocalControlPlaneSpec{Version: version}},
+		access,
+		&clusterv1.Cluster{
+			ObjectMeta: grouped,
+			Spec: clusterv1.ClusterSpec{
+				ClusterNetwork:       clusterv1.ClusterNetwork{Pods: clusterv1.NetworkRanges{CIDRBlocks: []string{"10.1.0.0/16"}}},
+				ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "127.0.0.1", Port: int32(c.Server.Port())},
+				InfrastructureRef:    clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: c.Name},
+				ControlPlaneRef:      clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "LocalControlPlane", Name: c.Name},
+			},
+		},
+	} {
+		if err := w.Env.Client.Create(ctx, obj); err != nil {
+			return fmt.Errorf("create the %T %s: %w", obj, key, err)
+		}
+	}
+	return nil
+}
+
+// InitializeCluster says of a Cluster that its control plane is initialised, and returns when that was.
+func (w *World) InitializeCluster(ctx context.Context, c Cluster) (time.Time, error) {
+	key, yes := client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, true
+	controlPlane := &controlplanev1.LocalControlPlane{}
+	if err := w.Env.Client.Get(ctx, key, controlPlane); err != nil {
+		return time.Time{}, err
+	}
+	controlPlane.Status.Version = c.Server.Version()
+	controlPlane.Status.Initialization = &controlplanev1.LocalControlPlaneInitialization{ControlPlaneInitialized: &yes}
+	if err := w.Env.Client.Status().Update(ctx, controlPlane); err != nil {
+		return time.Time{}, err
+	}
+	cluster := &clusterv1.Cluster{}
+	if err := w.Env.Client.Get(ctx, key, cluster); err != nil {
+		return time.Time{}, err
+	}
+	cluster.Status.Phase = string(clusterv1.ClusterPhaseProvisioned)
+	cluster.Status.Initialization.InfrastructureProvisioned = &yes
+	cluster.Status.Initialization.ControlPlaneInitialized = &yes
+	for _, condition := range []string{clusterv1.ClusterControlPlaneInitializedCondition, clusterv1.ClusterAvailableCondition} {
+		meta.SetStatusCondition(&cluster.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Bench"})
+	}
+	begun := time.Now()
+	return begun, w.Env.Client.Status().Update(ctx, cluster)
+}

@@ -1,0 +1,303 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/contestant"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/measure"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// profileSeconds is how long CPU profiles take.
+const profileSeconds = 10
+
+// Traffic is what was asked for. The audit logs of the API servers tell.
+type Traffic struct {
+	// Management are the manager's requests to the management cluster, without those for its lease and for whoever reads its
+	// metrics. Writes are those of them that change something, by resource.
+	Management int
+	Writes     map[string]int
+	// Workload are the manager's requests to workload clusters, without the connections' health probes. A watch counts once.
+	Workload int
+	// Watches are the watches of them, Changes what changes something.
+	Watches, Changes int
+	// Probes are the health probes.
+	Probes int
+	// Payloads are the reads of Helm's records with their content one by one; RecordBytes is the size of all answers to
+	// reads and lists of Secrets, whoever asked.
+	Payloads    int
+	RecordBytes float64
+	// Places are the Clusters and namespaces in which Helm's records were listed.
+	Places int
+	// Contestant are the requests of contestants to workload clusters.
+	Contestant int
+}
+
+// Mark is a moment from which Traffic is counted.
+type Mark struct {
+	since       time.Time
+	ends        map[*apiserver.Server]int64
+	recordBytes float64
+}
+
+// Mark begins to count.
+func (w *World) Mark(ctx context.Context) (Mark, error) {
+	m := Mark{ends: map[*apiserver.Server]int64{}}
+	for _, server := range w.all() {
+		end, err := server.AuditEnd()
+		if err != nil {
+			return m, err
+		}
+		m.ends[server] = end
+	}
+	var err error
+	m.recordBytes, err = w.recordBytes(ctx)
+	m.since = time.Now()
+	return m, err
+}
+
+func (w *World) all() []*apiserver.Server {
+	return append([]*apiserver.Server{w.Env.Management.Server}, w.Servers...)
+}
+
+// Traffic tells what was asked for since the mark.
+func (w *World) Traffic(ctx context.Context, m Mark) (Traffic, error) {
+	t := Traffic{Writes: map[string]int{}}
+	requests, err := w.Env.Management.Server.RequestsFrom(m.ends[w.Env.Management.Server], apiserver.Since(m.since), apiserver.ByUser(environment.User))
+	if err != nil {
+		return t, err
+	}
+	for i := range requests {
+		t.management(&requests[i])
+	}
+	places := map[string]bool{}
+	for _, server := range w.Servers {
+		requests, err := server.RequestsFrom(m.ends[server], apiserver.Since(m.since))
+		if err != nil {
+			return t, err
+		}
+		for i := range requests {
+			t.workload(&requests[i], places)
+		}
+	}
+	t.Places = len(places)
+	after, err := w.recordBytes(ctx)
+	t.RecordBytes = after - m.recordBytes
+	return t, err
+}
+
+func (t *Traffic) management(r *apiserver.Request) {
+	switch r.Resource {
+	case "leases", "tokenreviews", "subjectaccessreviews":
+		return
+	}
+	t.Management++
+	if apiserver.Writes()(*r) {
+		t.Writes[r.Resource]++
+	}
+}
+
+func (t *Traffic) workload(r *apiserver.Request, places map[string]bool) {
+	if strings.HasPrefix(r.UserAgent, contestant.UserAgent) {
+		t.Contestant++
+		return
+	}
+	if !strings.HasPrefix(r.UserAgent, "helmop-manager/") {
+		return
+	}
+	if r.URI == "/" {
+		t.Probes++
+		return
+	}
+	t.Workload++
+	switch {
+	case r.Verb == "watch":
+		t.Watches++
+	case apiserver.Writes()(*r):
+		t.Changes++
+	case r.Resource == "secrets" && r.Verb == "get" && strings.HasPrefix(r.Name, "sh.helm.release."):
+		t.Payloads++
+	case r.Resource == "secrets" && r.Verb == "list":
+		places[r.User+"/"+r.Namespace] = true
+	}
+}
+
+// recordBytes is how many bytes of Secrets the workload API servers have sent.
+func (w *World) recordBytes(ctx context.Context) (float64, error) {
+	total := 0.0
+	for _, server := range w.Servers {
+		client, err := rest.HTTPClientFor(server.RESTConfig())
+		if err != nil {
+			return 0, err
+		}
+		metrics, err := measure.Read(ctx, client, server.RESTConfig().Host+"/metrics", http.Header{})
+		if err != nil {
+			return 0, err
+		}
+		total += metrics.Sum("apiserver_response_sizes_sum", `resource="secrets"`)
+	}
+	return total, nil
+}
+
+// Cost is what a phase took the manager.
+type Cost struct {
+	Wall, CPU time.Duration
+	// Peak is the most memory during the phase, in bytes.
+	Peak     int64
+	Traffic  Traffic
+	Registry registry.Counts
+}
+
+// Measure measures the manager while do runs.
+func (m *Manager) Measure(ctx context.Context, phase string, do func() error) (Cost, error) {
+	var cost Cost
+	w := m.world
+	cpu, err := measure.CPU(m.PID())
+	if err != nil {
+		return cost, err
+	}
+	peak := measure.FollowPeak(m.PID())
+	defer peak.Stop()
+	w.Env.Registry.ResetCounts()
+	mark, err := w.Mark(ctx)
+	if err != nil {
+		return cost, err
+	}
+	profiled := m.profile(ctx, phase)
+	begun := time.Now()
+	if err := do(); err != nil {
+		return cost, fmt.Errorf("%s: %w", phase, err)
+	}
+	cost.Wall = time.Since(begun)
+	used, err := measure.CPU(m.PID())
+	if err != nil {
+		return cost, err
+	}
+	cost.CPU, cost.Peak, cost.Registry = used-cpu, peak.Stop(), w.Env.Registry.Counts()
+	if cost.Traffic, err = w.Traffic(ctx, mark); err != nil {
+		return cost, err
+	}
+	return cost, profiled()
+}
+
+// profile takes profiles of a phase, of the CPU from its beginning. The returned function waits for them.
+func (m *Manager) profile(ctx context.Context, phase string) (wait func() error) {
+	dir := m.world.opts.Profiles
+	if dir == "" {
+		return func() error { return nil }
+	}
+	file := func(kind string) string {
+		return filepath.Join(dir, strings.ReplaceAll(phase, " ", "-")+"."+kind+".pprof")
+	}
+	cpu := make(chan error, 1)
+	go func() {
+		cpu <- m.Save(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", profileSeconds), file("cpu"))
+	}()
+	return func() error {
+		errs := []error{<-cpu}
+		for _, kind := range []string{"heap", "mutex", "goroutine", "allocs"} {
+			errs = append(errs, m.Save(ctx, "/debug/pprof/"+kind, file(kind)))
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// Size is how big a manager is.
+type Size struct {
+	// Memory is what of it is in memory, Heap what of its heap is in use, both in bytes.
+	Memory, Heap int64
+	Goroutines   int
+	// Connections are the workload clusters that it is connected to.
+	Connections int
+}
+
+// Size looks at the manager. It has it collect its garbage before.
+func (m *Manager) Size(ctx context.Context) (Size, error) {
+	if err := m.CollectGarbage(ctx); err != nil {
+		return Size{}, err
+	}
+	metrics, err := m.Metrics(ctx)
+	if err != nil {
+		return Size{}, err
+	}
+	memory, err := measure.Memory(m.PID())
+	return Size{
+		Memory: memory, Heap: int64(metrics.Sum("go_memstats_heap_alloc_bytes")), Goroutines: int(metrics.Sum("go_goroutines")),
+		Connections: connections(metrics),
+	}, err
+}
+
+// connections tells how many workload clusters a manager is connected to.
+func connections(metrics measure.Metrics) int {
+	return int(metrics.Sum("capi_cluster_cache_connection_up") + metrics.Sum("helmop_cluster_connection_up"))
+}
+
+// WaitConnected waits until the manager is connected to n workload clusters.
+func (m *Manager) WaitConnected(ctx context.Context, n int) error {
+	return m.waitMetrics(ctx, func(metrics measure.Metrics) bool { return connections(metrics) >= n })
+}
+
+// WaitRecognized waits until the manager is connected to n workload clusters and has looked at so many releases and has
+// nothing more to do at once.
+func (m *Manager) WaitRecognized(ctx context.Context, n, releases int) error {
+	const controller = `controller="helmoprelease"`
+	calm := 0
+	return m.waitMetrics(ctx, func(metrics measure.Metrics) bool {
+		if connections(metrics) >= n &&
+			int(metrics.Sum("controller_runtime_reconcile_total", controller)) >= releases &&
+			metrics.Sum("controller_runtime_active_workers", controller) == 0 && metrics.Sum("workqueue_depth", controller) == 0 {
+			calm++
+		} else {
+			calm = 0
+		}
+		return calm == 3
+	})
+}
+
+// waitMetrics waits until metrics are as wanted.
+func (m *Manager) waitMetrics(ctx context.Context, wanted func(measure.Metrics) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ticker := time.NewTicker(250 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		metrics, err := m.Metrics(ctx)
+		if err != nil {
+			return err
+		}
+		if wanted(metrics) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the manager is not as far: %w", ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,134 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package world
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/charts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/contestant"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// HelmOp describes a HelmOp.
+type HelmOp struct {
+	Namespace, Name string
+	// Groups are the groups of Clusters that it selects.
+	Groups []string
+	// Chart is the repository's name, Tag what is installed of it.
+	Chart, Tag string
+	// ReleaseNamespace is a pattern, see contestant.NamespaceOf.
+	ReleaseNamespace string
+	// Orphan leaves the releases when the HelmOp goes.
+	Orphan bool
+}
+
+// Push pushes a chart under a tag.
+func (w *World) Push(ctx context.Context, chart charts.Chart, tag string) (digest string, err error) {
+	pushed, err := w.Env.Registry.PushChart(ctx, repository(chart.Name), tag, registry.ChartArchive(chart.Archive))
+	return pushed.Digest.String(), err
+}
+
+func repository(chart string) string { return "charts/" + chart }
+
+// Create creates it.
+func (h HelmOp) Create(ctx context.Context, w *World) error {
+	policy := addonsv1.DeletionPolicyUninstall
+	if h.Orphan {
+		policy = addonsv1.DeletionPolicyOrphan
+	}
+	err := w.Env.Client.Create(ctx, &addonsv1.HelmOp{
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name},
+		Spec: addonsv1.HelmOpSpec{
+			ClusterSelector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: GroupLabel, Operator: metav1.LabelSelectorOpIn, Values: h.Groups},
+			}},
+			Source: w.Env.Source(repository(h.Chart), addonsv1.ArtifactReference{Tag: h.Tag}),
+			Release: addonsv1.ReleaseTemplate{
+				Name: h.Chart, Namespace: contestant.NamespaceOf(h.ReleaseNamespace, "{{ .Cluster.metadata.name }}", h.Chart),
+			},
+			Values:         values("info"),
+			DeletionPolicy: policy,
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("create the HelmOp %s: %w", h.Name, err)
+	}
+	return nil
+}
+
+func values(logLevel string) *apiextensionsv1.JSON {
+	return &apiextensionsv1.JSON{Raw: fmt.Appendf(nil, `{"cluster":"{{ .Cluster.metadata.name }}","logLevel":%q}`, logLevel)}
+}
+
+// Change changes it.
+func (h HelmOp) Change(ctx context.Context, w *World, change func(*addonsv1.HelmOpSpec)) error {
+	helmOp := &addonsv1.HelmOp{}
+	if err := w.Env.Client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, helmOp); err != nil {
+		return err
+	}
+	before := helmOp.DeepCopy()
+	change(&helmOp.Spec)
+	return w.Env.Client.Patch(ctx, helmOp, client.MergeFrom(before))
+}
+
+// SetLogLevel changes a value.
+func (h HelmOp) SetLogLevel(ctx context.Context, w *World, level string) error {
+	return h.Change(ctx, w, func(spec *addonsv1.HelmOpSpec) { spec.Values = values(level) })
+}
+
+// SetTag has another version installed.
+func (h HelmOp) SetTag(ctx context.Context, w *World, tag string) error {
+	return h.Change(ctx, w, func(spec *addonsv1.HelmOpSpec) { spec.Source.Ref.Tag = tag })
+}
+
+// Delete deletes it and returns at once.
+func (h HelmOp) Delete(ctx context.Context, w *World) error {
+	return w.Env.Client.Delete(ctx, &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name}})
+}
+
+// WaitReady waits until it is Ready with n Clusters.
+func (h HelmOp) WaitReady(ctx context.Context, w *World, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		helmOp := &addonsv1.HelmOp{}
+		if err := w.Env.Client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, helmOp); err != nil {
+			return err
+		}
+		status := &helmOp.Status
+		if status.ObservedGeneration == helmOp.Generation && conditions.IsTrue(helmOp, addonsv1.ReadyCondition) &&
+			status.Clusters != nil && int(status.Clusters.Ready) == n && status.Clusters.UpToDate == status.Clusters.Ready {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the HelmOp %s is not Ready with %d Clusters: %w: %+v", h.Name, n, ctx.Err(), status.Clusters)
+		case <-ticker.C:
+		}
+	}
+}

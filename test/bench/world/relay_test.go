@@ -1,0 +1,88 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package world
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRelay passes connections on, hangs, and refuses them, and passes them on again.
+func TestRelay(t *testing.T) {
+	t.Parallel()
+	upstream := echo(t)
+	relay, err := NewRelay(upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = relay.Stop() })
+	for _, step := range []struct {
+		mode Mode
+		want error
+	}{{Pass, nil}, {Hang, os.ErrDeadlineExceeded}, {Refuse, errRefused}, {Hang, os.ErrDeadlineExceeded}, {Pass, nil}} {
+		if err := relay.Set(step.mode); err != nil {
+			t.Fatal(err)
+		}
+		if got := ask(strings.TrimPrefix(relay.Address(), "https://")); !errors.Is(got, step.want) {
+			t.Errorf("mode %v: %v, not %v", step.mode, got, step.want)
+		}
+	}
+}
+
+var errRefused = errors.New("refused")
+
+// ask says something and waits for the echo, for a moment.
+func ask(address string) error {
+	conn, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", address)
+	if err != nil {
+		return errRefused
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+		return err
+	}
+	if _, err := conn.Write([]byte("x")); err != nil {
+		return err
+	}
+	_, err = io.ReadFull(conn, make([]byte, 1))
+	return err
+}
+
+func echo(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(conn, conn) }()
+		}
+	}()
+	return listener.Addr().String()
+}

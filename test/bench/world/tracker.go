@@ -1,0 +1,216 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+const (
+	// poll is how exactly the times of releases are told.
+	poll = 20 * time.Millisecond
+
+	// patience bounds everything that is waited for.
+	patience = 15 * time.Minute
+)
+
+// Release is what the status of a HelmOpRelease says.
+type Release struct {
+	HelmOp, Cluster string
+	// Deployed is that Helm's storage holds what is wanted; Ready that it is healthy, too.
+	Deployed, Ready bool
+	Revision        int64
+	Version, Digest string
+	// Message is that of the condition Ready.
+	Message string
+}
+
+// Tracker follows all HelmOpReleases.
+type Tracker struct {
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	releases map[client.ObjectKey]Release
+}
+
+func newTracker(ctx context.Context, config *rest.Config) (*Tracker, error) {
+	scheme := runtime.NewScheme()
+	if err := addonsv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	objects, err := cache.New(config, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	t := &Tracker{cancel: cancel, releases: map[client.ObjectKey]Release{}}
+	informer, err := objects.GetInformer(ctx, &addonsv1.HelmOpRelease{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: t.set, UpdateFunc: func(_, obj any) { t.set(obj) }, DeleteFunc: t.remove,
+	})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	go func() { _ = objects.Start(ctx) }()
+	if !objects.WaitForCacheSync(ctx) {
+		cancel()
+		return nil, errors.New("the HelmOpReleases cannot be followed")
+	}
+	return t, nil
+}
+
+func (t *Tracker) stop() { t.cancel() }
+
+func (t *Tracker) set(obj any) {
+	child, ok := obj.(*addonsv1.HelmOpRelease)
+	if !ok {
+		return
+	}
+	release := Release{HelmOp: child.Labels[addonsv1.HelmOpNameLabel], Cluster: child.Spec.ClusterRef.Name}
+	isTrue := func(kind string) bool {
+		condition := meta.FindStatusCondition(child.Status.Conditions, kind)
+		return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == child.Generation
+	}
+	release.Deployed, release.Ready = isTrue(addonsv1.ReleasedCondition), isTrue(addonsv1.ReadyCondition)
+	if ready := meta.FindStatusCondition(child.Status.Conditions, addonsv1.ReadyCondition); ready != nil {
+		release.Message = ready.Message
+	}
+	if status := child.Status.Release; status != nil {
+		release.Revision, release.Version, release.Digest = status.Revision, status.Version, status.ArtifactDigest
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.releases[client.ObjectKeyFromObject(child)] = release
+}
+
+func (t *Tracker) remove(obj any) {
+	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	child, ok := obj.(*addonsv1.HelmOpRelease)
+	if !ok {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.releases, client.ObjectKeyFromObject(child))
+}
+
+// Count tells how many releases of a namespace are as wanted.
+func (t *Tracker) Count(namespace string, wanted func(Release) bool) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for key, release := range t.releases {
+		if key.Namespace == namespace && wanted(release) {
+			n++
+		}
+	}
+	return n
+}
+
+// Times are when releases were as wanted.
+type Times struct{ First, Median, Last time.Duration }
+
+// Wait waits until n releases of a namespace have been as wanted, and tells when they were.
+func (t *Tracker) Wait(ctx context.Context, namespace string, n int, since time.Time, wanted func(Release) bool) (Times, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	done := map[client.ObjectKey]bool{}
+	var times []time.Duration
+	for {
+		now := time.Since(since)
+		for _, key := range t.newlyWanted(namespace, done, wanted) {
+			done[key] = true
+			times = append(times, now)
+		}
+		if len(times) >= n {
+			return Times{First: times[0], Median: times[len(times)/2], Last: times[n-1]}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return Times{}, fmt.Errorf("%d of %d releases in %s: %w: %s", len(times), n, namespace, ctx.Err(), t.complaint(namespace, wanted))
+		case <-ticker.C:
+		}
+	}
+}
+
+func (t *Tracker) newlyWanted(namespace string, done map[client.ObjectKey]bool, wanted func(Release) bool) []client.ObjectKey {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var keys []client.ObjectKey
+	for key, release := range t.releases {
+		if key.Namespace == namespace && !done[key] && wanted(release) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// complaint is what one of the releases says that are not as wanted.
+func (t *Tracker) complaint(namespace string, wanted func(Release) bool) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []string
+	for key, release := range t.releases {
+		if key.Namespace == namespace && !wanted(release) {
+			all = append(all, fmt.Sprintf("%s: %+v", key.Name, release))
+		}
+	}
+	if len(all) == 0 {
+		return "the rest does not exist"
+	}
+	return slices.Min(all)
+}
+
+// WaitGone waits until a namespace has no releases that are as described.
+func (t *Tracker) WaitGone(ctx context.Context, namespace string, described func(Release) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	for t.Count(namespace, described) > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d releases are left in %s: %w", t.Count(namespace, described), namespace, ctx.Err())
+		case <-ticker.C:
+		}
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package world is what the benchmark runs in: a management cluster, a registry, workload API servers that many Clusters
+// share, and HelmOp's manager as its users get it, installed by clusterctl and with exactly the permissions that it ships with.
+//
+// Clusters are written with the status and the kubeconfig that Cluster API would give them. Its controllers do not run, so
+// that nothing but the manager and the API servers uses the machine.
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/measure"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+// starting is how many workload API servers start at once.
+const starting = 4
+
+// Options describe a World.
+type Options struct {
+	// Dir is the work folder. Required; the caller removes it after Stop.
+	Dir string
+	// Servers is the number of workload API servers.
+	Servers int
+	// Workers is how many releases the manager works on at once.
+	Workers int
+	// Manager is the manager to run. Default: it is built.
+	Manager string
+	// Profiles is the folder for profiles of the manager. Default: none are taken.
+	Profiles string
+	// Say tells of each step.
+	Say func(format string, args ...any)
+}
+
+// World is all that runs.
+type World struct {
+	Env     *environment.Environment
+	Servers []*apiserver.Server
+	Tracker *Tracker
+
+	opts   Options
+	token  string
+	admins map[*apiserver.Server]client.Client
+}
+
+// Start brings up a World. On an error nothing is left running.
+func Start(ctx context.Context, opts Options) (*World, error) {
+	w := &World{opts: opts}
+	if err := w.start(ctx); err != nil {
+		return nil, errors.Join(err, w.Stop(context.WithoutCancel(ctx)))
+	}
+	return w, nil
+}
+
+func (w *World) start(ctx context.Context) error {
+	var err error
+	w.Env, err = environment.Start(ctx, environment.Options{
+		Dir: filepath.Join(w.opts.Dir, "env"), NoManager: true, NoCharts: true, Bare: true, ManagerBinary: w.opts.Manager,
+		Progress: func(step string) { w.opts.Say("%s", step) },
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.startServers(ctx); err != nil {
+		return err
+	}
+	if w.token, err = w.diagnosticsToken(ctx); err != nil {
+		return err
+	}
+	w.Tracker, err = newTracker(ctx, w.Env.Management.Server.RESTConfig())
+	return err
+}
+
+func (w *World) startServers(ctx context.Context) error {
+	w.opts.Say("starting %d workload API servers", w.opts.Servers)
+	servers := make([]*apiserver.Server, w.opts.Servers)
+	err := parallel(w.opts.Servers, starting, func(i int) error {
+		var err error
+		name := fmt.Sprintf("workload-%d", i)
+		servers[i], err = apiserver.Start(ctx, apiserver.Options{
+			Name: name, Dir: filepath.Join(w.opts.Dir, name), Binaries: w.Env.Binaries,
+		})
+		return err
+	})
+	for _, server := range servers {
+		if server != nil {
+			w.Servers = append(w.Servers, server)
+		}
+	}
+	return err
+}
+
+// KeepServers stops all workload API servers but the first n.
+func (w *World) KeepServers(ctx context.Context, n int) error {
+	var errs []error
+	for len(w.Servers) > n {
+		last := len(w.Servers) - 1
+		errs = append(errs, w.Servers[last].Stop(ctx))
+		w.Servers = w.Servers[:last]
+	}
+	return errors.Join(errs...)
+}
+
+// diagnosticsToken is that of a ServiceAccount that may read metrics and profiles.
+func (w *World) diagnosticsToken(ctx context.Context) (string, error) {
+	const name = "helmop-bench"
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics", "/debug/pprof/*"}, Verbs: []string{"get"}}},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: name}},
+	}
+	if err := errors.Join(w.Env.Client.Create(ctx, account), w.Env.Client.Create(ctx, role), w.Env.Client.Create(ctx, binding)); err != nil {
+		return "", err
+	}
+	hours := int64(6 * time.Hour / time.Second)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hours}}
+	err := w.Env.Client.SubResource("token").Create(ctx, account, request)
+	return request.Status.Token, err
+}
+
+// Stop ends everything; files stay.
+func (w *World) Stop(ctx context.Context) error {
+	var errs []error
+	if w.Tracker != nil {
+		w.Tracker.stop()
+	}
+	if w.Env != nil {
+		errs = append(errs, w.Env.Stop(ctx))
+	}
+	return errors.Join(append(errs, w.KeepServers(ctx, 0))...)
+}
+
+// Manager is a manager that runs.
+type Manager struct {
+	*environment.Manager
+	*measure.Diagnostics
+	// Began is when its process was started.
+	Began time.Time
+
+	world *World
+}
+
+// StartManager starts a manager, which works on one namespace, and returns when it is ready.
+func (w *World) StartManager(ctx context.Context, namespace string, args ...string) (*Manager, error) {
+	args = append([]string{"--namespace=" + namespace, fmt.Sprintf("--helmoprelease-concurrency=%d", w.opts.Workers)}, args...)
+	if w.opts.Profiles != "" {
+		args = append(args, "--mutex-profile-fraction=10")
+	}
+	began := time.Now()
+	manager, err := w.Env.StartManager(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	return &Manager{
+		Manager: manager, Diagnostics: measure.NewDiagnostics(manager.DiagnosticsAddress, w.token), Began: began, world: w,
+	}, nil
+}
+
+// parallel calls do for 0 to n-1, some at once, and returns what failed.
+func parallel(n, workers int, do func(i int) error) error {
+	queue := make(chan int)
+	errs := make([]error, workers)
+	var group sync.WaitGroup
+	for worker := range workers {
+		group.Go(func() {
+			for i := range queue {
+				if errs[worker] == nil {
+					errs[worker] = do(i)
+				}
+			}
+		})
+	}
+	for i := range n {
+		queue <- i
+	}
+	close(queue)
+	group.Wait()
+	return errors.Join(errs...)
+}
