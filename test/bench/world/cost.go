@@ -255,7 +255,7 @@ func (m *Manager) Size(ctx context.Context) (Size, error) {
 
 // connections tells how many workload clusters a manager is connected to.
 func connections(metrics measure.Metrics) int {
-	return int(metrics.Sum("capi_cluster_cache_connection_up") + metrics.Sum("helmop_cluster_connection_up"))
+	return int(metrics.Sum("helmop_clusters_connected"))
 }
 
 // WaitConnected waits until the manager is connected to n workload clusters.
@@ -271,7 +271,7 @@ func (m *Manager) WaitRecognized(ctx context.Context, n, releases int) error {
 	return m.waitMetrics(ctx, func(metrics measure.Metrics) bool {
 		if connections(metrics) >= n &&
 			int(metrics.Sum("controller_runtime_reconcile_total", controller)) >= releases &&
-			metrics.Sum("controller_runtime_active_workers", controller) == 0 && metrics.Sum("workqueue_depth", controller) == 0 {
+			metrics.Sum("controller_runtime_active_workers", controller) == 0 && metrics.Sum("workqueue_depth", controller) == 0 && metrics.Sum("helmop_cluster_reads") == 0 {
 			calm++
 		} else {
 			calm = 0
