@@ -170,6 +170,10 @@ func (c *comparison) baseline(ctx context.Context, order contestant.Order) (base
 	}
 	traffic, err := c.world.Traffic(ctx, mark)
 	taken.requests = traffic.Contestant
+	if c.manager == nil {
+		// Its engine names itself as the manager does.
+		taken.requests += traffic.Workload
+	}
 	return taken, err
 }
 

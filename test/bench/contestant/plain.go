@@ -61,7 +61,8 @@ func newPlain(configs []*rest.Config) (*plain, error) {
 
 func (p *plain) configuration(r release) (*action.Configuration, error) {
 	config := &action.Configuration{}
-	return config, config.Init(p.getters[r.cluster], r.namespace, "secret", func(string, ...any) {})
+	getter := &namespacedGetter{plainGetter: p.getters[r.cluster], namespace: r.namespace}
+	return config, config.Init(getter, r.namespace, "secret", func(string, ...any) {})
 }
 
 func (p *plain) install(r release) error {
@@ -129,7 +130,14 @@ func (g *plainGetter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, e
 // ToRESTMapper implements action.RESTClientGetter.
 func (g *plainGetter) ToRESTMapper() (meta.RESTMapper, error) { return g.mapper, nil }
 
+// namespacedGetter has objects that name no namespace go to that of their release.
+type namespacedGetter struct {
+	*plainGetter
+	namespace string
+}
+
 // ToRawKubeConfigLoader implements genericclioptions.RESTClientGetter.
-func (g *plainGetter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
-	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), &clientcmd.ConfigOverrides{})
+func (g *namespacedGetter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
+	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.namespace}}
+	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), overrides)
 }

@@ -128,7 +128,7 @@ func (t *Traffic) workload(r *apiserver.Request, places map[string]bool) {
 		t.Contestant++
 		return
 	}
-	if !strings.HasPrefix(r.UserAgent, "helmop-manager/") {
+	if !isManager(r.UserAgent) {
 		return
 	}
 	if r.URI == "/" {
@@ -146,6 +146,11 @@ func (t *Traffic) workload(r *apiserver.Request, places map[string]bool) {
 	case r.Resource == "secrets" && r.Verb == "list":
 		places[r.User+"/"+r.Namespace] = true
 	}
+}
+
+// isManager tells the manager, which calls itself helmop where its release engine asks.
+func isManager(userAgent string) bool {
+	return strings.HasPrefix(userAgent, "helmop-manager/") || userAgent == "helmop"
 }
 
 // recordBytes is how many bytes of Secrets the workload API servers have sent.
@@ -176,31 +181,39 @@ type Cost struct {
 
 // Measure measures the manager while do runs.
 func (m *Manager) Measure(ctx context.Context, phase string, do func() error) (Cost, error) {
-	var cost Cost
-	w := m.world
 	cpu, err := measure.CPU(m.PID())
 	if err != nil {
-		return cost, err
+		return Cost{}, err
 	}
+	m.world.Env.Registry.ResetCounts()
+	mark, err := m.world.Mark(ctx)
+	if err != nil {
+		return Cost{}, err
+	}
+	return m.measure(ctx, phase, mark, cpu, time.Now(), do)
+}
+
+// MeasureLife measures the manager from its start until do has run; the mark is of before.
+func (m *Manager) MeasureLife(ctx context.Context, phase string, mark Mark, do func() error) (Cost, error) {
+	return m.measure(ctx, phase, mark, 0, m.Began, do)
+}
+
+// measure measures from a time on, at which the manager had used some CPU time.
+func (m *Manager) measure(ctx context.Context, phase string, mark Mark, cpu time.Duration, begun time.Time, do func() error) (Cost, error) {
 	peak := measure.FollowPeak(m.PID())
 	defer peak.Stop()
-	w.Env.Registry.ResetCounts()
-	mark, err := w.Mark(ctx)
-	if err != nil {
-		return cost, err
-	}
 	profiled := m.profile(ctx, phase)
-	begun := time.Now()
-	if err := do(); err != nil {
+	err := do()
+	cost := Cost{Wall: time.Since(begun)}
+	if err != nil {
 		return cost, fmt.Errorf("%s: %w", phase, err)
 	}
-	cost.Wall = time.Since(begun)
 	used, err := measure.CPU(m.PID())
 	if err != nil {
 		return cost, err
 	}
-	cost.CPU, cost.Peak, cost.Registry = used-cpu, peak.Stop(), w.Env.Registry.Counts()
-	if cost.Traffic, err = w.Traffic(ctx, mark); err != nil {
+	cost.CPU, cost.Peak, cost.Registry = used-cpu, peak.Stop(), m.world.Env.Registry.Counts()
+	if cost.Traffic, err = m.world.Traffic(ctx, mark); err != nil {
 		return cost, err
 	}
 	return cost, profiled()
@@ -287,16 +300,16 @@ func (m *Manager) waitMetrics(ctx context.Context, wanted func(measure.Metrics) 
 	ticker := time.NewTicker(250 * time.Millisecond)
 	defer ticker.Stop()
 	for {
+		// One that has just started may not answer yet.
 		metrics, err := m.Metrics(ctx)
-		if err != nil {
-			return err
-		}
-		if wanted(metrics) {
+		if err == nil && wanted(metrics) {
 			return nil
 		}
 		select {
+		case <-m.Done():
+			return errors.New("the manager has ended")
 		case <-ctx.Done():
-			return fmt.Errorf("the manager is not as far: %w", ctx.Err())
+			return fmt.Errorf("the manager is not as far: %w", errors.Join(ctx.Err(), err))
 		case <-ticker.C:
 		}
 	}
