@@ -60,9 +60,16 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 		return ctrl.Result{RequeueAfter: slotRetry}, nil
 	}
 	defer done()
+	stop, over := r.actions.begin(client.ObjectKeyFromObject(p.release))
+	defer over()
 	if !r.stillServes(ctx, p.releaseScope) {
 		return ctrl.Result{}, nil
 	}
+	if gone, err := r.isEnding(ctx, p.release); err != nil || gone {
+		// The event of that brings the next pass.
+		return ctrl.Result{}, err
+	}
+	p.options.Stop = stop
 	started := r.now()
 	progress := r.startProgress(ctx, p.release, decision)
 	defer progress.stop()

@@ -69,6 +69,9 @@ type releaseReconciler struct {
 	// guard tells which Clusters of other namespaces may be accessed.
 	guard *clusterGuard
 
+	// actions are those under way, but for uninstallations.
+	actions runningActions
+
 	// tries are what was last written of releases.
 	tries lastTries
 

@@ -233,6 +233,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unreadyRequests(reconciler.client, requestForItself)),
 			builder.WithPredicates(sourceChanged())).
 		Watches(&addonsv1.HelmOpRelease{}, siblingsOnNews(reconciler.client)).
+		Watches(&addonsv1.HelmOpRelease{}, reconciler.actions.stopping(reconciler.client)).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unreadyRequests(reconciler.client, dependentHelmOps(reconciler.client))),
 			builder.WithPredicates(dependencyChanged())).
 		Watches(&addonsv1.HelmOp{}, ending, builder.WithPredicates(choiceMayChange())).

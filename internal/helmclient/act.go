@@ -87,7 +87,7 @@ type job struct {
 // Decisions that ask for no action return at once, as does ActionCorrectDrift.
 //
 // A ctx that ends after Act began does not stop it: what was begun is brought to its end, within the timeout of the
-// action.
+// action, unless Options.Stop ends it.
 func (c *Client) Act(ctx context.Context, target Target, decision Decision, desired Desired, options Options,
 	chrt *chart.Chart, values map[string]any,
 ) (Result, error) {
@@ -112,6 +112,9 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 		return Result{}, fail(err, nil)
 	}
 	s.watch(options.Progress)
+	if s.cluster != nil && decision.Action != ActionUninstall {
+		s.cluster.stop = options.Stop
+	}
 	err = s.perform(j)
 	c.manifests.note(target, desired, s.storage)
 	result := s.result(decision.Action)

@@ -54,6 +54,8 @@ type kubeClient struct {
 	leftovers *leftovers
 	// progress is told what goes on.
 	progress func(string)
+	// stop ends what is waited for; nil if nothing does.
+	stop context.Context
 
 	mu        sync.Mutex
 	deletions []error
@@ -154,7 +156,7 @@ func (k *kubeClient) apply(original, target kube.ResourceList, update func(origi
 
 // Wait implements kube.Interface.
 func (k *kubeClient) Wait(resources kube.ResourceList, timeout time.Duration) error {
-	return k.Client.Wait(resources, k.remaining(timeout))
+	return k.untilStop(resources, timeout, k.Client.Wait)
 }
 
 // WatchUntilReady implements kube.Interface.
@@ -162,7 +164,7 @@ func (k *kubeClient) WatchUntilReady(resources kube.ResourceList, timeout time.D
 	if hook, ok := hookOf(resources); ok {
 		k.progress("waiting for " + hook)
 	}
-	return k.Client.WatchUntilReady(resources, k.remaining(timeout))
+	return k.untilStop(resources, timeout, k.Client.WatchUntilReady)
 }
 
 // WaitForDelete implements kube.InterfaceExt. What exists and is not under deletion was spared: to wait for it is in vain.
@@ -182,7 +184,7 @@ func (k *kubeClient) WaitForDelete(resources kube.ResourceList, timeout time.Dur
 		}
 		going.Append(info)
 	}
-	return k.Client.WaitForDelete(going, k.remaining(timeout))
+	return k.untilStop(going, timeout, k.Client.WaitForDelete)
 }
 
 // Delete implements kube.Interface. It is called for hooks, and for what a failed action is to clean up.

@@ -17,6 +17,7 @@ limitations under the License.
 package helmclient
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -49,6 +50,10 @@ type Options struct {
 	// Progress, if set, is told in a few words what an action is at, for example which hook it waits for. It must return
 	// at once and may be called from any goroutine. It shapes nothing.
 	Progress func(what string)
+	// Stop, if set, ends what an action waits for when it is done, a hook or a test. The action fails then as
+	// if it had taken too long, and says the cause. Requests under way are not cut off, and an uninstallation goes on. It
+	// shapes nothing.
+	Stop context.Context
 }
 
 // CRDPolicy tells what happens to the objects in the chart's folder crds.
