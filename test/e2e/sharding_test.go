@@ -1,0 +1,197 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// shardB is the shard beside that of what has no label.
+const shardB = "b"
+
+// sharding is two shards of two managers each, with a HelmOp and a Cluster for each.
+type sharding struct {
+	// plain and b are releases of the chart slow: plain of no shard in Cluster one, b of shard b in Cluster two.
+	plain, b *killScene
+	// managers of shard b.
+	managers []*environment.Manager
+}
+
+// TestSharding divides the work, and moves it from one shard to another.
+func TestSharding(t *testing.T) {
+	t.Parallel()
+	env := ownEnvironment(t, environment.Options{ManagerArgs: electionArgs, Managers: 2})
+	s := newScenarioIn(t, env)
+	f := &sharding{}
+	s.step("a shard that nobody serves is told of", func(s *scenario) { f.unserved(s) })
+	s.step("each shard serves what is its own", func(s *scenario) { f.served(s) })
+	s.step("the leader of a shard is killed", func(s *scenario) { f.failover(s) })
+	s.step("a HelmOp goes to another shard, then its Cluster", func(s *scenario) { f.helmOpFirst(s) })
+	s.step("a Cluster goes to another shard, then its HelmOp, in the middle of an action", func(s *scenario) { f.midAction(s) })
+	s.step("a Cluster of another shard keeps its release", func(s *scenario) { f.keeps(s) })
+}
+
+// in is the same scenes for a step of the scenario.
+func (f *sharding) in(s *scenario) *sharding {
+	scene := func(k *killScene) *killScene { return &killScene{workload: k.workload.in(s), helmOp: k.helmOp} }
+	return &sharding{plain: scene(f.plain), b: scene(f.b), managers: f.managers}
+}
+
+func (f *sharding) unserved(s *scenario) {
+	workloads := s.clusters(testbed.ClusterOptions{Name: "one"}, testbed.ClusterOptions{Name: "two"})
+	s.label("one", addonsLabel, "plain")
+	s.label("two", addonsLabel, shardB)
+	s.label("two", addonsv1.ShardLabel, shardB)
+	scene := func(w *workload, name string, change func(*addonsv1.HelmOp)) *killScene {
+		k := &killScene{workload: w, helmOp: s.newHelmOp(name, change, func(h *addonsv1.HelmOp) {
+			h.Spec.Source = s.env.Source("charts/"+environment.ChartSlow, addonsv1.ArtifactReference{Tag: "1.0.0"})
+			h.Spec.Release.Namespace = slowNamespace
+			h.Spec.Values = slowValues("one")
+		})}
+		s.create(k.helmOp)
+		return k
+	}
+	f.plain = scene(workloads[0], "plain", func(*addonsv1.HelmOp) {})
+	f.b = scene(workloads[1], shardB, func(h *addonsv1.HelmOp) { h.Labels = map[string]string{addonsv1.ShardLabel: shardB} })
+	f.plain.eventuallyReleased(f.plain.helmOp, slowNamespace, "plain", 1)
+	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+		current := &addonsv1.HelmOp{}
+		g.Expect(s.client.Get(ctx, s.key(shardB), current)).To(gomega.Succeed())
+		expectCondition(g, current, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.ShardNotServedReason)
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+	f.b.expectNothing(slowNamespace, shardB)
+}
+
+func (f *sharding) served(s *scenario) {
+	f.managers = nil
+	for range 2 {
+		manager, err := s.env.StartManager(s.Context(), "--shard="+shardB)
+		s.must(err)
+		f.managers = append(f.managers, manager)
+	}
+	f = f.in(s)
+	child := f.b.eventuallyReleased(f.b.helmOp, slowNamespace, shardB, 1)
+	s.Expect(child.Labels).To(gomega.HaveKeyWithValue(addonsv1.ShardLabel, shardB))
+	s.eventually(f.b.helmOp, ready(1))
+	s.eventually(f.plain.helmOp, ready(1))
+	s.allowMetrics("reader")
+	token := s.serviceAccount("reader")
+	s.Eventually(func(g gomega.Gomega) {
+		g.Expect(releasesKnownTo(s, f.managers[0], token)).To(gomega.Equal([]string{shardB}))
+		g.Expect(releasesKnownTo(s, s.env.Managers()[0], token)).To(gomega.Equal([]string{"plain"}))
+	}).Should(gomega.Succeed())
+}
+
+// releasesKnownTo are the HelmOps of which a manager has releases in its memory.
+func releasesKnownTo(s *scenario, manager *environment.Manager, token string) []string {
+	s.Helper()
+	_, body := s.get("https://"+manager.DiagnosticsAddress+"/metrics", token)
+	var helmOps []string
+	for line := range strings.Lines(body) {
+		if _, rest, ok := strings.Cut(line, "helmop_releases{helmop=\""); ok {
+			name, _, _ := strings.Cut(rest, "\"")
+			helmOps = append(helmOps, name)
+		}
+	}
+	return helmOps
+}
+
+func (f *sharding) failover(s *scenario) {
+	f = f.in(s)
+	s.must(f.managers[0].Kill())
+	f.b.want("two")
+	f.b.eventuallyReleased(f.b.helmOp, slowNamespace, shardB, 2)
+	f.b.expectText("two")
+	s.eventually(f.b.helmOp, ready(1))
+	f.plain.eventuallyRevisions(slowNamespace, "plain", "1 deployed")
+}
+
+// helmOpFirst takes the HelmOp of shard b out of it, then the Cluster.
+func (f *sharding) helmOpFirst(s *scenario) {
+	f = f.in(s)
+	before, err := f.b.storage(s.Context())
+	s.must(err)
+	child := s.child(f.b.helmOp, "two")
+	revisions := f.revisions(s)
+
+	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) { delete(h.Labels, addonsv1.ShardLabel) })
+	s.eventually(f.b.helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OtherShardReason))
+	held := s.child(f.b.helmOp, "two", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OtherShardReason))
+	s.Expect(held.Labels).NotTo(gomega.HaveKey(addonsv1.ShardLabel))
+	f.b.expectUntouched()
+
+	s.label("two", addonsv1.ShardLabel, "")
+	s.eventually(f.b.helmOp, ready(1))
+	after, err := f.b.storage(s.Context())
+	s.must(err)
+	s.Expect(after).To(gomega.Equal(before), "Helm's storage")
+	s.Expect(s.child(f.b.helmOp, "two").UID).To(gomega.Equal(child.UID))
+	s.Expect(f.revisions(s)).To(gomega.Equal(revisions), "revisions of the HelmOp")
+}
+
+// revisions are the names of the HelmOpRevisions there are.
+func (f *sharding) revisions(s *scenario) []string {
+	s.Helper()
+	list := &addonsv1.HelmOpRevisionList{}
+	s.must(s.client.List(s.Context(), list))
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names
+}
+
+// midAction takes Cluster and HelmOp to shard b while the manager without a shard upgrades the release.
+func (f *sharding) midAction(s *scenario) {
+	f = f.in(s)
+	f.b.want("three", "pre-upgrade")
+	held := f.b.eventuallyHeld("1 superseded", "2 deployed", "3 pending-upgrade")
+	s.label("two", addonsv1.ShardLabel, shardB)
+	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) { h.Labels = map[string]string{addonsv1.ShardLabel: shardB} })
+	s.child(f.b.helmOp, "two", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+		g.Expect(child.Labels).To(gomega.HaveKeyWithValue(addonsv1.ShardLabel, shardB))
+	}, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleasePendingReason))
+	f.b.expectUntouched()
+	f.b.complete(held)
+	f.b.eventuallyReleased(f.b.helmOp, slowNamespace, shardB, 3)
+	f.b.eventuallyRevisions(slowNamespace, shardB, "1 superseded", "2 superseded", "3 deployed")
+	f.b.expectText("three")
+	s.eventually(f.b.helmOp, ready(1))
+	f.b.expectUntouched()
+}
+
+// keeps deletes the HelmOp of a Cluster that went to a shard without a manager.
+func (f *sharding) keeps(s *scenario) {
+	f = f.in(s)
+	s.label("two", addonsv1.ShardLabel, "nobody")
+	s.child(f.b.helmOp, "two", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OtherShardReason))
+	s.remove(f.b.helmOp)
+	f.b.expectUntouched()
+	f.b.expectText("three")
+	s.label("two", addonsv1.ShardLabel, shardB)
+	s.eventuallyGone(f.b.helmOp)
+	f.b.eventuallyRevisions(slowNamespace, shardB)
+}
