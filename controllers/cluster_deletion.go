@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -129,22 +130,28 @@ func beforeDeletion(options *helmclient.UninstallOptions, cluster *clusterv1.Clu
 }
 
 // uninstallSlot takes a slot for an uninstallation. One that is to wait, and finds too many others that do until three quarters of its
-// time are over, is done without waiting: that is better than never.
-func (r *releaseReconciler) uninstallSlot(scope *releaseScope, options *helmclient.UninstallOptions, cluster, helmOp string) (done func(), ok bool) {
+// time are over, is done without waiting: that is better than never. If done is nil, there is no slot: the release is woken in its
+// turn, or looks again after wait if that is not 0.
+func (r *releaseReconciler) uninstallSlot(scope *releaseScope, options *helmclient.UninstallOptions, cluster, helmOp string) (done func(), wait time.Duration) {
 	if scope.cluster != nil {
 		beforeDeletion(options, scope.cluster, scope.release, r.now())
 	}
-	if !options.Wait {
-		return r.slots.acquire(cluster, helmOp)
+	claim := slotClaim{release: ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)}, cluster: cluster, helmOp: helmOp}
+	if options.Wait {
+		claim.ending = true
+		if done, ok := r.slots.acquire(claim); ok {
+			return done, 0
+		}
+		if scope.cluster == nil || !holdOf(scope.cluster).isOn() {
+			return nil, 0
+		}
+		if rest := deletionRest(holdOf(scope.cluster), scope.release, r.now()) - deletionTimeout(scope.release)/4; rest > 0 {
+			return nil, rest
+		}
+		claim.ending, options.Wait = false, false
 	}
-	if done, ok = r.slots.acquireWaiting(cluster, helmOp); ok {
-		return done, true
-	}
-	if deletionRest(holdOf(scope.cluster), scope.release, r.now()) > deletionTimeout(scope.release)/4 {
-		return nil, false
-	}
-	options.Wait = false
-	return r.slots.acquire(cluster, helmOp)
+	done, _ = r.slots.acquire(claim)
+	return done, 0
 }
 
 // lastUninstallFailed tells whether an uninstallation was the last thing done for a release, and failed.

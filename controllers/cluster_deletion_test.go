@@ -469,11 +469,13 @@ func TestWhatIsForgottenWhenItsTimeIsOverIsNamed(t *testing.T) {
 func TestUninstallationsThatWaitTakeAQuarterOfTheWorkers(t *testing.T) {
 	t.Parallel()
 	now := lifeNow
-	r := &releaseReconciler{slots: newActionSlots(8), now: func() time.Time { return now }}
+	r := &releaseReconciler{slots: newActionSlots(8, 0), now: func() time.Time { return now }}
 	take := func(cluster string, hold string) (done func(), ok, waits bool) {
 		options := &helmclient.UninstallOptions{}
-		done, ok = r.uninstallSlot(&releaseScope{release: leavingRelease(20 * time.Minute), cluster: goingCluster(hold, true)}, options, cluster, "h")
-		return done, ok, options.Wait
+		release := leavingRelease(20 * time.Minute)
+		release.Name = cluster
+		done, _ = r.uninstallSlot(&releaseScope{release: release, cluster: goingCluster(hold, true)}, options, cluster, "h")
+		return done, done != nil, options.Wait
 	}
 	first, ok, waits := take("a", heldSince)
 	if _, second, _ := take("b", heldSince); !ok || !waits || !second {

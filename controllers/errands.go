@@ -23,9 +23,7 @@ import (
 	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 const (
@@ -46,13 +44,15 @@ var errPanic = errors.New("the program failed at this; its log says where. Pleas
 type errands[T any] struct {
 	now func() time.Time
 
+	// waker brings back the objects whose errands are done. Errands run only once it has started.
+	waker waker
+
 	mu sync.Mutex
-	// patience is how many more workers may wait for an errand: never more than half of them.
+	// patience is how many more workers may wait for an errand.
 	patience int
-	running  map[string]*errand[T]
-	// base ends when the manager does. queue is that of the controller; nil before it starts.
-	base  context.Context
-	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
+	// kept is how long a result waits for who asked for it.
+	kept    time.Duration
+	running map[string]*errand[T]
 }
 
 type errand[T any] struct {
@@ -66,19 +66,9 @@ type errand[T any] struct {
 	waiting map[ctrl.Request]struct{}
 }
 
-// newErrands are the errands of a controller with a number of workers.
+// newErrands are the errands of a controller with a number of workers. Never more than half of them wait for one.
 func newErrands[T any](workers int) *errands[T] {
-	return &errands[T]{now: time.Now, patience: max(1, workers/2), running: map[string]*errand[T]{}}
-}
-
-// source lets a controller bring back the objects whose errands are done. Errands run only once it has started.
-func (e *errands[T]) source() source.Source {
-	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.base, e.queue = ctx, queue
-		return nil
-	})
+	return &errands[T]{now: time.Now, patience: max(1, workers/2), kept: errandKept, running: map[string]*errand[T]{}}
 }
 
 // task is work with the key by which objects share it.
@@ -97,11 +87,18 @@ type taskOutcome[T any] struct {
 // run runs work once for all objects that come with the same key before it is done; each collects the result once. ok is false
 // if it is not done yet: the object is looked at again when it is.
 func (e *errands[T]) run(ctx context.Context, key string, object ctrl.Request, work func(context.Context) (T, error)) (value T, err error, ok bool) {
-	outcomes, err := e.runAll(ctx, object, []task[T]{{key: key, work: work}})
-	if err != nil {
+	return e.runWithin(ctx, errandGrace, key, object, work)
+}
+
+// runWithin is run with another grace than errandGrace; with none, the worker does not wait at all.
+func (e *errands[T]) runWithin(ctx context.Context, grace time.Duration, key string, object ctrl.Request,
+	work func(context.Context) (T, error),
+) (value T, err error, ok bool) {
+	job := e.join(ctx, key, object, work)
+	if err := e.await(ctx, grace, job); err != nil {
 		return value, err, true
 	}
-	return outcomes[0].value, outcomes[0].err, outcomes[0].done
+	return e.collect(key, job, object)
 }
 
 // runAll runs several tasks side by side, each as run does, and holds the worker no longer than one of them would. Its error is that
@@ -111,7 +108,7 @@ func (e *errands[T]) runAll(ctx context.Context, object ctrl.Request, tasks []ta
 	for _, t := range tasks {
 		jobs = append(jobs, e.join(ctx, t.key, object, t.work))
 	}
-	if err := e.await(ctx, jobs); err != nil {
+	if err := e.await(ctx, errandGrace, jobs...); err != nil {
 		return nil, err
 	}
 	outcomes := make([]taskOutcome[T], 0, len(tasks))
@@ -123,13 +120,13 @@ func (e *errands[T]) runAll(ctx context.Context, object ctrl.Request, tasks []ta
 }
 
 // await gives errands the rest of the grace of the one that began last. Those that have had it are waited for by nobody.
-func (e *errands[T]) await(ctx context.Context, jobs []*errand[T]) error {
+func (e *errands[T]) await(ctx context.Context, grace time.Duration, jobs ...*errand[T]) error {
 	e.mu.Lock()
-	var grace time.Duration
+	var rest time.Duration
 	for _, job := range jobs {
-		grace = max(grace, errandGrace-e.now().Sub(job.begun))
+		rest = max(rest, grace-e.now().Sub(job.begun))
 	}
-	if grace <= 0 || e.patience == 0 {
+	if rest <= 0 || e.patience == 0 {
 		e.mu.Unlock()
 		return nil
 	}
@@ -140,7 +137,7 @@ func (e *errands[T]) await(ctx context.Context, jobs []*errand[T]) error {
 		defer e.mu.Unlock()
 		e.patience++
 	}()
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(rest)
 	defer timer.Stop()
 	for _, job := range jobs {
 		select {
@@ -166,7 +163,7 @@ func (e *errands[T]) join(ctx context.Context, key string, object ctrl.Request, 
 	}
 	job := &errand[T]{done: make(chan struct{}), begun: e.now(), waiting: map[ctrl.Request]struct{}{}}
 	e.running[key] = job
-	go e.perform(ctx, e.base, key, job, work)
+	go e.perform(ctx, e.waker.life(), key, job, work)
 	return job
 }
 
@@ -199,9 +196,7 @@ func (e *errands[T]) perform(ctx, base context.Context, key string, job *errand[
 	close(job.done)
 	e.release(key, job)
 	for object := range job.waiting {
-		if e.queue != nil {
-			e.queue.Add(object)
-		}
+		e.waker.wake(object)
 	}
 }
 
@@ -228,7 +223,7 @@ func (e *errands[T]) release(key string, job *errand[T]) {
 // sweep forgets the results that nobody came for: their objects are gone, or want something else by now. The caller holds mu.
 func (e *errands[T]) sweep() {
 	for key, job := range e.running {
-		if !job.ended.IsZero() && e.now().Sub(job.ended) > errandKept {
+		if !job.ended.IsZero() && e.now().Sub(job.ended) > e.kept {
 			delete(e.running, key)
 		}
 	}

@@ -50,7 +50,7 @@ func startedErrands(t *testing.T) (*errands[int], workqueue.TypedRateLimitingInt
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 	e := newErrands[int](4)
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := e.source().Start(ctx, queue); err != nil {
+	if err := e.waker.source().Start(ctx, queue); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cancel(); queue.ShutDown() })
@@ -173,7 +173,7 @@ func TestErrandsEndWithTheManager(t *testing.T) {
 		defer queue.ShutDown()
 		e := newErrands[int](4)
 		ctx, stop := context.WithCancel(context.Background())
-		if err := e.source().Start(ctx, queue); err != nil {
+		if err := e.waker.source().Start(ctx, queue); err != nil {
 			t.Fatal(err)
 		}
 		work := func(ctx context.Context) (int, error) {

@@ -55,9 +55,9 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 			return result, err
 		}
 	}
-	done, ok := r.slots.acquire(p.target.Key, p.desired.Owner)
+	done, ok := r.slot(p)
 	if !ok {
-		return ctrl.Result{RequeueAfter: slotRetry}, nil
+		return ctrl.Result{}, nil
 	}
 	defer done()
 	stop, over := r.actions.begin(client.ObjectKeyFromObject(p.release))
@@ -248,7 +248,10 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 	release := scope.release
 	desired, options := desiredRelease(release)
 	options.Uninstall = uninstallOptionsNow(scope, options.Uninstall)
-	observation, err := r.observe(ctx, target, desired)
+	observation, err, ok := r.observe(ctx, release, target, desired)
+	if !ok {
+		return ctrl.Result{}, nil
+	}
 	if err != nil {
 		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
 	}
@@ -274,9 +277,9 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 	if wait := retryDelay(release, attempt, r.now()); wait > 0 && retryRequest(scope) == release.Status.LastRetryRequest {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	done, ok := r.uninstallSlot(scope, &options.Uninstall, target.Key, desired.Owner)
-	if !ok {
-		return ctrl.Result{RequeueAfter: slotRetry}, nil
+	done, wait := r.uninstallSlot(scope, &options.Uninstall, target.Key, desired.Owner)
+	if done == nil {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	defer done()
 	if !r.stillServes(ctx, scope) {
@@ -315,7 +318,7 @@ func (r *releaseReconciler) failed(ctx context.Context, scope *releaseScope, fal
 	reason := reasonFor(err, engineErrors, fallback)
 	if reason == addonsv1.ClusterUnreachableReason || errors.Is(err, clusterlink.ErrNotConnected) {
 		reportUnreachable(release, err.Error())
-		return ctrl.Result{RequeueAfter: unreachableRetry}, nil
+		return ctrl.Result{RequeueAfter: spread(unreachableRetry, release)}, nil
 	}
 	release.Status.LastError = truncate(err.Error(), maxConditionMessage)
 	if reportNotReleased(release, reason, err.Error()) {

@@ -53,6 +53,7 @@ type releaseReconciler struct {
 	references *referenceReader
 	renderer   *renderer
 	slots      *actionSlots
+	sightings  *sightings
 	recorder   events.EventRecorder
 	now        func() time.Time
 
@@ -77,6 +78,9 @@ type releaseReconciler struct {
 
 	// incarnations are the Clusters that connections are to.
 	incarnations clusterIncarnations
+
+	// resyncPeriod is Options.ResyncPeriod.
+	resyncPeriod time.Duration
 
 	// watchFilter is Options.WatchFilterValue, shard is Options.Shard.
 	watchFilter, shard string
@@ -103,8 +107,9 @@ type releaseScope struct {
 	isLeaving bool
 }
 
-// Reconcile makes one pass over a HelmOpRelease.
-func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
+// Reconcile makes one pass over a HelmOpRelease, and says when the next is due and how urgent that is.
+func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	defer r.slots.settle(req)
 	release := &addonsv1.HelmOpRelease{}
 	if err := r.client.Get(ctx, req.NamespacedName, release); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -117,8 +122,19 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 		return ctrl.Result{}, nil
 	}
 	if r.tries.isStale(req.NamespacedName, lastTryOf(release), r.now()) {
+		r.slots.keep(req)
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
+	result, err := r.reconcile(ctx, req, release)
+	result.Priority = new(priorityOf(release))
+	if err == nil {
+		result.RequeueAfter = withinResync(result.RequeueAfter, r.resyncPeriod, release)
+	}
+	return result, err
+}
+
+// reconcile is Reconcile for a release that is to be worked on, and as it was left.
+func (r *releaseReconciler) reconcile(ctx context.Context, req ctrl.Request, release *addonsv1.HelmOpRelease) (result ctrl.Result, reterr error) {
 	reader := client.Reader(r.client)
 	if !release.DeletionTimestamp.IsZero() {
 		// A pause or a deletionPolicy that a cache has not seen yet must not be missed when a release is about to end.
@@ -248,7 +264,7 @@ func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseS
 	}
 	target, ok := r.connect(ctx, release)
 	if !ok {
-		return ctrl.Result{RequeueAfter: unreachableRetry}, nil
+		return ctrl.Result{RequeueAfter: spread(unreachableRetry, release)}, nil
 	}
 	return r.ensure(ctx, scope, target)
 }
@@ -320,7 +336,7 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 	}
 	target, ok := r.connect(ctx, release)
 	if !ok {
-		return ctrl.Result{RequeueAfter: unreachableRetry}, nil
+		return ctrl.Result{RequeueAfter: spread(unreachableRetry, release)}, nil
 	}
 	return r.uninstall(ctx, scope, target)
 }

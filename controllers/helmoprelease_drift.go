@@ -38,8 +38,10 @@ import (
 )
 
 const (
-	// driftTimeout bounds a comparison, and a correction, of a release. What it did not come to is done in the next pass.
-	driftTimeout = 30 * time.Second
+	// driftTimeout bounds a comparison, and a correction, of a release. What it did not come to is done in the next pass, which
+	// comes after driftContinues.
+	driftTimeout   = 30 * time.Second
+	driftContinues = 2 * time.Second
 
 	// maxDriftedObjects and maxDriftPaths bound status.drift.
 	maxDriftedObjects = 10
@@ -93,9 +95,8 @@ func (r *releaseReconciler) checkDrift(ctx context.Context, p *releasePass) {
 		release.Status.Drift.LastCheckedAt = metav1.NewTime(r.now())
 	}
 	if suspects := memory.suspects(p.snapshot, p.policy.CorrectDrift, r.now()); len(suspects) > 0 {
-		done, ok := r.slots.acquire(p.target.Key, p.desired.Owner)
+		done, ok := r.slot(p)
 		if !ok {
-			p.due(slotRetry)
 			return
 		}
 		defer done()
@@ -177,7 +178,7 @@ func (r *releaseReconciler) compare(ctx context.Context, p *releasePass, memory 
 		p.due(driftRetry)
 		if len(found.Compared) > 0 {
 			// The time was up. There is more to do, and it can be done.
-			p.due(slotRetry)
+			p.due(driftContinues)
 		}
 	}
 	return nil
@@ -342,9 +343,8 @@ func (r *releaseReconciler) correctDrift(ctx context.Context, p *releasePass, de
 	if len(due) == 0 {
 		return
 	}
-	done, ok := r.slots.acquire(p.target.Key, p.desired.Owner)
+	done, ok := r.slot(p)
 	if !ok {
-		p.due(slotRetry)
 		return
 	}
 	defer done()
@@ -386,7 +386,7 @@ func (r *releaseReconciler) correct(ctx context.Context, p *releasePass, memory 
 	cluster := drift.Cluster{Config: access.Config, Mapper: access.Mapper}
 	for _, d := range due {
 		if bounded.Err() != nil {
-			p.due(slotRetry)
+			p.due(driftContinues)
 			break
 		}
 		err := drift.Correct(bounded, cluster, d)

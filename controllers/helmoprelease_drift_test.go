@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -89,7 +90,7 @@ func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, apimeta.RESTScopeNamespace)
 	b.engine = &manifestEngine{access: &helmclient.Access{Config: &rest.Config{Host: server.URL, QPS: -1}, Mapper: mapper}}
 	b.r = &releaseReconciler{
-		engine: b.engine, drifts: newDriftMemories(), slots: newActionSlots(8), recorder: b.recorder,
+		engine: b.engine, drifts: newDriftMemories(), slots: newActionSlots(8, 0), recorder: b.recorder,
 		now: func() time.Time { return b.now },
 	}
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}}
@@ -294,8 +295,8 @@ func TestComparisonTakesASlot(t *testing.T) {
 	b := newDriftBench(t, 3, 0)
 	var taken []func()
 	take := func() {
-		for range slotsPerCluster {
-			if done, ok := b.r.slots.acquire(b.p.target.Key, "other"); ok {
+		for i := range defaultSlotsPerCluster {
+			if done, ok := b.r.slots.acquire(slotClaim{release: requestFor(strconv.Itoa(i)), cluster: b.p.target.Key, helmOp: "other"}); ok {
 				taken = append(taken, done)
 			}
 		}
@@ -307,7 +308,7 @@ func TestComparisonTakesASlot(t *testing.T) {
 		taken = nil
 	}
 	take()
-	if reads := b.pass(); reads != 0 || b.p.requeueAfter != slotRetry {
+	if reads := b.pass(); reads != 0 || b.p.requeueAfter != 0 {
 		t.Fatalf("%d objects read, due in %s", reads, b.p.requeueAfter)
 	}
 	free()
@@ -319,7 +320,7 @@ func TestComparisonTakesASlot(t *testing.T) {
 	take()
 	b.p.requeueAfter = 0
 	b.r.correctDrift(t.Context(), b.p, helmclient.Decision{})
-	if b.patches != 0 || b.p.requeueAfter != slotRetry {
+	if b.patches != 0 || b.p.requeueAfter != 0 {
 		t.Errorf("%d put right, due in %s", b.patches, b.p.requeueAfter)
 	}
 	free()
@@ -327,7 +328,7 @@ func TestComparisonTakesASlot(t *testing.T) {
 		t.Errorf("%d put right", b.patches)
 	}
 	take()
-	if len(taken) != slotsPerCluster {
+	if len(taken) != defaultSlotsPerCluster {
 		t.Errorf("%d slots are left", len(taken))
 	}
 }

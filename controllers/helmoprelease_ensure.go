@@ -42,10 +42,6 @@ const (
 	// it answers again, sooner; this is for one that it did not yet see break.
 	unreachableRetry = 15 * time.Second
 
-	// observeTimeout bounds the one read of a pass over an unchanged release: it is how long a cluster that hangs can
-	// keep a worker from the others.
-	observeTimeout = 10 * time.Second
-
 	// conflictRetry is how often it is looked whether a conflict has passed.
 	conflictRetry = 30 * time.Second
 
@@ -145,7 +141,11 @@ func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, tar
 	p.desired, p.options = desiredRelease(scope.release)
 	r.settleRequests(p)
 	var err error
-	if p.observation, err = r.observe(ctx, target, p.desired); err != nil {
+	var ok bool
+	if p.observation, err, ok = r.observe(ctx, scope.release, target, p.desired); !ok {
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
 		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
 	}
 	reportReachable(scope.release)
@@ -162,13 +162,6 @@ func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, tar
 	p.due(result.RequeueAfter)
 	result.RequeueAfter = p.requeueAfter
 	return result, err
-}
-
-// observe reads what the cluster says of a release.
-func (r *releaseReconciler) observe(ctx context.Context, target helmclient.Target, desired helmclient.Desired) (helmclient.Observation, error) {
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
-	defer cancel()
-	return r.engine.Observe(ctx, target, desired.Namespace, desired.Name)
 }
 
 func (r *releaseReconciler) decide(p *releasePass) helmclient.Decision {

@@ -149,9 +149,8 @@ var errNoSlot = errors.New("other releases are being worked on; it is read in it
 
 // readInventory reads from the cluster what a revision installed. It sees to it that it is tried again.
 func (r *releaseReconciler) readInventory(ctx context.Context, p *releasePass, revision int) error {
-	done, ok := r.slots.acquire(p.target.Key, p.desired.Owner)
+	done, ok := r.slot(p)
 	if !ok {
-		p.due(slotRetry)
 		return errNoSlot
 	}
 	defer done()
@@ -160,7 +159,7 @@ func (r *releaseReconciler) readInventory(ctx context.Context, p *releasePass, r
 	objects, err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, revision)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("Cannot read what the release installed; it is tried again", "why", err.Error())
-		p.due(unreachableRetry)
+		p.due(spread(unreachableRetry, p.release))
 		return err
 	}
 	if known := p.release.Status.Inventory; known == nil || known.Revision != int64(revision) {

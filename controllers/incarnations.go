@@ -77,4 +77,5 @@ func (r *releaseReconciler) settleCluster(ctx context.Context, scope *releaseSco
 func (r *releaseReconciler) forgetCluster(key client.ObjectKey) {
 	r.engine.Forget(key.String())
 	r.watcher.Disconnect(key.String())
+	r.sightings.forget(key.String())
 }

@@ -61,7 +61,7 @@ func newRecreation(t *testing.T) *recreation {
 	b := &recreation{T: t, forgot: forgot}
 	b.r = &releaseReconciler{
 		now: time.Now, engine: forgot, watcher: forgettingWatcher{forgetting: forgot},
-		written: newWrittenGenerations(), drifts: newDriftMemories(),
+		written: newWrittenGenerations(), drifts: newDriftMemories(), sightings: newSightings(1),
 	}
 	return b
 }

@@ -52,6 +52,21 @@ var (
 		Help: "Objects in workload clusters that were put right because they differed from what their release installed, by result (success, failure).",
 	}, []string{"result"})
 
+	slotsInUse = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "helmop_action_slots_in_use",
+		Help: "Helm actions, comparisons and corrections in workload clusters that are under way or about to begin.",
+	})
+
+	slotsWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "helmop_action_slots_waiting",
+		Help: "Releases that wait for their turn: for a worker, for their Cluster or for others of their HelmOp.",
+	})
+
+	clustersInDoubt = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "helmop_clusters_in_doubt",
+		Help: "Clusters that did not answer promptly when a release was last looked at: no worker waits for them until they do.",
+	})
+
 	registryRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "helmop_registry_requests_total",
 		Help: "Requests to registries, by host, kind (manifest, blob, tags, referrers, token, redirect) and HTTP status (0 if there was no answer).",
@@ -72,7 +87,15 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(actionDuration, timeToDeployed, driftCorrections, registryRequests, registryBytes)
+	metrics.Registry.MustRegister(actionDuration, timeToDeployed, driftCorrections, slotsInUse, slotsWaiting, clustersInDoubt, registryRequests, registryBytes)
+}
+
+// newReadsGauge tells how many reads of what clusters say of their releases are not over.
+func newReadsGauge(count func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "helmop_cluster_reads",
+		Help: "Releases of which it is being read what their Clusters say of them.",
+	}, count)
 }
 
 // stateCollector tells the state of HelmOps and counts the releases when it is asked, so that nothing has to be kept up to

@@ -143,7 +143,7 @@ func newResolver(t *testing.T, objects ...client.Object) *resolver {
 		resolution: newResolutionSchedule(), recorder: events.NewFakeRecorder(100), now: func() time.Time { return r.clock },
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := r.errands.source().Start(ctx, r.queue); err != nil {
+	if err := r.errands.waker.source().Start(ctx, r.queue); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cancel(); r.queue.ShutDown() })

@@ -100,6 +100,13 @@ type Options struct {
 
 	// ReleaseConcurrency is the number of releases that are worked on at the same time. Default: 20.
 	ReleaseConcurrency int
+
+	// ClusterConcurrency is the number of Helm actions that run in one Cluster at the same time. Default: 4.
+	ClusterConcurrency int
+
+	// ResyncPeriod is how often a release is looked at though nothing happened, give or take a tenth: each has a period of
+	// its own, so that they spread. Default: 0, which is never.
+	ResyncPeriod time.Duration
 }
 
 // Clusters are the ways to the workload clusters.
@@ -180,7 +187,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		WatchesMetadata(partialOf(kindConfigMap), delayed(requestsForReference(kindConfigMap, reconciler.client))).
 		WatchesMetadata(partialOf(kindServiceAccount), delayed(requestsForReference(kindServiceAccount, reconciler.client))).
 		WatchesMetadata(partialOf(kindNamespace), delayed(requestsForNamespace(reconciler.client))).
-		WatchesRawSource(reconciler.errands.source()).
+		WatchesRawSource(reconciler.errands.waker.source()).
 		WithOptions(concurrency).
 		Build(reconciler)
 	if err != nil {
@@ -195,6 +202,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 ) error {
 	log := mgr.GetLogger().WithValues("controller", "helmoprelease")
 	concurrency := controllerOptions(options.ReleaseConcurrency, 20)
+	concurrency.NewQueue = newReleaseQueue(mgr.GetClient())
 	reconciler := &releaseReconciler{
 		client:     mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
@@ -204,7 +212,8 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		charts:     options.Charts,
 		errands:    newErrands[*oci.Content](concurrency.MaxConcurrentReconciles),
 		fetches:    newFetchFailures(),
-		slots:      newActionSlots(concurrency.MaxConcurrentReconciles),
+		slots:      newActionSlots(concurrency.MaxConcurrentReconciles, options.ClusterConcurrency),
+		sightings:  newSightings(concurrency.MaxConcurrentReconciles),
 		engine:     options.Engine,
 		watcher:    options.Watcher,
 		references: references,
@@ -217,16 +226,20 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		written:     newWrittenGenerations(),
 		drifts:      newDriftMemories(),
 
-		watchFilter: options.WatchFilterValue,
-		shard:       options.Shard,
-		unseen:      unseen,
+		resyncPeriod: options.ResyncPeriod,
+		watchFilter:  options.WatchFilterValue,
+		shard:        options.Shard,
+		unseen:       unseen,
+	}
+	if err := metrics.Registry.Register(newReadsGauge(reconciler.sightings.count)); err != nil {
+		return err
 	}
 	ofCluster := childRequestsForCluster(reconciler.client)
 	ending := handler.EnqueueRequestsFromMapFunc(endingRequests(reconciler.client))
 	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, references))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("helmoprelease").
-		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(watchFilter(mgr, log, options), specChanged())).
+		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(watchFilter(mgr, log, options), noResync(), specChanged())).
 		Watches(newCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(servabilityChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(childRequestsForHelmOp(reconciler.client)),
 			builder.WithPredicates(orderChanged())).
@@ -241,7 +254,9 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		WatchesMetadata(partialOf(kindSecret), delayed(unreadyRequests(reconciler.client, ofSecret))).
 		WatchesMetadata(partialOf(kindServiceAccount), delayed(unreadyRequests(reconciler.client,
 			requestsForReference(kindServiceAccount, reconciler.client)))).
-		WatchesRawSource(reconciler.errands.source()).
+		WatchesRawSource(reconciler.errands.waker.source()).
+		WatchesRawSource(reconciler.sightings.running.waker.source()).
+		WatchesRawSource(reconciler.slots.waker.source()).
 		WatchesRawSource(options.Watcher.Source()).
 		WatchesRawSource(options.Clusters.Source(ofCluster)).
 		WithOptions(concurrency).

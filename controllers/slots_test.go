@@ -16,39 +16,208 @@ limitations under the License.
 
 package controllers
 
-import "testing"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
 
-func TestActionSlots(t *testing.T) {
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+)
+
+// slotBench is releases that take slots and give them back.
+type slotBench struct {
+	*testing.T
+	slots *actionSlots
+	queue *wokenQueue
+	held  map[string]func()
+}
+
+// wokenQueue holds who was woken.
+type wokenQueue struct {
+	priorityqueue.PriorityQueue[ctrl.Request]
+
+	*testing.T
+	woken []string
+}
+
+func (q *wokenQueue) AddWithOpts(opts priorityqueue.AddOpts, requests ...ctrl.Request) {
+	if opts.Priority == nil || *opts.Priority != priorityOfTurn {
+		q.Errorf("woken with other than the highest priority: %+v", opts)
+	}
+	for _, request := range requests {
+		q.woken = append(q.woken, request.Name)
+	}
+}
+
+func newSlotBench(t *testing.T, workers, perCluster int) *slotBench {
+	t.Helper()
+	b := &slotBench{T: t, slots: newActionSlots(workers, perCluster), held: map[string]func(){}}
+	b.queue = &wokenQueue{T: t}
+	if err := b.slots.waker.source().Start(t.Context(), b.queue); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func claimFor(release, cluster, helmOp string) slotClaim {
+	return slotClaim{release: requestFor(release), cluster: cluster, helmOp: helmOp}
+}
+
+// pass is a pass over a release that needs a slot. It tells whether it got one, which it holds until end.
+func (b *slotBench) pass(claim slotClaim) bool {
+	b.Helper()
+	done, ok := b.slots.acquire(claim)
+	b.slots.settle(claim.release)
+	if ok {
+		b.held[claim.release.Name] = done
+	}
+	return ok
+}
+
+func (b *slotBench) want(claim slotClaim, want bool) {
+	b.Helper()
+	if got := b.pass(claim); got != want {
+		b.Fatalf("%s of %s in %s has a slot: %t, want %t", claim.release.Name, claim.helmOp, claim.cluster, got, want)
+	}
+}
+
+func (b *slotBench) end(release string) {
+	b.Helper()
+	b.held[release]()
+	delete(b.held, release)
+}
+
+// wantWoken says who was woken since it was asked last.
+func (b *slotBench) wantWoken(releases ...string) {
+	b.Helper()
+	if !slices.Equal(b.queue.woken, releases) {
+		b.Fatalf("woken: %v, want %v", b.queue.woken, releases)
+	}
+	b.queue.woken = nil
+}
+
+// wantEmpty says that nothing is left of releases that are done.
+func (b *slotBench) wantEmpty() {
+	b.Helper()
+	s := b.slots
+	if s.total != 0 || s.ending != 0 || len(s.in)+len(s.helmOp)+len(s.places)+len(s.lines) != 0 || len(b.queue.woken) != 0 {
+		b.Errorf("something is left: %+v, woken: %v", s, b.queue.woken)
+	}
+}
+
+func TestSlotsOfClustersAndHelmOps(t *testing.T) {
 	t.Parallel()
-	s := newActionSlots(8)
-	var held []func()
-	take := func(cluster, helmOp string, want bool) {
-		t.Helper()
-		done, ok := s.acquire(cluster, helmOp)
-		if ok != want {
-			t.Fatalf("acquire(%s, %s) = %v, want %v", cluster, helmOp, ok, want)
+	b := newSlotBench(t, 8, 0)
+	for i := range defaultSlotsPerCluster {
+		b.want(claimFor(strconv.Itoa(i), "slow", "a"), true)
+	}
+	b.want(claimFor("b0", "slow", "b"), false) // The Cluster has all that it gets.
+	b.want(claimFor("4", "fine", "a"), true)
+	b.want(claimFor("5", "fine", "a"), true)
+	b.want(claimFor("6", "other", "a"), false) // Six of eight workers: the HelmOp has all that it gets.
+	b.want(claimFor("b1", "other", "b"), true)
+	b.want(claimFor("c0", "other", "c"), false) // One worker looks at what comes.
+	b.end("0")
+	b.wantWoken("c0") // Its HelmOp has none yet.
+	b.want(claimFor("c0", "other", "c"), true)
+	b.end("b1")
+	b.wantWoken("b0")
+	b.want(claimFor("b0", "slow", "b"), true)
+	b.end("1")
+	b.wantWoken() // One HelmOp gets three quarters of what others leave: four of six.
+	b.end("2")
+	b.wantWoken("6")
+	b.want(claimFor("6", "other", "a"), true)
+	for _, name := range slices.Collect(maps.Keys(b.held)) {
+		b.end(name)
+	}
+	b.wantEmpty()
+	one := newSlotBench(t, 1, 1)
+	one.want(claimFor("a", "c", "h"), true)
+	one.want(claimFor("b", "c", "h"), false)
+}
+
+// TestSlotsAreShared holds that HelmOps that came late with little work need not wait until one with much is done, and that releases
+// of one Cluster are served in the order in which they came.
+func TestSlotsAreShared(t *testing.T) {
+	t.Parallel()
+	b := newSlotBench(t, 8, 1)
+	for i := range 100 {
+		claim := claimFor(fmt.Sprintf("big-%d", i), fmt.Sprintf("c%d", i), "big")
+		b.want(claim, i < 6)
+	}
+	b.want(claimFor("late-0", "c0", "late"), false)
+	b.want(claimFor("later-0", "c0", "later"), false)
+	b.end("big-1")
+	b.wantWoken("big-6")
+	b.end("big-0")
+	b.wantWoken("late-0")
+	b.want(claimFor("late-0", "c0", "late"), true)
+	b.end("late-0")
+	b.wantWoken("later-0")
+}
+
+// TestSlotIsNotKeptFromOthers holds that one that does not need its slot any more, or whose pass could not ask for it, neither keeps
+// it nor loses it.
+func TestSlotIsNotKeptFromOthers(t *testing.T) {
+	t.Parallel()
+	b := newSlotBench(t, 4, 1)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		b.want(claimFor(name, "one", name), name == "a")
+	}
+	b.slots.settle(requestFor("c")) // It was suspended, for example.
+	b.end("a")
+	b.wantWoken("b")
+	b.slots.keep(requestFor("b")) // The cluster has not answered yet.
+	b.slots.settle(requestFor("b"))
+	b.want(claimFor("e", "one", "e"), false)
+	b.slots.settle(requestFor("b")) // It is as it is wanted by now.
+	b.wantWoken("d")
+	b.want(claimFor("d", "one", "d"), true)
+	// What it is needed for has changed.
+	ending := claimFor("e", "two", "e")
+	ending.ending = true
+	b.want(ending, true)
+	b.want(claimFor("f", "one", "f"), false)
+	b.end("d")
+	b.wantWoken("f")
+	b.want(claimFor("f", "three", "f"), true)
+	b.end("e")
+	b.end("f")
+	b.wantEmpty()
+}
+
+// TestSlotsServeEverybody runs many releases of HelmOps and Clusters of different sizes through the slots, in whatever order.
+func TestSlotsServeEverybody(t *testing.T) {
+	t.Parallel()
+	b := newSlotBench(t, 10, 2)
+	open := map[string]slotClaim{}
+	var running []string
+	for i := range 500 {
+		claim := claimFor(strconv.Itoa(i), fmt.Sprintf("c%d", i*i%17), fmt.Sprintf("h%d", min(i%5, i%7)))
+		open[claim.release.Name] = claim
+		if b.pass(claim) {
+			running = append(running, claim.release.Name)
 		}
-		if ok {
-			held = append(held, done)
+	}
+	for len(open) > 0 {
+		if len(running) == 0 {
+			t.Fatalf("%d releases wait for nobody", len(open))
+		}
+		b.end(running[0])
+		delete(open, running[0])
+		running = running[1:]
+		for _, name := range b.queue.woken {
+			b.want(open[name], true)
+			running = append(running, name)
+		}
+		b.queue.woken = nil
+		if b.slots.total > b.slots.all {
+			t.Fatalf("%d actions at once", b.slots.total)
 		}
 	}
-	for range slotsPerCluster {
-		take("slow", "a", true)
-	}
-	take("slow", "b", false) // The Cluster has all that it gets.
-	take("fine", "a", true)
-	take("fine", "a", true)
-	take("other", "a", false) // Six of eight workers: the HelmOp has all that it gets.
-	take("other", "b", true)
-	for _, done := range held {
-		done()
-	}
-	take("slow", "a", true)
-	held[len(held)-1]()
-	if len(s.in) != 0 || len(s.helmOp) != 0 {
-		t.Errorf("something is left: %v, %v", s.in, s.helmOp)
-	}
-	if _, ok := newActionSlots(1).acquire("c", "h"); !ok {
-		t.Error("a single worker gets no slot")
-	}
+	b.wantEmpty()
 }

@@ -186,6 +186,8 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 		Shard:              options.shard,
 		HelmOpConcurrency:  options.helmOpConcurrency,
 		ReleaseConcurrency: options.releaseConcurrency,
+		ClusterConcurrency: options.clusterConcurrency,
+		ResyncPeriod:       options.syncPeriod,
 	})
 }
 

@@ -1,0 +1,161 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// What is worked on first. Within a priority, who came first is first.
+const (
+	// priorityOfTurn is for what has been given a slot, which nobody else can use meanwhile.
+	priorityOfTurn = 100
+
+	// priorityOfFirst is for releases that are not there yet: their Clusters wait for them.
+	priorityOfFirst = 20
+
+	// priorityOfWork is for releases of which something else is wanted than they are.
+	priorityOfWork = 0
+
+	// priorityOfFailure is for those that failed: others may succeed.
+	priorityOfFailure = -10
+
+	// priorityOfRest is for those that are as they are wanted as far as is known, and for those that cannot be reached. A manager that has
+	// just started looks at all of them.
+	priorityOfRest = -90
+)
+
+// retryJitter is how much the passes of what failed together are spread, as a share of their delay.
+const retryJitter = 0.4
+
+// priorityOf is how urgent a pass over a release is.
+func priorityOf(release *addonsv1.HelmOpRelease) int {
+	status := &release.Status
+	switch {
+	case conditions.IsFalse(release, addonsv1.ClusterReachableCondition):
+		return priorityOfRest
+	case status.Failures > 0:
+		return priorityOfFailure
+	case !release.DeletionTimestamp.IsZero():
+		return priorityOfWork
+	case status.Release == nil:
+		return priorityOfFirst
+	case !isReadyNow(release):
+		return priorityOfWork
+	default:
+		return priorityOfRest
+	}
+}
+
+// judgedQueue is a queue that decides by the state of an object how urgent it is, whatever brings it there.
+type judgedQueue struct {
+	priorityqueue.PriorityQueue[ctrl.Request]
+
+	// judge returns the priority of an object; given is that with which it comes, nil for none.
+	judge func(object ctrl.Request, given *int) int
+}
+
+func newJudgedQueue(name string, limiter workqueue.TypedRateLimiter[ctrl.Request], judge func(ctrl.Request, *int) int) *judgedQueue {
+	return &judgedQueue{judge: judge, PriorityQueue: priorityqueue.New(name,
+		func(o *priorityqueue.Opts[ctrl.Request]) { o.RateLimiter = limiter })}
+}
+
+// Add implements workqueue.TypedInterface.
+func (q *judgedQueue) Add(object ctrl.Request) { q.AddWithOpts(priorityqueue.AddOpts{}, object) }
+
+// AddAfter implements workqueue.TypedDelayingInterface.
+func (q *judgedQueue) AddAfter(object ctrl.Request, after time.Duration) {
+	q.AddWithOpts(priorityqueue.AddOpts{After: after}, object)
+}
+
+// AddRateLimited implements workqueue.TypedRateLimitingInterface.
+func (q *judgedQueue) AddRateLimited(object ctrl.Request) {
+	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, object)
+}
+
+// AddWithOpts implements priorityqueue.PriorityQueue.
+func (q *judgedQueue) AddWithOpts(opts priorityqueue.AddOpts, objects ...ctrl.Request) {
+	given := opts.Priority
+	for _, object := range objects {
+		opts.Priority = new(q.judge(object, given))
+		q.PriorityQueue.AddWithOpts(opts, object)
+	}
+}
+
+// newReleaseQueue makes queues of releases, which are read from a cache: at the start of the manager thousands are looked at since their
+// connections have come, and a new Cluster must not wait for them.
+func newReleaseQueue(reader client.Reader) func(string, workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+	judge := func(request ctrl.Request, given *int) int {
+		// The low priority of what is listed at the start counts for nothing: what is found unfinished then is as urgent as ever.
+		if given != nil && *given != handler.LowPriority {
+			return *given
+		}
+		release := &addonsv1.HelmOpRelease{}
+		if reader.Get(context.Background(), request.NamespacedName, release, client.UnsafeDisableDeepCopy) != nil {
+			return priorityOfWork // It is gone, or about to be known.
+		}
+		return priorityOf(release)
+	}
+	return func(name string, limiter workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+		return newJudgedQueue(name, limiter, judge)
+	}
+}
+
+// retryLimiter spaces the passes that end with an error, and spreads those of what failed together.
+func retryLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
+	return jitteredLimiter{workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryDelay, maxRetryDelay)}
+}
+
+type jitteredLimiter struct {
+	workqueue.TypedRateLimiter[ctrl.Request]
+}
+
+// When implements workqueue.TypedRateLimiter.
+func (l jitteredLimiter) When(request ctrl.Request) time.Duration {
+	delay := float64(l.TypedRateLimiter.When(request)) * (1 - retryJitter/2)
+	return wait.Jitter(time.Duration(delay), retryJitter/(1-retryJitter/2))
+}
+
+// spread is a delay that differs from release to release: what a whole fleet waits for must not bring all of it back at once.
+func spread(delay time.Duration, release *addonsv1.HelmOpRelease) time.Duration {
+	return time.Duration(float64(delay) * (1 - retryJitter/2 + retryJitter*jitter(release)))
+}
+
+// withinResync is when a release is looked at again: after delay, and no later than every release is. Each has a period of its own, a
+// tenth shorter or longer at most, so that they are not looked at all at once. 0 is never.
+func withinResync(delay, period time.Duration, release *addonsv1.HelmOpRelease) time.Duration {
+	isGone := !release.DeletionTimestamp.IsZero() && len(release.Finalizers) == 0
+	if period <= 0 || isGone {
+		return delay
+	}
+	period = time.Duration(float64(period) * (0.9 + 0.2*jitter(release)))
+	if delay <= 0 || delay > period {
+		return period
+	}
+	return delay
+}

@@ -1,0 +1,157 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// settledRelease is one that is as it is wanted.
+func settledRelease(name string) *addonsv1.HelmOpRelease {
+	release := releaseFor("default", name, addonsv1.ClusterReference{Name: name})
+	release.UID, release.Generation = types.UID(name), 1
+	release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1}
+	release.Status.ObservedGeneration = 1
+	setCondition(release, addonsv1.ClusterReachableCondition, metav1True, "Reachable", "")
+	setCondition(release, addonsv1.ReadyCondition, metav1True, "Ready", "")
+	return release
+}
+
+func TestPriorityOfARelease(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*addonsv1.HelmOpRelease)
+		want   int
+	}{
+		"as it is wanted": {func(*addonsv1.HelmOpRelease) {}, priorityOfRest},
+		"new":             {func(r *addonsv1.HelmOpRelease) { r.Status = addonsv1.HelmOpReleaseStatus{} }, priorityOfFirst},
+		"changed":         {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, priorityOfWork},
+		"not ready":       {func(r *addonsv1.HelmOpRelease) { setNotReady(r, "x", "") }, priorityOfWork},
+		"going":           {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &metav1.Time{Time: noon} }, priorityOfWork},
+		"failing":         {func(r *addonsv1.HelmOpRelease) { r.Generation++; r.Status.Failures = 1 }, priorityOfFailure},
+		"failing from the start": {func(r *addonsv1.HelmOpRelease) {
+			r.Status = addonsv1.HelmOpReleaseStatus{Failures: 3}
+		}, priorityOfFailure},
+		"unreachable": {func(r *addonsv1.HelmOpRelease) { r.Generation++; reportUnreachable(r, "") }, priorityOfRest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release := settledRelease("one")
+			test.change(release)
+			if got := priorityOf(release); got != test.want {
+				t.Errorf("%d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// TestNewReleaseOvertakesAThousand holds that a new Cluster does not wait for those that the manager just looks at, be it for a
+// resync, since it has just started, or for their connections have come.
+func TestNewReleaseOvertakesAThousand(t *testing.T) {
+	t.Parallel()
+	var objects []client.Object
+	for i := range 1000 {
+		objects = append(objects, settledRelease(fmt.Sprintf("old-%d", i)))
+	}
+	changed := settledRelease("changed")
+	changed.Generation++
+	objects = append(objects, changed, releaseFor("default", "new", addonsv1.ClusterReference{Name: "new"}))
+	queue := newReleaseQueue(storeOf(t, objects...))("test", retryLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
+	defer queue.ShutDown()
+	for i := range 1000 {
+		old := requestFor(fmt.Sprintf("old-%d", i))
+		switch i % 3 {
+		case 0:
+			queue.Add(old)
+		case 1:
+			queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, old)
+		default:
+			queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(priorityOfRest)}, old)
+		}
+	}
+	// What a manager finds unfinished when it starts is no less urgent for that.
+	queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, requestFor("changed"), requestFor("new"))
+	queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(priorityOfTurn)}, requestFor("old-999"))
+	for _, want := range []string{"old-999", "new", "changed"} {
+		if got, _ := queue.Get(); got.Name != want {
+			t.Errorf("%s comes, want %s", got.Name, want)
+		}
+	}
+}
+
+// TestResyncsSpread holds that what a fleet does again and again it does not do all at once.
+func TestResyncsSpread(t *testing.T) {
+	t.Parallel()
+	const period = 10 * time.Minute
+	inMinute := map[int]int{}
+	for i := range 1000 {
+		release := settledRelease(fmt.Sprintf("%08x", i*7919))
+		next := withinResync(0, period, release)
+		if next > period*11/10 || next < period*9/10 || next != withinResync(time.Hour, period, release) {
+			t.Fatalf("the next pass is due after %s", next)
+		}
+		inMinute[int((next-period*9/10)/(15*time.Second))]++
+		if retry := spread(time.Minute, release); retry < 48*time.Second || retry > 72*time.Second {
+			t.Fatalf("a retry is due after %s", retry)
+		}
+	}
+	for slice, n := range inMinute {
+		if n > 200 {
+			t.Errorf("%d of 1000 come in 15 s (the %dth)", n, slice)
+		}
+	}
+	release := settledRelease("one")
+	if soon := withinResync(time.Second, period, release); soon != time.Second {
+		t.Errorf("what is due soon comes after %s", soon)
+	}
+	release.DeletionTimestamp = &metav1.Time{Time: noon}
+	if never := withinResync(0, period, release); never != 0 {
+		t.Errorf("what is gone comes after %s", never)
+	}
+	if never := withinResync(0, 0, settledRelease("one")); never != 0 {
+		t.Errorf("without a period it comes after %s", never)
+	}
+}
+
+func TestRetriesSpread(t *testing.T) {
+	t.Parallel()
+	limiter := retryLimiter()
+	different := map[time.Duration]bool{}
+	for i := range 100 {
+		request := requestFor(fmt.Sprint(i))
+		limiter.When(request)
+		delay := limiter.When(request)
+		if delay < 1600*time.Millisecond || delay > 2400*time.Millisecond {
+			t.Fatalf("the second try after %s, want about 2 s", delay)
+		}
+		different[delay] = true
+	}
+	if len(different) < 90 {
+		t.Errorf("only %d different delays", len(different))
+	}
+}

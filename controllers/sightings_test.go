@@ -1,0 +1,129 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+)
+
+// hangingEngine is clusters some of which do not answer.
+type hangingEngine struct {
+	Engine
+
+	mu    sync.Mutex
+	hangs map[string]bool
+}
+
+func (e *hangingEngine) hang(cluster string, hangs bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.hangs[cluster] = hangs
+}
+
+func (e *hangingEngine) Observe(ctx context.Context, target helmclient.Target, _, _ string) (helmclient.Observation, error) {
+	e.mu.Lock()
+	hangs := e.hangs[target.Key]
+	e.mu.Unlock()
+	if !hangs {
+		return helmclient.Observation{}, nil
+	}
+	<-ctx.Done()
+	return helmclient.Observation{}, fmt.Errorf("%w: %w", helmclient.ErrUnreachable, ctx.Err())
+}
+
+// sightingBench looks at releases of clusters.
+type sightingBench struct {
+	*testing.T
+	r      *releaseReconciler
+	engine *hangingEngine
+	queue  workqueue.TypedRateLimitingInterface[ctrl.Request]
+}
+
+func newSightingBench(t *testing.T) *sightingBench {
+	b := &sightingBench{T: t, engine: &hangingEngine{hangs: map[string]bool{}}}
+	b.r = &releaseReconciler{engine: b.engine, sightings: newSightings(4), slots: newActionSlots(4, 0)}
+	b.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	t.Cleanup(b.queue.ShutDown)
+	if err := b.r.sightings.running.waker.source().Start(t.Context(), b.queue); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// look is a pass, which tells how long it held its worker.
+func (b *sightingBench) look(cluster, name string) (err error, ok bool, held time.Duration) { //nolint:revive // As observe.
+	release := releaseFor("default", name, addonsv1.ClusterReference{Name: cluster})
+	begun := time.Now()
+	_, err, ok = b.r.observe(b.Context(), release, helmclient.Target{Key: cluster}, helmclient.Desired{Name: name})
+	return err, ok, time.Since(begun)
+}
+
+func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newSightingBench(t)
+		b.engine.hang("hung", true)
+		if err, ok, held := b.look("well", "a"); err != nil || !ok || held != 0 {
+			t.Errorf("a cluster that is well: %v, %t, %s", err, ok, held)
+		}
+		for i := range 50 {
+			want := time.Duration(0)
+			if i == 0 {
+				want = errandGrace
+			}
+			if _, ok, held := b.look("hung", fmt.Sprint(i)); ok || held != want {
+				t.Fatalf("release %d holds its worker for %s, want %s", i, held, want)
+			}
+		}
+		for range 50 {
+			request, _ := b.queue.Get()
+			b.queue.Done(request)
+			if err, ok, held := b.look("hung", request.Name); !ok || !errors.Is(err, helmclient.ErrUnreachable) || held != 0 {
+				t.Fatalf("%s: %v, %t, %s", request.Name, err, ok, held)
+			}
+		}
+		if kept := len(b.r.sightings.running.running); kept != 0 {
+			t.Errorf("%d results are kept", kept)
+		}
+		// When it answers again, one pass finds out without waiting, and the others are as with every cluster.
+		b.engine.hang("hung", false)
+		if _, ok, _ := b.look("hung", "0"); ok {
+			t.Error("a worker waits for a cluster that did not answer")
+		}
+		request, _ := b.queue.Get()
+		b.queue.Done(request)
+		for _, name := range []string{request.Name, "1"} {
+			if err, ok, _ := b.look("hung", name); err != nil || !ok {
+				t.Errorf("%s: %v, %t", name, err, ok)
+			}
+		}
+		if in := b.r.sightings.doubtful.Len(); in != 0 {
+			t.Errorf("%d clusters are in doubt", in)
+		}
+	})
+}
