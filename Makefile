@@ -26,6 +26,7 @@ RUN ?= .## Tests of `deflake`, a regular expression
 COUNT ?= 20## How often `deflake` repeats
 BENCH ?= full## quick: `bench` takes few clusters and rounds, and `bench-go` few repetitions
 BENCH_ARGS ?=## Flags of `bench`, such as -scenario fleet -json figures.json -profiles DIR -check
+SOAK ?= 30m## How long `soak` lets things happen
 E2E_TIMEOUT ?= 30m## Time limit of `test-e2e`
 E2E_RUN ?= .## Tests of `test-e2e`, a regular expression
 KUBERNETES ?= 1.34 1.35## Minor versions of `test-versions`, of those in hack/tools
@@ -86,6 +87,10 @@ test-versions: testbed-binaries ## The engine on API servers of other versions o
 .PHONY: bench
 bench: testbed-binaries ## HelmOp beside a plain loop over the Helm SDK, on real API servers, up to a thousand Clusters (BENCH, BENCH_ARGS)
 	BENCH=$(BENCH) go run ./test/bench $(BENCH_ARGS)
+
+.PHONY: soak
+soak: testbed-binaries ## Whether the manager grows while Clusters come and go, values change and API servers restart (SOAK)
+	go run ./test/bench/soak -duration $(SOAK)
 
 .PHONY: bench-go
 bench-go: ## All Go benchmarks, without the tests (BENCH)

@@ -91,7 +91,7 @@ func (w *World) start(ctx context.Context) error {
 	if err := w.startServers(ctx); err != nil {
 		return err
 	}
-	if w.token, err = w.diagnosticsToken(ctx); err != nil {
+	if w.token, err = DiagnosticsToken(ctx, w.Env.Client); err != nil {
 		return err
 	}
 	w.Tracker, err = newTracker(ctx, w.Env.Management.Server.RESTConfig())
@@ -128,8 +128,8 @@ func (w *World) KeepServers(ctx context.Context, n int) error {
 	return errors.Join(errs...)
 }
 
-// diagnosticsToken is that of a ServiceAccount that may read metrics and profiles.
-func (w *World) diagnosticsToken(ctx context.Context) (string, error) {
+// DiagnosticsToken makes a ServiceAccount that may read metrics and profiles of managers, and returns a token of it.
+func DiagnosticsToken(ctx context.Context, c client.Client) (string, error) {
 	const name = "helmop-bench"
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
 	role := &rbacv1.ClusterRole{
@@ -141,12 +141,12 @@ func (w *World) diagnosticsToken(ctx context.Context) (string, error) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: name}},
 	}
-	if err := errors.Join(w.Env.Client.Create(ctx, account), w.Env.Client.Create(ctx, role), w.Env.Client.Create(ctx, binding)); err != nil {
+	if err := errors.Join(c.Create(ctx, account), c.Create(ctx, role), c.Create(ctx, binding)); err != nil {
 		return "", err
 	}
 	hours := int64(6 * time.Hour / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hours}}
-	err := w.Env.Client.SubResource("token").Create(ctx, account, request)
+	err := c.SubResource("token").Create(ctx, account, request)
 	return request.Status.Token, err
 }
 

@@ -1,0 +1,54 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestSlope(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	line := func(values ...float64) (samples []sample) {
+		for i, value := range values {
+			samples = append(samples, sample{at: noon.Add(time.Duration(i) * 6 * time.Minute), heap: value})
+		}
+		return samples
+	}
+	for name, test := range map[string]struct {
+		samples []sample
+		want    float64
+	}{
+		"nothing": {nil, 0},
+		"one":     {line(5), 0},
+		"flat":    {line(5, 5, 5), 0},
+		"grows":   {line(5, 6, 7, 8), 10},
+		"noise":   {line(5, 6, 5, 6, 5), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := slope(test.samples, func(s sample) float64 { return s.heap }); math.Abs(got-test.want) > 1e-6 {
+				t.Errorf("%f per hour, want %f", got, test.want)
+			}
+		})
+	}
+	if got := warm(line(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)); len(got) != 8 || got[0].heap != 3 {
+		t.Errorf("after the warm-up: %v", got)
+	}
+}

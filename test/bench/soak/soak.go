@@ -1,0 +1,349 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/measure"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+const (
+	namespace = "soak"
+
+	// quarters are the parts of the fleet that have a HelmOp of their own, beside that of all.
+	quarters = 4
+
+	// patience bounds everything that is waited for.
+	patience = 15 * time.Minute
+
+	// outage is how long an API server is away or hangs.
+	outage = 20 * time.Second
+
+	partLabel = "part"
+)
+
+// soak is one run of this command.
+type soak struct {
+	settings
+	env     *environment.Environment
+	manager *measure.Diagnostics
+	began   time.Time
+	dice    *rand.Rand
+
+	// present are the Clusters that are to be there, and made is how many there ever were.
+	present map[string]bool
+	made    int
+	// happened counts what happened.
+	happened map[string]int
+	samples  []sample
+}
+
+func newSoak(s settings, env *environment.Environment, manager *measure.Diagnostics) *soak {
+	//nolint:gosec // Nothing here is a secret.
+	dice := rand.New(rand.NewPCG(s.seed, 0))
+	return &soak{settings: s, env: env, manager: manager, began: time.Now(), dice: dice, present: map[string]bool{}, happened: map[string]int{}}
+}
+
+func (s *soak) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%5.0f s: %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (s *soak) run(ctx context.Context) error {
+	if err := s.build(ctx); err != nil {
+		return err
+	}
+	first, err := s.atRest(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.churn(ctx); err != nil {
+		return err
+	}
+	last, err := s.atRest(ctx)
+	if err != nil {
+		return err
+	}
+	return s.report(first, last)
+}
+
+// build makes the fleet.
+func (s *soak) build(ctx context.Context) error {
+	obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if err := s.env.Client.Create(ctx, obj); err != nil {
+		return err
+	}
+	if err := s.env.CreateRegistrySecrets(ctx, namespace); err != nil {
+		return err
+	}
+	for i := range s.hosts {
+		options := testbed.ClusterOptions{Namespace: namespace, Name: hostName(i)}
+		if _, err := s.env.Management.CreateCluster(ctx, options); err != nil {
+			return err
+		}
+		if err := s.env.Management.WaitClusterAvailable(ctx, client.ObjectKey{Namespace: namespace, Name: options.Name}); err != nil {
+			return err
+		}
+	}
+	for i := range quarters {
+		if err := s.env.Client.Create(ctx, s.helmOp(partName(i), map[string]string{partLabel: partName(i)})); err != nil {
+			return err
+		}
+	}
+	if err := s.env.Client.Create(ctx, s.helmOp("all", map[string]string{"fleet": namespace})); err != nil {
+		return err
+	}
+	for range s.clusters {
+		if err := s.add(ctx); err != nil {
+			return err
+		}
+	}
+	s.say("%d Clusters were created", s.clusters)
+	return nil
+}
+
+func hostName(i int) string { return fmt.Sprintf("host-%d", i) }
+
+func partName(i int) string { return fmt.Sprintf("part-%d", i) }
+
+// helmOp is a HelmOp whose release has a namespace of its Cluster's own.
+func (s *soak) helmOp(name string, selector map[string]string) *addonsv1.HelmOp {
+	return &addonsv1.HelmOp{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: addonsv1.HelmOpSpec{
+			ClusterSelector: metav1.LabelSelector{MatchLabels: selector},
+			Source:          s.env.Source("charts/"+environment.ChartHello, addonsv1.ArtifactReference{Tag: "1.0.0"}),
+			Release:         addonsv1.ReleaseTemplate{Namespace: "{{ .Cluster.metadata.name }}"},
+			Values:          values(0),
+			ReleaseOptions:  addonsv1.ReleaseOptions{Health: &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled}},
+		},
+	}
+}
+
+func values(n int) *apiextensionsv1.JSON {
+	return &apiextensionsv1.JSON{Raw: fmt.Appendf(nil, `{"cluster":"{{ .Cluster.metadata.name }}","podCIDR":"10.1.0.0/16","greeting":"hello %d"}`, n)}
+}
+
+// add creates a Cluster.
+func (s *soak) add(ctx context.Context) error {
+	name := fmt.Sprintf("c%d", s.made)
+	_, err := s.env.Management.CreateCluster(ctx, testbed.ClusterOptions{
+		Namespace: namespace, Name: name, Host: hostName(s.made % s.hosts), PodCIDRs: []string{"10.1.0.0/16"},
+		Labels: map[string]string{"fleet": namespace, partLabel: partName(s.made % quarters)},
+	})
+	s.made++
+	s.present[name] = true
+	return err
+}
+
+// atRest waits until everything is as it is wanted, and then for a while, and measures the manager.
+func (s *soak) atRest(ctx context.Context) (sample, error) {
+	s.say("waiting until everything is as it is wanted")
+	missing := ""
+	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
+		var err error
+		missing, err = s.missing(ctx)
+		return missing == "", err
+	})
+	if err != nil {
+		return sample{}, fmt.Errorf("not everything is as it is wanted: %s: %w", missing, err)
+	}
+	s.say("it is")
+	var best sample
+	for until := time.Now().Add(s.rest); ; {
+		now, err := s.measure(ctx)
+		if err != nil {
+			return sample{}, err
+		}
+		if best.at.IsZero() || now.heap < best.heap {
+			best = now
+		}
+		if time.Now().After(until) {
+			return best, nil
+		}
+		if err := pause(ctx, s.rest/4); err != nil {
+			return sample{}, err
+		}
+	}
+}
+
+// missing says what is not as it is wanted, empty if everything is.
+func (s *soak) missing(ctx context.Context) (string, error) {
+	helmOps := &addonsv1.HelmOpList{}
+	if err := s.env.Client.List(ctx, helmOps, client.InNamespace(namespace)); err != nil {
+		return "", err
+	}
+	wanted := 0
+	for i := range helmOps.Items {
+		helmOp := &helmOps.Items[i]
+		selected := s.selected(helmOp.Name)
+		wanted += selected
+		counts := helmOp.Status.Clusters
+		if helmOp.Status.ObservedGeneration != helmOp.Generation || !conditions.IsTrue(helmOp, addonsv1.ReadyCondition) || counts == nil ||
+			int(counts.Ready) != selected || counts.UpToDate != counts.Ready {
+			return fmt.Sprintf("HelmOp %s of %d Clusters: %+v", helmOp.Name, selected, counts), nil
+		}
+	}
+	releases := &addonsv1.HelmOpReleaseList{}
+	if err := s.env.Client.List(ctx, releases, client.InNamespace(namespace)); err != nil {
+		return "", err
+	}
+	if len(releases.Items) != wanted {
+		return fmt.Sprintf("%d releases, want %d", len(releases.Items), wanted), nil
+	}
+	clusters := &clusterv1.ClusterList{}
+	if err := s.env.Client.List(ctx, clusters, client.InNamespace(namespace), client.MatchingLabels{"fleet": namespace}); err != nil {
+		return "", err
+	}
+	if len(clusters.Items) != len(s.present) {
+		return fmt.Sprintf("%d Clusters, want %d", len(clusters.Items), len(s.present)), nil
+	}
+	return "", nil
+}
+
+// selected is how many Clusters a HelmOp has.
+func (s *soak) selected(helmOp string) int {
+	if helmOp == "all" {
+		return len(s.present)
+	}
+	n := 0
+	for name := range s.present {
+		var i int
+		if _, err := fmt.Sscanf(name, "c%d", &i); err == nil && partName(i%quarters) == helmOp {
+			n++
+		}
+	}
+	return n
+}
+
+// churn lets something happen again and again, and measures the manager meanwhile.
+func (s *soak) churn(ctx context.Context) error {
+	end := time.Now().Add(s.duration)
+	var sampled time.Time
+	for time.Now().Before(end) {
+		next := time.Now().Add(s.beat)
+		what, do := s.next()
+		s.happened[what]++
+		if err := do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if time.Since(sampled) >= s.sample {
+			sampled = time.Now()
+			now, err := s.measure(ctx)
+			if err != nil {
+				return err
+			}
+			s.samples = append(s.samples, now)
+			s.say("%s; %s", now, what)
+		}
+		if err := pause(ctx, time.Until(next)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next is what happens next.
+func (s *soak) next() (string, func(context.Context) error) {
+	switch n := s.dice.IntN(20); {
+	case n < 8:
+		return "Clusters replaced", s.replace
+	case n < 15:
+		return "values changed", func(ctx context.Context) error { return s.change(ctx, partName(s.dice.IntN(quarters))) }
+	case n < 16:
+		return "values of all changed", func(ctx context.Context) error { return s.change(ctx, "all") }
+	case n < 18:
+		return "API servers restarted", func(ctx context.Context) error {
+			return s.interrupt(ctx, (*apiserver.Server).StopAPIServer, (*apiserver.Server).StartAPIServer)
+		}
+	default:
+		return "API servers hung", func(ctx context.Context) error {
+			return s.interrupt(ctx, func(server *apiserver.Server, _ context.Context) error { return server.Hang() },
+				func(server *apiserver.Server, _ context.Context) error { return server.Resume() })
+		}
+	}
+}
+
+// replace deletes some Clusters and creates as many.
+func (s *soak) replace(ctx context.Context) error {
+	for range max(1, s.clusters/50) {
+		names := slices.Sorted(maps.Keys(s.present))
+		name := names[s.dice.IntN(len(names))]
+		delete(s.present, name)
+		gone := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if err := s.env.Client.Delete(ctx, gone); err != nil {
+			return err
+		}
+		if err := s.add(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change changes the values of a HelmOp.
+func (s *soak) change(ctx context.Context, name string) error {
+	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if err := s.env.Client.Get(ctx, client.ObjectKeyFromObject(helmOp), helmOp); err != nil {
+		return err
+	}
+	before := helmOp.DeepCopy()
+	helmOp.Spec.Values = values(s.dice.IntN(1000) + 1)
+	return s.env.Client.Patch(ctx, helmOp, client.MergeFrom(before))
+}
+
+// interrupt has one of the API servers away for a while.
+func (s *soak) interrupt(ctx context.Context, begin, end func(*apiserver.Server, context.Context) error) error {
+	server := s.env.Management.Provider.Server(client.ObjectKey{Namespace: namespace, Name: hostName(s.dice.IntN(s.hosts))})
+	if err := begin(server, ctx); err != nil {
+		return err
+	}
+	if err := pause(ctx, outage); err != nil {
+		return err
+	}
+	return end(server, ctx)
+}
+
+// pause waits.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
