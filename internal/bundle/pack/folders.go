@@ -1,0 +1,136 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package pack
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+)
+
+// What the formats leave to whoever pushes.
+const (
+	// filesArtifactType says that the layers are files with Kubernetes objects; "oras push" takes any type.
+	filesArtifactType = "application/vnd.helmop.manifests.v1"
+	yamlMediaType     = "application/yaml"
+	jsonMediaType     = "application/json"
+
+	// fleetIDAnnotation has the name by which Fleet finds the content.
+	fleetIDAnnotation = "id"
+)
+
+// plainFolder is the folder of an image in which rukpak looks for objects.
+const plainFolder = "manifests/"
+
+func packFlux(path string, options Options) (*draft, error) {
+	files, err := readTree(path, options.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(files, func(f file) bool { return isManifest(f.name) || strings.HasPrefix(f.name, "Kustomization") }) {
+		return nil, invalid("%s has no files that end with .yaml, .yml or .json", path)
+	}
+	packed, _, err := archive(files, "")
+	if err != nil {
+		return nil, err
+	}
+	return &draft{config: newBlob(bundle.FluxConfigMediaType, []byte("{}")), layers: []Blob{newBlob(bundle.FluxLayerMediaType, packed)}}, nil
+}
+
+func packPlain(path string, options Options) (*draft, error) {
+	files, err := readManifests(path, options.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	if name, ok := inFolder(files); ok {
+		return nil, invalid("%s is in a folder, of which the format knows none", name)
+	}
+	packed, unpacked, err := archive(files, plainFolder)
+	if err != nil {
+		return nil, err
+	}
+	// What is in it runs nowhere; the specification wants some platform.
+	image := ocispec.Image{
+		Platform: ocispec.Platform{Architecture: "amd64", OS: "linux"},
+		RootFS:   ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{digest.FromBytes(unpacked)}},
+	}
+	config, err := json.Marshal(image)
+	if err != nil {
+		return nil, err
+	}
+	return &draft{
+		config: newBlob(ocispec.MediaTypeImageConfig, config),
+		layers: []Blob{newBlob(ocispec.MediaTypeImageLayerGzip, packed)},
+	}, nil
+}
+
+func packFiles(path string, options Options) (*draft, error) {
+	files, err := readManifests(path, options.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	made := &draft{artifactType: filesArtifactType, config: emptyConfig()}
+	for _, f := range files {
+		mediaType := yamlMediaType
+		if strings.HasSuffix(f.name, ".json") {
+			mediaType = jsonMediaType
+		}
+		layer := newBlob(mediaType, f.content)
+		layer.Annotations = map[string]string{ocispec.AnnotationTitle: f.name}
+		made.layers = append(made.layers, layer)
+	}
+	return made, nil
+}
+
+// fleetManifest is Fleet's list of files.
+type fleetManifest struct {
+	Resources []fleetResource `json:"resources"`
+}
+
+type fleetResource struct {
+	Name    string `json:"name"`
+	Content string `json:"content"`
+}
+
+func packFleet(path string, options Options) (*draft, error) {
+	files, err := readManifests(path, options.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	var list fleetManifest
+	for _, f := range files {
+		list.Resources = append(list.Resources, fleetResource{Name: f.name, Content: string(f.content)})
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		return nil, err
+	}
+	layer := newBlob(bundle.FleetLayerMediaType, data)
+	layer.Annotations = map[string]string{fleetIDAnnotation: fleetID(layer.Digest)}
+	return &draft{artifactType: bundle.FleetArtifactType, config: emptyConfig(), layers: []Blob{layer}}, nil
+}
+
+// fleetID is the name by which Fleet checks the content: "s-" and as much of its SHA-256 as a label takes.
+func fleetID(content digest.Digest) string {
+	const labelLength = 63
+	return ("s-" + content.Encoded())[:labelLength]
+}

@@ -1,0 +1,73 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package pack
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+)
+
+// Formats are the formats in which an artifact can be made. A Helm chart is made of a chart's folder or archive, all else of a folder
+// or a file.
+var Formats = []bundle.Format{bundle.FormatHelmChart, bundle.FormatFlux, bundle.FormatPlain, bundle.FormatFiles, bundle.FormatFleet}
+
+// ErrInvalid says that something cannot be packed in the format.
+var ErrInvalid = errors.New("cannot be packed")
+
+// ErrTooLarge says that something is over Options.MaxBytes.
+var ErrTooLarge = errors.New("too large")
+
+// invalid is ErrInvalid with a reason.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// ParseFormat returns the format of a name, in which upper and lower case are the same.
+func ParseFormat(name string) (bundle.Format, error) {
+	names := make([]string, 0, len(Formats))
+	for _, format := range Formats {
+		if strings.EqualFold(name, string(format)) {
+			return format, nil
+		}
+		names = append(names, string(format))
+	}
+	return "", fmt.Errorf("format %q is not known; there are %s", name, strings.Join(names, ", "))
+}
+
+// Guess returns the format that a path is most likely meant to have: a chart for what is one, else Flux for a folder
+// and Files for a file.
+func Guess(path string) (bundle.Format, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		if strings.HasSuffix(path, ".tgz") || strings.HasSuffix(path, ".tar.gz") {
+			return bundle.FormatHelmChart, nil
+		}
+		return bundle.FormatFiles, nil
+	}
+	if _, err := os.Stat(filepath.Join(path, chartFile)); err == nil {
+		return bundle.FormatHelmChart, nil
+	}
+	return bundle.FormatFlux, nil
+}
