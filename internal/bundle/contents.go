@@ -20,8 +20,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-
-	"helm.sh/helm/v3/pkg/chart"
 )
 
 // File is a file of an artifact.
@@ -29,13 +27,6 @@ type File struct {
 	// Name is relative to the root of the artifact, for a chart to its folder, with "/" between its parts.
 	Name string
 	Data []byte
-}
-
-// Object is an object of an artifact.
-type Object struct {
-	Group, Kind, Namespace, Name string
-	// YAML is the object as text, in which the order of fields says nothing.
-	YAML []byte
 }
 
 // Files returns what an artifact is, and the files in it, under the default limits. Of an image, only those below
@@ -62,35 +53,6 @@ func Files(ctx context.Context, src Source) (format Format, files []File, err er
 		files = append(files, File{Name: name, Data: all.files[name]})
 	}
 	return format, files, nil
-}
-
-// Objects returns the objects of an artifact that is no Helm chart and holds no templates, as a release would have them,
-// under the default limits; of others it is ErrUnsupported.
-func Objects(ctx context.Context, src Source) (objects []Object, err error) {
-	format, layers, data, err := src.content(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if format == FormatHelmChart || src.Templates {
-		return nil, fmt.Errorf("%w as it is: it holds templates", ErrUnsupported)
-	}
-	defer func() {
-		if caught := recover(); caught != nil {
-			objects, err = nil, errUnreadable()
-		}
-	}()
-	found, err := objectsOf(&chart.Chart{}, &src, format, layers, data, Limits{}.withDefaults())
-	if err != nil {
-		return nil, err
-	}
-	for _, one := range found {
-		text, err := one.yaml()
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, Object{Group: one.group, Kind: one.kind, Namespace: one.namespace, Name: one.name, YAML: text})
-	}
-	return objects, nil
 }
 
 // content tells what an artifact is and reads the layers that matter.

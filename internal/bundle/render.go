@@ -1,0 +1,120 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// notesFile is what a chart says to people.
+const notesFile = "NOTES.txt"
+
+// RenderOptions are what a chart is rendered for.
+type RenderOptions struct {
+	// Name and Namespace are those of the release.
+	Name, Namespace string
+
+	// Values are laid over those of the chart.
+	Values map[string]any
+}
+
+// Render returns the objects that a chart installs, its CRDs first, without a cluster: what a chart looks up there is not there, and the
+// Kubernetes version is that which Helm assumes. The chart must be the caller's own: Helm changes it. Errors are ErrInvalidChart.
+func Render(c *chart.Chart, options RenderOptions) (objects []*unstructured.Unstructured, err error) {
+	defer func() {
+		if caught := recover(); caught != nil {
+			objects, err = nil, fmt.Errorf("%w: rendering it failed", ErrInvalidChart)
+		}
+	}()
+	for _, crd := range c.CRDObjects() {
+		made, err := decode(crd.Filename, string(crd.File.Data))
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, made...)
+	}
+	if err := chartutil.ProcessDependenciesWithMerge(c, options.Values); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidChart, err)
+	}
+	release := chartutil.ReleaseOptions{Name: options.Name, Namespace: options.Namespace, Revision: 1, IsInstall: true}
+	values, err := chartutil.ToRenderValues(c, options.Values, release, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidChart, err)
+	}
+	files, err := engine.Render(c, values)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidChart, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if path.Base(name) == notesFile || strings.HasPrefix(path.Base(name), "_") {
+			continue
+		}
+		made, err := decode(name, files[name])
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, made...)
+	}
+	return objects, nil
+}
+
+// decode reads the objects of a file.
+func decode(name, text string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	for {
+		content := map[string]any{}
+		err := documents.Decode(&content)
+		switch {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return nil, fmt.Errorf("%w: %s: %w", ErrInvalidChart, name, err)
+		case len(content) > 0:
+			objects = append(objects, &unstructured.Unstructured{Object: content})
+		}
+	}
+}
+
+// ObjectName names an object among others: its kind with the group, its namespace and its name.
+func ObjectName(object *unstructured.Unstructured) string {
+	group, _, _ := strings.Cut(object.GetAPIVersion(), "/")
+	if !strings.Contains(object.GetAPIVersion(), "/") {
+		group = ""
+	}
+	kind := strings.TrimSuffix(object.GetKind()+"."+group, ".")
+	return kind + " " + strings.TrimPrefix(object.GetNamespace()+"/"+cmp.Or(object.GetName(), object.GetGenerateName()), "/")
+}
+
+// MergeValues lays values over others, as Helm does: maps are merged, all else is replaced, and a null stays, to remove what a chart
+// has. It changes neither.
+func MergeValues(base, over map[string]any) map[string]any {
+	return chartutil.MergeTables(copyMap(over), copyMap(base))
+}

@@ -1,0 +1,100 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+)
+
+func chartOf(t *testing.T, files map[string]string) *chart.Chart {
+	t.Helper()
+	buffered := []*loader.BufferedFile{{Name: "Chart.yaml", Data: []byte("apiVersion: v2\nname: c\nversion: 1.0.0\n")}}
+	for name, data := range files {
+		buffered = append(buffered, &loader.BufferedFile{Name: name, Data: []byte(data)})
+	}
+	c, err := loader.LoadFiles(buffered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestRender(t *testing.T) {
+	t.Parallel()
+	c := chartOf(t, map[string]string{
+		"values.yaml":         "name: own\nkept: yes\n",
+		"crds/crd.yaml":       "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\n",
+		"templates/NOTES.txt": "no: {object",
+		"templates/_help.tpl": `{{ define "n" }}{{ .Values.name }}{{ end }}`,
+		"templates/a.yaml": "---\n# none\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ include \"n\" . }}\n" +
+			"  namespace: {{ .Release.Namespace }}\ndata: {kept: {{ .Values.kept | quote }}}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {generateName: d-}\n",
+	})
+	objects, err := Render(c, RenderOptions{Name: "r", Namespace: "ns", Values: map[string]any{"name": "given"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, object := range objects {
+		names = append(names, ObjectName(object))
+	}
+	want := []string{"CustomResourceDefinition.apiextensions.k8s.io a.b", "ConfigMap ns/given", "Deployment.apps d-"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if data := objects[1].Object["data"]; !cmp.Equal(data, map[string]any{"kept": "true"}) {
+		t.Errorf("%v", data)
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string]string{
+		"no YAML":              "a: b: c",
+		"no object":            "- a",
+		"a template's failure": `{{ fail "no" }}`,
+		"no template":          "{{",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := chartOf(t, map[string]string{"templates/a.yaml": file})
+			if _, err := Render(c, RenderOptions{Name: "r"}); !errors.Is(err, ErrInvalidChart) || !strings.Contains(err.Error(), "a.yaml") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestMergeValues(t *testing.T) {
+	t.Parallel()
+	base := map[string]any{"a": map[string]any{"b": 1, "c": 2}, "d": 3}
+	over := map[string]any{"a": map[string]any{"b": nil, "e": 5}}
+	kept := maps.Clone(base)
+	got := MergeValues(base, over)
+	if diff := cmp.Diff(map[string]any{"a": map[string]any{"b": nil, "c": 2, "e": 5}, "d": 3}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if !cmp.Equal(base, kept) || len(over["a"].(map[string]any)) != 2 {
+		t.Errorf("changed: %v, %v", base, over)
+	}
+}
