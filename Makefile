@@ -107,8 +107,9 @@ testbed-binaries: ## Get or build the programs of the test bed into the user's c
 ##@ Build
 
 .PHONY: build
-build: ## The manager, as bin/manager
+build: ## The manager, as bin/manager, and the command line, as bin/kubectl-helmop
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manager .
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/kubectl-helmop ./cmd/kubectl-helmop
 
 .PHONY: image
 image: ## The container image, as an OCI layout in out/image (no container engine needed; IMG, TAG, PLATFORMS, PUSH)

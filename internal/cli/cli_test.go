@@ -1,0 +1,321 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: one\n"
+
+// bed is a registry and what a user has on the own machine.
+type bed struct {
+	*testing.T
+	*registry.Registry
+	home string
+}
+
+// result is what a command came to.
+type result struct {
+	code     int
+	out, err string
+}
+
+func newBed(t *testing.T) *bed {
+	t.Helper()
+	r, err := registry.Start(t.Context(), registry.Options{Dir: t.TempDir(), Implementation: registry.InProcess})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{T: t, Registry: r, home: t.TempDir()}
+	t.Cleanup(func() {
+		if err := r.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	b.write("ca.crt", string(r.CA()))
+	config, err := r.DockerConfigJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("config.json", string(config))
+	return b
+}
+
+// path is a file of the user's.
+func (b *bed) path(name string) string { return filepath.Join(b.home, filepath.FromSlash(name)) }
+
+func (b *bed) write(name, content string) string {
+	b.Helper()
+	path := b.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	return path
+}
+
+// at is a reference in the registry.
+func (b *bed) at(reference string) string { return scheme + b.Host() + "/" + reference }
+
+// run runs a command with access to the registry.
+func (b *bed) run(args ...string) result {
+	b.Helper()
+	return b.runPlain("", append(args, "--ca-file", b.path("ca.crt"), "--registry-config", b.path("config.json"))...)
+}
+
+func (b *bed) runPlain(stdin string, args ...string) result {
+	b.Helper()
+	var out, errOut bytes.Buffer
+	code := Run(b.Context(), args, Streams{In: strings.NewReader(stdin), Out: &out, ErrOut: &errOut})
+	return result{code, out.String(), errOut.String()}
+}
+
+// ok expects a command to succeed and returns what it printed.
+func (b *bed) ok(args ...string) string {
+	b.Helper()
+	got := b.run(args...)
+	if got.code != exitDone {
+		b.Fatalf("%q: exit code %d: %s", args, got.code, got.err)
+	}
+	return got.out
+}
+
+// fails expects an exit code and a text of the error.
+func (b *bed) fails(code int, text string, args ...string) {
+	b.Helper()
+	got := b.run(args...)
+	if got.code != code || !strings.Contains(got.err, text) {
+		b.Errorf("%q: exit code %d: %s; want %d with %q", args, got.code, got.err, code, text)
+	}
+}
+
+func decode[T any](t *testing.T, data string) (value T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(data), &value); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	return value
+}
+
+func TestPush(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("dir/one.yaml", configMap)
+	got := decode[pushed](t, b.ok("push", b.path("dir"), b.at("base:v1"), "--tag", "production", "--source", "https://example.com/repo", "-o", "json"))
+	if got.Format != "Flux" || got.Reference != b.at("base@"+got.Digest) || !slices.Equal(got.Tags, []string{"v1", "production"}) || got.Bytes == 0 {
+		t.Errorf("%+v", got)
+	}
+	for _, tag := range got.Tags {
+		manifest, err := b.Manifest(t.Context(), "base", tag)
+		if err != nil || manifest.Annotations["org.opencontainers.image.source"] != "https://example.com/repo" {
+			t.Errorf("%s: %v, %v", tag, manifest, err)
+		}
+	}
+	b.ResetCounts()
+	again := b.run("push", b.path("dir"), b.at("base:v2"), "--source", "https://example.com/repo")
+	if again.code != exitDone || strings.TrimSpace(again.out) != got.Reference || !strings.Contains(again.err, "exists") {
+		t.Errorf("%+v", again)
+	}
+	if writes := b.Counts().Writes; writes != 1 {
+		t.Errorf("%d writes for one more tag", writes)
+	}
+}
+
+func TestPushChart(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("cni/Chart.yaml", "apiVersion: v2\nname: cni\nversion: 1.2.3+b.4\n")
+	b.write("cni/templates/one.yaml", configMap)
+	got := decode[pushed](t, b.ok("push", b.path("cni"), b.at("charts/cni"), "-o", "json"))
+	if got.Format != "HelmChart" || !slices.Equal(got.Tags, []string{"1.2.3_b.4"}) {
+		t.Errorf("%+v", got)
+	}
+	b.fails(exitUsage, "is its version, 1.2.3_b.4", "push", b.path("cni"), b.at("charts/cni:latest"))
+}
+
+func TestListAndTag(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("dir/one.yaml", configMap)
+	reference := strings.TrimSpace(b.ok("push", b.path("dir"), b.at("base:v1.9.0"), "--tag", "v1.10.0,main,1.2.0-rc.1"))
+	if got := b.ok("tag", reference, "production", "alpha"); strings.TrimSpace(got) != reference {
+		t.Errorf("%q", got)
+	}
+	want := "v1.10.0\nv1.9.0\n1.2.0-rc.1\nalpha\nmain\nproduction\n"
+	if got := b.ok("list", b.at("base")); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	got := decode[listed](t, b.ok("list", b.at("base"), "--digests", "-o", "json"))
+	if got.Repository != b.at("base") || len(got.Tags) != 6 {
+		t.Errorf("%+v", got)
+	}
+	for _, tag := range got.Tags {
+		if b.at("base@"+tag.Digest) != reference {
+			t.Errorf("%+v", tag)
+		}
+	}
+	if out := b.ok("list", b.at("base"), "-o", "yaml"); !strings.Contains(out, "- tag: v1.10.0\n") {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestSigned holds that the manager trusts what is signed here, by keys of cosign and of PKCS #8.
+func TestSigned(t *testing.T) {
+	b := newBed(t)
+	b.write("dir/one.yaml", configMap)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := encrypted.Encrypt(der, []byte("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := cryptoutils.MarshalPublicKeyToPEM(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := b.write("plain.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	cosign := b.write("cosign.key", string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: sealed})))
+	t.Setenv(passwordVariable, "secret")
+	for repository, file := range map[string]string{"plain": plain, "cosign": cosign} {
+		got := decode[pushed](t, b.ok("push", b.path("dir"), b.at(repository+":v1"), "--sign", "--key", file, "-o", "json"))
+		if got.Signature == "" {
+			t.Errorf("%+v", got)
+		}
+		b.expectSigned(b.at(repository), got.Digest, public)
+	}
+	t.Setenv(passwordVariable, "wrong")
+	b.fails(exitFailed, "is pushed, but not signed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", cosign)
+	b.fails(exitUsage, "--sign needs --key", "push", b.path("dir"), b.at("other:v1"), "--sign")
+}
+
+func (b *bed) expectSigned(url, digest string, public []byte) {
+	b.Helper()
+	config, err := b.DockerConfigJSON()
+	if err != nil {
+		b.Fatal(err)
+	}
+	client, err := oci.New(oci.Options{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	verifier, err := verification.New(verification.Options{Registry: client, Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	policy := verification.Policy{Provider: verification.Cosign, Keys: map[string][]byte{"cosign.pub": public}}
+	access := oci.Access{DockerConfigs: [][]byte{config}, CA: b.CA()}
+	if got, err := verifier.Verify(b.Context(), url, digest, access, policy); err != nil || len(got.Signers) != 1 {
+		b.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	own := b.path("own.json")
+	flags := []string{"--ca-file", b.path("ca.crt"), "--registry-config", own}
+	login := append([]string{"login", b.Host(), "--username", b.Username(), "--password-stdin"}, flags...)
+	if got := b.runPlain("wrong\n", login...); got.code != exitDenied {
+		t.Errorf("a wrong password: %+v", got)
+	}
+	if _, err := os.Stat(own); err == nil {
+		t.Error("a wrong password was kept")
+	}
+	if got := b.runPlain(b.Password()+"\n", login...); got.code != exitDone {
+		t.Fatalf("%+v", got)
+	}
+	b.write("dir/one.yaml", configMap)
+	push := append([]string{"push", b.path("dir"), b.at("base:v1")}, flags...)
+	if got := b.runPlain("", push...); got.code != exitDone {
+		t.Errorf("%+v", got)
+	}
+	if got := b.runPlain("", "logout", b.Host(), "--registry-config", own); got.code != exitDone {
+		t.Errorf("%+v", got)
+	}
+	if got := b.runPlain("", push...); got.code != exitDenied {
+		t.Errorf("after the logout: %+v", got)
+	}
+}
+
+// TestExitCodes holds what scripts go by.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	dir := b.path("dir")
+	b.write("dir/one.yaml", configMap)
+	b.fails(exitNotFound, "none", "tag", b.at("none:v1"), "v2")
+	b.fails(exitNotFound, "none", "list", b.at("none"))
+	b.fails(exitUnreachable, "", "push", dir, scheme+"127.0.0.1:1/base:v1", "--timeout", "5s")
+	b.fails(exitFailed, "none", "push", b.path("none"), b.at("base:v1"))
+	for text, args := range map[string][]string{
+		"does not begin with oci://":  {"push", dir, b.Host() + "/base:v1"},
+		"has no tag":                  {"push", dir, b.at("base")},
+		"has a digest":                {"push", dir, b.at("base@sha256:" + strings.Repeat("0", 64))},
+		`format "zip" is not known`:   {"push", dir, b.at("base:v1"), "--format", "zip"},
+		"--created":                   {"push", dir, b.at("base:v1"), "--created", "today"},
+		"--output":                    {"list", b.at("base"), "-o", "xml"},
+		"names no artifact":           {"tag", b.at("base"), "v2"},
+		"1 arguments, want":           {"tag", b.at("base:v1")},
+		"give the repository":         {"list", b.at("base:v1")},
+		"unknown flag":                {"list", b.at("base"), "--none"},
+		"--username is missing":       {"login", b.Host()},
+		"there is no terminal":        {"login", b.Host(), "-u", "me"},
+		`tag "a b"`:                   {"tag", b.at("base:v1"), "a b"},
+		"is no reference of the form": {"list", "oci://UPPER"},
+	} {
+		b.fails(exitUsage, text, args...)
+	}
+	got := b.runPlain("", "list", b.at("base"), "--ca-file", b.path("ca.crt"), "--registry-config", b.write("empty.json", "{}"))
+	if got.code != exitDenied {
+		t.Errorf("without a credential: %+v", got)
+	}
+	if got := b.runPlain("", "none"); got.code != exitUsage || !strings.Contains(got.err, `there is no command "none"`) {
+		t.Errorf("an unknown command: %+v", got)
+	}
+	for _, args := range [][]string{{"--help"}, {"push", "--help"}, {"completion", "bash"}, {"--version"}} {
+		if got := b.runPlain("", args...); got.code != exitDone || got.out == "" {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
+)
+
+// read reads the files below a folder.
+func (b *bed) read(dir string) map[string]string {
+	b.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		files[filepath.ToSlash(name)] = string(data)
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return files
+}
+
+// TestRoundTrip pushes in each format, pulls, and pushes again what came out, which has the same digest.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	for _, format := range pack.Formats {
+		t.Run(string(format), func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			b.write("dir/one.yaml", configMap)
+			b.write("dir/two.json", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"two"}}`)
+			files, pulledTo, args := b.read(b.path("dir")), "out", []string{"pull"}
+			if format == "HelmChart" {
+				b.write("dir/Chart.yaml", "apiVersion: v2\nname: cni\nversion: 1.2.3\n")
+				files, pulledTo, args = b.read(b.path("dir")), "out/cni", []string{"pull", "--untar"}
+			}
+			if format == "Plain" {
+				pulledTo = "out/manifests"
+			}
+			first := decode[pushed](t, b.ok("push", b.path("dir"), b.at("base"), "--format", strings.ToLower(string(format)), "--tag", "1.2.3", "-o", "json"))
+			got := decode[pulled](t, b.ok(append(args, first.Reference, "--dir", b.path("out"), "-o", "json")...))
+			if got.Format != string(format) || got.Digest != first.Digest || len(got.Files) != len(files) {
+				t.Errorf("%+v", got)
+			}
+			if diff := cmp.Diff(files, b.read(b.path(pulledTo))); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			again := decode[pushed](t, b.ok("push", b.path(pulledTo), b.at("copy"), "--format", string(format), "--tag", "1.2.3", "-o", "json"))
+			if again.Digest != first.Digest {
+				t.Errorf("%s and %s", first.Digest, again.Digest)
+			}
+		})
+	}
+}
+
+func TestPullChart(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("cni/Chart.yaml", "apiVersion: v2\nname: cni\nversion: 1.2.3\n")
+	reference := strings.TrimSpace(b.ok("push", b.path("cni"), b.at("charts/cni")))
+	if got := b.ok("pull", reference, "-d", b.path("out")); got != b.path("out/cni-1.2.3.tgz")+"\n" {
+		t.Errorf("%q", got)
+	}
+	again := strings.TrimSpace(b.ok("push", b.path("out/cni-1.2.3.tgz"), b.at("charts/cni")))
+	if again != reference {
+		t.Errorf("%s and %s", reference, again)
+	}
+	before := b.read(b.path("out"))
+	b.fails(exitFailed, "nothing was written", "pull", reference, "-d", b.path("out"))
+	if diff := cmp.Diff(before, b.read(b.path("out"))); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	b.fails(exitNotFound, "none", "pull", b.at("none:v1"), "-d", b.path("out"))
+}
+
+func TestDiff(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	secret := "apiVersion: v1\nkind: Secret\nmetadata:\n  name: %\nstringData:\n  password: "
+	b.write("old/all.yaml", configMap+"data:\n  a: one\n---\n"+strings.ReplaceAll(secret, "%", "two")+"planted-old\n---\n"+
+		strings.ReplaceAll(secret, "%", "same")+"planted-same\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: gone, namespace: ns}\n")
+	b.write("new/one.yaml", "data:\n  a: two\n"+configMap)
+	b.write("new/two.yaml", strings.ReplaceAll(secret, "%", "two")+"planted-new\n")
+	b.write("new/same.yaml", strings.ReplaceAll(secret, "%", "same")+"planted-same\n")
+	b.write("new/crd.yaml", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\n")
+	before := strings.TrimSpace(b.ok("push", b.path("old"), b.at("base:old"), "--format", "files"))
+	after := strings.TrimSpace(b.ok("push", b.path("new"), b.at("base:new"), "--format", "plain"))
+
+	if got := b.run("diff", before, before); got.code != exitDone || got.out != "" {
+		t.Errorf("%+v", got)
+	}
+	got := b.run("diff", before, after, "-o", "json")
+	if got.code != exitFailed || strings.Contains(got.out+got.err, "planted") {
+		t.Fatalf("%+v", got)
+	}
+	var changes []string
+	for _, object := range decode[diffed](t, got.out).Objects {
+		changes = append(changes, object.Change+" "+object.Object)
+	}
+	want := []string{
+		"changed ConfigMap one", "added CustomResourceDefinition.apiextensions.k8s.io a.b", "removed Deployment.apps ns/gone", "changed Secret two",
+	}
+	if diff := cmp.Diff(want, changes); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	text := b.run("diff", before, after).out
+	for _, line := range []string{"--- old/ConfigMap one\n+++ new/ConfigMap one\n", "\n-  a: one\n", "\n+  a: two\n", "+++ /dev/null\n", "\n-  password: '*** "} {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is not in\n%s", line, text)
+		}
+	}
+	b.fails(exitNotFound, "none", "diff", before, b.at("none:v1"))
+	b.fails(exitUsage, "names no artifact", "diff", before, b.at("base"))
+	b.write("broken/a.yaml", "a: b: c\n")
+	broken := strings.TrimSpace(b.ok("push", b.path("broken"), b.at("base:broken")))
+	b.fails(exitUsage, "a.yaml", "diff", before, broken)
+}
+
+// TestDiffOfCharts renders charts with values.
+func TestDiffOfCharts(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	var references []string
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		b.write("cni/Chart.yaml", "apiVersion: v2\nname: cni\nversion: "+version+"\n")
+		b.write("cni/values.yaml", "name: own\n")
+		b.write("cni/templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Values.name }}', namespace: '{{ .Release.Namespace }}'}\ndata: {v: '{{ .Chart.Version }}'}\n")
+		references = append(references, strings.TrimSpace(b.ok("push", b.path("cni"), b.at("charts/cni"))))
+	}
+	got := b.run(slices.Concat([]string{"diff"}, references, []string{"-n", "ns", "-f", b.write("values.yaml", "name: given\n"), "-o", "yaml"})...)
+	if got.code != exitFailed || !strings.Contains(got.out, "object: ConfigMap ns/given\n") || !strings.Contains(got.out, "+  v: 1.1.0") {
+		t.Errorf("%+v", got)
+	}
+	b.fails(exitUsage, "--values", slices.Concat([]string{"diff"}, references, []string{"-f", b.path("none")})...)
+}

@@ -1,0 +1,162 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// lookups is how many tags are resolved at a time.
+const lookups = 8
+
+// list is the command of this name.
+type list struct {
+	registryFlags
+	output
+	digests bool
+	streams Streams
+}
+
+// listed is the result of "list".
+type listed struct {
+	Repository string      `json:"repository"`
+	Tags       []listedTag `json:"tags"`
+}
+
+type listedTag struct {
+	Tag    string `json:"tag"`
+	Digest string `json:"digest,omitempty"`
+}
+
+func newList(streams Streams) *cobra.Command {
+	l := &list{streams: streams}
+	cmd := &cobra.Command{
+		Use:     "list oci://HOST/REPOSITORY",
+		Aliases: []string{"ls"},
+		Short:   "List the tags of a repository: versions first, the highest on top",
+		Args:    exactArgs("REPOSITORY"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd, args[0]) },
+	}
+	l.registryFlags.add(cmd.Flags())
+	l.output.add(cmd.Flags())
+	cmd.Flags().BoolVar(&l.digests, "digests", false, "Tell the digest of each tag, which costs a request each.")
+	return cmd
+}
+
+func (l *list) run(cmd *cobra.Command, reference string) error {
+	if err := l.output.validate(); err != nil {
+		return err
+	}
+	at, err := parseLocation(reference)
+	if err != nil {
+		return err
+	}
+	if at.Reference.Reference != "" {
+		return usageError{fmt.Errorf("%q has a tag or a digest: give the repository", reference)}
+	}
+	ctx, cancel := l.bounded(cmd)
+	defer cancel()
+	result, err := l.tags(ctx, at)
+	if err != nil {
+		return err
+	}
+	return l.write(l.streams.Out, result, func(out io.Writer) error { return l.table(out, result) })
+}
+
+func (l *list) tags(ctx context.Context, at location) (*listed, error) {
+	repository, err := l.repository(at)
+	if err != nil {
+		return nil, err
+	}
+	result := &listed{Repository: at.name(), Tags: []listedTag{}}
+	err = repository.Tags(ctx, "", func(tags []string) error {
+		for _, tag := range tags {
+			result.Tags = append(result.Tags, listedTag{Tag: tag})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(result.Tags, func(a, b listedTag) int { return compareTags(a.Tag, b.Tag) })
+	if !l.digests {
+		return result, nil
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(lookups)
+	for i := range result.Tags {
+		group.Go(func() error {
+			desc, err := repository.Resolve(ctx, result.Tags[i].Tag)
+			if err != nil {
+				return fmt.Errorf("tag %s: %w", result.Tags[i].Tag, err)
+			}
+			result.Tags[i].Digest = desc.Digest.String()
+			return nil
+		})
+	}
+	return result, group.Wait()
+}
+
+func (l *list) table(out io.Writer, result *listed) error {
+	if !l.digests {
+		for _, tag := range result.Tags {
+			if _, err := fmt.Fprintln(out, tag.Tag); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := printers.GetNewTabWriter(out)
+	for _, tag := range result.Tags {
+		if _, err := fmt.Fprintf(table, "%s\t%s\n", tag.Tag, tag.Digest); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// compareTags orders versions before other tags, higher ones first.
+func compareTags(a, b string) int {
+	left, errLeft := semver.NewVersion(a)
+	right, errRight := semver.NewVersion(b)
+	switch {
+	case errLeft == nil && errRight == nil:
+		return cmp.Or(right.Compare(left), cmp.Compare(a, b))
+	case errLeft == nil:
+		return -1
+	case errRight == nil:
+		return 1
+	default:
+		return cmp.Compare(a, b)
+	}
+}
+
+// describe is the descriptor of content.
+func describe(mediaType string, content []byte) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(content), Size: int64(len(content))}
+}

@@ -1,0 +1,135 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+)
+
+// maxPassword is far above what registries take.
+const maxPassword = 64 << 10
+
+// login is the command of this name.
+type login struct {
+	registryFlags
+	username string
+	stdin    bool
+	streams  Streams
+}
+
+func newLogin(streams Streams) *cobra.Command {
+	l := &login{streams: streams}
+	cmd := &cobra.Command{
+		Use:     "login HOST",
+		Short:   "Check a credential and keep it in the Docker configuration, or in its credential helper",
+		Example: `  printenv TOKEN | kubectl helmop login registry.example.com --username me --password-stdin`,
+		Args:    exactArgs("HOST"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd, args[0]) },
+	}
+	l.registryFlags.add(cmd.Flags())
+	cmd.Flags().StringVarP(&l.username, "username", "u", "", "User name.")
+	cmd.Flags().BoolVar(&l.stdin, "password-stdin", false, "Read the password or token from standard input; default: ask for it.")
+	return cmd
+}
+
+func (l *login) run(cmd *cobra.Command, host string) error {
+	if l.username == "" {
+		return usageError{errors.New("--username is missing")}
+	}
+	password, err := l.password()
+	if err != nil {
+		return err
+	}
+	reg, err := l.registry(host)
+	if err != nil {
+		return err
+	}
+	store, err := l.credentials()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := l.bounded(cmd)
+	defer cancel()
+	if err := credentials.Login(ctx, store, reg, auth.Credential{Username: l.username, Password: password}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(l.streams.ErrOut, "logged in to %s\n", host)
+	return err
+}
+
+// registry is the way to a registry, without credentials.
+func (f *registryFlags) registry(host string) (*remote.Registry, error) {
+	reg, err := remote.NewRegistry(strings.TrimPrefix(host, scheme))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%q is no host of a registry: %w", host, err)}
+	}
+	plain, err := f.httpClient()
+	if err != nil {
+		return nil, err
+	}
+	reg.PlainHTTP = f.plainHTTP
+	reg.Client = &auth.Client{Client: plain}
+	return reg, nil
+}
+
+func (l *login) password() (string, error) {
+	if l.stdin {
+		data, err := io.ReadAll(io.LimitReader(l.streams.In, maxPassword))
+		return strings.TrimRight(string(data), "\r\n"), err
+	}
+	file, ok := l.streams.In.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return "", usageError{errors.New("there is no terminal to ask for the password: use --password-stdin")}
+	}
+	_, _ = fmt.Fprint(l.streams.ErrOut, "Password: ")
+	password, err := term.ReadPassword(int(file.Fd()))
+	_, _ = fmt.Fprintln(l.streams.ErrOut)
+	return string(password), err
+}
+
+// newLogout is the command "logout".
+func newLogout(streams Streams) *cobra.Command {
+	var flags registryFlags
+	cmd := &cobra.Command{
+		Use:   "logout HOST",
+		Short: "Remove a credential from the Docker configuration, or from its credential helper",
+		Args:  exactArgs("HOST"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			store, err := flags.credentials()
+			if err != nil {
+				return err
+			}
+			if err := credentials.Logout(cmd.Context(), store, strings.TrimPrefix(args[0], scheme)); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(streams.ErrOut, "logged out of %s\n", args[0])
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&flags.config, "registry-config", "", "Docker configuration with the credentials (default: that of Docker).")
+	return cmd
+}

@@ -1,0 +1,152 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/term"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
+)
+
+// redraw is how often a bar is drawn.
+const redraw = 100 * time.Millisecond
+
+// progress tells of transfers: a bar on a terminal, else a line for each blob that is done.
+type progress struct {
+	out io.Writer
+	// width is that of the terminal; 0 if there is none.
+	width int
+
+	mu          sync.Mutex
+	verb        string
+	done, total int64
+	drawn       time.Time
+}
+
+// newProgress tells of transfers of so many bytes.
+func newProgress(out io.Writer, verb string, total int64) *progress {
+	p := &progress{out: out, verb: verb, total: total}
+	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
+			p.width = width
+		}
+	}
+	return p
+}
+
+// add tells of bytes that were transferred.
+func (p *progress) add(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done += n
+	if p.width > 0 && time.Since(p.drawn) >= redraw {
+		p.draw()
+	}
+}
+
+// draw draws the bar over the one before. The caller holds mu.
+func (p *progress) draw() {
+	p.drawn = time.Now()
+	text := fmt.Sprintf("%s %s of %s ", p.verb, mebibytes(p.done), mebibytes(p.total))
+	room := max(0, min(40, p.width-len(text)-3))
+	filled := room
+	if p.total > 0 {
+		filled = int(min(p.done, p.total) * int64(room) / p.total)
+	}
+	bar := make([]byte, 0, room)
+	for i := range room {
+		if i < filled {
+			bar = append(bar, '=')
+		} else {
+			bar = append(bar, ' ')
+		}
+	}
+	_, _ = fmt.Fprintf(p.out, "\r%s[%s]", text, bar)
+}
+
+// mebibytes writes a size for people.
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// blob tells that a blob is done, or was there already.
+func (p *progress) blob(desc ocispec.Descriptor, what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.width == 0 {
+		_, _ = fmt.Fprintf(p.out, "%s %s %s (%s)\n", what, desc.MediaType, desc.Digest, mebibytes(desc.Size))
+	}
+}
+
+// end ends the bar.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.width > 0 {
+		p.draw()
+		_, _ = fmt.Fprintln(p.out)
+	}
+}
+
+// options are those of a copy that is told of.
+func (p *progress) options(done string) oras.CopyGraphOptions {
+	options := oras.DefaultCopyGraphOptions
+	options.PostCopy = func(_ context.Context, desc ocispec.Descriptor) error {
+		p.blob(desc, done)
+		return nil
+	}
+	options.OnCopySkipped = func(_ context.Context, desc ocispec.Descriptor) error {
+		p.add(desc.Size)
+		p.blob(desc, "exists")
+		return nil
+	}
+	return options
+}
+
+// countedSource is a source of a copy whose reads are told of.
+type countedSource struct {
+	content.ReadOnlyStorage
+	progress *progress
+}
+
+// Fetch implements content.Fetcher.
+func (t countedSource) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	from, err := t.ReadOnlyStorage.Fetch(ctx, desc)
+	if err != nil {
+		return nil, err
+	}
+	return countedReader{from, t.progress}, nil
+}
+
+// countedReader tells what was read.
+type countedReader struct {
+	io.ReadCloser
+	progress *progress
+}
+
+// Read implements io.Reader.
+func (r countedReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	r.progress.add(int64(n))
+	return n, err
+}

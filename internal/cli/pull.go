@@ -1,0 +1,160 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+)
+
+// pull is the command of this name.
+type pull struct {
+	registryFlags
+	output
+	dir     string
+	untar   bool
+	streams Streams
+}
+
+// pulled is the result of "pull".
+type pulled struct {
+	Reference string   `json:"reference"`
+	Digest    string   `json:"digest"`
+	Format    string   `json:"format"`
+	Files     []string `json:"files"`
+}
+
+func newPull(streams Streams) *cobra.Command {
+	p := &pull{streams: streams}
+	cmd := &cobra.Command{
+		Use:   "pull oci://HOST/REPOSITORY:TAG|@DIGEST",
+		Short: "Pull an artifact and write its files",
+		Long: `Pull an artifact and write its files into a folder. A Helm chart is written as the archive that it is, unless --untar is set.
+
+Files that are there already are an error: nothing is overwritten.`,
+		Args: exactArgs("REFERENCE"),
+		RunE: func(cmd *cobra.Command, args []string) error { return p.run(cmd, args[0]) },
+	}
+	p.registryFlags.add(cmd.Flags())
+	p.output.add(cmd.Flags())
+	cmd.Flags().StringVarP(&p.dir, "dir", "d", ".", "Folder to write to; made if it is not there.")
+	cmd.Flags().BoolVar(&p.untar, "untar", false, "Unpack a chart, into a folder of its name.")
+	return cmd
+}
+
+func (p *pull) run(cmd *cobra.Command, reference string) error {
+	if err := p.output.validate(); err != nil {
+		return err
+	}
+	at, err := parseArtifact(reference)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := p.bounded(cmd)
+	defer cancel()
+	artifact, err := p.open(ctx, p.streams, at)
+	if err != nil {
+		return err
+	}
+	defer artifact.progress.end()
+	format, files, err := p.files(ctx, artifact)
+	if err != nil {
+		return fmt.Errorf("%s: %w", artifact, err)
+	}
+	if err := writeFiles(p.dir, files); err != nil {
+		return err
+	}
+	result := pulled{Reference: artifact.String(), Digest: artifact.desc.Digest.String(), Format: string(format)}
+	for _, file := range files {
+		result.Files = append(result.Files, filepath.Join(p.dir, filepath.FromSlash(file.Name)))
+	}
+	return p.write(p.streams.Out, result, func(out io.Writer) error {
+		for _, name := range result.Files {
+			if _, err := fmt.Fprintln(out, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// files are what is to be written.
+func (p *pull) files(ctx context.Context, a *remoteArtifact) (bundle.Format, []bundle.File, error) {
+	source := a.source()
+	format, layers, err := bundle.Detect(source.Manifest, source.Selection)
+	if err != nil {
+		return format, nil, err
+	}
+	if format != bundle.FormatHelmChart {
+		return bundle.Files(ctx, source)
+	}
+	packed, err := a.layer(ctx, layers[0])
+	if err != nil {
+		return format, nil, err
+	}
+	meta, err := bundle.ReadMetadata(packed)
+	if err != nil {
+		return format, nil, err
+	}
+	if !p.untar {
+		return format, []bundle.File{{Name: meta.Name + "-" + meta.Version + ".tgz", Data: packed}}, nil
+	}
+	source.ReadLayer = func(context.Context, int) ([]byte, error) { return packed, nil }
+	_, files, err := bundle.Files(ctx, source)
+	for i := range files {
+		files[i].Name = path.Join(meta.Name, files[i].Name)
+	}
+	return format, files, err
+}
+
+// writeFiles writes files below a folder. It writes nothing if one of them is there, and nothing outside of the folder.
+func writeFiles(dir string, files []bundle.File) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // what was written is synced by its own Close
+	for _, file := range files {
+		if _, err := root.Lstat(filepath.FromSlash(file.Name)); err == nil {
+			return fmt.Errorf("%s is there already: nothing was written", filepath.Join(dir, file.Name))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, file := range files {
+		if err := root.MkdirAll(filepath.FromSlash(path.Dir(file.Name)), 0o755); err != nil {
+			return err
+		}
+		if err := root.WriteFile(filepath.FromSlash(file.Name), file.Data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

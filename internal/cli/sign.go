@@ -1,0 +1,207 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
+	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+	protodsse "github.com/sigstore/protobuf-specs/gen/pb-go/dsse"
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+	"github.com/sigstore/sigstore/pkg/signature"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+	"google.golang.org/protobuf/encoding/protojson"
+	"oras.land/oras-go/v2/registry/remote"
+)
+
+// How cosign 3 stores a signature: a Sigstore bundle, in a manifest that refers to what is signed.
+// https://github.com/sigstore/cosign/blob/main/specs/BUNDLE_SPEC.md
+const (
+	bundleMediaType     = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	statementMediaType  = "application/vnd.in-toto+json"
+	statementType       = "https://in-toto.io/Statement/v1"
+	signPredicate       = "https://sigstore.dev/cosign/sign/v1"
+	contentAnnotation   = "dev.sigstore.bundle.content"
+	predicateAnnotation = "dev.sigstore.bundle.predicateType"
+
+	// passwordVariable has the password of the key, as with cosign.
+	passwordVariable = "COSIGN_PASSWORD"
+)
+
+// signFlags are how a push is signed.
+type signFlags struct {
+	enabled bool
+	key     string
+}
+
+func (f *signFlags) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.enabled, "sign", false, "Sign what was pushed as cosign does, with --key.")
+	flags.StringVar(&f.key, "key", "", "File with the private key to sign with, of \"cosign generate-key-pair\" or PKCS #8; its password is read from "+
+		passwordVariable+", or asked for.")
+}
+
+func (f *signFlags) validate() error {
+	switch {
+	case f.enabled && f.key == "":
+		return usageError{errors.New("--sign needs --key")}
+	case !f.enabled && f.key != "":
+		return usageError{errors.New("--key without --sign")}
+	default:
+		return nil
+	}
+}
+
+// sign signs a manifest and stores the signature beside it. It returns the digest of the manifest of the signature.
+func (f *signFlags) sign(ctx context.Context, streams Streams, repository *remote.Repository, subject ocispec.Descriptor) (string, error) {
+	key, err := f.privateKey(streams)
+	if err != nil {
+		return "", err
+	}
+	bundle, err := signedBundle(key, subject)
+	if err != nil {
+		return "", err
+	}
+	return pushBundle(ctx, repository, bundle, subject)
+}
+
+// privateKey reads the key, and asks for its password where it needs one.
+func (f *signFlags) privateKey(streams Streams) (crypto.PrivateKey, error) {
+	data, err := os.ReadFile(f.key)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, fmt.Errorf("%s is no PEM file", f.key)
+	}
+	der := block.Bytes
+	switch block.Type {
+	case "ENCRYPTED SIGSTORE PRIVATE KEY", "ENCRYPTED COSIGN PRIVATE KEY":
+		password, err := keyPassword(streams)
+		if err != nil {
+			return nil, err
+		}
+		if der, err = encrypted.Decrypt(block.Bytes, password); err != nil {
+			return nil, fmt.Errorf("%s: the password is wrong (%s), or the key is broken", f.key, passwordVariable)
+		}
+	case "PRIVATE KEY":
+	default:
+		return nil, fmt.Errorf("%s holds %q, and no private key of cosign or PKCS #8", f.key, block.Type)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.key, err)
+	}
+	return key, nil
+}
+
+func keyPassword(streams Streams) ([]byte, error) {
+	if password, ok := os.LookupEnv(passwordVariable); ok {
+		return []byte(password), nil
+	}
+	file, ok := streams.In.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil, fmt.Errorf("the key needs a password: set %s", passwordVariable)
+	}
+	_, _ = fmt.Fprint(streams.ErrOut, "Password of the key: ")
+	password, err := term.ReadPassword(int(file.Fd()))
+	_, _ = fmt.Fprintln(streams.ErrOut)
+	return password, err
+}
+
+// signedBundle is a bundle with a signed statement about a manifest.
+func signedBundle(key crypto.PrivateKey, subject ocispec.Descriptor) (*protobundle.Bundle, error) {
+	signer, err := signature.LoadDefaultSigner(key)
+	if err != nil {
+		return nil, err
+	}
+	statement, err := json.Marshal(map[string]any{
+		"_type":         statementType,
+		"subject":       []any{map[string]any{"digest": map[string]string{subject.Digest.Algorithm().String(): subject.Digest.Encoded()}}},
+		"predicateType": signPredicate,
+		"predicate":     map[string]any{},
+	})
+	if err != nil {
+		return nil, err
+	}
+	signed, err := signer.SignMessage(bytes.NewReader(dsse.PAE(statementMediaType, statement)))
+	if err != nil {
+		return nil, err
+	}
+	public, err := signer.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	hint, err := cryptoutils.SKID(public)
+	if err != nil {
+		return nil, err
+	}
+	return &protobundle.Bundle{
+		MediaType: bundleMediaType,
+		VerificationMaterial: &protobundle.VerificationMaterial{
+			Content: &protobundle.VerificationMaterial_PublicKey{PublicKey: &protocommon.PublicKeyIdentifier{Hint: fmt.Sprintf("%x", hint)}},
+		},
+		Content: &protobundle.Bundle_DsseEnvelope{DsseEnvelope: &protodsse.Envelope{
+			Payload: statement, PayloadType: statementMediaType, Signatures: []*protodsse.Signature{{Sig: signed}},
+		}},
+	}, nil
+}
+
+// pushBundle stores a bundle as a referrer. Where the registry keeps no list of those, it is kept under a tag, as the distribution
+// specification has it.
+func pushBundle(ctx context.Context, repository *remote.Repository, bundle *protobundle.Bundle, subject ocispec.Descriptor) (string, error) {
+	data, err := protojson.Marshal(bundle)
+	if err != nil {
+		return "", err
+	}
+	layer := describe(bundleMediaType, data)
+	manifest := ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: bundleMediaType,
+		Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer}, Subject: &subject,
+		Annotations: map[string]string{contentAnnotation: "dsse-envelope", predicateAnnotation: signPredicate},
+	}
+	encoded, err := json.Marshal(manifest)
+	if err != nil {
+		return "", err
+	}
+	root := describe(manifest.MediaType, encoded)
+	for _, blob := range []struct {
+		ocispec.Descriptor
+		data []byte
+	}{{ocispec.DescriptorEmptyJSON, ocispec.DescriptorEmptyJSON.Data}, {layer, data}, {root, encoded}} {
+		desc := blob.Descriptor
+		desc.Data = nil
+		if err := repository.Push(ctx, desc, bytes.NewReader(blob.data)); err != nil {
+			return "", err
+		}
+	}
+	return root.Digest.String(), nil
+}

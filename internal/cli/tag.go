@@ -1,0 +1,89 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// tag is the command of this name.
+type tag struct {
+	registryFlags
+	output
+	streams Streams
+}
+
+// tagged is the result of "tag".
+type tagged struct {
+	Reference string   `json:"reference"`
+	Digest    string   `json:"digest"`
+	Tags      []string `json:"tags"`
+}
+
+func newTag(streams Streams) *cobra.Command {
+	t := &tag{streams: streams}
+	cmd := &cobra.Command{
+		Use:     "tag oci://HOST/REPOSITORY:TAG|@DIGEST TAG...",
+		Short:   "Let further tags lead to an artifact",
+		Example: `  kubectl helmop tag oci://registry.example.com/platform/base:v1.2.3 production`,
+		Args:    minArgs(-1, "REFERENCE", "TAG"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return t.run(cmd, args[0], args[1:]) },
+	}
+	t.registryFlags.add(cmd.Flags())
+	t.output.add(cmd.Flags())
+	return cmd
+}
+
+func (t *tag) run(cmd *cobra.Command, reference string, tags []string) error {
+	if err := t.output.validate(); err != nil {
+		return err
+	}
+	at, err := parseArtifact(reference)
+	if err != nil {
+		return err
+	}
+	for _, name := range tags {
+		ref := at.Reference
+		ref.Reference = name
+		if err := ref.ValidateReferenceAsTag(); err != nil {
+			return usageError{fmt.Errorf("tag %q: %w", name, err)}
+		}
+	}
+	ctx, cancel := t.bounded(cmd)
+	defer cancel()
+	repository, err := t.repository(at)
+	if err != nil {
+		return err
+	}
+	desc, err := repository.Resolve(ctx, at.Reference.Reference)
+	if err != nil {
+		return err
+	}
+	for _, name := range tags {
+		if err := repository.Tag(ctx, desc, name); err != nil {
+			return fmt.Errorf("tag %s: %w", name, err)
+		}
+	}
+	result := tagged{Reference: at.pinned(desc.Digest.String()), Digest: desc.Digest.String(), Tags: tags}
+	return t.write(t.streams.Out, result, func(out io.Writer) error {
+		_, err := fmt.Fprintln(out, result.Reference)
+		return err
+	})
+}
