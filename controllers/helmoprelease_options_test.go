@@ -126,6 +126,28 @@ func TestUnsetOptionsAreTheEnginesDefaults(t *testing.T) {
 	}
 }
 
+// TestCRDsOfManifests: the default is another one for artifacts that are no charts.
+func TestCRDsOfManifests(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		format           addonsv1.ArtifactFormat
+		options          addonsv1.ReleaseOptions
+		install, upgrade helmclient.CRDPolicy
+	}{
+		"chart":            {"", addonsv1.ReleaseOptions{}, helmclient.CRDsCreate, helmclient.CRDsCreate},
+		"manifests":        {"Flux", addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{}}, helmclient.CRDsCreateReplace, helmclient.CRDsCreateReplace},
+		"set for installs": {"Flux", addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{CRDs: addonsv1.CRDPolicyCreate}}, helmclient.CRDsCreate, helmclient.CRDsCreate},
+		"set for upgrades": {"Flux", addonsv1.ReleaseOptions{Upgrade: &addonsv1.UpgradeOptions{CRDs: addonsv1.CRDPolicySkip}}, helmclient.CRDsCreate, helmclient.CRDsSkip},
+	} {
+		release := &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{
+			Artifact: addonsv1.ResolvedArtifact{Digest: "sha256:1", Format: tc.format}, ReleaseOptions: tc.options,
+		}}
+		if _, got := desiredRelease(release); got.Install.CRDs != tc.install || got.Upgrade.CRDs != tc.upgrade {
+			t.Errorf("%s: %q, %q", name, got.Install.CRDs, got.Upgrade.CRDs)
+		}
+	}
+}
+
 func TestReleasePolicy(t *testing.T) {
 	t.Parallel()
 	if got, want := releasePolicy(&addonsv1.HelmOpReleaseSpec{}), (helmclient.Policy{PendingTimeout: pendingTimeout}); !reflect.DeepEqual(got, want) {

@@ -68,7 +68,7 @@ const (
 	// NoMatchingTagReason: the repository has no tag in the range.
 	NoMatchingTagReason = "NoMatchingTag"
 
-	// UnsupportedArtifactReason: what the reference stands for is not a chart.
+	// UnsupportedArtifactReason: what the reference stands for is of no format that can be installed.
 	UnsupportedArtifactReason = "UnsupportedArtifact"
 
 	// RegistryAuthenticationFailedReason: the registry refuses the credentials.
@@ -83,7 +83,8 @@ const (
 	// RegistryRateLimitedReason: the registry asks to be asked less often.
 	RegistryRateLimitedReason = "RegistryRateLimited"
 
-	// ArtifactInvalidReason: the content is corrupt, too large or does not match its digest.
+	// ArtifactInvalidReason: the content is corrupt, too large or does not match its digest, or the manifests in it cannot be
+	// installed.
 	ArtifactInvalidReason = "ArtifactInvalid"
 
 	// ReferenceNotFoundReason: a Secret or ConfigMap that the spec names, or a key of it, does not exist.
@@ -199,7 +200,7 @@ const (
 	// FetchingArtifactReason: the chart is on its way from the registry.
 	FetchingArtifactReason = "FetchingArtifact"
 
-	// ChartInvalidReason: the chart cannot be loaded.
+	// ChartInvalidReason: the chart cannot be loaded, or the artifact is too large.
 	ChartInvalidReason = "ChartInvalid"
 
 	// ObservationFailedReason: the release cannot be read from the cluster.

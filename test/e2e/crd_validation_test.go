@@ -158,6 +158,16 @@ var (
 		{name: "an unknown cloud", path: "spec.source.provider", value: "cumulus", message: unsupported},
 		{name: "a service account", path: "spec.source.serviceAccountName", value: "puller"},
 		{name: "a proxy without a name", path: "spec.source.proxySecretRef", value: referenceTo(""), field: "spec.source.proxySecretRef.name", message: "at least 1 chars long"},
+		{name: "a folder of an artifact", path: "spec.source.path", value: "./clusters/production/"},
+		{name: "a folder outside of the artifact", path: "spec.source.path", value: "a/../../b", message: "path must be relative"},
+		{name: "an absolute folder", path: "spec.source.path", value: "/a", message: "path must be relative"},
+		{name: "an unknown format", path: "spec.source.format", value: "Zip", message: unsupported},
+		{name: "an unknown templating", path: "spec.source.templating", value: "Jinja", message: unsupported},
+		{name: "a folder of a chart", path: "spec.source", value: formatSource("HelmChart", "path", "a"), message: "path and templating are not for Helm charts"},
+		{name: "templating of a chart", path: "spec.source", value: formatSource("HelmChart", "templating", "Helm"), message: "path and templating are not for Helm charts"},
+		{name: "a folder of a plain bundle", path: "spec.source", value: formatSource("Plain", "path", "a"), message: "path is not for the format Plain"},
+		{name: "a layer of files", path: "spec.source", value: formatSource("Files", "layerSelector", map[string]any{"mediaType": "a/b"}), message: "layerSelector is not for"},
+		{name: "a layer of a Flux artifact", path: "spec.source", value: formatSource("Flux", "layerSelector", map[string]any{"mediaType": "a/b"})},
 		{name: "a layer without a type", path: "spec.source.layerSelector", value: map[string]any{}, field: "spec.source.layerSelector.mediaType", message: required},
 		{name: "authorities without a name", path: "spec.source.certSecretRef", value: map[string]any{}, field: "spec.source.certSecretRef.name", message: required},
 	}
@@ -235,6 +245,11 @@ func TestCRDs(t *testing.T) {
 	t.Run("defaults", func(t *testing.T) { testDefaults(t, c) })
 	t.Run("immutability", func(t *testing.T) { testImmutability(t, c) })
 	t.Run("status", func(t *testing.T) { testStatusBounds(t, c) })
+}
+
+// formatSource is a source of a format with one more field.
+func formatSource(format, field string, value any) map[string]any {
+	return map[string]any{"url": "oci://registry.test/x", "ref": map[string]any{"tag": "1"}, "format": format, field: value}
 }
 
 // startAPIServerWithCRDs starts an API server that knows HelmOp's kinds and Cluster API's.

@@ -51,6 +51,8 @@ type Raw struct {
 type Layer struct {
 	MediaType string
 	Data      []byte
+	// Annotations are the layer's. Default: none.
+	Annotations map[string]string
 }
 
 // PushRaw stores an artifact under repository:tag and returns the manifest's descriptor. A tag that exists is
@@ -82,6 +84,7 @@ func (r *Registry) PushRaw(ctx context.Context, repository, tag string, raw Raw)
 		if err != nil {
 			return none, fmt.Errorf("push to %s: %w", repository, err)
 		}
+		desc.Annotations = layer.Annotations
 		manifest.Layers = append(manifest.Layers, desc)
 	}
 	return r.pushManifest(ctx, repository, tag, manifest.MediaType, manifest)

@@ -36,7 +36,7 @@ func TestPushRaw(t *testing.T) {
 	repo := clientRepository(t, r, "odd", owner(r))
 	raw := Raw{
 		ArtifactType: "application/vnd.example.thing", ConfigType: "application/vnd.example.config", Config: []byte(`{"a":1}`),
-		Layers:      []Layer{{"application/vnd.one", []byte("one")}, {"application/vnd.two", []byte("two")}},
+		Layers:      []Layer{{MediaType: "application/vnd.one", Data: []byte("one")}, {MediaType: "application/vnd.two", Data: []byte("two")}},
 		Annotations: map[string]string{ocispec.AnnotationRevision: "main@1"},
 	}
 	pushed, err := r.PushRaw(t.Context(), "odd", "v1", raw)
