@@ -33,7 +33,7 @@ import (
 
 const (
 	// plainShare is how many of the fleet's Clusters the plain loop does: it would take as long again otherwise.
-	plainShare = 100
+	plainShare = 50
 
 	// memoryTarget and memoryClusters are the memory, in MiB, that a manager with so many Clusters may have.
 	memoryTarget, memoryClusters = 300, 1000
