@@ -174,7 +174,11 @@ type Manager struct {
 
 // StartManager starts a manager, which works on one namespace, and returns when it is ready.
 func (w *World) StartManager(ctx context.Context, namespace string, args ...string) (*Manager, error) {
-	args = append([]string{"--namespace=" + namespace, fmt.Sprintf("--helmoprelease-concurrency=%d", w.opts.Workers)}, args...)
+	args = append([]string{
+		"--namespace=" + namespace, fmt.Sprintf("--helmoprelease-concurrency=%d", w.opts.Workers),
+		// API servers that share a small machine with all else may take long; a manager that loses its lease ends.
+		"--leader-elect-lease-duration=2m", "--leader-elect-renew-deadline=90s",
+	}, args...)
 	if w.opts.Profiles != "" {
 		args = append(args, "--mutex-profile-fraction=10")
 	}
