@@ -286,7 +286,7 @@ func (r *cutRun) settleRollback(ctx context.Context) error {
 // cutEverywhere runs a case once for each request and mode.
 func (b *bench) cutEverywhere(t *testing.T, c cutCase) {
 	begun := time.Now()
-	prefix := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "TestIntegration")))
+	prefix := strings.TrimPrefix(namespaceOf(t), "testintegration")
 	n := b.countRequests(t, c, prefix+"-0")
 	type job struct {
 		k    int

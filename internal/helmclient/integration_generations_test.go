@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -57,8 +58,9 @@ func TestIntegrationGenerations(t *testing.T) {
 		}
 		for ref, path := range paths {
 			object := b.get(path)
-			number, _, _ := unstructured.NestedFloat64(object.Object, "metadata", "generation")
-			if got, want := result.Generations[ref], (Generation{UID: object.GetUID(), Number: int64(number)}); got != want {
+			generation, _, _ := unstructured.NestedFloat64(object.Object, "metadata", "generation")
+			number, isVersion := inventory.NumberOf(&metav1.ObjectMeta{Generation: int64(generation), ResourceVersion: object.GetResourceVersion()})
+			if got, want := result.Generations[ref], (Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}); got != want {
 				t.Errorf("%s: %s is told as %+v, is %+v", action, ref, got, want)
 			}
 		}

@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,9 +101,18 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, namespace: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())), kube: kube}
+	b := &bench{t: t, namespace: namespaceOf(t), kube: kube}
 	b.reconnect(-1)
 	return b
+}
+
+// benches counts them, so that no two runs of a test share a namespace.
+var benches atomic.Int64
+
+// namespaceOf is a namespace for one run of a test.
+func namespaceOf(t *testing.T) string {
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	return strings.TrimRight(name[:min(len(name), 48)], "-") + fmt.Sprintf("-%d", benches.Add(1))
 }
 
 // reconnect replaces the client, as a restarted process would; its connection breaks after a number of requests.
