@@ -296,7 +296,7 @@ func TestSlimSecret(t *testing.T) {
 func TestAskRoot(t *testing.T) {
 	t.Parallel()
 	for status, wellOrWhy := range map[int]error{
-		http.StatusOK: nil, http.StatusForbidden: nil, http.StatusUnauthorized: errUnauthorized, http.StatusBadGateway: errors.New("502"),
+		http.StatusOK: nil, http.StatusForbidden: nil, http.StatusTooManyRequests: nil, http.StatusUnauthorized: errUnauthorized, http.StatusBadGateway: errors.New("502"),
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/behind/proxy/" {

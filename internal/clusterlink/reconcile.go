@@ -214,7 +214,7 @@ func (k *link) triedLocked(now time.Time, err error) {
 	probes.WithLabelValues("success").Inc()
 }
 
-// askRoot asks an API server for its root path. One that says that this user may not read that is well.
+// askRoot asks an API server for its root path. One that says that this user may not read that, or not now, is well.
 func askRoot(ctx context.Context, host *http.Client, config *rest.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -234,7 +234,7 @@ func askRoot(ctx context.Context, host *http.Client, config *rest.Config) error 
 		return err
 	}
 	switch resp.StatusCode {
-	case http.StatusOK, http.StatusForbidden:
+	case http.StatusOK, http.StatusForbidden, http.StatusTooManyRequests:
 		return nil
 	case http.StatusUnauthorized:
 		return errUnauthorized
