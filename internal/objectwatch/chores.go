@@ -202,9 +202,17 @@ func (l *link) read(key streamKey, at objectKey) (metav1.Object, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, choreTimeout)
 	defer cancel()
 	if key.mode == whole {
-		return l.dynamic.Resource(key.resource).Namespace(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
+		all, err := l.objects()
+		if err != nil {
+			return nil, err
+		}
+		return all.Resource(key.resource).Namespace(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 	}
-	return l.metadata.Resource(key.resource).Namespace(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
+	all, err := l.metadata()
+	if err != nil {
+		return nil, err
+	}
+	return all.Resource(key.resource).Namespace(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 }
 
 // moveAloneLocked moves an object without Helm's label to a stream of its own. If the release has too many of those, it

@@ -20,10 +20,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 )
 
 // linkID tells links apart.
@@ -31,13 +33,16 @@ type linkID struct{ cluster, identity string }
 
 // link is what is followed in one cluster under one identity. The Watcher's lock guards its fields.
 type link struct {
-	watcher  *Watcher
-	id       linkID
-	conn     Connection
-	ctx      context.Context
-	cancel   context.CancelFunc
-	dynamic  dynamic.Interface
-	metadata metadata.Interface
+	watcher *Watcher
+	id      linkID
+	conn    Connection
+	ctx     context.Context
+	cancel  context.CancelFunc
+	// host is what all clients send their requests by, and client makes those of watches.
+	host   *http.Client
+	client *rest.RESTClient
+	// plain is whether the cluster does not stream lists, as API servers before Kubernetes 1.32 do not.
+	plain bool
 
 	releases map[*release]struct{}
 	streams  map[streamKey]*stream
@@ -66,16 +71,41 @@ func newLink(w *Watcher, id linkID, conn Connection) (*link, error) {
 		releases: map[*release]struct{}{}, streams: map[streamKey]*stream{},
 		kinds: map[schema.GroupVersionKind]resource{}, gone: map[schema.GroupVersionResource]gone{}, narrow: map[narrowKey]struct{}{},
 	}
+	config := metadata.ConfigFor(conn.Config)
+	config.GroupVersion = &schema.GroupVersion{}
 	var err error
-	if l.dynamic, err = dynamic.NewForConfig(conn.Config); err != nil {
+	if l.host, err = rest.HTTPClientFor(config); err != nil {
 		return nil, fmt.Errorf("cluster connection: %w", err)
 	}
-	if l.metadata, err = metadata.NewForConfig(conn.Config); err != nil {
+	if l.client, err = rest.RESTClientForConfigAndClient(config, l.host); err != nil {
 		return nil, fmt.Errorf("cluster connection: %w", err)
 	}
 	l.ctx, l.cancel = context.WithCancel(w.ctx)
 	l.chores = newChores()
 	return l, nil
+}
+
+// objects returns a client for objects in full. It is for single reads, and not worth keeping.
+func (l *link) objects() (dynamic.Interface, error) {
+	return dynamic.NewForConfigAndClient(l.conn.Config, l.host)
+}
+
+// metadata is the same for metadata.
+func (l *link) metadata() (metadata.Interface, error) {
+	return metadata.NewForConfigAndClient(l.conn.Config, l.host)
+}
+
+// isPlain reports whether the cluster is known not to stream lists.
+func (l *link) isPlain() bool {
+	l.watcher.mu.Lock()
+	defer l.watcher.mu.Unlock()
+	return l.plain
+}
+
+func (l *link) setPlain() {
+	l.watcher.mu.Lock()
+	defer l.watcher.mu.Unlock()
+	l.plain = true
 }
 
 // attachLocked begins to follow what a release wants.

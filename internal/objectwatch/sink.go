@@ -17,78 +17,12 @@ limitations under the License.
 package objectwatch
 
 import (
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
-
-// sink takes what one run of a stream reports. Instead of objects it keeps findings, with the releases that want them.
-type sink struct {
-	stream *stream
-	run    int
-}
-
-var _ cache.TransformingStore = &sink{}
-
-// Transformer implements cache.TransformingStore: while the first objects stream in, only those that somebody wants are kept.
-func (s *sink) Transformer() cache.TransformFunc {
-	return func(item any) (any, error) {
-		obj, err := meta.Accessor(item)
-		if err != nil {
-			return nil, err
-		}
-		if len(s.stream.targets(s.run, obj)) > 0 {
-			return item, nil
-		}
-		stub := &metav1.PartialObjectMetadata{}
-		stub.Namespace, stub.Name = obj.GetNamespace(), obj.GetName()
-		return stub, nil
-	}
-}
-
-// Add implements cache.ReflectorStore.
-func (s *sink) Add(item any) error {
-	s.each([]any{item}, false)
-	return nil
-}
-
-// Update implements cache.ReflectorStore.
-func (s *sink) Update(item any) error { return s.Add(item) }
-
-// Delete implements cache.ReflectorStore.
-func (s *sink) Delete(item any) error {
-	obj, err := meta.Accessor(item)
-	if err != nil {
-		return err
-	}
-	w := s.stream.link.watcher
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if s.stream.run != s.run {
-		return nil
-	}
-	for _, t := range s.stream.wanted[s.stream.keyOf(obj)] {
-		if s.stream.key.mode == helmRecords {
-			w.recordLocked(t.release, obj.GetName(), 0)
-		} else {
-			s.stream.vanishedLocked(t)
-		}
-	}
-	return nil
-}
-
-// Replace implements cache.ReflectorStore.
-func (s *sink) Replace(items []any, _ string) error {
-	s.each(items, true)
-	return nil
-}
-
-// Resync implements cache.ReflectorStore.
-func (s *sink) Resync() error { return nil }
 
 // seen is an object and what it was found to be by each checker that was asked.
 type seen struct {
@@ -96,67 +30,101 @@ type seen struct {
 	findings map[*health.Checker]finding
 }
 
-// each judges objects, without a lock, and reports the outcome to who wants it. If they are all that there are, those
-// that are wanted and not among them have vanished.
-func (s *sink) each(items []any, all bool) {
-	found := map[objectKey][]seen{}
-	for _, item := range items {
-		obj, err := meta.Accessor(item)
-		if err != nil {
-			continue
-		}
-		if findings := s.judge(obj); findings != nil {
-			key := s.stream.keyOf(obj)
-			found[key] = append(found[key], seen{name: obj.GetName(), findings: findings})
-		}
+// meet judges an object of a list that is coming in.
+func (f *feed) meet(obj metav1.Object) {
+	if findings := f.judge(obj); findings != nil {
+		key := f.stream.keyOf(obj)
+		f.found[key] = append(f.found[key], seen{name: obj.GetName(), findings: findings})
 	}
+}
 
-	w := s.stream.link.watcher
+// replace takes the objects of a list for all that there are, as of a version: those that are wanted and not among them have
+// vanished.
+func (f *feed) replace(version string) {
+	found := f.found
+	f.found, f.version, f.anew = nil, version, false
+	w := f.stream.link.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s.stream.run != s.run {
+	if f.stream.run != f.run {
 		return
 	}
-	s.stream.wellLocked()
-	if !all {
-		for key, objects := range found {
-			for _, t := range s.stream.wanted[key] {
-				s.tellLocked(t, objects)
-			}
-		}
-		return
-	}
-	for key, targets := range s.stream.wanted {
+	f.stream.wellLocked()
+	for key, targets := range f.stream.wanted {
 		for _, t := range targets {
 			switch objects := found[key]; {
-			case s.stream.key.mode == helmRecords:
+			case f.stream.key.mode == helmRecords:
 				w.recordsLocked(t.release, objects)
 			case len(objects) == 0:
-				s.stream.vanishedLocked(t)
+				f.stream.vanishedLocked(t)
 			default:
-				s.tellLocked(t, objects)
+				f.tellLocked(t, objects)
 			}
 		}
 	}
 }
 
+// changed judges an object that came or changed, without a lock, and reports the outcome to who wants it.
+func (f *feed) changed(obj metav1.Object) {
+	findings := f.judge(obj)
+	if findings == nil {
+		return
+	}
+	w := f.stream.link.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f.stream.run != f.run {
+		return
+	}
+	for _, t := range f.stream.wanted[f.stream.keyOf(obj)] {
+		f.tellLocked(t, []seen{{name: obj.GetName(), findings: findings}})
+	}
+}
+
+// gone takes in that an object was deleted, or has lost the label.
+func (f *feed) gone(obj metav1.Object) {
+	w := f.stream.link.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f.stream.run != f.run {
+		return
+	}
+	for _, t := range f.stream.wanted[f.stream.keyOf(obj)] {
+		if f.stream.key.mode == helmRecords {
+			w.recordLocked(t.release, obj.GetName(), 0)
+		} else {
+			f.stream.vanishedLocked(t)
+		}
+	}
+}
+
+// well takes note that the watch goes on.
+func (f *feed) well() {
+	w := f.stream.link.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f.stream.run == f.run {
+		f.stream.wellLocked()
+	}
+}
+
 // tellLocked tells a release of an object, or of some of its records.
-func (s *sink) tellLocked(t target, objects []seen) {
+func (f *feed) tellLocked(t target, objects []seen) {
 	for _, o := range objects {
-		f, ok := o.findings[t.release.checker]
+		found, ok := o.findings[t.release.checker]
 		switch {
 		case !ok: // joined meanwhile; the next run tells
-		case s.stream.key.mode == helmRecords:
-			s.stream.link.watcher.recordLocked(t.release, o.name, f.fingerprint)
+		case f.stream.key.mode == helmRecords:
+			f.stream.link.watcher.recordLocked(t.release, o.name, found.fingerprint)
 		default:
-			s.stream.link.watcher.applyLocked(t, f)
+			f.stream.link.watcher.applyLocked(t, found)
 		}
 	}
 }
 
 // judge returns what the object is by each checker of those who want it, nil if nobody does.
-func (s *sink) judge(obj metav1.Object) map[*health.Checker]finding {
-	targets := s.stream.targets(s.run, obj)
+func (f *feed) judge(obj metav1.Object) map[*health.Checker]finding {
+	targets := f.stream.targets(f.run, obj)
 	if len(targets) == 0 {
 		return nil
 	}
@@ -164,7 +132,7 @@ func (s *sink) judge(obj metav1.Object) map[*health.Checker]finding {
 	for _, t := range targets {
 		checker := t.release.checker
 		if _, ok := findings[checker]; !ok {
-			findings[checker] = s.stream.examine(obj, checker)
+			findings[checker] = f.stream.examine(obj, checker)
 		}
 	}
 	return findings

@@ -23,11 +23,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 )
 
 const (
@@ -105,23 +102,22 @@ func (s *stream) follow(ctx context.Context, run int) {
 	if !pause(ctx, settleTime) || !s.settled(run) {
 		return
 	}
-	logger := logr.Discard()
-	requests := &listWatch{stream: s, run: run}
-	reflector := cache.NewReflectorWithOptions(
-		&cache.ListWatch{ListWithContextFunc: requests.list, WatchFuncWithContext: requests.watch}, nil, &sink{stream: s, run: run},
-		cache.ReflectorOptions{Name: "objectwatch", TypeDescription: s.key.resource.String(), Logger: &logger})
-	quiet := klog.NewContext(ctx, logger)
+	f := feed{stream: s, run: run}
 	for failures := 0; ctx.Err() == nil; {
 		began := time.Now()
-		err := reflector.ListAndWatchWithContext(quiet)
-		if ctx.Err() != nil {
+		err := f.advance(ctx)
+		lasted := time.Since(began)
+		switch {
+		case ctx.Err() != nil:
 			return
-		}
-		if time.Since(began) >= steadyTime {
+		case lasted >= steadyTime:
 			failures = 0
 		}
 		if !s.broke(run, err) {
 			return
+		}
+		if err == nil && (lasted >= minPause || f.isFresh()) {
+			continue
 		}
 		wait := min(minPause<<min(failures, 10), maxPause)
 		if apierrors.IsForbidden(err) {
@@ -178,20 +174,6 @@ func (s *stream) broke(run int, err error) bool {
 		s.failLocked(fmt.Errorf("watch %s: %s", s.describe(), shorten(err)))
 	}
 	return true
-}
-
-// watched takes note of whether a watch could be begun again.
-func (s *stream) watched(run int, err error) {
-	w := s.link.watcher
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case s.run != run:
-	case err == nil:
-		s.wellLocked()
-	case !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) && !apierrors.IsNotFound(err):
-		s.failLocked(fmt.Errorf("watch %s: %s", s.describe(), shorten(err)))
-	}
 }
 
 // failLocked records an error. Who waits for first news is told, and everybody if it is about rights, or lasts: errors

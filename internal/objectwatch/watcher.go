@@ -19,6 +19,7 @@ package objectwatch
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -48,6 +49,9 @@ type Watcher struct {
 	// stuckAfter is StuckAfter but for tests.
 	stuckAfter time.Duration
 
+	// decoding bounds the events that are read at the same time: at the start, those of a whole fleet come at once.
+	decoding chan struct{}
+
 	// mu is held for memory accesses only, never while something is judged or a cluster asked.
 	mu       sync.Mutex
 	closed   bool
@@ -63,8 +67,8 @@ func New(options Options) *Watcher {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Watcher{
 		options: options, notifier: notifier{debounce: options.Debounce}, ctx: ctx, cancel: cancel,
-		stuckAfter: StuckAfter,
-		releases:   map[types.NamespacedName]*release{}, links: map[linkID]*link{},
+		stuckAfter: StuckAfter, decoding: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		releases: map[types.NamespacedName]*release{}, links: map[linkID]*link{},
 	}
 }
 
@@ -200,6 +204,12 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 		}
 	}
 	return snapshot, true
+}
+
+// decode waits until an event may be read, and returns what is to be called when it was.
+func (w *Watcher) decode() (done func()) {
+	w.decoding <- struct{}{}
+	return func() { <-w.decoding }
 }
 
 // goLocked starts a goroutine that ends with the Watcher.

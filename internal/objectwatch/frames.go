@@ -1,0 +1,172 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+const (
+	// maxFrameBytes bounds one event. etcd takes objects of 1.5 MiB, which are somewhat larger as JSON.
+	maxFrameBytes = 16 << 20
+	// maxKeptBytes bounds the buffers that are kept for events to come.
+	maxKeptBytes = 64 << 10
+	// lengthBytes is the size of the length in front of an event in binary form.
+	lengthBytes = 4
+)
+
+var errFrameTooLarge = fmt.Errorf("an event is larger than %d MiB", maxFrameBytes>>20)
+
+// frames splits the body of a watch into events: JSON texts one after the other, or binary ones with their length in front.
+// Between two events it holds next to nothing, for most streams are silent most of the time.
+type frames struct {
+	body io.Reader
+	// chunk is what was read last, and unread what of it belongs to events to come.
+	chunk  [512]byte
+	unread []byte
+}
+
+// frameBuffers are for events that have begun to come.
+var frameBuffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
+
+// next waits for the next event and gives it to a function, which must not keep it. The error is io.EOF if the body
+// ended between two events.
+func (f *frames) next(take func([]byte) error) error {
+	// A length never begins like white space: the event would be too large.
+	for f.unread = trimSpace(f.unread); len(f.unread) == 0; f.unread = trimSpace(f.unread) {
+		if err := f.read(); err != nil {
+			return err
+		}
+	}
+	buffer := frameBuffers.Get().(*bytes.Buffer)
+	defer func() {
+		if buffer.Cap() <= maxKeptBytes {
+			buffer.Reset()
+			frameBuffers.Put(buffer)
+		}
+	}()
+	if f.unread[0] == '{' {
+		return f.text(buffer, take)
+	}
+	return f.binary(buffer, take)
+}
+
+func trimSpace(data []byte) []byte { return bytes.TrimLeft(data, " \t\r\n") }
+
+// read waits for more.
+func (f *frames) read() error {
+	n, err := f.body.Read(f.chunk[:])
+	f.unread = f.chunk[:n]
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// more waits for more of an event that has begun.
+func (f *frames) more() error {
+	err := f.read()
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// consume moves bytes to a buffer.
+func (f *frames) consume(buffer *bytes.Buffer, n int) error {
+	if buffer.Len()+n > maxFrameBytes {
+		return errFrameTooLarge
+	}
+	buffer.Write(f.unread[:n])
+	f.unread = f.unread[n:]
+	return nil
+}
+
+// text reads one JSON object.
+func (f *frames) text(buffer *bytes.Buffer, take func([]byte) error) error {
+	var object jsonObject
+	for {
+		n := object.scan(f.unread)
+		if err := f.consume(buffer, n); err != nil {
+			return err
+		}
+		if object.ended {
+			return take(buffer.Bytes())
+		}
+		if err := f.more(); err != nil {
+			return err
+		}
+	}
+}
+
+// binary reads one event with its length in front.
+func (f *frames) binary(buffer *bytes.Buffer, take func([]byte) error) error {
+	wanted := lengthBytes
+	for {
+		if err := f.consume(buffer, min(wanted-buffer.Len(), len(f.unread))); err != nil {
+			return err
+		}
+		switch {
+		case buffer.Len() < wanted:
+			if err := f.more(); err != nil {
+				return err
+			}
+		case wanted > lengthBytes || binary.BigEndian.Uint32(buffer.Bytes()) == 0:
+			return take(buffer.Bytes()[lengthBytes:])
+		default:
+			length := binary.BigEndian.Uint32(buffer.Bytes())
+			if length > maxFrameBytes-lengthBytes {
+				return errFrameTooLarge
+			}
+			wanted += int(length)
+		}
+	}
+}
+
+// jsonObject finds the end of a JSON object. Whether it is one, the decoder sees.
+type jsonObject struct {
+	depth           int
+	quoted, escaped bool
+	ended           bool
+}
+
+// scan returns how many of the bytes belong to the object.
+func (o *jsonObject) scan(data []byte) int {
+	for i, c := range data {
+		switch {
+		case o.escaped:
+			o.escaped = false
+		case o.quoted:
+			o.escaped, o.quoted = c == '\\', c != '"'
+		case c == '"':
+			o.quoted = true
+		case c == '{':
+			o.depth++
+		case c == '}':
+			if o.depth--; o.depth == 0 {
+				o.ended = true
+				return i + 1
+			}
+		}
+	}
+	return len(data)
+}

@@ -1,0 +1,169 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// inBinary is an event in binary form.
+func inBinary(t *testing.T, kind watch.EventType, obj interface{ Marshal() ([]byte, error) }) []byte {
+	t.Helper()
+	raw, err := obj.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, err := (&runtime.Unknown{Raw: raw}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: append(slices.Clone(binaryPrefix), object...)}}
+	data, err := e.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// withLength puts the length in front.
+func withLength(data []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...)
+}
+
+func TestFrames(t *testing.T) {
+	t.Parallel()
+	long := `{"type":"ADDED","object":{"x":"` + strings.Repeat("}{\\\"", 3000) + `"}}`
+	texts := []string{`{}`, `{"a":{"b":"}"}}`, `{"a":"\\"}`, `{"a":"\"}{"}`, long, `{"last":1}`}
+	binaries := []string{"", "{}", strings.Repeat("x", 5000), "\n"}
+	for name, tc := range map[string]struct {
+		body string
+		want []string
+		err  error
+	}{
+		"nothing":                  {err: io.EOF},
+		"white space":              {body: " \n\r\t", err: io.EOF},
+		"lines":                    {body: strings.Join(texts, "\n") + "\n", want: texts, err: io.EOF},
+		"without anything between": {body: strings.Join(texts, ""), want: texts, err: io.EOF},
+		"cut off":                  {body: `{}{"a":`, want: []string{"{}"}, err: io.ErrUnexpectedEOF},
+		"binary": {body: string(slices.Concat(withLength([]byte(binaries[0])), withLength([]byte(binaries[1])), withLength([]byte(binaries[2])),
+			withLength([]byte(binaries[3])))), want: binaries, err: io.EOF},
+		"binary cut off":           {body: string(withLength([]byte("abc"))[:6]), err: io.ErrUnexpectedEOF},
+		"binary cut in the length": {body: "\x00\x00", err: io.ErrUnexpectedEOF},
+		"binary too large":         {body: "\x01\x00\x00\x01", err: errFrameTooLarge},
+		"text too large":           {body: `{"a":"` + strings.Repeat("x", maxFrameBytes), err: errFrameTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			readers := []io.Reader{strings.NewReader(tc.body), iotest.DataErrReader(strings.NewReader(tc.body))}
+			if len(tc.body) < maxFrameBytes {
+				readers = append(readers, iotest.OneByteReader(strings.NewReader(tc.body)))
+			}
+			for _, reader := range readers {
+				f := frames{body: reader}
+				var got []string
+				var err error
+				for err == nil {
+					err = f.next(func(frame []byte) error {
+						got = append(got, string(frame))
+						return nil
+					})
+				}
+				if !slices.Equal(got, tc.want) || !errors.Is(err, tc.err) {
+					t.Errorf("got %d events and %v, want %d and %v", len(got), err, len(tc.want), tc.err)
+				}
+			}
+		})
+	}
+	f := frames{body: strings.NewReader("{}{}")}
+	if err := f.next(func([]byte) error { return errNoEvent }); !errors.Is(err, errNoEvent) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadEvent(t *testing.T) {
+	t.Parallel()
+	object := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: "n", Namespace: "ns", UID: "u", ResourceVersion: "7", Generation: 3, Labels: map[string]string{"name": "app"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`)}},
+	}}
+	expired := metav1.Status{Status: metav1.StatusFailure, Code: 410, Reason: metav1.StatusReasonExpired}
+	inText := func(kind watch.EventType, object any) []byte {
+		data, err := json.Marshal(map[string]any{"type": kind, "object": object})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	for name, frame := range map[string][]byte{"text": inText(watch.Added, object), "binary": inBinary(t, watch.Added, &object)} {
+		e, err := readEvent(frame)
+		if err != nil || e.kind != watch.Added || e.head.Name != "n" || e.head.Namespace != "ns" || e.head.ResourceVersion != "7" || e.head.Labels["name"] != "app" {
+			t.Errorf("%s: got %+v, %v", name, e, err)
+		}
+		for _, m := range []mode{metadataOnly, whole} {
+			obj, err := e.object(m)
+			if err != nil || obj.GetUID() != "u" || obj.GetGeneration() != 3 || len(managedEntries(obj)) != 1 || canonical(managedEntries(obj)[0].fields) != `{"f:data":{}}` {
+				t.Errorf("%s in mode %d: got %+v, %v", name, m, obj, err)
+			}
+		}
+	}
+	for name, frame := range map[string][]byte{"text": inText(watch.Error, expired), "binary": inBinary(t, watch.Error, &expired)} {
+		if _, err := readEvent(frame); !apierrors.IsResourceExpired(err) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	whole := inBinary(t, watch.Added, &object)
+	for _, frame := range [][]byte{
+		nil, []byte("{"), []byte(`{"type":3}`), []byte(`{"type":"ERROR","object":[]}`), []byte("garbage"), bytes.Replace(whole, binaryPrefix, []byte("none"), 1), whole[:len(whole)-3],
+	} {
+		if e, err := readEvent(frame); !errors.Is(err, errNoEvent) {
+			t.Errorf("%q: got %+v, %v", frame, e, err)
+		}
+	}
+}
+
+// FuzzFrames holds that no body of a watch makes anything panic, or an event of what is none.
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte(`{"type":"ADDED","object":{"metadata":{"name":"n"}}}`))
+	f.Add(withLength([]byte("x")))
+	f.Fuzz(func(_ *testing.T, body []byte) {
+		events := frames{body: bytes.NewReader(body)}
+		for events.next(func(frame []byte) error {
+			e, err := readEvent(frame)
+			if err != nil {
+				return err
+			}
+			_, err = e.object(metadataOnly)
+			_, wholeErr := e.object(whole)
+			return errors.Join(err, wholeErr)
+		}) == nil {
+			continue
+		}
+	})
+}
