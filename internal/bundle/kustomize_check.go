@@ -153,7 +153,7 @@ func unboundedField(content *types.Kustomization) string {
 		{"validators", len(content.Validators) > 0},
 		{"openapi", len(content.OpenAPI) > 0},
 		{"replacements", len(content.Replacements) > 0},
-		{"vars", len(content.Vars) > 0},
+		{"vars", len(content.Vars) > 0}, //nolint:staticcheck // It is deprecated, and works.
 	} {
 		if field.isSet {
 			return field.name
@@ -164,7 +164,7 @@ func unboundedField(content *types.Kustomization) string {
 
 // resources checks what is built upon.
 func (k *kustomizationFile) resources(content *types.Kustomization) error {
-	for _, named := range append(append([]string{}, content.Resources...), content.Bases...) {
+	for _, named := range content.Resources { // with those of the deprecated bases
 		name, err := k.find("resources", named)
 		if err != nil {
 			return err
@@ -256,12 +256,12 @@ func (k *kustomizationFile) patches(content *types.Kustomization) error {
 			return err
 		}
 	}
-	for _, one := range content.PatchesJson6902 {
+	for _, one := range content.PatchesJson6902 { //nolint:staticcheck // It is deprecated, and works.
 		if err := patch("patchesJson6902", one.Patch, one.Path); err != nil {
 			return err
 		}
 	}
-	for _, one := range content.PatchesStrategicMerge {
+	for _, one := range content.PatchesStrategicMerge { //nolint:staticcheck // It is deprecated, and works.
 		// A text of several lines, or in braces, is no name that could be fetched.
 		text, named := string(one), string(one)
 		if strings.Contains(text, "\n") || strings.HasPrefix(text, "{") {
