@@ -162,7 +162,7 @@ func (w *workload) takeTemplates() {
 	})
 	s.create(helmOp)
 	s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ArtifactInvalidReason))
-	s.eventually(helmOp, failure("one", addonsv1.ArtifactInvalidReason, "deploy/a.yaml:5 is not YAML"))
+	s.eventually(helmOp, failure("one", addonsv1.ArtifactInvalidReason, "deploy/a.yaml:6 is not YAML"))
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Templating = addonsv1.TemplatingHelm })
 	child := w.eventuallyReleased(helmOp, releaseNamespace, "templates", 1)
 	s.Expect(child.Status.Release.Version).To(gomega.HavePrefix("0.0.0+"))
