@@ -19,6 +19,7 @@ package controllers
 import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -97,6 +98,20 @@ func noResync() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
+		},
+	}
+}
+
+// saidNotServed passes the event of a HelmOp of which the manager without a shard said, by mistake or before this one came, that nobody
+// serves it.
+func saidNotServed() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			helmOp, ok := e.ObjectNew.(*addonsv1.HelmOp)
+			return ok && conditions.GetReason(helmOp, addonsv1.ReadyCondition) == addonsv1.ShardNotServedReason
 		},
 	}
 }

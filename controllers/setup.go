@@ -182,6 +182,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		Watches(&addonsv1.HelmOpRelease{}, helmOpsOnNews(reconciler.client)).
 		Watches(&addonsv1.HelmOp{}, delayed(dependentHelmOps(reconciler.client)), builder.WithPredicates(dependencyChanged())).
 		Watches(&addonsv1.HelmOp{}, reconciler.adoptions.left()).
+		Watches(&addonsv1.HelmOp{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(saidNotServed())).
 		Watches(newCluster(), delayed(toHelmOps)).
 		WatchesMetadata(partialOf(kindSecret), delayed(ofSecret)).
 		WatchesMetadata(partialOf(kindConfigMap), delayed(requestsForReference(kindConfigMap, reconciler.client))).

@@ -37,14 +37,8 @@ import (
 )
 
 const (
-	// shardLookInterval is how often it is looked which shards there are, and who serves them.
-	shardLookInterval = 10 * time.Second
-
 	// shardLookTimeout bounds a look: it reads a cache, and a Lease for each shard.
 	shardLookTimeout = 30 * time.Second
-
-	// shardGrace is how long a shard may have no manager before that is said of its HelmOps: a manager that is restarted needs a while.
-	shardGrace = 30 * time.Second
 
 	clusterKind = "Cluster"
 )
@@ -76,6 +70,10 @@ type ShardOverviewOptions struct {
 
 	// LeaseNamespace is where managers have their leases.
 	LeaseNamespace string
+
+	// LeaseDuration is for how long a manager holds its lease: 15 s by default. It is looked every two thirds of that. For twice
+	// that, a shard may have no manager before it is said of its HelmOps: one that is restarted needs a while.
+	LeaseDuration time.Duration
 
 	// WatchFilterValue is that of Options: what is said of HelmOps is said of these only.
 	WatchFilterValue string
@@ -110,9 +108,9 @@ func NewShardOverview(options ShardOverviewOptions) *ShardOverview {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (o *ShardOverview) NeedLeaderElection() bool { return true }
 
-// Start looks every 10 s until ctx ends.
+// Start looks again and again until ctx ends.
 func (o *ShardOverview) Start(ctx context.Context) error {
-	ticker := time.NewTicker(shardLookInterval)
+	ticker := time.NewTicker(o.LeaseDuration * 2 / 3)
 	defer ticker.Stop()
 	for {
 		if err := o.look(ctx); err != nil && ctx.Err() == nil {
@@ -218,7 +216,7 @@ func (o *ShardOverview) see(ctx context.Context, shard string, content *shardCon
 	if state.unservedSince.IsZero() {
 		state.unservedSince = o.now()
 	}
-	if o.now().Sub(state.unservedSince) < shardGrace {
+	if o.now().Sub(state.unservedSince) < 2*o.LeaseDuration {
 		return nil
 	}
 	for i := range content.helmOps {

@@ -258,7 +258,7 @@ func TestShardOverview(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	h, c, _ := shardedObjects("b", "b", "b")
 	cached, live := shardStores(t, "", h, c)
-	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: live}, Live: live, Others: live, LeaseNamespace: "system"})
+	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: live}, Live: live, Others: live, LeaseNamespace: "system", LeaseDuration: 15 * time.Second})
 	o.now = func() time.Time { return now }
 	reason := func() string {
 		t.Helper()
@@ -274,7 +274,7 @@ func TestShardOverview(t *testing.T) {
 	if got := reason(); got != "" {
 		t.Errorf("at once: %s", got)
 	}
-	now = now.Add(shardGrace)
+	now = now.Add(30 * time.Second)
 	if got := reason(); got != addonsv1.ShardNotServedReason {
 		t.Errorf("after a while: %s", got)
 	}
@@ -316,3 +316,46 @@ type writing struct {
 }
 
 func (w *writing) Status() client.SubResourceWriter { return w.to.Status() }
+
+func TestLeftToOthers(t *testing.T) {
+	t.Parallel()
+	held := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	ours := []metav1.Condition{{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue}}
+	condition := func(h *addonsv1.HelmOp) { h.Spec.ClusterCondition = "Addons" }
+	deletes := func(c *clusterv1.Cluster) {
+		c.DeletionTimestamp = &metav1.Time{Time: held}
+		c.Annotations = map[string]string{addonsv1.DeletionHoldAnnotation: held.Format(time.RFC3339)}
+	}
+	for name, tc := range map[string]struct {
+		helmOp  func(*addonsv1.HelmOp)
+		shard   string
+		cluster func(*clusterv1.Cluster)
+		now     time.Time
+		want    bool
+	}{
+		"nothing is there":                    {helmOp: condition, shard: "b", cluster: func(*clusterv1.Cluster) {}},
+		"a condition for another shard":       {helmOp: condition, shard: "b", cluster: func(c *clusterv1.Cluster) { c.Status.Conditions = ours }, want: true},
+		"a condition for the own shard":       {helmOp: condition, shard: "a", cluster: func(c *clusterv1.Cluster) { c.Status.Conditions = ours }},
+		"a condition that nobody wants":       {helmOp: func(*addonsv1.HelmOp) {}, shard: "b", cluster: func(c *clusterv1.Cluster) { c.Status.Conditions = ours }},
+		"a hold of the deletion":              {helmOp: condition, shard: "b", cluster: deletes, want: true},
+		"a hold of the deletion that is long": {helmOp: condition, shard: "b", cluster: deletes, now: held.Add(11 * time.Minute)},
+		"a hold of upgrades": {helmOp: condition, shard: "b", want: true, cluster: func(c *clusterv1.Cluster) {
+			c.Annotations = map[string]string{upgradeHoldName(client.ObjectKey{Namespace: "n", Name: "h"}): "v1.35.0"}
+		}},
+	} {
+		h, c, _ := shardedObjects(tc.shard, "a", "a")
+		tc.helmOp(h)
+		tc.cluster(c)
+		_, live := shardStores(t, "a", h)
+		r := &clusterReconciler{live: live, shard: "a", now: func() time.Time { return tc.now }}
+		object := newCluster()
+		object.SetNamespace("n")
+		scope := &lifeScope{object: object, cluster: c}
+		if tc.shard == "a" {
+			scope.helmOps = []addonsv1.HelmOp{*h}
+		}
+		if _, left, err := r.leftToOthers(t.Context(), scope); err != nil || left != tc.want {
+			t.Errorf("%s: left %v, %v", name, left, err)
+		}
+	}
+}

@@ -147,6 +147,8 @@ func (o *Options) Validate() error {
 		return errors.New("--registry-requests-per-second must be more than 0")
 	case o.registry.maxRequests < 1:
 		return errors.New("--registry-max-requests must be at least 1")
+	case o.leaderElectLeaseDuration < time.Second:
+		return errors.New("--leader-elect-lease-duration must be at least 1s")
 	case o.shard != "" && len(validation.IsDNS1123Label(o.shard)) > 0:
 		return errors.New("--shard must consist of at most 63 lower-case letters, digits and '-', and begin and end with a letter or a digit")
 	default:

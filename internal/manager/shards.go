@@ -91,7 +91,8 @@ func setupOverview(mgr ctrl.Manager, options *Options, namespace string) error {
 		return err
 	}
 	return mgr.Add(controllers.NewShardOverview(controllers.ShardOverviewOptions{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Others: others, LeaseNamespace: namespace, WatchFilterValue: options.watchFilter,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Others: others, LeaseNamespace: namespace,
+		LeaseDuration: options.leaderElectLeaseDuration, WatchFilterValue: options.watchFilter,
 	}))
 }
 
