@@ -128,7 +128,7 @@ func TestGatherKnowsOtherShards(t *testing.T) {
 				objects = append(objects, c)
 			}
 			cached, live := shardStores(t, "a", objects...)
-			r := &releaseReconciler{client: cached, live: live, shard: "a", engine: &forgetfulEngine{}, watcher: &forgetfulWatcher{}}
+			r := &releaseReconciler{client: cached, live: live, shard: "a", engine: &forgetfulEngine{}, watcher: &forgetfulWatcher{}, sightings: newSightings(1)}
 			scope, err := r.gather(t.Context(), cached, release)
 			if err != nil {
 				t.Fatal(err)
