@@ -89,7 +89,7 @@ func shardStores(t *testing.T, shard string, objects ...client.Object) (cached, 
 	return own.Build(), all.Build()
 }
 
-// shardObjects are a HelmOp, a Cluster, and the release of the one in the other.
+// shardedObjects are a HelmOp, a Cluster, and the release of the one in the other.
 func shardedObjects(helmOp, cluster, release string) (*addonsv1.HelmOp, *clusterv1.Cluster, *addonsv1.HelmOpRelease) {
 	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u", Labels: ofShard(helmOp)}}
 	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", UID: "c", Labels: ofShard(cluster)}}
