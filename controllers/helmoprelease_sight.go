@@ -159,8 +159,8 @@ func (w *writtenGenerations) isSeen(key types.NamespacedName, ref inventory.Ref,
 	}
 	if isSame := state.Exists && (state.UID == wanted.UID || wanted.UID == ""); isSame {
 		// Not every API server counts its resource versions up, so an older one counts after a while.
-		isOld := state.Generation < wanted.Number
-		if isOld && !(wanted.IsVersion && isWell && now.Sub(action.at) >= writtenGrace) {
+		countsNow := wanted.IsVersion && isWell && now.Sub(action.at) >= writtenGrace
+		if state.Generation < wanted.Number && !countsNow {
 			return false
 		}
 	} else if !isWell || now.Sub(action.at) < writtenGrace {

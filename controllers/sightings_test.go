@@ -77,18 +77,18 @@ func newSightingBench(t *testing.T) *sightingBench {
 }
 
 // look is a pass, which tells how long it held its worker.
-func (b *sightingBench) look(cluster, name string) (err error, ok bool, held time.Duration) { //nolint:revive // As observe.
+func (b *sightingBench) look(cluster, name string) (held time.Duration, ok bool, err error) {
 	release := releaseFor("default", name, addonsv1.ClusterReference{Name: cluster})
 	begun := time.Now()
 	_, err, ok = b.r.observe(b.Context(), release, helmclient.Target{Key: cluster}, helmclient.Desired{Name: name})
-	return err, ok, time.Since(begun)
+	return time.Since(begun), ok, err
 }
 
 func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSightingBench(t)
 		b.engine.hang("hung", true)
-		if err, ok, held := b.look("well", "a"); err != nil || !ok || held != 0 {
+		if held, ok, err := b.look("well", "a"); err != nil || !ok || held != 0 {
 			t.Errorf("a cluster that is well: %v, %t, %s", err, ok, held)
 		}
 		for i := range 50 {
@@ -96,14 +96,14 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 			if i == 0 {
 				want = errandGrace
 			}
-			if _, ok, held := b.look("hung", fmt.Sprint(i)); ok || held != want {
+			if held, ok, _ := b.look("hung", fmt.Sprint(i)); ok || held != want {
 				t.Fatalf("release %d holds its worker for %s, want %s", i, held, want)
 			}
 		}
 		for range 50 {
 			request, _ := b.queue.Get()
 			b.queue.Done(request)
-			if err, ok, held := b.look("hung", request.Name); !ok || !errors.Is(err, helmclient.ErrUnreachable) || held != 0 {
+			if held, ok, err := b.look("hung", request.Name); !ok || !errors.Is(err, helmclient.ErrUnreachable) || held != 0 {
 				t.Fatalf("%s: %v, %t, %s", request.Name, err, ok, held)
 			}
 		}
@@ -118,7 +118,7 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 		request, _ := b.queue.Get()
 		b.queue.Done(request)
 		for _, name := range []string{request.Name, "1"} {
-			if err, ok, _ := b.look("hung", name); err != nil || !ok {
+			if _, ok, err := b.look("hung", name); err != nil || !ok {
 				t.Errorf("%s: %v, %t", name, err, ok)
 			}
 		}

@@ -61,7 +61,7 @@ func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 			l.drop(request.NamespacedName)
 			return ctrl.Result{}, nil
 		}
-		return after(readRetry), nil //nolint:nilerr // It is read again.
+		return after(readRetry), nil
 	}
 	if !isSet(cluster, "controlPlaneInitialized") {
 		l.drop(request.NamespacedName)

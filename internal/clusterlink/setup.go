@@ -34,7 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// workers is how many Clusters are looked at at the same time. Those that do not answer hold one for some seconds.
+// workers is how many Clusters are looked after at the same time. Those that do not answer hold one for some seconds.
 const workers = 50
 
 const kubeconfigSuffix = "-" + string(secret.Kubeconfig)

@@ -25,7 +25,7 @@ import (
 	"testing"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
@@ -47,16 +47,16 @@ func (s servedBy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/version"):
 		answer = map[string]string{"major": "1", "minor": "36", "gitVersion": s.version}
 	case s.old && strings.HasSuffix(r.URL.Path, "/v1"):
-		list := v1.APIResourceList{GroupVersion: "things.example.com/v1"}
+		list := metav1.APIResourceList{GroupVersion: "things.example.com/v1"}
 		for _, kind := range s.kinds {
-			list.APIResources = append(list.APIResources, v1.APIResource{Name: strings.ToLower(kind) + "s", Kind: kind, Verbs: v1.Verbs{"get"}})
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: strings.ToLower(kind) + "s", Kind: kind, Verbs: metav1.Verbs{"get"}})
 		}
 		answer = list
 	case s.old && strings.HasSuffix(r.URL.Path, "/apis"):
-		served := v1.GroupVersionForDiscovery{GroupVersion: "things.example.com/v1", Version: "v1"}
-		answer = v1.APIGroupList{Groups: []v1.APIGroup{{Name: "things.example.com", Versions: []v1.GroupVersionForDiscovery{served}, PreferredVersion: served}}}
+		served := metav1.GroupVersionForDiscovery{GroupVersion: "things.example.com/v1", Version: "v1"}
+		answer = metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "things.example.com", Versions: []metav1.GroupVersionForDiscovery{served}, PreferredVersion: served}}}
 	case s.old:
-		answer = v1.APIVersions{}
+		answer = metav1.APIVersions{}
 	case strings.HasSuffix(r.URL.Path, "/apis"):
 		served := apidiscoveryv2.APIVersionDiscovery{Version: "v1", Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
 		if s.stale {
@@ -64,17 +64,17 @@ func (s servedBy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		for _, kind := range s.kinds {
 			served.Resources = append(served.Resources, apidiscoveryv2.APIResourceDiscovery{
-				Resource: strings.ToLower(kind) + "s", ResponseKind: &v1.GroupVersionKind{Group: "things.example.com", Version: "v1", Kind: kind},
+				Resource: strings.ToLower(kind) + "s", ResponseKind: &metav1.GroupVersionKind{Group: "things.example.com", Version: "v1", Kind: kind},
 				Scope: apidiscoveryv2.ScopeCluster, Verbs: []string{"get"},
 			})
 		}
 		answer = apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{{
-			ObjectMeta: v1.ObjectMeta{Name: "things.example.com"}, Versions: []apidiscoveryv2.APIVersionDiscovery{served},
+			ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"}, Versions: []apidiscoveryv2.APIVersionDiscovery{served},
 		}}}
 	default:
 		answer = apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{{
 			Versions: []apidiscoveryv2.APIVersionDiscovery{{Version: "v1", Resources: []apidiscoveryv2.APIResourceDiscovery{{
-				Resource: "pods", ResponseKind: &v1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Scope: apidiscoveryv2.ScopeNamespace,
+				Resource: "pods", ResponseKind: &metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Scope: apidiscoveryv2.ScopeNamespace,
 			}}}},
 		}}}
 	}
