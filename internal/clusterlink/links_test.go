@@ -28,6 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
@@ -62,8 +63,8 @@ func newQueue(t *testing.T) workqueue.TypedRateLimitingInterface[ctrl.Request] {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	scheme := fake.NewClientBuilder().Build().Scheme()
-	if err := clusterv1.AddToScheme(scheme); err != nil {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name, UID: "first"}}

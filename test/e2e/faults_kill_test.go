@@ -42,7 +42,7 @@ const restartTime = 30 * time.Second
 
 // shortLease lets a manager take over soon from one that was killed.
 var shortLease = []string{
-	"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms",
+	"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms",
 }
 
 // killScene is a release of the chart slow, whose actions are under way until the scene ends them.

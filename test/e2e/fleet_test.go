@@ -48,7 +48,7 @@ const (
 
 // electionArgs make another manager lead within seconds, not a quarter of a minute.
 var electionArgs = []string{
-	"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s",
+	"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s",
 }
 
 // fleet is a HelmOp with a release in each of some Clusters, in an environment of its own.

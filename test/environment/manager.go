@@ -130,5 +130,7 @@ func (m *Manager) adaptedArgs(dir string) ([]string, error) {
 		"--diagnostics-address=" + m.DiagnosticsAddress,
 		"--artifact-dir=" + artifacts,
 		"--leader-elect-namespace=" + Namespace,
+		// A machine that is busy for seconds must not end a manager that nothing would start again.
+		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s",
 	}, os.MkdirAll(artifacts, 0o700)
 }
