@@ -307,5 +307,5 @@ func isObservation(r apiserver.Request) bool {
 
 // isProbe is the health check of the connection, which all releases of a Cluster share.
 func isProbe(r apiserver.Request) bool {
-	return r.Verb == "get" && r.Resource == "" && r.URI == "/?timeout=5s"
+	return r.Verb == "get" && r.Resource == "" && r.URI == "/"
 }
