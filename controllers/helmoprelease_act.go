@@ -104,6 +104,8 @@ func (r *releaseReconciler) acted(ctx context.Context, p *releasePass, decision 
 	if p.policy.Test.Enabled {
 		return ctrl.Result{RequeueAfter: lookAgain}
 	}
+	// The next look is far off and finds nothing new.
+	p.release.Status.State = string(helmclient.StateInSync)
 	return ctrl.Result{RequeueAfter: p.requeueAfter}
 }
 

@@ -90,7 +90,8 @@ func (f *fleet) install(s *scenario) {
 	s.create(f.helmOp)
 	for i := range options {
 		w := s.workload(options[i].Name)
-		w.eventuallyReleased(f.helmOp, releaseNamespace, "fleet", 1)
+		child := w.eventuallyReleased(f.helmOp, releaseNamespace, "fleet", 1)
+		s.Expect(child.Status.State).To(gomega.Equal("InSync"), "the state of the release in %s", w.name)
 		f.workloads = append(f.workloads, w)
 	}
 	s.eventually(f.helmOp, ready(fleetSize))
