@@ -62,8 +62,8 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 	defer done()
 	stop, over := r.actions.begin(client.ObjectKeyFromObject(p.release))
 	defer over()
-	if !r.stillServes(ctx, p.releaseScope) {
-		return ctrl.Result{}, nil
+	if ok, err := r.stillServes(ctx, p.releaseScope); !ok {
+		return ctrl.Result{}, err
 	}
 	if gone, err := r.isEnding(ctx, p.release); err != nil || gone {
 		// The event of that brings the next pass.
@@ -284,8 +284,8 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	defer done()
-	if !r.stillServes(ctx, scope) {
-		return ctrl.Result{}, nil
+	if ok, err := r.stillServes(ctx, scope); !ok {
+		return ctrl.Result{}, err
 	}
 	setNotReady(release, addonsv1.DeletingReason, "the release is being uninstalled")
 	started := r.now()

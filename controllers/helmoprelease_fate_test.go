@@ -17,6 +17,7 @@ limitations under the License.
 package controllers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,11 +30,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -172,6 +175,39 @@ func TestNothingIsBegunForAHelmOpThatEnds(t *testing.T) {
 	ready := conditions.Get(b.release, addonsv1.ReadyCondition)
 	if ready == nil || ready.Reason != addonsv1.DeletingReason || len(b.release.Finalizers) > 0 {
 		t.Errorf("Ready %v, finalizers %v", ready, b.release.Finalizers)
+	}
+}
+
+// TestStillServes holds that a release that is gone from the cache is somebody else's, and that one that cannot be read is looked at again.
+func TestStillServes(t *testing.T) {
+	t.Parallel()
+	unread := errors.New("unread")
+	for name, test := range map[string]struct {
+		answer      error
+		ok, leaving bool
+		want        error
+	}{
+		"there":          {ok: true},
+		"gone":           {answer: apierrors.NewNotFound(schema.GroupResource{}, "child"), leaving: true},
+		"not to be read": {answer: unread, want: unread},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newFateBench(t)
+			c, ok := b.client().(client.WithWatch)
+			if !ok {
+				t.Fatal("the client cannot watch")
+			}
+			r := &releaseReconciler{client: interceptor.NewClient(c, interceptor.Funcs{
+				Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+					return test.answer
+				},
+			})}
+			scope := &releaseScope{release: b.release}
+			if ok, err := r.stillServes(t.Context(), scope); ok != test.ok || scope.isLeaving != test.leaving || !errors.Is(err, test.want) {
+				t.Errorf("%t, %v, leaving: %t", ok, err, scope.isLeaving)
+			}
+		})
 	}
 }
 

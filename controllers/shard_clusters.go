@@ -155,9 +155,8 @@ func (r *releaseReconciler) leaveElsewhere(scope *releaseScope) {
 
 // stillServes tells, right before an action begins, whether a release is this manager's still: the manager of another shard may have
 // taken it over since the pass began. What was begun is ended by who began it, and known by the record of Helm.
-func (r *releaseReconciler) stillServes(ctx context.Context, scope *releaseScope) bool {
-	current := &addonsv1.HelmOpRelease{}
-	err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.release), current)
+func (r *releaseReconciler) stillServes(ctx context.Context, scope *releaseScope) (bool, error) {
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.release), &addonsv1.HelmOpRelease{})
 	scope.isLeaving = apierrors.IsNotFound(err)
-	return err == nil
+	return err == nil, client.IgnoreNotFound(err)
 }
