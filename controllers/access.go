@@ -38,63 +38,80 @@ const (
 	proxyPasswordKey = "password"
 )
 
+// registryRefs are what a HelmOp says of how to reach a registry, and where it says so.
+type registryRefs struct {
+	// field is "spec.source" or another that has the same fields.
+	field, namespace     string
+	secret, certs, proxy *addonsv1.SecretReference
+	serviceAccount       string
+	provider             addonsv1.RegistryProvider
+	insecure             bool
+}
+
 // access reads what is needed to speak to the registry of a HelmOp.
 func (r *referenceReader) access(ctx context.Context, helmOp *addonsv1.HelmOp) (oci.Access, error) {
-	access := oci.Access{Insecure: helmOp.Spec.Source.Insecure}
-	if provider := helmOp.Spec.Source.Provider; provider != addonsv1.RegistryProviderGeneric {
-		access.CloudProvider = string(provider)
+	source := &helmOp.Spec.Source
+	return r.accessBy(ctx, &registryRefs{
+		field: "spec.source", namespace: helmOp.Namespace, secret: source.SecretRef, certs: source.CertSecretRef, proxy: source.ProxySecretRef,
+		serviceAccount: source.ServiceAccountName, provider: source.Provider, insecure: source.Insecure,
+	})
+}
+
+// accessBy reads what is needed to speak to a registry.
+func (r *referenceReader) accessBy(ctx context.Context, refs *registryRefs) (oci.Access, error) {
+	access := oci.Access{Insecure: refs.insecure}
+	if refs.provider != addonsv1.RegistryProviderGeneric {
+		access.CloudProvider = string(refs.provider)
 	}
-	steps := []func(context.Context, *addonsv1.HelmOp, *oci.Access) error{
+	steps := []func(context.Context, *registryRefs, *oci.Access) error{
 		r.takeSecret,
 		r.takePullSecrets,
 		r.takeCertificates,
 		r.takeProxy,
 	}
 	for _, step := range steps {
-		if err := step(ctx, helmOp, &access); err != nil {
+		if err := step(ctx, refs, &access); err != nil {
 			return access, err
 		}
 	}
 	return access, nil
 }
 
-// takeSecret takes the credentials of spec.source.secretRef.
-func (r *referenceReader) takeSecret(ctx context.Context, helmOp *addonsv1.HelmOp, access *oci.Access) error {
-	ref := helmOp.Spec.Source.SecretRef
-	if ref == nil {
+// takeSecret takes the credentials of secretRef.
+func (r *referenceReader) takeSecret(ctx context.Context, refs *registryRefs, access *oci.Access) error {
+	if refs.secret == nil {
 		return nil
 	}
-	secret, err := r.read(ctx, kindSecret, helmOp.Namespace, ref.Name)
+	secret, err := r.read(ctx, kindSecret, refs.namespace, refs.secret.Name)
 	if err != nil {
-		return fmt.Errorf("spec.source.secretRef: %w", err)
+		return fmt.Errorf("%s.secretRef: %w", refs.field, err)
 	}
 	config, ok := dockerConfig(secret)
 	if !ok {
-		return fmt.Errorf("spec.source.secretRef: Secret %s/%s must be of type %s: %w",
-			helmOp.Namespace, ref.Name, corev1.SecretTypeDockerConfigJson, errReferenceNotFound)
+		return fmt.Errorf("%s.secretRef: Secret %s/%s must be of type %s: %w",
+			refs.field, refs.namespace, refs.secret.Name, corev1.SecretTypeDockerConfigJson, errReferenceNotFound)
 	}
 	access.DockerConfigs = append(access.DockerConfigs, config)
 	return nil
 }
 
-// takePullSecrets takes the credentials of the image pull secrets of spec.source.serviceAccountName. Those that do not exist or
+// takePullSecrets takes the credentials of the image pull secrets of serviceAccountName. Those that do not exist or
 // hold something else are passed over, as the kubelet does.
-func (r *referenceReader) takePullSecrets(ctx context.Context, helmOp *addonsv1.HelmOp, access *oci.Access) error {
-	name := helmOp.Spec.Source.ServiceAccountName
-	if name == "" {
+func (r *referenceReader) takePullSecrets(ctx context.Context, refs *registryRefs, access *oci.Access) error {
+	if refs.serviceAccount == "" {
 		return nil
 	}
-	account, err := r.read(ctx, kindServiceAccount, helmOp.Namespace, name)
+	account, err := r.read(ctx, kindServiceAccount, refs.namespace, refs.serviceAccount)
 	if err != nil {
-		return fmt.Errorf("spec.source.serviceAccountName: %w", err)
+		return fmt.Errorf("%s.serviceAccountName: %w", refs.field, err)
 	}
 	for _, pullSecret := range account.pullSecrets {
-		secret, err := r.read(ctx, kindSecret, helmOp.Namespace, pullSecret)
+		secret, err := r.read(ctx, kindSecret, refs.namespace, pullSecret)
 		if errors.Is(err, errReferenceNotFound) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("spec.source.serviceAccountName: %w", err)
+			return fmt.Errorf("%s.serviceAccountName: %w", refs.field, err)
 		}
 		if config, ok := dockerConfig(secret); ok {
 			access.DockerConfigs = append(access.DockerConfigs, config)
@@ -108,15 +125,15 @@ func dockerConfig(secret *reference) ([]byte, bool) {
 	return config, ok && secret.secretType == corev1.SecretTypeDockerConfigJson
 }
 
-// takeCertificates takes the authorities and the client certificate of spec.source.certSecretRef.
-func (r *referenceReader) takeCertificates(ctx context.Context, helmOp *addonsv1.HelmOp, access *oci.Access) error {
-	ref := helmOp.Spec.Source.CertSecretRef
+// takeCertificates takes the authorities and the client certificate of certSecretRef.
+func (r *referenceReader) takeCertificates(ctx context.Context, refs *registryRefs, access *oci.Access) error {
+	ref := refs.certs
 	if ref == nil {
 		return nil
 	}
-	secret, err := r.read(ctx, kindSecret, helmOp.Namespace, ref.Name)
+	secret, err := r.read(ctx, kindSecret, refs.namespace, ref.Name)
 	if err != nil {
-		return fmt.Errorf("spec.source.certSecretRef: %w", err)
+		return fmt.Errorf("%s.certSecretRef: %w", refs.field, err)
 	}
 	access.CA, access.ClientCert, access.ClientKey = secret.data[caKey], secret.data[corev1.TLSCertKey], secret.data[corev1.TLSPrivateKeyKey]
 	var missing string
@@ -130,18 +147,18 @@ func (r *referenceReader) takeCertificates(ctx context.Context, helmOp *addonsv1
 	default:
 		return nil
 	}
-	return fmt.Errorf("spec.source.certSecretRef: Secret %s/%s has no key %s: %w", helmOp.Namespace, ref.Name, missing, errReferenceNotFound)
+	return fmt.Errorf("%s.certSecretRef: Secret %s/%s has no key %s: %w", refs.field, refs.namespace, ref.Name, missing, errReferenceNotFound)
 }
 
-// takeProxy takes the proxy of spec.source.proxySecretRef.
-func (r *referenceReader) takeProxy(ctx context.Context, helmOp *addonsv1.HelmOp, access *oci.Access) error {
-	ref := helmOp.Spec.Source.ProxySecretRef
+// takeProxy takes the proxy of proxySecretRef.
+func (r *referenceReader) takeProxy(ctx context.Context, refs *registryRefs, access *oci.Access) error {
+	ref := refs.proxy
 	if ref == nil {
 		return nil
 	}
-	secret, err := r.read(ctx, kindSecret, helmOp.Namespace, ref.Name)
+	secret, err := r.read(ctx, kindSecret, refs.namespace, ref.Name)
 	if err != nil {
-		return fmt.Errorf("spec.source.proxySecretRef: %w", err)
+		return fmt.Errorf("%s.proxySecretRef: %w", refs.field, err)
 	}
 	access.Proxy = &oci.Proxy{
 		Address:  string(secret.data[proxyAddressKey]),
@@ -149,7 +166,7 @@ func (r *referenceReader) takeProxy(ctx context.Context, helmOp *addonsv1.HelmOp
 		Password: string(secret.data[proxyPasswordKey]),
 	}
 	if access.Proxy.Address == "" {
-		return fmt.Errorf("spec.source.proxySecretRef: Secret %s/%s has no key %s: %w", helmOp.Namespace, ref.Name, proxyAddressKey, errReferenceNotFound)
+		return fmt.Errorf("%s.proxySecretRef: Secret %s/%s has no key %s: %w", refs.field, refs.namespace, ref.Name, proxyAddressKey, errReferenceNotFound)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func wordForUnready(release *addonsv1.HelmOpRelease) string {
 
 // selects tells whether a HelmOp selects a Cluster of its own namespace.
 func selects(helmOp *addonsv1.HelmOp, cluster *clusterv1.Cluster) bool {
-	selector, err := metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterSelector)
+	selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector)
 	// The HelmOp's own condition tells of a selector that is malformed.
 	return err == nil && selector.Matches(labels.Set(cluster.Labels))
 }

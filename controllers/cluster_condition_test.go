@@ -30,7 +30,7 @@ import (
 )
 
 func gatingHelmOp(name, conditionType string) addonsv1.HelmOp {
-	helmOp := addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	helmOp := addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 	helmOp.Spec.ClusterCondition = conditionType
 	return helmOp
 }
@@ -49,7 +49,7 @@ func gatingRelease(namespace, helmOp string, status metav1.ConditionStatus, reas
 func TestClusterConditions(t *testing.T) {
 	t.Parallel()
 	elsewhere := gatingHelmOp("elsewhere", "HelmOpReady")
-	elsewhere.Spec.ClusterSelector.MatchLabels = map[string]string{"not": "this"}
+	elsewhere.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"not": "this"}}
 	deleting := gatingHelmOp("going", "HelmOpReady")
 	deleting.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	readyOf := func(namespace, helmOp string) addonsv1.HelmOpRelease {

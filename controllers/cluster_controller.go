@@ -224,12 +224,14 @@ func (r *clusterReconciler) reconcileUpgrade(ctx context.Context, scope *lifeSco
 	delete(annotations, addonsv1.DeletionHoldAnnotation)
 	for _, name := range upgradeHoldNames(asking, annotations) {
 		holder, wanted := asking[name]
-		value, held := annotations[name]
-		if wanted && (!isWatched(holder.helmOp, r.watchFilter) || holder.release == nil && !held) {
+		state := upgradeState{wanted: wanted, running: running, now: r.now(), resumed: resumedAt(scope.cluster, r.now())}
+		state.value, state.held = annotations[name]
+		state.released = annotations[upgradeReleasedName(name)]
+		if wanted && (!isWatched(holder.helmOp, r.watchFilter) || !mayBeginHold(scope.cluster, holder, state.held)) {
 			continue
 		}
-		state := upgradeState{wanted: wanted, running: running, value: value, held: held, now: r.now(), resumed: resumedAt(scope.cluster, r.now())}
 		if wanted {
+			state.running = versionToBegin(scope.cluster, state)
 			state.timeout = upgradeTimeout(holder.before)
 			state.unready = func(upcoming string) string { return unreadyFor(holder.release, upcoming) }
 		}
@@ -237,17 +239,14 @@ func (r *clusterReconciler) reconcileUpgrade(ctx context.Context, scope *lifeSco
 		if verdict.requeueAfter > 0 && (result.RequeueAfter == 0 || verdict.requeueAfter < result.RequeueAfter) {
 			result.RequeueAfter = verdict.requeueAfter
 		}
-		if verdict.held == held && verdict.value == value {
+		if verdict.held == state.held && verdict.value == state.value && verdict.released == state.released {
 			continue
 		}
 		changed = true
-		delete(annotations, name)
-		if verdict.held {
-			annotations[name] = verdict.value
-		}
+		noteUpgrade(annotations, name, verdict)
 		if verdict.event != "" {
 			news = append(news, func() {
-				r.eventAt(scope, holder.release, eventType(verdict.overdue), verdict.event, "HoldUpgrade", verdict.message)
+				r.eventAt(scope, holder.release, eventType(verdict.warning), verdict.event, "HoldUpgrade", verdict.message)
 			})
 		}
 	}

@@ -64,7 +64,7 @@ func leavingRelease(timeout time.Duration) *addonsv1.HelmOpRelease {
 }
 
 func leavingHelmOp() *addonsv1.HelmOp {
-	return &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "o"}}
+	return &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "o"}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 }
 
 func TestHoldOf(t *testing.T) {
@@ -161,7 +161,7 @@ func TestBeforeDeletionWaitsWithinTheHold(t *testing.T) {
 	}
 }
 
-// lifeReconciler is a reconciler of Clusters over these objects.
+// lifeReconciler is a reconciler of Clusters over copies of these objects: parallel tests share some, and the client writes into them.
 func lifeReconciler(t *testing.T, objects ...client.Object) *clusterReconciler {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -170,7 +170,11 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *clusterReconciler {
 			t.Fatal(err)
 		}
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease).WithObjects(append(objects, leavingHelmOp())...).Build()
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease)
+	for _, object := range append(objects, leavingHelmOp()) {
+		builder.WithObjects(object.DeepCopyObject().(client.Object))
+	}
+	c := builder.Build()
 	return &clusterReconciler{client: c, disconnect: func(string) {}, live: c, objects: newObjectReader(c), recorder: events.NewFakeRecorder(100), now: func() time.Time { return lifeNow },
 		unseen: &unseenReleases{}}
 }
@@ -337,19 +341,20 @@ func TestUpgradeIsAnnotatedAndNotHeldTwice(t *testing.T) {
 		t.Errorf("looks again after %s", result.RequeueAfter)
 	}
 	r.now = func() time.Time { return lifeNow.Add(defaultUpgradeTimeout) }
-	if got, _ = r.pass(t); len(got.Annotations) != 1 {
-		t.Errorf("held beyond its time: %v", got.Annotations)
-	}
-	if got, _ = r.pass(t); len(got.Annotations) != 1 {
-		t.Errorf("held twice: %v", got.Annotations)
+	for _, about := range []string{"held beyond its time", "held twice"} {
+		got, _ = r.pass(t)
+		if _, held := got.Annotations[name]; held || got.Annotations[upgradeReleasedName(name)] != "v1.36.0" || len(got.Annotations) != 2 {
+			t.Errorf("%s: %v", about, got.Annotations)
+		}
 	}
 }
 
 // TestHoldLosesToAWriteOfSomebodyElse: the pause that somebody set a moment ago, and that the cache has not seen, is not taken over.
-// upgradingCluster has an upgrade to v1.36.0 before it, and these annotations.
+// upgradingCluster serves, has an upgrade to v1.36.0 before it, and these annotations.
 func upgradingCluster(annotations map[string]string) *clusterv1.Cluster {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Annotations: annotations}}
 	cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: "v1.36.0"}
+	cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	return cluster
 }
 
@@ -381,10 +386,12 @@ func TestAReleaseMadeAnewKeepsTheHold(t *testing.T) {
 		change func(*addonsv1.HelmOp)
 		want   string
 	}{
-		"it is wanted":                  {before: held, change: func(*addonsv1.HelmOp) {}, want: held},
-		"no hold begins without it":     {change: func(*addonsv1.HelmOp) {}},
-		"the HelmOp asks no more":       {before: held, change: func(h *addonsv1.HelmOp) { h.Spec.BeforeClusterUpgrade = nil }},
-		"the HelmOp selects it no more": {before: held, change: func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels = map[string]string{"a": "b"} }},
+		"it is wanted":              {before: held, change: func(*addonsv1.HelmOp) {}, want: held},
+		"no hold begins without it": {change: func(*addonsv1.HelmOp) {}},
+		"the HelmOp asks no more":   {before: held, change: func(h *addonsv1.HelmOp) { h.Spec.BeforeClusterUpgrade = nil }},
+		"the HelmOp selects it no more": {before: held, change: func(h *addonsv1.HelmOp) {
+			h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		}},
 	}
 	for what, tc := range tests {
 		annotations := map[string]string{}

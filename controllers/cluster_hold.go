@@ -19,13 +19,14 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -175,12 +176,42 @@ func upgradeHolders(scope *lifeScope) map[string]upgradeHolder {
 
 // upgradeHoldNames are the names of the annotations that are wanted, or there and of this controller, in order.
 func upgradeHoldNames(holders map[string]upgradeHolder, annotations map[string]string) []string {
-	names := slices.Collect(maps.Keys(holders))
+	names := sets.KeySet(holders)
 	for name, value := range annotations {
-		if _, wanted := holders[name]; !wanted && isUpgradeHold(name, value) {
-			names = append(names, name)
+		if isUpgradeHold(name, value) {
+			names.Insert(name)
+		}
+		if released, ok := strings.CutPrefix(name, addonsv1.UpgradeReleasedAnnotationPrefix+"/"); ok {
+			names.Insert(clusterv1.BeforeClusterUpgradeHookAnnotationPrefix + "/" + released)
 		}
 	}
-	slices.Sort(names)
-	return names
+	return sets.List(names)
+}
+
+// mayBeginHold tells whether a hold may stand that does not. It does before the control plane serves, so that Cluster API never knows the
+// Cluster without an annotation of ours, see upgradeReleasedName; and before it has a release, for those are made later than that. In a
+// Cluster that serves, one that has no release yet has nothing to protect.
+func mayBeginHold(cluster *clusterv1.Cluster, holder upgradeHolder, held bool) bool {
+	return held || holder.release != nil || !isInitialized(cluster)
+}
+
+// versionToBegin is the version that the control plane runs, or that it is to be made with where it is yet to be.
+func versionToBegin(cluster *clusterv1.Cluster, s upgradeState) string {
+	if s.running == "" && !s.held && s.released == "" && !cluster.Spec.ControlPlaneRef.IsDefined() && !isInitialized(cluster) {
+		return cluster.Spec.Topology.Version
+	}
+	return s.running
+}
+
+// noteUpgrade has annotations say what was decided.
+func noteUpgrade(annotations map[string]string, name string, verdict upgradeVerdict) {
+	released := upgradeReleasedName(name)
+	delete(annotations, name)
+	delete(annotations, released)
+	if verdict.held {
+		annotations[name] = verdict.value
+	}
+	if verdict.released != "" {
+		annotations[released] = verdict.released
+	}
 }

@@ -53,6 +53,14 @@ func upgradeHoldName(helmOp client.ObjectKey) string {
 	return upgradeHoldPrefix + strings.TrimRight(name, "-.") + suffix
 }
 
+// upgradeReleasedName is the annotation by which a HelmOp remembers which upgrade it lets go, by that with which it held it. Besides, a Cluster
+// of a ClusterClass is never without an annotation of ours by that: where Cluster API knows of no annotation but its own, and
+// removes that, it removes all that came meanwhile, too.
+func upgradeReleasedName(hold string) string {
+	_, name, _ := strings.Cut(hold, "/")
+	return addonsv1.UpgradeReleasedAnnotationPrefix + "/" + name
+}
+
 // upgradeHold is what the value of such an annotation says. The annotation stands before any upgrade is wanted: Cluster API
 // asks for it in the moment in which it learns of the upgrade. Then it has the version that runs. From when an upgrade was
 // seen to be wanted, it has the version to come, and since when.
@@ -102,6 +110,9 @@ type upgradeState struct {
 	value string
 	held  bool
 
+	// released is the version to come whose upgrade is not held; empty if there is none.
+	released string
+
 	// unready tells why the release is not as the version to come needs it; empty if it is.
 	unready func(upcoming string) string
 
@@ -118,9 +129,12 @@ type upgradeVerdict struct {
 	held  bool
 	value string
 
-	// event is the reason of an Event about it, message its text; empty is none. overdue makes it a warning.
+	// released is the version to come whose upgrade is not held; empty if there is none.
+	released string
+
+	// event is the reason of an Event about it, message its text; empty is none.
 	event, message string
-	overdue        bool
+	warning        bool
 
 	// requeueAfter is when time alone changes the verdict; 0 is never.
 	requeueAfter time.Duration
@@ -148,20 +162,56 @@ func judgeUpgrade(cluster *clusterv1.Cluster, s upgradeState) upgradeVerdict {
 	}
 	switch {
 	case upcoming == "" && running == "":
-		return upgradeVerdict{}
+		return upgradeVerdict{released: s.released}
 	case upcoming == "":
-		return upgradeVerdict{held: true, value: upgradeHold{version: running}.String()}
+		return judgeEnded(cluster, s, running)
 	case !s.held:
-		return upgradeVerdict{}
+		return judgeUnheld(s, upcoming)
 	}
 	return judgePending(s, known, upcoming)
+}
+
+// judgeEnded decides when no upgrade is to come: the annotation stands for the next one. It tells why a hold ended that nobody here let go.
+func judgeEnded(cluster *clusterv1.Cluster, s upgradeState, running string) upgradeVerdict {
+	verdict := upgradeVerdict{held: true, value: upgradeHold{version: running}.String()}
+	known := parseUpgradeHold(s.value)
+	begun := !known.since.IsZero()
+	// A control plane that is yet to serve is made with what is wanted.
+	reached := begun && newerVersion(known.version, running) == ""
+	wentOn := isInitialized(cluster) && (reached || !begun && newerVersion(running, known.version) != "")
+	switch {
+	case !s.held:
+	case wentOn:
+		verdict.event, verdict.warning = addonsv1.ClusterUpgradeReleasedEvent, true
+		verdict.message = fmt.Sprintf("The control plane runs %s although its upgrade was to be held: the annotation was taken away for a moment, "+
+			"or Cluster API does not heed it, which takes its feature gate RuntimeSDK", running)
+	case begun && !reached:
+		verdict.event = addonsv1.ClusterUpgradeReleasedEvent
+		verdict.message = fmt.Sprintf("The upgrade to %s is not held any more: it is not asked for any more", known.version)
+	}
+	return verdict
+}
+
+// judgeUnheld decides while an upgrade is to come and the annotation does not stand. It is too late then, for Cluster API may have begun;
+// and whoever took the annotation away wants the upgrade.
+func judgeUnheld(s upgradeState, upcoming string) upgradeVerdict {
+	verdict := upgradeVerdict{released: upcoming}
+	if s.released == upcoming {
+		return verdict
+	}
+	if why := s.unready(upcoming); why != "" {
+		verdict.event, verdict.warning = addonsv1.ClusterUpgradeReleasedEvent, true
+		verdict.message = fmt.Sprintf("The upgrade to %s is not held, though the release is not as it needs it: the annotation that holds upgrades "+
+			"did not stand when this one was asked for, or was taken away: %s", upcoming, why)
+	}
+	return verdict
 }
 
 // judgePending decides while an upgrade is to come and the annotation stands.
 func judgePending(s upgradeState, known upgradeHold, upcoming string) upgradeVerdict {
 	why := s.unready(upcoming)
 	if why == "" {
-		return upgradeVerdict{event: addonsv1.ClusterUpgradeReleasedEvent,
+		return upgradeVerdict{released: upcoming, event: addonsv1.ClusterUpgradeReleasedEvent,
 			message: fmt.Sprintf("The upgrade to %s may go on: the release is as it needs it", upcoming)}
 	}
 	if known.since.IsZero() || known.version != upcoming || isAhead(known.since, s.now) {
@@ -176,14 +226,14 @@ func judgePending(s upgradeState, known upgradeHold, upcoming string) upgradeVer
 	if rest := since.Add(s.timeout).Sub(s.now); rest > 0 {
 		return upgradeVerdict{held: true, value: s.value, requeueAfter: rest}
 	}
-	return upgradeVerdict{event: addonsv1.ClusterUpgradeReleasedEvent, overdue: true,
+	return upgradeVerdict{released: upcoming, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true,
 		message: fmt.Sprintf("The upgrade to %s was held for %s and goes on though the release is not as it needs it: %s", upcoming, s.timeout, why)}
 }
 
 // unreadyFor tells why a release, nil if there is none, is not as a version of Kubernetes to come needs it; empty if it is.
 func unreadyFor(release *addonsv1.HelmOpRelease, upcoming string) string {
 	if release == nil {
-		return "it is being made anew"
+		return "there is none yet"
 	}
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	switch {

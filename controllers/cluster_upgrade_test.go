@@ -17,12 +17,15 @@ limitations under the License.
 package controllers
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -83,28 +86,39 @@ func TestJudgeUpgrade(t *testing.T) {
 		wanted    string
 		state     upgradeState
 		want      string // of the annotation; "" is none
+		released  string // of the other one
 		event     string
-		overdue   bool
+		warning   bool
 		requeue   time.Duration
 		unmanaged bool
+		served    bool // since a while
 	}{
 		"it stands before any upgrade":                       {wanted: old, state: upgradeState{wanted: true, running: old}, want: old},
-		"it follows an upgrade that was not held":            {wanted: newer, state: upgradeState{wanted: true, running: newer, held: true, value: old}, want: newer},
+		"it follows what the control plane is made with":     {wanted: newer, state: upgradeState{wanted: true, running: newer, held: true, value: old}, want: newer},
 		"it stays as it is":                                  {wanted: old, state: upgradeState{wanted: true, running: old, held: true, value: old}, want: old},
 		"a Cluster without a class has none":                 {wanted: newer, unmanaged: true, state: upgradeState{wanted: true, running: old}},
 		"it goes with the wish":                              {wanted: old, state: upgradeState{running: old, held: true, value: old}},
 		"it goes with the wish in the middle of a hold":      {wanted: newer, state: upgradeState{running: old, held: true, value: held}, event: addonsv1.ClusterUpgradeReleasedEvent},
 		"a hold begins":                                      {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: old, unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
 		"a hold goes on":                                     {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: held, unready: unready}, want: held, requeue: 20 * time.Minute},
-		"a hold ends when the release is ready":              {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: held, unready: ready}, event: addonsv1.ClusterUpgradeReleasedEvent},
-		"nothing is held that is ready at once":              {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: old, unready: ready}, event: addonsv1.ClusterUpgradeReleasedEvent},
-		"a hold ends in time":                                {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: heldLong, unready: unready}, event: addonsv1.ClusterUpgradeReleasedEvent, overdue: true},
+		"a hold ends when the release is ready":              {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: held, unready: ready}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent},
+		"nothing is held that is ready at once":              {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: old, unready: ready}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent},
+		"a hold ends in time":                                {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: heldLong, unready: unready}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
 		"the time of a pause does not count":                 {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: heldLong, unready: unready, resumed: now.Add(-10 * time.Minute)}, want: heldLong, requeue: 20 * time.Minute},
 		"a pause of before counts for nothing":               {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: held, unready: unready, resumed: now.Add(-time.Hour)}, want: held, requeue: 20 * time.Minute},
-		"it ends in time after a pause, too":                 {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: heldLong, unready: unready, resumed: now.Add(-30 * time.Minute)}, event: addonsv1.ClusterUpgradeReleasedEvent, overdue: true},
-		"what was let go is not held again":                  {wanted: newer, state: upgradeState{wanted: true, running: old, unready: unready}},
+		"it ends in time after a pause, too":                 {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: heldLong, unready: unready, resumed: now.Add(-30 * time.Minute)}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
+		"what was let go is not held again":                  {wanted: newer, state: upgradeState{wanted: true, running: old, released: newer, unready: unready}, released: newer},
+		"what comes after it is not held, and told":          {wanted: "v1.36.1", state: upgradeState{wanted: true, running: old, released: newer, unready: unready}, released: "v1.36.1", event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
+		"who comes too late tells":                           {wanted: newer, state: upgradeState{wanted: true, running: old, unready: unready}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
+		"who comes too late and is ready has nothing to say": {wanted: newer, state: upgradeState{wanted: true, running: old, unready: ready}, released: newer},
+		"what was let go is forgotten with the wish":         {wanted: newer, state: upgradeState{running: old, released: newer}},
+		"what was let go is known though the version is not": {wanted: newer, state: upgradeState{wanted: true, released: newer, unready: unready}, released: newer},
+		"it comes back, and what was let go is over":         {wanted: newer, state: upgradeState{wanted: true, running: newer, released: newer}, want: newer},
+		"what is made anew before it serves was not held":    {wanted: newer, state: upgradeState{wanted: true, running: newer, held: true, value: held}, want: newer},
+		"a hold that nobody heeded is told":                  {wanted: newer, served: true, state: upgradeState{wanted: true, running: newer, held: true, value: held}, want: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
+		"one that did not even begin is told":                {wanted: newer, served: true, state: upgradeState{wanted: true, running: newer, held: true, value: old}, want: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
 		"it comes back after the upgrade":                    {wanted: newer, state: upgradeState{wanted: true, running: newer}, want: newer},
-		"an upgrade that is taken back ends the hold":        {wanted: old, state: upgradeState{wanted: true, running: old, held: true, value: held, unready: unready}, want: old},
+		"an upgrade that is taken back ends the hold":        {wanted: old, state: upgradeState{wanted: true, running: old, held: true, value: held, unready: unready}, want: old, event: addonsv1.ClusterUpgradeReleasedEvent},
 		"another version to come is held anew":               {wanted: "v1.36.1", state: upgradeState{wanted: true, running: old, held: true, value: heldLong, unready: unready}, want: "v1.36.1 since 2026-11-21T22:30:00Z", event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
 		"a malformed value is a hold that begins":            {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: "yes", unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
 		"a hold of the future begins now":                    {wanted: newer, state: upgradeState{wanted: true, running: old, held: true, value: "v1.36.0 since 2036-11-21T22:00:00Z", unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
@@ -112,7 +126,7 @@ func TestJudgeUpgrade(t *testing.T) {
 		"an unknown version begins nothing":                  {wanted: newer, state: upgradeState{wanted: true, unready: unready}},
 		"an unknown version is the one of before":            {wanted: newer, state: upgradeState{wanted: true, held: true, value: old, unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
 		"an unknown version leaves what stands":              {wanted: old, state: upgradeState{wanted: true, held: true, value: old}, want: old},
-		"a hold ends in time though the version is unknown":  {wanted: newer, state: upgradeState{wanted: true, held: true, value: heldLong, unready: unready}, event: addonsv1.ClusterUpgradeReleasedEvent, overdue: true},
+		"a hold ends in time though the version is unknown":  {wanted: newer, state: upgradeState{wanted: true, held: true, value: heldLong, unready: unready}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
 		"what is unknown and malformed is held, and so ends": {wanted: newer, state: upgradeState{wanted: true, held: true, value: "yes", unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
 	}
 	for name, tc := range tests {
@@ -122,15 +136,100 @@ func TestJudgeUpgrade(t *testing.T) {
 			if !tc.unmanaged {
 				cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: tc.wanted}
 			}
+			cluster.Status.Initialization.ControlPlaneInitialized = &tc.served
 			tc.state.timeout, tc.state.now = 30*time.Minute, now
 			got := judgeUpgrade(cluster, tc.state)
-			if got.value != tc.want || got.held != (tc.want != "") || got.event != tc.event || got.overdue != tc.overdue || got.requeueAfter != tc.requeue {
+			if got.value != tc.want || got.released != tc.released || got.held != (tc.want != "") || got.event != tc.event || got.warning != tc.warning || got.requeueAfter != tc.requeue {
 				t.Errorf("got %+v", got)
 			}
 			if (got.event == "") != (got.message == "") {
 				t.Errorf("event %q with message %q", got.event, got.message)
 			}
 		})
+	}
+}
+
+// TestAnAnnotationOfOursAlwaysStands walks through the life of a Cluster: Cluster API must never know it without one, see
+// upgradeReleasedName.
+func TestAnAnnotationOfOursAlwaysStands(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
+	const first, second, third = "v1.35.0", "v1.36.0", "v1.37.0"
+	hold := upgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "h"})
+	released := upgradeReleasedName(hold)
+	annotations := map[string]string{}
+	for _, step := range []struct {
+		about, topology, running string
+		unready                  string
+		after                    time.Duration
+		want                     map[string]string
+	}{
+		{"it is new", first, first, "none", 0, map[string]string{hold: first}},
+		{"an upgrade is asked for", second, first, "none", 0, map[string]string{hold: second + " since 2026-11-21T22:30:00Z"}},
+		{"the time is over", second, first, "none", time.Hour, map[string]string{released: second}},
+		{"it goes on", second, first, "none", time.Hour, map[string]string{released: second}},
+		{"the control plane cannot be read", second, "", "none", time.Hour, map[string]string{released: second}},
+		{"it is upgraded", second, second, "none", time.Hour, map[string]string{hold: second}},
+		{"another one is asked for", third, second, "", time.Hour, map[string]string{released: third}},
+		{"that is upgraded, too", third, third, "", time.Hour, map[string]string{hold: third}},
+	} {
+		cluster := upgradingCluster(nil)
+		cluster.Spec.Topology.Version = step.topology
+		state := upgradeState{wanted: true, running: step.running, timeout: 30 * time.Minute, now: now.Add(step.after),
+			released: annotations[released], unready: func(string) string { return step.unready }}
+		state.value, state.held = annotations[hold]
+		noteUpgrade(annotations, hold, judgeUpgrade(cluster, state))
+		if !maps.Equal(annotations, step.want) {
+			t.Fatalf("%s: %v, want %v", step.about, annotations, step.want)
+		}
+	}
+}
+
+// TestClusterAPITakesNoHoldAway does what Cluster API's topology controller does when the control plane of a new Cluster is initialized: it removes
+// its own annotation by a merge patch that it made from the Cluster as it knew it. Was that annotation the only one, then the patch
+// removes all.
+func TestClusterAPITakesNoHoldAway(t *testing.T) {
+	t.Parallel()
+	cluster := upgradingCluster(nil)
+	cluster.Status.Initialization.ControlPlaneInitialized = nil
+	helmOp := leavingHelmOp()
+	helmOp.Name, helmOp.UID, helmOp.Spec.BeforeClusterUpgrade = "early", "early", &addonsv1.BeforeClusterUpgrade{}
+	name := upgradeHoldName(client.ObjectKeyFromObject(helmOp))
+	r := lifeReconciler(t, cluster, helmOp)
+	first, _ := r.pass(t)
+	if first.Annotations[name] != "v1.36.0" {
+		t.Fatalf("nothing stands in a new Cluster: %v", first.Annotations)
+	}
+	expectEvent(t, r, "")
+
+	write := func(change func(*clusterv1.Cluster)) {
+		t.Helper()
+		after := &clusterv1.Cluster{}
+		if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(cluster), after); err != nil {
+			t.Fatal(err)
+		}
+		before := after.DeepCopy()
+		change(after)
+		if err := r.client.Patch(t.Context(), after, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(func(c *clusterv1.Cluster) {
+		c.Annotations[runtimev1.PendingHooksAnnotation] = "AfterControlPlaneInitialized"
+	})
+	write(func(c *clusterv1.Cluster) { c.Status.Initialization.ControlPlaneInitialized = ptr.To(true) })
+	known := &clusterv1.Cluster{}
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(cluster), known); err != nil {
+		t.Fatal(err)
+	}
+	r.pass(t)
+	after := known.DeepCopy()
+	delete(after.Annotations, runtimev1.PendingHooksAnnotation)
+	if err := r.client.Patch(t.Context(), after, client.MergeFrom(known)); err != nil {
+		t.Fatal(err)
+	}
+	if last, _ := r.pass(t); last.Annotations[name] != "v1.36.0" || len(last.Annotations) != 1 {
+		t.Errorf("annotations %v", last.Annotations)
 	}
 }
 

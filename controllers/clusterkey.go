@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
 // clusterKey is the key of the Cluster of a release.
@@ -29,6 +30,9 @@ func clusterKey(release *addonsv1.HelmOpRelease) client.ObjectKey {
 
 // clusterKeyOf is the key of the Cluster to which an object of a namespace refers.
 func clusterKeyOf(namespace string, ref addonsv1.ClusterReference) client.ObjectKey {
+	if ref.Kind == addonsv1.ClusterKindManagementCluster {
+		return clusterlink.Management
+	}
 	if ref.Namespace != "" {
 		namespace = ref.Namespace
 	}
@@ -37,9 +41,5 @@ func clusterKeyOf(namespace string, ref addonsv1.ClusterReference) client.Object
 
 // clusterTitle names the Cluster of a release to people: by its namespace, too, where that is another one.
 func clusterTitle(release *addonsv1.HelmOpRelease) string {
-	key := clusterKey(release)
-	if key.Namespace != release.Namespace {
-		return key.String()
-	}
-	return key.Name
+	return titleOf(release.Namespace, clusterKey(release))
 }

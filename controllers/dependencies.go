@@ -62,7 +62,7 @@ func newDependency(named addonsv1.Dependency, helmOp *addonsv1.HelmOp) dependenc
 	if helmOp == nil {
 		return d
 	}
-	if selector, err := metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterSelector); err == nil {
+	if selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector); err == nil {
 		d.selector = selector
 	}
 	d.unsettled = unsettled(helmOp)
@@ -96,6 +96,9 @@ func isHelmOpPaused(helmOp *addonsv1.HelmOp) bool {
 
 // selects tells whether the HelmOp chooses a Cluster.
 func (d *dependency) selects(cluster metav1.Object) bool {
+	if isManagement(cluster) {
+		return d.helmOp.Spec.ManagementCluster != nil
+	}
 	isNear := cluster.GetNamespace() == d.helmOp.Namespace || d.helmOp.Spec.ClusterNamespaces != nil
 	return isNear && d.selector != nil && d.selector.Matches(labels.Set(cluster.GetLabels()))
 }
@@ -108,15 +111,15 @@ func (d *dependency) unmet(cluster metav1.Object, release *addonsv1.HelmOpReleas
 	case d.helmOp == nil:
 		return fmt.Sprintf("HelmOp %s does not exist", d.Name)
 	case release == nil && !d.selects(cluster):
-		return fmt.Sprintf("HelmOp %s does not select Cluster %s", d.Name, cluster.GetName())
+		return fmt.Sprintf("HelmOp %s does not select %s", d.Name, placeOf(cluster))
 	case release == nil:
-		return fmt.Sprintf("HelmOp %s has no release in Cluster %s yet", d.Name, cluster.GetName())
+		return fmt.Sprintf("HelmOp %s has no release in %s yet", d.Name, placeOf(cluster))
 	case !release.DeletionTimestamp.IsZero():
 		return fmt.Sprintf("the release of HelmOp %s is ending", d.Name)
 	case d.unsettled != "":
 		return fmt.Sprintf("HelmOp %s %s", d.Name, d.unsettled)
 	case d.isUntold(release):
-		return fmt.Sprintf("HelmOp %s has yet to tell Cluster %s of its revision %d", d.Name, cluster.GetName(), d.helmOp.Status.Rollout.Revision)
+		return fmt.Sprintf("HelmOp %s has yet to tell %s of its revision %d", d.Name, placeOf(cluster), d.helmOp.Status.Rollout.Revision)
 	}
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	switch {

@@ -31,7 +31,7 @@ import (
 func settledHelmOp(t testing.TB, name string, change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 	t.Helper()
 	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u", Generation: 3, ResourceVersion: "1"}}
-	h.Spec.ClusterSelector.MatchLabels = map[string]string{name: "yes"}
+	h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{name: "yes"}}
 	h.Spec.Source.URL = "oci://registry.example/charts/" + name
 	source, err := sourceDigest(&h.Spec.Source)
 	if err != nil {

@@ -223,7 +223,8 @@ func dependencyChanged() predicate.Predicate {
 // choiceChanged tells whether a HelmOp may select other Clusters than before.
 func choiceChanged(before, after *addonsv1.HelmOp) bool {
 	return !equality.Semantic.DeepEqual(before.Spec.ClusterSelector, after.Spec.ClusterSelector) ||
-		!equality.Semantic.DeepEqual(before.Spec.ClusterNamespaces, after.Spec.ClusterNamespaces)
+		!equality.Semantic.DeepEqual(before.Spec.ClusterNamespaces, after.Spec.ClusterNamespaces) ||
+		(before.Spec.ManagementCluster == nil) != (after.Spec.ManagementCluster == nil)
 }
 
 // dependentHelmOps are the HelmOps that depend on one, be it by way of others: what it depends on may have closed, or opened, a cycle.

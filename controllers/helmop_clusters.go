@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
@@ -66,7 +67,7 @@ type clusterScope struct {
 // selectClusters finds the Clusters that are selected, and those that have a release from when they were.
 func (r *helmOpReconciler) selectClusters(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
-	selector := scope.selectorOf("spec.clusterSelector", &helmOp.Spec.ClusterSelector)
+	selector := scope.selectorOf("spec.clusterSelector", helmOp.Spec.ClusterSelector)
 	if scope.isMalformed() {
 		return nil
 	}
@@ -92,7 +93,7 @@ func (r *helmOpReconciler) selectClusters(ctx context.Context, scope *helmOpScop
 			continue
 		}
 		delete(byCluster, key)
-		cluster, err := typedCluster(object)
+		cluster, err := r.renderer.objects.typed(object)
 		if err != nil {
 			// What cannot be read is left as it is.
 			cluster, selected = &clusterv1.Cluster{}, true
@@ -100,6 +101,9 @@ func (r *helmOpReconciler) selectClusters(ctx context.Context, scope *helmOpScop
 		scope.clusters = append(scope.clusters, &clusterScope{
 			name: titleOf(helmOp.Namespace, key), key: key, cluster: cluster, object: object, selected: selected, child: child, err: err,
 		})
+	}
+	if err := r.addManagement(ctx, scope, byCluster); err != nil {
+		return err
 	}
 	if err := r.addUnlisted(ctx, scope, selector, byCluster); err != nil {
 		return err
@@ -123,6 +127,9 @@ func (s *helmOpScope) isMalformed() bool { return s.selectorErr != nil }
 
 // titleOf names a Cluster to people who look from a namespace.
 func titleOf(namespace string, cluster client.ObjectKey) string {
+	if cluster == clusterlink.Management {
+		return managementTitle
+	}
 	if cluster.Namespace == namespace {
 		return cluster.Name
 	}

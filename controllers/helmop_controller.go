@@ -31,7 +31,6 @@ import (
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/annotations"
-	"sigs.k8s.io/cluster-api/util/patch"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -66,6 +65,9 @@ type helmOpReconciler struct {
 
 	// watchFilter is Options.WatchFilterValue, shard and namespace are those of Options.
 	watchFilter, shard, namespace string
+
+	// answers tells whether the API server of a Cluster has answered when it was asked last; nil if nobody knows.
+	answers func(cluster client.ObjectKey) bool
 
 	// adoptions tell which HelmOps have all that is theirs in the shard.
 	adoptions *adoptions
@@ -143,21 +145,18 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 	if complete, err := r.adopt(ctx, helmOp); err != nil || !complete {
 		return ctrl.Result{RequeueAfter: staleRetry}, err
 	}
-	patcher, err := patch.NewHelper(helmOp, r.client)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
 	before := helmOp.DeepCopy()
 	defer func() {
 		reportOutdated(helmOp)
 		if wait := r.pace.hold(before, helmOp, r.now()); wait > 0 && (result.RequeueAfter == 0 || result.RequeueAfter > wait) {
 			result.RequeueAfter = wait
 		}
-		if err := patchHelmOp(ctx, patcher, helmOp); err != nil {
+		helmOp.Status.ObservedGeneration = helmOp.Generation
+		if err := writeObject(ctx, r.client, before, helmOp, helmOpConditions); err != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
 			return
 		}
-		if helmOp.Status.ObservedGeneration = helmOp.Generation; !equality.Semantic.DeepEqual(before.Status, helmOp.Status) {
+		if !equality.Semantic.DeepEqual(before.Status, helmOp.Status) {
 			r.pace.note(helmOp, r.now())
 		}
 	}()
@@ -241,11 +240,10 @@ func isBeingMoved(obj client.Object) bool {
 	return moved
 }
 
-func patchHelmOp(ctx context.Context, patcher *patch.Helper, helmOp *addonsv1.HelmOp) error {
-	return patcher.Patch(ctx, helmOp, patch.WithStatusObservedGeneration{}, patch.WithOwnedConditions{Conditions: []string{
-		addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RolledOutCondition,
-		addonsv1.PausedCondition, addonsv1.MovableCondition,
-	}})
+// helmOpConditions are those of a HelmOp that this controller owns.
+var helmOpConditions = []string{
+	addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RolledOutCondition,
+	addonsv1.PausedCondition, addonsv1.MovableCondition,
 }
 
 // event tells of something that happened to a HelmOp.

@@ -39,6 +39,9 @@ func (r *helmOpReconciler) reportMovable(ctx context.Context, scope *helmOpScope
 	if namespaces := helmOp.Spec.ClusterNamespaces; namespaces != nil {
 		references = append(references, kindServiceAccount+"/"+namespaces.ServiceAccountName)
 	}
+	if management := helmOp.Spec.ManagementCluster; management != nil {
+		references = append(references, kindServiceAccount+"/"+management.ServiceAccountName)
+	}
 	slices.Sort(references)
 	var unlabelled, accounts []string
 	for _, reference := range slices.Compact(references) {

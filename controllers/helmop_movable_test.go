@@ -42,21 +42,23 @@ func TestReportMovable(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		secret  *corev1.Secret
-		account string
-		want    string
+		secret     *corev1.Secret
+		account    string
+		management *addonsv1.ManagementCluster
+		want       string
 	}{
-		"labelled":           {secret: object("values", labelled)},
-		"owned by a Cluster": {secret: object("values", owned("cluster.x-k8s.io/v1beta2"))},
-		"owned by a HelmOp":  {secret: object("values", owned("addons.cluster.x-k8s.io/v1alpha1"))},
-		"owned by another":   {secret: object("values", owned("apps/v1")), want: "label secret/values clusterctl.cluster.x-k8s.io/move="},
-		"not labelled":       {secret: object("values"), want: "kubectl -n ns label secret/values clusterctl.cluster.x-k8s.io/move="},
-		"an account":         {secret: object("values", labelled), account: "puller", want: "no service accounts, create them in the other management cluster: puller"},
+		"labelled":               {secret: object("values", labelled)},
+		"owned by a Cluster":     {secret: object("values", owned("cluster.x-k8s.io/v1beta2"))},
+		"owned by a HelmOp":      {secret: object("values", owned("addons.cluster.x-k8s.io/v1alpha1"))},
+		"owned by another":       {secret: object("values", owned("apps/v1")), want: "label secret/values clusterctl.cluster.x-k8s.io/move="},
+		"not labelled":           {secret: object("values"), want: "kubectl -n ns label secret/values clusterctl.cluster.x-k8s.io/move="},
+		"an account":             {secret: object("values", labelled), account: "puller", want: "no service accounts, create them in the other management cluster: puller"},
+		"the management cluster": {secret: object("values", labelled), management: &addonsv1.ManagementCluster{ServiceAccountName: "admin"}, want: "in the other management cluster: admin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
 			helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: kindSecret, Name: "values"}, {Kind: kindConfigMap, Name: "missing", Optional: true}}
-			helmOp.Spec.Source.ServiceAccountName = tc.account
+			helmOp.Spec.Source.ServiceAccountName, helmOp.Spec.ManagementCluster = tc.account, tc.management
 			references, _ := readerOf(tc.secret)
 			r := &helmOpReconciler{references: references}
 			if err := r.reportMovable(t.Context(), &helmOpScope{helmOp: helmOp}); err != nil {
@@ -66,7 +68,7 @@ func TestReportMovable(t *testing.T) {
 			if isMovable := movable.Status == metav1.ConditionTrue; isMovable != (tc.want == "") || !strings.Contains(movable.Message, tc.want) {
 				t.Errorf("Movable is %s: %s", movable.Status, movable.Message)
 			}
-			helmOp.Spec.ValuesFrom, helmOp.Spec.Source.ServiceAccountName = nil, ""
+			helmOp.Spec.ValuesFrom, helmOp.Spec.Source.ServiceAccountName, helmOp.Spec.ManagementCluster = nil, "", nil
 			if err := r.reportMovable(t.Context(), &helmOpScope{helmOp: helmOp}); err != nil || conditions.Get(helmOp, addonsv1.MovableCondition) != nil {
 				t.Errorf("without references there is a condition, or %v", err)
 			}

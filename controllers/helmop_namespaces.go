@@ -35,6 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
 const kindNamespace = "Namespace"
@@ -162,6 +163,9 @@ type clusterGuard struct {
 	client client.Client
 	now    func() time.Time
 
+	// management are the namespaces whose HelmOps may serve the management cluster.
+	management sets.Set[string]
+
 	mu      sync.Mutex
 	answers map[guardQuestion]guardAnswer
 }
@@ -175,12 +179,16 @@ type guardAnswer struct {
 	until   time.Time
 }
 
-func newClusterGuard(c client.Client) *clusterGuard {
-	return &clusterGuard{client: c, now: time.Now, answers: map[guardQuestion]guardAnswer{}}
+func newClusterGuard(c client.Client, managementNamespaces ...string) *clusterGuard {
+	return &clusterGuard{client: c, now: time.Now, management: sets.New(managementNamespaces...), answers: map[guardQuestion]guardAnswer{}}
 }
 
 // allows tells whether a HelmOp may serve a Cluster. Those of its own namespace it may.
 func (g *clusterGuard) allows(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey) (bool, error) {
+	if cluster == clusterlink.Management {
+		// Whether it is wanted is no matter of access: what is not wanted any more is to be uninstalled.
+		return g.management.Has(helmOp.Namespace), nil
+	}
 	if cluster.Namespace == helmOp.Namespace {
 		return true, nil
 	}
@@ -257,6 +265,10 @@ type errClusterAccessDenied struct{ message string }
 func (e *errClusterAccessDenied) Error() string { return e.message }
 
 func deniedError(helmOp *addonsv1.HelmOp, cluster client.ObjectKey) error {
+	if cluster == clusterlink.Management {
+		return &errClusterAccessDenied{fmt.Sprintf("the manager does not let HelmOps of namespace %s into the management cluster: whoever runs it"+
+			" can permit that by its flag --management-cluster-namespaces", helmOp.Namespace)}
+	}
 	if helmOp.Spec.ClusterNamespaces == nil {
 		return &errClusterAccessDenied{fmt.Sprintf("Cluster %s is of another namespace, and spec.clusterNamespaces is not set", cluster)}
 	}

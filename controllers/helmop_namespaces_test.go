@@ -48,7 +48,7 @@ type roaming struct {
 func newRoaming(t *testing.T, namespaces ...string) *roaming {
 	t.Helper()
 	r := &roaming{broken: map[string]bool{}, asked: map[string]int{}, clock: noon}
-	r.helmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"}}
+	r.helmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 	r.helmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{ServiceAccountName: "installer"}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, corev1.AddToScheme, authorizationv1.AddToScheme} {
@@ -86,7 +86,9 @@ func newRoaming(t *testing.T, namespaces ...string) *roaming {
 	c := builder.Build()
 	guard := newClusterGuard(c)
 	guard.now = func() time.Time { return r.clock }
-	r.helmOpReconciler = &helmOpReconciler{client: c, live: c, guard: guard, told: newToldGenerations(), now: guard.now}
+	r.helmOpReconciler = &helmOpReconciler{
+		client: c, live: c, guard: guard, told: newToldGenerations(), now: guard.now, renderer: newRenderer(nil, newObjectReader(c)),
+	}
 	return r
 }
 

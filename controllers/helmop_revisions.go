@@ -69,7 +69,9 @@ func withRevision(helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) *a
 	now := then.Spec
 	then.Spec = *revision.Spec.HelmOp.DeepCopy()
 	then.Spec.ClusterSelector, then.Spec.ClusterNamespaces, then.Spec.ClusterOptions = now.ClusterSelector, now.ClusterNamespaces, now.ClusterOptions
+	then.Spec.ManagementCluster = now.ManagementCluster
 	then.Spec.Suspend, then.Spec.Source, then.Spec.DeletionPolicy, then.Spec.Rollout = now.Suspend, now.Source, now.DeletionPolicy, now.Rollout
+	then.Spec.Storage = now.Storage
 	then.Spec.Source.Ref = revision.Spec.HelmOp.Source.Ref
 	return then
 }

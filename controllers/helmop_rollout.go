@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -31,15 +32,10 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
-
-// errRecord wraps an error of writing a HelmOpRelease.
-var errRecord = errors.New("cannot write the HelmOpRelease")
 
 // readStrategy reads how what is wanted spreads.
 func (r *helmOpReconciler) readStrategy(_ context.Context, scope *helmOpScope) error {
@@ -157,19 +153,7 @@ func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error
 		scope.retryWithin(time.Millisecond)
 		return nil
 	}
-	var errs []error
-	for i, step := range scope.plan.Steps {
-		c := scope.clusters[i]
-		c.step = step
-		if err := r.carryOut(ctx, scope, c); err != nil {
-			err = fmt.Errorf("%w: %w", errRecord, err)
-			if c.err == nil {
-				c.err = err
-			}
-			errs = append(errs, fmt.Errorf("in Cluster %s: %w", c.name, err))
-		}
-	}
-	return kerrors.NewAggregate(append(errs, r.repairRevisions(ctx, scope), r.pruneRevisions(ctx, scope)))
+	return kerrors.NewAggregate(append(r.carryOutAll(ctx, scope), r.repairRevisions(ctx, scope), r.pruneRevisions(ctx, scope)))
 }
 
 // returns tells whether Clusters return to the last good revision.
@@ -262,20 +246,26 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy)
 		planned.Initialized = isInitialized(c.cluster)
 	}
 	var err error
+	var told *rollout.Release
+	if c.child != nil {
+		if told, err = plannedRelease(&c.child.Spec); err != nil {
+			return rollout.Cluster{}, err
+		}
+	}
 	for _, wanted := range []struct {
 		spec    *addonsv1.HelmOpReleaseSpec
 		release **rollout.Release
 	}{{c.target, &planned.Target}, {c.good, &planned.Good}, {c.own, &planned.Own}} {
+		if told != nil && wasToldOf(wanted.spec, c.child) {
+			*wanted.release = told
+			continue
+		}
 		if *wanted.release, err = plannedRelease(wanted.spec); err != nil {
 			return rollout.Cluster{}, err
 		}
 	}
 	if c.child == nil {
 		return planned, nil
-	}
-	told, err := plannedRelease(&c.child.Spec)
-	if err != nil {
-		return rollout.Cluster{}, err
 	}
 	planned.Child = &rollout.Child{Release: *told, Revision: revisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero()}
 	if told := c.child.Spec.Rollout; told != nil {
@@ -288,6 +278,16 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy)
 	planned.Health, planned.ReadySince = plannedHealth(c.child)
 	planned.ReadyFor, planned.WasReady = readyBefore(c.child)
 	return planned, nil
+}
+
+// wasToldOf tells whether a child was told just this. Mostly it was, and comparing takes a fraction of what digests do.
+func wasToldOf(spec *addonsv1.HelmOpReleaseSpec, child *addonsv1.HelmOpRelease) bool {
+	if spec == nil {
+		return false
+	}
+	wanted, told := *spec, child.Spec
+	wanted.Rollout, told.Rollout = nil, nil
+	return equality.Semantic.DeepEqual(&wanted, &told)
 }
 
 // isAccessDenied tells whether a Cluster of another namespace may not be accessed any more. Nothing may be done for it, and it proves nothing.
@@ -312,7 +312,7 @@ func plannedRelease(spec *addonsv1.HelmOpReleaseSpec) (*rollout.Release, error) 
 	if err != nil {
 		return nil, err
 	}
-	rest, err := digestOf(spec.Artifact, spec.ClusterOptions, spec.KubernetesVersion, spec.DeletionPolicy)
+	rest, err := digestOf(spec.Artifact, spec.ClusterOptions, spec.KubernetesVersion, spec.Storage, spec.DeletionPolicy)
 	return &rollout.Release{Identity: spec.Release.Namespace + "/" + spec.Release.Name, Content: content, Rest: rest}, err
 }
 
@@ -359,130 +359,4 @@ func readyBefore(child *addonsv1.HelmOpRelease) (time.Duration, bool) {
 func isUnreachable(child *addonsv1.HelmOpRelease) bool {
 	reachable := conditions.Get(child, addonsv1.ClusterReachableCondition)
 	return reachable != nil && reachable.Status == metav1.ConditionFalse && reachable.Reason == addonsv1.ClusterUnreachableReason
-}
-
-func (r *helmOpReconciler) carryOut(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
-	log := ctrl.LoggerFrom(ctx).WithValues("Cluster", c.name, "why", c.step.Why)
-	switch c.step.Action {
-	case rollout.ActionCreate, rollout.ActionUpdate:
-		spec, err := r.toldSpec(scope, c)
-		if err != nil {
-			return err
-		}
-		if c.step.Action == rollout.ActionCreate {
-			log.Info("Creating a release", "revision", c.step.Revision)
-			return r.createChild(ctx, scope.helmOp, c, spec)
-		}
-		log.Info("Updating a release", "revision", c.step.Revision)
-		return r.updateChild(ctx, scope.helmOp, c, spec)
-	case rollout.ActionReplace:
-		log.Info("Ending a release, for another one to follow", "revision", c.step.Revision)
-		return replaceChild(ctx, r.client, c.child, c.step.Revision)
-	case rollout.ActionDelete:
-		log.Info("Ending a release")
-		return client.IgnoreNotFound(r.client.Delete(ctx, c.child))
-	default:
-		if c.child == nil || c.object == nil || isClusterPaused(c.cluster) {
-			return nil
-		}
-		return r.repairChild(ctx, scope.helmOp, c.child)
-	}
-}
-
-// toldSpec is what a step tells a Cluster.
-func (r *helmOpReconciler) toldSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
-	spec, err := stepSpec(scope, c)
-	if err != nil {
-		return addonsv1.HelmOpReleaseSpec{}, err
-	}
-	told := &addonsv1.ReleaseRollout{Revision: c.step.Revision, Reason: addonsv1.ReleaseRolloutUpdated, FailedBefore: c.step.FailedBefore}
-	switch {
-	case c.step.Joined:
-		told.Reason = addonsv1.ReleaseRolloutJoined
-	case c.step.Returned:
-		told.Reason = addonsv1.ReleaseRolloutReturned
-	}
-	told.At = metav1.NewTime(r.now())
-	spec.Rollout = told
-	if c.child == nil {
-		return spec, nil
-	}
-	told.Previous = previousOf(c.child, scope.lastGood())
-	known := c.child.Spec.Rollout
-	if known == nil {
-		return spec, nil
-	}
-	if known.Revision == told.Revision {
-		// The Cluster itself changed: how it came to the revision stays.
-		told.Reason, told.FailedBefore = known.Reason, known.FailedBefore
-	}
-	if isSame, err := haveSameContent(&c.child.Spec, &spec); err != nil || isSame {
-		told.At = known.At
-		return spec, err
-	}
-	return spec, nil
-}
-
-// haveSameContent tells whether nothing changes in a Cluster that is told one after the other.
-func haveSameContent(a, b *addonsv1.HelmOpReleaseSpec) (bool, error) {
-	before, err := contentDigest(a)
-	if err != nil {
-		return false, err
-	}
-	after, err := contentDigest(b)
-	return before == after, err
-}
-
-// previousOf is what a release had under the last good revision, as far as that is known.
-func previousOf(child *addonsv1.HelmOpRelease, good int64) *addonsv1.PreviousRevision {
-	known := child.Spec.Rollout
-	switch {
-	case known == nil || good == 0:
-		return nil
-	case known.Revision == good:
-		return &addonsv1.PreviousRevision{
-			Revision: good, Artifact: child.Spec.Artifact, ValuesDigest: child.Spec.ValuesDigest, PostRenderDigest: child.Spec.PostRenderDigest,
-		}
-	case known.Previous != nil && known.Previous.Revision == good:
-		return known.Previous
-	default:
-		return nil
-	}
-}
-
-// stepSpec is what a step tells a Cluster of its release.
-func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
-	var spec *addonsv1.HelmOpReleaseSpec
-	switch c.step.Source {
-	case rollout.SourceGood:
-		spec = c.good
-	case rollout.SourceOwn:
-		spec = c.own
-	case rollout.SourcePrevious:
-		return previousSpec(scope, c)
-	default:
-		spec = c.target
-	}
-	if spec == nil {
-		return addonsv1.HelmOpReleaseSpec{}, fmt.Errorf("it is not known what revision %d wants", c.step.Revision)
-	}
-	return *spec.DeepCopy(), nil
-}
-
-// previousSpec is what the child remembers of the last good revision. What its values were made of has changed since, so they cannot
-// be rendered any more; Helm's own history has them.
-func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
-	previous, revision := previousOf(c.child, c.step.Revision), scope.revision(c.step.Revision)
-	if previous == nil || revision == nil {
-		return addonsv1.HelmOpReleaseSpec{}, fmt.Errorf("it is not known any more what the Cluster had under revision %d", c.step.Revision)
-	}
-	spec := *c.child.Spec.DeepCopy()
-	spec.Artifact, spec.ValuesDigest, spec.PostRenderDigest = previous.Artifact, previous.ValuesDigest, previous.PostRenderDigest
-	variants, err := newVariants(&revision.Spec.HelmOp)
-	if err != nil {
-		return addonsv1.HelmOpReleaseSpec{}, err
-	}
-	chosen, err := variants.of(c.cluster.Labels, c.child.Spec.KubernetesVersion)
-	spec.ReleaseOptions = *chosen.options.DeepCopy()
-	return spec, err
 }

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
@@ -226,14 +227,17 @@ func (r *helmOpReconciler) renderFor(ctx context.Context, scope *helmOpScope, w 
 		return nil, err
 	}
 	now := &scope.helmOp.Spec
+	options := chosen.options
+	actAs(&options, now)
 	spec := &addonsv1.HelmOpReleaseSpec{
 		ClusterRef:       clusterRefOf(scope.helmOp.Namespace, c.key),
 		Release:          rendered.release,
 		Artifact:         *artifact,
 		ValuesDigest:     rendered.valuesDigest,
 		PostRenderDigest: rendered.postRenderDigest,
-		ReleaseOptions:   chosen.options,
+		ReleaseOptions:   options,
 		ClusterOptions:   now.ClusterOptions,
+		Storage:          now.Storage,
 		DeletionPolicy:   now.DeletionPolicy,
 	}
 	if w.ahead {
@@ -269,7 +273,10 @@ func revisionOf(child *addonsv1.HelmOpRelease) int64 {
 }
 
 func clusterRefOf(namespace string, key client.ObjectKey) addonsv1.ClusterReference {
-	if key.Namespace == namespace {
+	switch {
+	case key == clusterlink.Management:
+		return addonsv1.ClusterReference{Kind: addonsv1.ClusterKindManagementCluster, Name: key.Name}
+	case key.Namespace == namespace:
 		return addonsv1.ClusterReference{Name: key.Name}
 	}
 	return addonsv1.ClusterReference{Namespace: key.Namespace, Name: key.Name}

@@ -77,6 +77,7 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, made.chart, made.values)
 	progress.stop()
 	observeAction(verbOf(decision.Action), started, r.now(), err)
+	r.reportRecordsLeft(p.releaseScope, result)
 	r.recordAttempt(p, decision, result, err)
 	if err != nil {
 		return r.actionFailed(ctx, p, decision, result, err)
@@ -295,6 +296,7 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
 	progress.stop()
 	observeAction(verbUninstall, started, r.now(), err)
+	r.reportRecordsLeft(scope, result)
 	r.recordUninstall(scope, decision, result, attempt, err)
 	if err != nil {
 		return r.actionFailed(ctx, &releasePass{releaseScope: scope}, decision, result, err)

@@ -27,9 +27,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/lru"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
-	"sigs.k8s.io/cluster-api/util/patch"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -85,6 +85,10 @@ type releaseReconciler struct {
 	// watchFilter is Options.WatchFilterValue, shard is Options.Shard.
 	watchFilter, shard string
 
+	// records is Options.Records, recordsLeft are the HelmOps that were told of records which a registry keeps.
+	records     RecordStorage
+	recordsLeft *lru.Cache
+
 	// unseen are the releases that ended without anybody seeing that all of their objects are gone.
 	unseen *unseenReleases
 }
@@ -114,6 +118,7 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if err := r.client.Get(ctx, req.NamespacedName, release); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(req.NamespacedName)
+			r.sightings.part(req)
 			r.tries.forget(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -148,10 +153,7 @@ func (r *releaseReconciler) reconcile(ctx context.Context, req ctrl.Request, rel
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	patcher, err := patch.NewHelper(release, r.client)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
+	before := release.DeepCopy()
 	defer func() {
 		if scope.isLeaving {
 			return
@@ -160,7 +162,8 @@ func (r *releaseReconciler) reconcile(ctx context.Context, req ctrl.Request, rel
 		// The outcome of an action must be recorded also when the manager is told to stop meanwhile.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()
-		if err := patchRelease(ctx, patcher, release); err != nil {
+		release.Status.ObservedGeneration = release.Generation
+		if err := writeObject(ctx, r.client, before, release, releaseConditions); err != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
 			return
 		}
@@ -204,12 +207,11 @@ func (r *releaseReconciler) gather(ctx context.Context, reader client.Reader, re
 			return nil, fmt.Errorf("reading the HelmOp of the release: %w", err)
 		}
 	}
-	object := newCluster()
-	err := reader.Get(ctx, clusterKey(release), object)
+	object, err := readCluster(ctx, reader, clusterKey(release), r.shard)
 	if apierrors.IsNotFound(err) {
 		// That a Cluster is gone makes its release forgotten. It is worth asking the API server and not a cache, which has the Clusters
 		// of the own shard only.
-		err = r.live.Get(ctx, clusterKey(release), object)
+		object, err = readCluster(ctx, r.live, clusterKey(release), r.shard)
 	}
 	if apierrors.IsNotFound(err) {
 		r.incarnations.forget(clusterKey(release))
@@ -223,7 +225,7 @@ func (r *releaseReconciler) gather(ctx context.Context, reader client.Reader, re
 	if scope.elsewhere = otherShardOf(r.shard, release, object); scope.elsewhere != "" {
 		r.forgetCluster(clusterKey(release))
 	}
-	scope.cluster, err = typedCluster(object)
+	scope.cluster, err = r.renderer.objects.typed(object)
 	return scope, err
 }
 
@@ -266,6 +268,7 @@ func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseS
 	if !ok {
 		return ctrl.Result{RequeueAfter: spread(unreachableRetry, release)}, nil
 	}
+	target.Storage = r.storage(scope)
 	return r.ensure(ctx, scope, target)
 }
 
@@ -338,6 +341,7 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 	if !ok {
 		return ctrl.Result{RequeueAfter: spread(unreachableRetry, release)}, nil
 	}
+	target.Storage = r.storage(scope)
 	return r.uninstall(ctx, scope, target)
 }
 
@@ -351,11 +355,18 @@ func pauseOf(scope *releaseScope) string {
 	case scope.helmOp != nil && annotations.HasPaused(scope.helmOp):
 		return "the HelmOp has the paused annotation"
 	case isChildPaused(scope.release):
-		return "this object has the paused annotation"
+		why := "this object has the paused annotation"
+		if said := scope.release.Annotations[clusterv1.PausedAnnotation]; said != "" && said != "true" {
+			why += ": " + truncate(said, maxPauseReason)
+		}
+		return why
 	default:
 		return ""
 	}
 }
+
+// maxPauseReason bounds what an annotation adds to a message.
+const maxPauseReason = 512
 
 // isChildPaused tells whether a release is paused on its own.
 func isChildPaused(release *addonsv1.HelmOpRelease) bool {
@@ -379,11 +390,10 @@ func describe(release *addonsv1.HelmOpRelease) string {
 	return release.Spec.Release.Namespace + "/" + release.Spec.Release.Name
 }
 
-func patchRelease(ctx context.Context, patcher *patch.Helper, release *addonsv1.HelmOpRelease) error {
-	return patcher.Patch(ctx, release, patch.WithStatusObservedGeneration{}, patch.WithOwnedConditions{Conditions: []string{
-		addonsv1.ReadyCondition, addonsv1.ClusterReachableCondition, addonsv1.ReleasedCondition, addonsv1.PausedCondition,
-		addonsv1.HealthyCondition, addonsv1.TestedCondition, addonsv1.DriftedCondition, addonsv1.StalledCondition,
-	}})
+// releaseConditions are those of a HelmOpRelease that this controller owns.
+var releaseConditions = []string{
+	addonsv1.ReadyCondition, addonsv1.ClusterReachableCondition, addonsv1.ReleasedCondition, addonsv1.PausedCondition,
+	addonsv1.HealthyCondition, addonsv1.TestedCondition, addonsv1.DriftedCondition, addonsv1.StalledCondition,
 }
 
 // event tells of something that happened to a release, at the release and at its HelmOp.

@@ -315,13 +315,18 @@ func (r *releaseReconciler) driftedObjects(p *releasePass, memory *driftMemory, 
 
 // listDifferences tells a few of the differences, without what is in them.
 func listDifferences(differences []drift.Difference) string {
+	return listFew(differences, "; ")
+}
+
+// listFew names a few of many.
+func listFew[T fmt.Stringer](all []T, separator string) string {
 	texts := make([]string, 0, maxNamedObjects)
-	for _, d := range differences[:min(len(differences), maxNamedObjects)] {
-		texts = append(texts, d.String())
+	for _, one := range all[:min(len(all), maxNamedObjects)] {
+		texts = append(texts, one.String())
 	}
-	list := strings.Join(texts, "; ")
-	if more := len(differences) - maxNamedObjects; more > 0 {
-		list += fmt.Sprintf("; and %d more objects", more)
+	list := strings.Join(texts, separator)
+	if more := len(all) - maxNamedObjects; more > 0 {
+		list += fmt.Sprintf("%sand %d more objects", separator, more)
 	}
 	return list
 }
@@ -336,7 +341,9 @@ func (r *releaseReconciler) correctDrift(ctx context.Context, p *releasePass, de
 	}()
 	var due []drift.Difference
 	for _, d := range p.differences {
-		if memory.hold(d.Ref, p.snapshot, r.now()) == 0 {
+		// What is missing may have been moved. That shows in the watch, whose news of its end brings the next pass.
+		isUnseen := d.Missing && p.snapshot.Objects[d.Ref].Exists
+		if !isUnseen && memory.hold(d.Ref, p.snapshot, r.now()) == 0 {
 			due = append(due, d)
 		}
 	}

@@ -76,9 +76,11 @@ type driftBench struct {
 	mu sync.Mutex
 	// values are what the ConfigMaps hold that do not hold "1".
 	values map[string]string
-	// gets and patches count requests; refuse answers the patches that are no dry runs.
-	gets, patches int
-	refuse        *apierrors.StatusError
+	// missing is the ConfigMap that does not exist.
+	missing string
+	// gets, patches and posts count requests; refuse answers the patches that are no dry runs.
+	gets, patches, posts int
+	refuse               *apierrors.StatusError
 }
 
 func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
@@ -130,6 +132,14 @@ func (b *driftBench) serve(w http.ResponseWriter, req *http.Request) {
 	name := req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]
 	value := b.values[name]
 	switch {
+	case req.Method == http.MethodPost:
+		b.posts++
+		b.missing = ""
+	case req.Method == http.MethodGet && name == b.missing:
+		b.gets++
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, name).ErrStatus)
+		return
 	case req.Method == http.MethodGet:
 		b.gets++
 	case req.URL.Query().Get("dryRun") != "":
@@ -167,6 +177,15 @@ func (b *driftBench) edit(name string) {
 		if ref.Name == name {
 			state.Fingerprint++
 			b.p.snapshot.Objects[ref] = state
+		}
+	}
+}
+
+// vanish has the watch tell that a ConfigMap is gone.
+func (b *driftBench) vanish(name string) {
+	for ref := range b.p.snapshot.Objects {
+		if ref.Name == name {
+			b.p.snapshot.Objects[ref] = objectwatch.State{}
 		}
 	}
 }

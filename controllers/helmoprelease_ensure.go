@@ -109,7 +109,7 @@ func (r *releaseReconciler) connect(ctx context.Context, release *addonsv1.HelmO
 	key := clusterKey(release)
 	restConfig, err := r.clusters.GetRESTConfig(ctx, key)
 	if err == nil {
-		return helmclient.Target{Key: key.String(), Config: restConfig, Impersonate: impersonated(&release.Spec)}, true
+		return helmclient.Target{Key: key.String(), Config: restConfig, Impersonate: impersonated(release)}, true
 	}
 	r.watcher.Disconnect(key.String())
 	if err := r.checkKubeconfig(ctx, key); err != nil {
@@ -142,20 +142,32 @@ func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, tar
 	r.settleRequests(p)
 	var err error
 	var ok bool
-	if p.observation, err, ok = r.observe(ctx, scope.release, target, p.desired); !ok {
-		return ctrl.Result{}, nil
-	}
-	if err != nil {
-		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
+	var remembered bool
+	if p.observation, remembered = r.remembered(p); !remembered {
+		if p.observation, err, ok = r.observe(ctx, scope.release, target, p.desired); !ok {
+			return ctrl.Result{}, nil
+		}
+		if err != nil {
+			return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
+		}
 	}
 	reportReachable(scope.release)
 	r.follow(ctx, p)
+	if r.stopsForMove(ctx, p) {
+		return ctrl.Result{}, nil
+	}
 	r.assessHealth(p)
 	decision := r.decide(p)
 	if isIdle(decision) {
 		r.assessDrift(ctx, p)
 		if drifted := r.decide(p); drifted.Action == helmclient.ActionCorrectDrift {
 			r.correctDrift(ctx, p, drifted)
+		}
+	}
+	if !isIdle(decision) {
+		r.sightings.outdate(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)})
+		if remembered {
+			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 		}
 	}
 	result, err := r.carryOut(ctx, p, decision)

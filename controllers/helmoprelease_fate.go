@@ -62,8 +62,8 @@ func (r *releaseReconciler) fateOf(ctx context.Context, release *addonsv1.HelmOp
 	if err != nil {
 		return fateEnds, fmt.Errorf("reading the HelmOp of the release: %w", err)
 	}
-	object := newCluster()
-	if err := r.live.Get(ctx, clusterKey(release), object); err != nil {
+	object, err := readCluster(ctx, r.live, clusterKey(release), r.shard)
+	if err != nil {
 		return fateEnds, fmt.Errorf("reading Cluster %s: %w", clusterKey(release), err)
 	}
 	if !helmOp.DeletionTimestamp.IsZero() {
@@ -77,7 +77,10 @@ func (r *releaseReconciler) fateOf(ctx context.Context, release *addonsv1.HelmOp
 
 // isSelected tells, by the API server, whether a HelmOp chooses a Cluster.
 func (r *releaseReconciler) isSelected(ctx context.Context, helmOp *addonsv1.HelmOp, cluster *unstructured.Unstructured) (bool, error) {
-	selector, err := metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterSelector)
+	if isManagement(cluster) {
+		return helmOp.Spec.ManagementCluster != nil, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector)
 	if err != nil {
 		return false, fmt.Errorf("spec.clusterSelector of the HelmOp: %w", err)
 	}
@@ -180,7 +183,7 @@ func (r *releaseReconciler) mayAccess(ctx context.Context, scope *releaseScope) 
 	if key.Namespace == release.Namespace {
 		return true, nil
 	}
-	denied := fmt.Sprintf("Cluster %s is of another namespace, and the HelmOp that may access it is gone", key)
+	denied := fmt.Sprintf("%s is not of the namespace, and the HelmOp that may access it is gone", titleOf(release.Namespace, key))
 	if scope.helmOp != nil {
 		allowed, err := r.guard.allows(ctx, scope.helmOp, key)
 		if err != nil || allowed {

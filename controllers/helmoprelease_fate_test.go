@@ -53,7 +53,7 @@ type fateBench struct {
 
 func newFateBench(t *testing.T) *fateBench {
 	b := &fateBench{T: t}
-	b.helmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"}}
+	b.helmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 	b.helmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{ServiceAccountName: "installer"}
 	b.helmOp.Spec.Release.Name = "three"
 	b.revisions = []*addonsv1.HelmOpRevision{b.revision(1, "one"), b.revision(2, "two")}
@@ -75,7 +75,7 @@ func (b *fateBench) revision(number int64, name string) *addonsv1.HelmOpRevision
 	return revision
 }
 
-// client has all that there is.
+// client has a copy of all that there is: the fake one writes resource versions into what it is given.
 func (b *fateBench) client() client.Client {
 	b.Helper()
 	scheme := runtime.NewScheme()
@@ -84,12 +84,12 @@ func (b *fateBench) client() client.Client {
 			b.Fatal(err)
 		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b.namespace, b.cluster, b.release)
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b.namespace.DeepCopy(), b.cluster.DeepCopy(), b.release.DeepCopy())
 	if b.helmOp != nil {
-		builder.WithObjects(b.helmOp)
+		builder.WithObjects(b.helmOp.DeepCopy())
 	}
 	for _, revision := range b.revisions {
-		builder.WithObjects(revision)
+		builder.WithObjects(revision.DeepCopy())
 	}
 	return builder.Build()
 }
@@ -258,7 +258,7 @@ func TestChildIsKept(t *testing.T) {
 				b.release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
 				b.release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "2", "other": "stays"}
 				c := b.client()
-				r := &helmOpReconciler{client: c, live: c, now: time.Now, told: newToldGenerations()}
+				r := &helmOpReconciler{client: c, live: c, now: time.Now, told: newToldGenerations(), renderer: newRenderer(nil, newObjectReader(c))}
 				read := func() *addonsv1.HelmOpRelease {
 					child := &addonsv1.HelmOpRelease{}
 					if err := c.Get(t.Context(), client.ObjectKeyFromObject(b.release), child); err != nil {

@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
@@ -220,12 +221,21 @@ func objectSelector(selector *addonsv1.ObjectSelector) *inventory.Selector {
 	}
 }
 
-// impersonated is the user as whom everything is done in the workload cluster; empty is the kubeconfig's own.
-func impersonated(spec *addonsv1.HelmOpReleaseSpec) string {
-	if spec.ServiceAccountName == "" {
-		return ""
+// impersonated is the user as whom everything is done in the cluster of a release; empty is the kubeconfig's own.
+func impersonated(release *addonsv1.HelmOpRelease) string {
+	spec := &release.Spec
+	account := func(namespace string) string {
+		return "system:serviceaccount:" + namespace + ":" + spec.ServiceAccountName
 	}
-	return "system:serviceaccount:" + spec.Release.Namespace + ":" + spec.ServiceAccountName
+	switch {
+	case clusterKey(release) == clusterlink.Management:
+		// Without a name this is nobody: the manager's own rights are never used.
+		return account(release.Namespace)
+	case spec.ServiceAccountName == "":
+		return ""
+	default:
+		return account(spec.Release.Namespace)
+	}
 }
 
 func driftMode(spec *addonsv1.HelmOpReleaseSpec) addonsv1.DriftMode {

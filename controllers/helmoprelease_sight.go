@@ -138,6 +138,10 @@ func (w *writtenGenerations) set(key types.NamespacedName, refs []inventory.Ref,
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(objects) == 0 {
+		delete(w.byRelease, key)
+		return
+	}
 	w.byRelease[key] = written{at: now, objects: objects}
 }
 
@@ -166,7 +170,10 @@ func (w *writtenGenerations) isSeen(key types.NamespacedName, ref inventory.Ref,
 	} else if !isWell || now.Sub(action.at) < writtenGrace {
 		return false
 	}
-	delete(action.objects, ref)
+	if delete(action.objects, ref); len(action.objects) == 0 {
+		// An empty map keeps the room that it had.
+		delete(w.byRelease, key)
+	}
 	return true
 }
 

@@ -86,9 +86,17 @@ func reportOutdated(obj conditions.Setter) {
 	}
 }
 
-// reportUnreachable leaves Released as it is: nothing is known to have changed.
+// oneTrouble is for how long the messages are the same that different requests end with at a Cluster that ceases to answer.
+const oneTrouble = time.Minute
+
+// reportUnreachable leaves Released as it is: nothing is known to have changed. The first message stands for a while: connections that
+// break are lost, reset and refused one after the other, which is one trouble and one write.
 func reportUnreachable(release *addonsv1.HelmOpRelease, message string) {
 	noteWasReady(release)
+	known := conditions.Get(release, addonsv1.ClusterReachableCondition)
+	if known != nil && known.Reason == addonsv1.ClusterUnreachableReason && time.Since(known.LastTransitionTime.Time) < oneTrouble {
+		message = known.Message
+	}
 	release.Status.State = string(helmclient.StateUnreachable)
 	setCondition(release, addonsv1.ClusterReachableCondition, metav1False, addonsv1.ClusterUnreachableReason, message)
 	setNotReady(release, addonsv1.ClusterUnreachableReason, message)

@@ -18,6 +18,8 @@ package controllers
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -68,4 +70,35 @@ func TestNotReleasedIsNotMadeReadyByItsHealth(t *testing.T) {
 	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready.Status != metav1False || ready.Reason != addonsv1.RolledBackReason {
 		t.Errorf("%+v", ready)
 	}
+}
+
+// TestUnreachableClustersKeepTheirFirstMessage holds that connections which break in several ways are one write.
+func TestUnreachableClustersKeepTheirFirstMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := &addonsv1.HelmOpRelease{}
+		told := func(message string) string {
+			reportUnreachable(release, message)
+			ready, reachable := conditions.Get(release, addonsv1.ReadyCondition), conditions.Get(release, addonsv1.ClusterReachableCondition)
+			if ready.Message != reachable.Message {
+				t.Errorf("Ready says %q, ClusterReachable %q", ready.Message, reachable.Message)
+			}
+			return ready.Message
+		}
+		if got := told("connection lost"); got != "connection lost" {
+			t.Errorf("at first it says %q", got)
+		}
+		<-time.After(oneTrouble / 2)
+		if got := told("connection refused"); got != "connection lost" {
+			t.Errorf("a moment later it says %q", got)
+		}
+		<-time.After(oneTrouble)
+		if got := told("connection refused"); got != "connection refused" {
+			t.Errorf("a while later it says %q", got)
+		}
+		reportReachable(release)
+		if got := told("unknown host"); got != "unknown host" {
+			t.Errorf("after it answered again it says %q", got)
+		}
+	})
 }

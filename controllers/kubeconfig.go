@@ -18,9 +18,11 @@ package controllers
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -33,9 +35,21 @@ var errKubeconfigRefused = errors.New("the kubeconfig is refused")
 
 // SafeKubeconfigs returns a reader of kubeconfig Secrets that refuses those which would make the manager run a program, read
 // its own files or call a plugin: who may write a Secret beside a Cluster must not act as the manager.
-func SafeKubeconfigs(reader client.Reader) client.Reader { return safeKubeconfigs{reader} }
+func SafeKubeconfigs(reader client.Reader) client.Reader {
+	verdicts, _ := lru.New[[sha256.Size]byte, error](maxVerdicts) // It fails only if the size is not positive.
+	return safeKubeconfigs{Reader: reader, verdicts: verdicts}
+}
 
-type safeKubeconfigs struct{ client.Reader }
+// maxVerdicts bounds how many kubeconfigs are remembered that were checked.
+const maxVerdicts = 16 << 10
+
+type safeKubeconfigs struct {
+	client.Reader
+
+	// verdicts are what was found of kubeconfigs, by their digest: each is read with every probe of its Cluster, and parsing it takes
+	// longer than the probe.
+	verdicts *lru.Cache[[sha256.Size]byte, error]
+}
 
 // Get implements client.Reader.
 func (s safeKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
@@ -46,7 +60,14 @@ func (s safeKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj clie
 	if !ok {
 		return nil
 	}
-	return checkKubeconfig(kubeconfig.Data[secret.KubeconfigDataName])
+	data := kubeconfig.Data[secret.KubeconfigDataName]
+	digest := sha256.Sum256(data)
+	verdict, ok := s.verdicts.Get(digest)
+	if !ok {
+		verdict = checkKubeconfig(data)
+		s.verdicts.Add(digest, verdict)
+	}
+	return verdict
 }
 
 // checkKubeconfig refuses a kubeconfig that is more than addresses and credentials. One that cannot be read is left to who

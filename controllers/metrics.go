@@ -77,6 +77,11 @@ var (
 		Help: "Bytes received from registries, by host and kind.",
 	}, []string{"registry", "kind"})
 
+	recordsLeft = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "helmop_records_left_total",
+		Help: "Records of releases in registries that no release needs any more and that could not be deleted there.",
+	})
+
 	releasesDesc = prometheus.NewDesc("helmop_releases",
 		"Number of releases by HelmOp and the reason of their Ready condition; ready is True, False or Unknown.",
 		[]string{"namespace", "helmop", "ready", "reason"}, nil)
@@ -87,7 +92,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(actionDuration, timeToDeployed, driftCorrections, slotsInUse, slotsWaiting, clustersInDoubt, registryRequests, registryBytes)
+	metrics.Registry.MustRegister(actionDuration, timeToDeployed, driftCorrections, slotsInUse, slotsWaiting, clustersInDoubt, registryRequests, registryBytes, recordsLeft)
 }
 
 // newReadsGauge tells how many reads of what clusters say of their releases are not over.

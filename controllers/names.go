@@ -35,7 +35,7 @@ const maxNameLength = 253
 func childName(helmOp, cluster string) string {
 	sum := sha256.Sum256([]byte(helmOp + "/" + cluster))
 	suffix := "-" + hex.EncodeToString(sum[:4])
-	name := helmOp + "-" + strings.ReplaceAll(cluster, "/", "-")
+	name := helmOp + "-" + strings.NewReplacer("/", "-", " ", "-").Replace(cluster)
 	if len(name)+len(suffix) > maxNameLength {
 		name = strings.TrimRight(name[:maxNameLength-len(suffix)], "-.")
 	}

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/lru"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/external"
@@ -81,17 +83,81 @@ func isClusterPaused(cluster *clusterv1.Cluster) bool {
 // Clusters with such a kind would wait for objectReadTimeout, one after the other.
 const unreadableMemory = time.Minute
 
-// objectReader reads what templates see of a Cluster.
+// maxTypedClusters bounds the Clusters that are kept in the types of Cluster API, some 5 kB each.
+const maxTypedClusters = 1 << 14
+
+// objectReader reads what templates see of a Cluster. What it returns is shared with the cache, and must not be changed: with a thousand
+// Clusters, copying would be most of what a pass over a HelmOp takes.
 type objectReader struct {
 	client client.Reader
+
+	// clusters are the Clusters in the types of Cluster API, by UID.
+	clusters *lru.Cache
 
 	mu sync.Mutex
 	// unreadable tells until when a kind is not tried again.
 	unreadable map[schema.GroupKind]time.Time
+	// versions are those in which kinds are read, and since when.
+	versions map[schema.GroupKind]knownVersion
+}
+
+// versionMemory is for how long a kind is read in the same version. Which one fits the contract of Cluster API, the labels of its
+// CustomResourceDefinition say; looking that up for each object takes several times as long as to read it.
+const versionMemory = 30 * time.Second
+
+type knownVersion struct {
+	version schema.GroupVersion
+	since   time.Time
 }
 
 func newObjectReader(reader client.Reader) *objectReader {
-	return &objectReader{client: reader, unreadable: map[schema.GroupKind]time.Time{}}
+	return &objectReader{
+		client: sharingReader{reader}, clusters: lru.New(maxTypedClusters),
+		unreadable: map[schema.GroupKind]time.Time{}, versions: map[schema.GroupKind]knownVersion{},
+	}
+}
+
+// get reads an object that a Cluster refers to.
+func (r *objectReader) get(ctx context.Context, ref clusterv1.ContractVersionedObjectReference, namespace string) (*unstructured.Unstructured, error) {
+	kind := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
+	r.mu.Lock()
+	known, ok := r.versions[kind]
+	r.mu.Unlock()
+	if ok && time.Since(known.since) < versionMemory {
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(known.version.WithKind(ref.Kind))
+		return obj, r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, obj)
+	}
+	obj, err := external.GetObjectFromContractVersionedRef(ctx, r.client, ref, namespace)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.versions[kind] = knownVersion{version: obj.GroupVersionKind().GroupVersion(), since: time.Now()}
+	return obj, nil
+}
+
+// sharingReader gets what the cache has, and no copy of it.
+type sharingReader struct{ client.Reader }
+
+// Get implements client.Reader.
+func (r sharingReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	return r.Reader.Get(ctx, key, obj, append(slices.Clip(options), client.UnsafeDisableDeepCopy)...)
+}
+
+// typed is [typedCluster] for whoever does not change what it returns. A Cluster that is as it was is not converted again.
+func (r *objectReader) typed(u *unstructured.Unstructured) (*clusterv1.Cluster, error) {
+	if known, ok := r.clusters.Get(u.GetUID()); ok {
+		if cluster := known.(*clusterv1.Cluster); cluster.ResourceVersion == u.GetResourceVersion() {
+			return cluster, nil
+		}
+	}
+	cluster, err := typedCluster(u)
+	if err == nil && u.GetUID() != "" {
+		r.clusters.Add(u.GetUID(), cluster)
+	}
+	return cluster, err
 }
 
 // isUnreadable tells whether a kind could not be read in time a short while ago.
@@ -121,6 +187,10 @@ func (r *objectReader) read(ctx context.Context, u *unstructured.Unstructured, c
 	ctx, cancel := context.WithTimeout(ctx, objectReadTimeout)
 	defer cancel()
 
+	if isManagement(u) {
+		// It stands for no Cluster that templates could see.
+		return &clusterObjects{}, nil
+	}
 	objects := &clusterObjects{data: templating.Objects{Cluster: u.Object}}
 	objects.sees(u)
 	var err error
@@ -147,7 +217,7 @@ func (r *objectReader) readRef(ctx context.Context, objects *clusterObjects, rol
 	if r.isUnreadable(kind) {
 		return nil, unreadableError(subject)
 	}
-	obj, err := external.GetObjectFromContractVersionedRef(ctx, r.client, ref, namespace)
+	obj, err := r.get(ctx, ref, namespace)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		r.setUnreadable(kind)
 		return nil, unreadableError(subject)

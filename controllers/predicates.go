@@ -74,6 +74,7 @@ func orderChanged() predicate.Predicate {
 				before.Annotations[addonsv1.RetryRequestedAtAnnotation] != after.Annotations[addonsv1.RetryRequestedAtAnnotation] ||
 				before.Spec.DeletionPolicy != after.Spec.DeletionPolicy ||
 				!equality.Semantic.DeepEqual(before.Spec.Uninstall, after.Spec.Uninstall) ||
+				!equality.Semantic.DeepEqual(before.Spec.Storage, after.Spec.Storage) ||
 				!equality.Semantic.DeepEqual(before.Spec.Overrides, after.Spec.Overrides)
 		},
 	}

@@ -78,6 +78,8 @@ var engineErrors = []namedError{
 	{helmclient.ErrForbidden, addonsv1.ClusterForbiddenReason},
 	{helmclient.ErrConflict, addonsv1.ReleaseConflictReason},
 	{helmclient.ErrTooLarge, addonsv1.ReleaseTooLargeReason},
+	{helmclient.ErrRecordStorage, addonsv1.RecordStorageFailedReason},
+	{helmclient.ErrRecordDamaged, addonsv1.RecordDamagedReason},
 	{helmclient.ErrInvalidValues, addonsv1.ValuesInvalidReason},
 	{helmclient.ErrInvalidChart, addonsv1.ChartInvalidReason},
 	{helmclient.ErrPostRender, addonsv1.PostRenderFailedReason},

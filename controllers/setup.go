@@ -23,6 +23,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -74,6 +75,9 @@ type Options struct {
 	// Engine brings releases to what is wanted.
 	Engine Engine
 
+	// Records tells where the records of releases are kept outside of their clusters. Default: nowhere.
+	Records RecordStorage
+
 	// Watcher follows the objects of releases in the workload clusters.
 	Watcher Watcher
 
@@ -90,6 +94,9 @@ type Options struct {
 
 	// Namespace is the one that the manager works on. Empty are all.
 	Namespace string
+
+	// ManagementClusterNamespaces are those whose HelmOps may install in the management cluster itself. Default: none.
+	ManagementClusterNamespaces []string
 
 	// Shard is what the manager serves, see addonsv1.ShardLabel. The caches of the manager hold nothing else of HelmOps, their releases
 	// and revisions, and of Clusters. Empty are the objects without the label.
@@ -133,7 +140,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	references := newReferenceReader(mgr.GetCache(), mgr.GetAPIReader())
 	objects := newObjectReader(mgr.GetClient())
 	renderer := newRenderer(references, objects)
-	guard := newClusterGuard(mgr.GetClient())
+	guard := newClusterGuard(mgr.GetClient(), options.ManagementClusterNamespaces...)
 	unseen := &unseenReleases{}
 	if err := setupHelmOps(mgr, options, references, renderer, guard); err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
@@ -170,6 +177,10 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		shard:       options.Shard,
 		namespace:   options.Namespace,
 		adoptions:   newAdoptions(),
+		answers: func(cluster client.ObjectKey) bool {
+			state := options.Clusters.State(cluster)
+			return !state.LastAnswer.IsZero() && state.Failures == 0
+		},
 	}
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return requestsForCluster(ctx, reconciler.client, obj)
@@ -178,7 +189,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop").
 		For(&addonsv1.HelmOp{}, builder.WithPredicates(watchFilter(mgr, log, options), specChanged())).
-		Watches(&addonsv1.HelmOpRelease{}, delayed(requestForOwner), builder.WithPredicates(watchFilter(mgr, log, options))).
+		Watches(&addonsv1.HelmOpRelease{}, delayedBy(requestForOwner, settled(reconciler.client)), builder.WithPredicates(watchFilter(mgr, log, options))).
 		Watches(&addonsv1.HelmOpRelease{}, helmOpsOnNews(reconciler.client)).
 		Watches(&addonsv1.HelmOp{}, delayed(dependentHelmOps(reconciler.client)), builder.WithPredicates(dependencyChanged())).
 		Watches(&addonsv1.HelmOp{}, reconciler.adoptions.left()).
@@ -231,6 +242,8 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		watchFilter:  options.WatchFilterValue,
 		shard:        options.Shard,
 		unseen:       unseen,
+		records:      options.Records,
+		recordsLeft:  lru.New(maxToldOfRecords),
 	}
 	if err := metrics.Registry.Register(newReadsGauge(reconciler.sightings.count)); err != nil {
 		return err

@@ -91,7 +91,7 @@ func shardStores(t *testing.T, shard string, objects ...client.Object) (cached, 
 
 // shardedObjects are a HelmOp, a Cluster, and the release of the one in the other.
 func shardedObjects(helmOp, cluster, release string) (*addonsv1.HelmOp, *clusterv1.Cluster, *addonsv1.HelmOpRelease) {
-	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u", Labels: ofShard(helmOp)}}
+	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u", Labels: ofShard(helmOp)}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", UID: "c", Labels: ofShard(cluster)}}
 	r := readyRelease("h", func(r *addonsv1.HelmOpRelease) {
 		r.ResourceVersion = ""
@@ -128,7 +128,10 @@ func TestGatherKnowsOtherShards(t *testing.T) {
 				objects = append(objects, c)
 			}
 			cached, live := shardStores(t, "a", objects...)
-			r := &releaseReconciler{client: cached, live: live, shard: "a", engine: &forgetfulEngine{}, watcher: &forgetfulWatcher{}, sightings: newSightings(1)}
+			r := &releaseReconciler{
+				client: cached, live: live, shard: "a", engine: &forgetfulEngine{}, watcher: &forgetfulWatcher{}, sightings: newSightings(1),
+				renderer: newRenderer(nil, newObjectReader(cached)),
+			}
 			scope, err := r.gather(t.Context(), cached, release)
 			if err != nil {
 				t.Fatal(err)

@@ -36,6 +36,10 @@ const (
 
 	// sightingKept is how old what was read of a release may be when it is used.
 	sightingKept = 30 * time.Second
+
+	// firstSightKept is for how long what the first pass over a release has read serves the second one as well. Among thousands of releases
+	// the second one comes late.
+	firstSightKept = time.Minute
 )
 
 // sightings read what clusters say of their releases. A cluster that is well answers in milliseconds, and the worker waits. One that
@@ -45,15 +49,27 @@ type sightings struct {
 	running *errands[helmclient.Observation]
 
 	mu sync.Mutex
-	// doubtful are the clusters that did not answer promptly when they were asked last.
+	// doubtful are the clusters that did not answer promptly when they were asked last, and answers how many reads of a cluster ended.
 	doubtful sets.Set[string]
+	answers  map[string]uint64
+
+	// firsts are what was read of releases when they were met first, and nil from then on. A manager that starts passes over each release
+	// twice: when it meets it, and when it sees its objects.
+	firsts map[ctrl.Request]*firstSight
+}
+
+// firstSight is what was read of a release, by the errand's key.
+type firstSight struct {
+	helmclient.Observation
+	key string
+	at  time.Time
 }
 
 // newSightings are those of a number of workers, each of which may wait for a cluster.
 func newSightings(workers int) *sightings {
 	running := newErrands[helmclient.Observation](workers)
 	running.patience, running.kept = workers, sightingKept
-	return &sightings{running: running, doubtful: sets.Set[string]{}}
+	return &sightings{running: running, doubtful: sets.Set[string]{}, answers: map[string]uint64{}, firsts: map[ctrl.Request]*firstSight{}}
 }
 
 // count is how many reads are under way, or done and not made use of.
@@ -63,10 +79,25 @@ func (s *sightings) count() float64 {
 	return float64(len(s.running.running))
 }
 
-// doubt notes whether a cluster answers promptly.
-func (s *sightings) doubt(cluster string, isDoubtful bool) {
+// answered notes that a read of a cluster ended, and whether it had its answer.
+func (s *sightings) answered(cluster string, isDoubtful bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.answers[cluster]++
+	s.doubt(cluster, isDoubtful)
+}
+
+// hangs notes that a cluster let a worker wait in vain, unless an answer has come since grace told of so many.
+func (s *sightings) hangs(cluster string, answers uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answers[cluster] == answers {
+		s.doubt(cluster, true)
+	}
+}
+
+// doubt notes whether a cluster answers promptly. The caller holds mu.
+func (s *sightings) doubt(cluster string, isDoubtful bool) {
 	if isDoubtful {
 		s.doubtful.Insert(cluster)
 	} else {
@@ -76,16 +107,68 @@ func (s *sightings) doubt(cluster string, isDoubtful bool) {
 }
 
 // forget forgets a cluster.
-func (s *sightings) forget(cluster string) { s.doubt(cluster, false) }
+func (s *sightings) forget(cluster string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.answers, cluster)
+	s.doubt(cluster, false)
+}
 
-// grace is how long a worker waits for a cluster.
-func (s *sightings) grace(cluster string) time.Duration {
+// grace is how long a worker waits for a cluster, and how many answers have come from it.
+func (s *sightings) grace(cluster string) (grace time.Duration, answers uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.doubtful.Has(cluster) {
-		return 0
+		return 0, s.answers[cluster]
 	}
-	return errandGrace
+	return errandGrace, s.answers[cluster]
+}
+
+// meet notes what was read of a release that was not met before.
+func (s *sightings) meet(release ctrl.Request, key string, observation helmclient.Observation, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.firsts[release]; !ok {
+		s.firsts[release] = &firstSight{Observation: observation, key: key, at: at}
+	}
+}
+
+// again returns, once, what was read of a release when it was met a moment ago.
+func (s *sightings) again(release ctrl.Request, key string, now time.Time) (helmclient.Observation, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.firsts[release]
+	if first == nil {
+		return helmclient.Observation{}, false
+	}
+	s.firsts[release] = nil
+	return first.Observation, first.key == key && now.Sub(first.at) < firstSightKept
+}
+
+// outdate says that what was read of a release is about to be wrong.
+func (s *sightings) outdate(release ctrl.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.firsts[release] = nil
+}
+
+// part forgets a release.
+func (s *sightings) part(release ctrl.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.firsts, release)
+}
+
+// sightingKey is different for whatever makes it another read: the objects of a release are one at a time.
+func sightingKey(release *addonsv1.HelmOpRelease, target helmclient.Target, desired helmclient.Desired) string {
+	return strings.Join([]string{target.Key, release.Status.ClusterUID, target.Impersonate, desired.Namespace, desired.Name, string(release.UID)}, "\n")
+}
+
+// remembered is what was read of a release as it was met, if that was a moment ago. It is good for seeing that there is nothing to do,
+// and for nothing else.
+func (r *releaseReconciler) remembered(p *releasePass) (helmclient.Observation, bool) {
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
+	return r.sightings.again(request, sightingKey(p.release, p.target, p.desired), r.now())
 }
 
 // observe reads what the cluster says of a release. If ok is false, it has not answered yet: the release is looked at again when it
@@ -94,19 +177,23 @@ func (r *releaseReconciler) observe(ctx context.Context, release *addonsv1.HelmO
 	observation helmclient.Observation, err error, ok bool,
 ) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-	// Whatever makes it another read makes it another errand: the objects of a release are one at a time.
-	key := strings.Join([]string{target.Key, release.Status.ClusterUID, target.Impersonate, desired.Namespace, desired.Name, string(release.UID)}, "\n")
-	observation, err, ok = r.sightings.running.runWithin(ctx, r.sightings.grace(target.Key), key, request,
+	key := sightingKey(release, target, desired)
+	began := r.now()
+	grace, answers := r.sightings.grace(target.Key)
+	observation, err, ok = r.sightings.running.runWithin(ctx, grace, key, request,
 		func(ctx context.Context) (helmclient.Observation, error) {
 			ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 			defer cancel()
 			observation, err := r.engine.Observe(ctx, target, desired.Namespace, desired.Name)
-			r.sightings.doubt(target.Key, reasonFor(err, engineErrors, "") == addonsv1.ClusterUnreachableReason)
+			r.sightings.answered(target.Key, reasonFor(err, engineErrors, "") == addonsv1.ClusterUnreachableReason)
 			return observation, err
 		})
-	if !ok {
-		r.sightings.doubt(target.Key, true)
+	switch {
+	case !ok:
+		r.sightings.hangs(target.Key, answers)
 		r.slots.keep(request)
+	case err == nil:
+		r.sightings.meet(request, key, observation, began)
 	}
 	return observation, err, ok
 }

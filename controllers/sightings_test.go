@@ -27,6 +27,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
@@ -38,6 +39,8 @@ type hangingEngine struct {
 
 	mu    sync.Mutex
 	hangs map[string]bool
+	// takes is how long the others take.
+	takes time.Duration
 }
 
 func (e *hangingEngine) hang(cluster string, hangs bool) {
@@ -46,11 +49,18 @@ func (e *hangingEngine) hang(cluster string, hangs bool) {
 	e.hangs[cluster] = hangs
 }
 
+func (e *hangingEngine) take(takes time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.takes = takes
+}
+
 func (e *hangingEngine) Observe(ctx context.Context, target helmclient.Target, _, _ string) (helmclient.Observation, error) {
 	e.mu.Lock()
-	hangs := e.hangs[target.Key]
+	hangs, takes := e.hangs[target.Key], e.takes
 	e.mu.Unlock()
 	if !hangs {
+		<-time.After(takes)
 		return helmclient.Observation{}, nil
 	}
 	<-ctx.Done()
@@ -67,7 +77,7 @@ type sightingBench struct {
 
 func newSightingBench(t *testing.T) *sightingBench {
 	b := &sightingBench{T: t, engine: &hangingEngine{hangs: map[string]bool{}}}
-	b.r = &releaseReconciler{engine: b.engine, sightings: newSightings(4), slots: newActionSlots(4, 0)}
+	b.r = &releaseReconciler{engine: b.engine, sightings: newSightings(4), slots: newActionSlots(4, 0), now: time.Now}
 	b.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 	t.Cleanup(b.queue.ShutDown)
 	if err := b.r.sightings.running.waker.source().Start(t.Context(), b.queue); err != nil {
@@ -112,7 +122,8 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 		}
 		// When it answers again, one pass finds out without waiting, and the others are as with every cluster.
 		b.engine.hang("hung", false)
-		if _, ok, _ := b.look("hung", "0"); ok {
+		b.engine.take(time.Millisecond)
+		if held, ok, _ := b.look("hung", "0"); ok || held != 0 {
 			t.Error("a worker waits for a cluster that did not answer")
 		}
 		request, _ := b.queue.Get()
@@ -126,4 +137,68 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 			t.Errorf("%d clusters are in doubt", in)
 		}
 	})
+}
+
+// TestAnAnswerIsNotOvertakenByDoubt holds that a worker which gave up says nothing against a cluster that has answered meanwhile.
+func TestAnAnswerIsNotOvertakenByDoubt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		meanwhile func(*sightings)
+		doubtful  bool
+	}{
+		"no answer":             {func(*sightings) {}, true},
+		"an answer":             {func(s *sightings) { s.answered("c", false) }, false},
+		"no connection":         {func(s *sightings) { s.answered("c", true) }, true},
+		"an answer of another":  {func(s *sightings) { s.answered("d", false) }, true},
+		"the cluster is gone":   {func(s *sightings) { s.answered("c", false); s.forget("c") }, false},
+		"it is gone, and hangs": {func(s *sightings) { s.forget("c"); s.hangs("c", 0) }, true},
+	} {
+		s := newSightings(1)
+		s.answered("c", false)
+		_, answers := s.grace("c")
+		tc.meanwhile(s)
+		s.hangs("c", answers)
+		grace, _ := s.grace("c")
+		if doubtful := grace == 0; doubtful != tc.doubtful {
+			t.Errorf("%s: doubtful %t", name, doubtful)
+		}
+	}
+}
+
+// TestFirstSightServesTwoPasses holds that what is read as a manager starts serves one more pass, unless it may be wrong by then.
+func TestFirstSightServesTwoPasses(t *testing.T) {
+	release := releaseFor("default", "a", addonsv1.ClusterReference{Name: "well"})
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
+	for name, tc := range map[string]struct {
+		between func(*sightingBench, *releasePass)
+		// want tells for the passes after the first whether they need not read.
+		want [2]bool
+	}{
+		"a moment later":        {func(*sightingBench, *releasePass) {}, [2]bool{true, false}},
+		"too late":              {func(*sightingBench, *releasePass) { <-time.After(firstSightKept) }, [2]bool{false, false}},
+		"after an action":       {func(b *sightingBench, _ *releasePass) { b.r.sightings.outdate(request) }, [2]bool{false, false}},
+		"of what was made anew": {func(b *sightingBench, _ *releasePass) { b.r.sightings.part(request) }, [2]bool{false, true}},
+		"as somebody else":      {func(_ *sightingBench, p *releasePass) { p.target.Impersonate = "x" }, [2]bool{false, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newSightingBench(t)
+				p := &releasePass{releaseScope: &releaseScope{release: release}, target: helmclient.Target{Key: "well"}, desired: helmclient.Desired{Name: "a"}}
+				pass := func() (remembered bool) {
+					if _, remembered = b.r.remembered(p); !remembered {
+						if _, ok, err := b.look("well", "a"); !ok || err != nil {
+							t.Fatal(ok, err)
+						}
+					}
+					return remembered
+				}
+				if pass() {
+					t.Error("it is remembered before it was read")
+				}
+				tc.between(b, p)
+				if got := [2]bool{pass(), pass()}; got != tc.want {
+					t.Errorf("remembered %v, want %v", got, tc.want)
+				}
+			})
+		})
+	}
 }

@@ -31,7 +31,7 @@ import (
 const (
 	// countPace is how long, for each Cluster of a HelmOp, a status is held back that only counts on: a thousand releases that turn
 	// ready are to be some tens of writes, and ten of them are to be seen at once.
-	countPace = 5 * time.Millisecond
+	countPace = 10 * time.Millisecond
 
 	// maxCountPace bounds it.
 	maxCountPace = 15 * time.Second

@@ -41,7 +41,8 @@ func TestStatusPace(t *testing.T) {
 		held     bool
 	}{
 		"numbers, a moment ago":          {selected: 1000, since: time.Second, held: true},
-		"numbers, long ago":              {selected: 1000, since: 6 * time.Second},
+		"numbers, a while ago":           {selected: 1000, since: 9 * time.Second, held: true},
+		"numbers, long ago":              {selected: 1000, since: 11 * time.Second},
 		"a small fleet":                  {selected: 10, since: 100 * time.Millisecond},
 		"another reason":                 {selected: 1000, since: time.Second, change: func(h *addonsv1.HelmOp) { h.Status.Conditions[0].Reason = "Other" }},
 		"another phase":                  {selected: 1000, since: time.Second, change: func(h *addonsv1.HelmOp) { h.Status.Rollout.Phase = addonsv1.RolloutPhasePaused }},

@@ -40,7 +40,7 @@ func TestFateOf(t *testing.T) {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", Labels: map[string]string{"cni": "calico"}}}
 	helmOp := func(change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 		h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "calico", UID: "u", Finalizers: []string{addonsv1.HelmOpFinalizer}}}
-		h.Spec.ClusterSelector.MatchLabels = map[string]string{"cni": "calico"}
+		h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"cni": "calico"}}
 		h.Spec.Release = addonsv1.ReleaseTemplate{Name: "calico-{{ .Cluster.metadata.name }}", Namespace: "tigera"}
 		if change != nil {
 			change(h)

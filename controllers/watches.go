@@ -51,6 +51,10 @@ const (
 	// settleDelay is how long events of other objects gather before their HelmOp is looked at. Without it, a thousand
 	// releases that turn ready make a thousand passes over a thousand Clusters.
 	settleDelay = 250 * time.Millisecond
+
+	// settlePace is how much longer the events of releases gather for each Cluster of the HelmOp, up to maxSettleDelay: a pass takes the longer,
+	// the more there are.
+	settlePace, maxSettleDelay = 2 * time.Millisecond, 4 * time.Second
 )
 
 // setupIndexes registers the indexes that the watches look things up in.
@@ -91,6 +95,9 @@ func referencesOf(helmOp *addonsv1.HelmOp) []string {
 	var references []string
 	source := &helmOp.Spec.Source
 	secrets := []*addonsv1.SecretReference{source.SecretRef, source.CertSecretRef, source.ProxySecretRef}
+	if storage := helmOp.Spec.Storage; storage != nil && storage.Registry != nil {
+		secrets = append(secrets, storage.Registry.SecretRef, storage.Registry.CertSecretRef, storage.Registry.ProxySecretRef)
+	}
 	if source.Verify != nil {
 		secrets = append(secrets, source.Verify.SecretRef, source.Verify.TrustedRootSecretRef)
 	}
@@ -110,6 +117,23 @@ func referencesOf(helmOp *addonsv1.HelmOp) []string {
 
 // delayed enqueues what an object maps to, for updates both as it was and as it is, after settleDelay.
 func delayed(toRequests handler.MapFunc) handler.EventHandler {
+	return delayedBy(toRequests, func(context.Context, ctrl.Request) time.Duration { return settleDelay })
+}
+
+// settled is how long events of the releases of a HelmOp gather. What else happens does not wait as long.
+func settled(reader client.Reader) func(context.Context, ctrl.Request) time.Duration {
+	return func(ctx context.Context, request ctrl.Request) time.Duration {
+		helmOp := &addonsv1.HelmOp{}
+		err := reader.Get(ctx, request.NamespacedName, helmOp, client.UnsafeDisableDeepCopy)
+		if err != nil || helmOp.Status.Clusters == nil {
+			return settleDelay
+		}
+		return min(max(settleDelay, time.Duration(helmOp.Status.Clusters.Selected)*settlePace), maxSettleDelay)
+	}
+}
+
+// delayedBy is delayed with another delay.
+func delayedBy(toRequests handler.MapFunc, delay func(context.Context, ctrl.Request) time.Duration) handler.EventHandler {
 	enqueue := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request], objects ...client.Object) {
 		requests := map[ctrl.Request]struct{}{}
 		for _, obj := range objects {
@@ -118,7 +142,7 @@ func delayed(toRequests handler.MapFunc) handler.EventHandler {
 			}
 		}
 		for request := range requests {
-			q.AddAfter(request, settleDelay)
+			q.AddAfter(request, delay(ctx, request))
 		}
 	}
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
@@ -156,7 +180,7 @@ func requestsForCluster(ctx context.Context, reader client.Reader, cluster clien
 	log := ctrl.LoggerFrom(ctx)
 	var requests []ctrl.Request
 	helmOps := &addonsv1.HelmOpList{}
-	if err := reader.List(ctx, helmOps, client.InNamespace(cluster.GetNamespace())); err != nil {
+	if err := reader.List(ctx, helmOps, client.InNamespace(cluster.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		log.Error(err, "Cannot find the HelmOps of a Cluster", "Cluster", client.ObjectKeyFromObject(cluster))
 		return nil
 	}
@@ -166,7 +190,7 @@ func requestsForCluster(ctx context.Context, reader client.Reader, cluster clien
 	}
 	for i := range helmOps.Items {
 		helmOp := &helmOps.Items[i]
-		selector, err := metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterSelector)
+		selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector)
 		if err != nil {
 			continue // The HelmOp's own condition says so.
 		}
@@ -277,10 +301,10 @@ func requestForOwner(_ context.Context, obj client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: owner.Name}}}
 }
 
-// childrenOfCluster are the HelmOpReleases of a Cluster, those of other namespaces among them.
+// childrenOfCluster are the HelmOpReleases of a Cluster, those of other namespaces among them. They must not be changed.
 func childrenOfCluster(ctx context.Context, reader client.Reader, cluster client.ObjectKey) []addonsv1.HelmOpRelease {
 	children := &addonsv1.HelmOpReleaseList{}
-	if err := reader.List(ctx, children, client.MatchingFields{clusterIndex: cluster.String()}); err != nil {
+	if err := reader.List(ctx, children, client.MatchingFields{clusterIndex: cluster.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases of a Cluster", "Cluster", cluster)
 		return nil
 	}
@@ -294,10 +318,11 @@ func childRequestsForCluster(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// childrenOfHelmOp are the HelmOpReleases of a HelmOp.
+// childrenOfHelmOp are the HelmOpReleases of a HelmOp. They must not be changed.
 func childrenOfHelmOp(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp) []addonsv1.HelmOpRelease {
 	children := &addonsv1.HelmOpReleaseList{}
-	if err := reader.List(ctx, children, client.InNamespace(helmOp.Namespace), client.MatchingLabels(childSelector(helmOp))); err != nil {
+	if err := reader.List(ctx, children, client.InNamespace(helmOp.Namespace), client.MatchingLabels(childSelector(helmOp)),
+		client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases of a HelmOp", "HelmOp", client.ObjectKeyFromObject(helmOp))
 		return nil
 	}

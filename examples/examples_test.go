@@ -236,7 +236,7 @@ func nameOf(objects templating.Objects) string {
 
 func selects(t *testing.T, helmOp addonsv1.HelmOp, objects templating.Objects) bool {
 	t.Helper()
-	selector, err := metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterSelector)
+	selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector)
 	if err != nil {
 		t.Fatalf("HelmOp %s: %v", helmOp.Name, err)
 	}

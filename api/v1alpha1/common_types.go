@@ -48,6 +48,10 @@ const (
 	// spec.beforeClusterDelete: since when, in RFC 3339, or "over". While it waits, spec.paused of the Cluster is part of that.
 	DeletionHoldAnnotation = "addons.cluster.x-k8s.io/deletion-hold"
 
+	// UpgradeReleasedAnnotationPrefix begins the names of annotations on a Cluster that tell which upgrade is not held any more, see
+	// spec.beforeClusterUpgrade: the version of Kubernetes to come. After a slash follows the name of the annotation that held it.
+	UpgradeReleasedAnnotationPrefix = "upgrade-released.addons.cluster.x-k8s.io"
+
 	// ReplacedByRevisionAnnotation on a HelmOpRelease under deletion has the number of the revision that wants a release of another name
 	// or namespace in the Cluster. The HelmOp sets it: without it, a HelmOpRelease that somebody deletes while its release is wanted
 	// is made anew, and the release is not touched.

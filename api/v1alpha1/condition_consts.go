@@ -224,8 +224,14 @@ const (
 	// ValuesInvalidReason: the values do not meet the schema of the chart.
 	ValuesInvalidReason = "ValuesInvalid"
 
-	// ReleaseTooLargeReason: the release does not fit in the Secret in which Helm stores it.
+	// ReleaseTooLargeReason: the release is too large to be recorded.
 	ReleaseTooLargeReason = "ReleaseTooLarge"
+
+	// RecordStorageFailedReason: the registry that keeps the records of the release does not answer, or refuses. What runs is left as it is.
+	RecordStorageFailedReason = "RecordStorageFailed"
+
+	// RecordDamagedReason: a part of a record of the release is missing, or is not what was written. What runs is left as it is.
+	RecordDamagedReason = "RecordDamaged"
 
 	// ClusterForbiddenReason: the kubeconfig of the Cluster does not permit what is needed.
 	ClusterForbiddenReason = "ClusterForbidden"
@@ -245,7 +251,8 @@ const (
 	// InvalidOverrideReason: overrides or kubernetesVersions are malformed, or yield options that are not valid.
 	InvalidOverrideReason = "InvalidOverride"
 
-	// ClusterAccessDeniedReason: the ServiceAccount of clusterNamespaces may not get the kubeconfig of a Cluster of another namespace.
+	// ClusterAccessDeniedReason: the ServiceAccount of clusterNamespaces may not get the kubeconfig of a Cluster of another namespace, or
+	// the manager does not let HelmOps of the namespace into the management cluster.
 	ClusterAccessDeniedReason = "ClusterAccessDenied"
 
 	// UpdatingReason: the release is about to be changed.
@@ -423,6 +430,12 @@ const (
 
 	// RecoveredEvent: a release that a crash had left half done was taken up again.
 	RecoveredEvent = "Recovered"
+
+	// ObjectsMovedEvent: clusterctl move took objects of a release to another management cluster, so the release is paused.
+	ObjectsMovedEvent = "ObjectsMoved"
+
+	// RecordsLeftEvent: the registry that keeps records of releases does not delete old ones.
+	RecordsLeftEvent = "RecordsLeft"
 
 	// OrphanedEvent: a release was left in place, by deletionPolicy or because its Cluster goes.
 	OrphanedEvent = "Orphaned"

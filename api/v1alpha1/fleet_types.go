@@ -21,6 +21,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// ManagementCluster installs a release in the management cluster itself.
+type ManagementCluster struct {
+	// serviceAccountName names the ServiceAccount, in the namespace of the HelmOp, under whose rights everything is done in the
+	// management cluster. The manager must be permitted to impersonate it, and it may read and write Secrets in the namespace of the
+	// release, where Helm keeps its records.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ServiceAccountName string `json:"serviceAccountName"`
+}
+
 // Dependency is a HelmOp that comes first.
 type Dependency struct {
 	// name of the HelmOp, in the same namespace.

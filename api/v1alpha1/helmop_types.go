@@ -25,8 +25,14 @@ import (
 type HelmOpSpec struct {
 	// clusterSelector chooses the Clusters, of the namespace of the HelmOp, that get the release. An empty
 	// selector chooses all of them. A Cluster that is no longer chosen loses the release, by deletionPolicy.
-	// +required
-	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
+	// Either it or managementCluster must be set.
+	// +optional
+	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
+
+	// managementCluster installs the release in the management cluster itself, and in no Cluster. The manager must permit that to the
+	// namespace of the HelmOp, by its flag --management-cluster-namespaces. Templates see no Cluster then.
+	// +optional
+	ManagementCluster *ManagementCluster `json:"managementCluster,omitempty"`
 
 	// suspend stops everything that HelmOp does for this object: it resolves nothing and installs, upgrades and
 	// uninstalls nothing until it is false again. Default: false.
@@ -75,6 +81,11 @@ type HelmOpSpec struct {
 	PostRender *PostRender `json:"postRender,omitempty"`
 
 	ReleaseOptions `json:",inline"`
+
+	// storage tells where the records of the releases are kept. A change of it makes no new revision and moves nothing: it is about the records to
+	// come. Without it, as the manager is told, and in Secrets of the workload clusters if it is told nothing.
+	// +optional
+	Storage *RecordStorage `json:"storage,omitempty"`
 
 	// overrides are what is different for some of the Clusters. Those that choose a Cluster are merged in their order: a later one
 	// wins over an earlier one, field by field.
@@ -296,6 +307,10 @@ type HelmOp struct {
 
 	// spec is what is wanted.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="has(self.clusterSelector) != has(self.managementCluster)",message="exactly one of clusterSelector and managementCluster must be set"
+	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !(has(self.clusterNamespaces) || has(self.overrides) || has(self.kubernetesVersions))",message="clusterNamespaces, overrides and kubernetesVersions are about Clusters and cannot be set beside managementCluster"
+	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !(has(self.clusterCondition) || has(self.beforeClusterUpgrade) || has(self.beforeClusterDelete))",message="clusterCondition, beforeClusterUpgrade and beforeClusterDelete are about Clusters and cannot be set beside managementCluster"
+	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !has(self.serviceAccountName)",message="managementCluster has a serviceAccountName of its own"
 	Spec HelmOpSpec `json:"spec"`
 
 	// status is what is.

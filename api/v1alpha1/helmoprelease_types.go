@@ -50,6 +50,10 @@ type HelmOpReleaseSpec struct {
 
 	ClusterOptions `json:",inline"`
 
+	// storage tells where the records of the release are kept, for when its HelmOp is gone.
+	// +optional
+	Storage *RecordStorage `json:"storage,omitempty"`
+
 	// rollout tells which revision of the HelmOp this is made from, and how it came to it.
 	// +optional
 	Rollout *ReleaseRollout `json:"rollout,omitempty"`
@@ -63,20 +67,6 @@ type HelmOpReleaseSpec struct {
 	// deletionPolicy tells whether the release is uninstalled when this object is deleted.
 	// +required
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy"`
-}
-
-// ClusterReference names a Cluster.
-type ClusterReference struct {
-	// namespace of the Cluster. Default: that of this object.
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace,omitempty"`
-
-	// name of the Cluster.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
 }
 
 // ReleaseIdentity is the name of a Helm release and its namespace in the workload cluster.

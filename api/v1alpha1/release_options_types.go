@@ -52,7 +52,8 @@ type ReleaseOptions struct {
 
 	// serviceAccountName is a ServiceAccount of the workload cluster, in the namespace of the release, under whose rights
 	// everything is done there. It must exist, and may read and write Secrets in that namespace, where Helm keeps its
-	// records. Default: the rights of the kubeconfig that Cluster API generated.
+	// records. Default: the rights of the kubeconfig that Cluster API generated. Of a HelmOpRelease in the management cluster it is a
+	// ServiceAccount of the namespace of the HelmOpRelease, see spec.managementCluster of HelmOp.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -78,6 +78,7 @@ func (r *reader) kustomization(k *kustomizer, folder string) error {
 	if err != nil {
 		return fmt.Errorf("%w: the kustomization in %s cannot be built: %s", ErrInvalidManifests, folderName(folder), kustomizeReason(err))
 	}
+	r.saysEmpty = r.saysEmpty || cost.saysEmpty && made.Size() == 0
 	for i, one := range made.Resources() {
 		content, err := one.MarshalJSON()
 		if err != nil {

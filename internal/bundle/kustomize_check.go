@@ -40,6 +40,8 @@ type kustomizationCost struct {
 	objects int64
 	// changes is the size of what may be written into each of them.
 	changes int64
+	// saysEmpty tells that the kustomization says it has no resources, by an empty list of them.
+	saysEmpty bool
 }
 
 func (c *kustomizationCost) add(other *kustomizationCost) {
@@ -123,6 +125,7 @@ func (k *kustomizationFile) read() error {
 		return k.refuse("is no kustomization: %s", clip(kustomizeReason(err)))
 	}
 	content.FixKustomization()
+	k.cost.saysEmpty = content.Resources != nil && len(content.Resources) == 0
 	if field := unboundedField(&content); field != "" {
 		return k.refuse("has %s, which HelmOp does not take: what that yields has no bound, or comes from elsewhere", field)
 	}

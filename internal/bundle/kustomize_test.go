@@ -184,3 +184,34 @@ func TestKustomizeRefused(t *testing.T) {
 		})
 	}
 }
+
+// A kustomization that says that there is nothing is meant so: what was there is pruned. One that yields nothing without saying so is not.
+func TestEmptyKustomization(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"resources: []\n": "", "kind: Kustomization\nresources: []\n": "",
+		"namePrefix: a-\n": "there is no object", "resources: [none.yaml]\n": "there is no object", "resources: [empty]\n": "there is no object",
+	} {
+		files := map[string]string{"kustomization.yaml": text, "none.yaml": "# nothing\n", "empty/kustomization.yaml": "namePrefix: a-\n"}
+		c, err := newLoader(t, Limits{}).Chart(t.Context(), withPath(flux(t, files), ""))
+		if want == "" && (err != nil || len(c.Templates)+len(c.Files) > 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestBuildKustomization(t *testing.T) {
+	t.Parallel()
+	files := map[string][]byte{
+		"base/kustomization.yaml": []byte("resources: [cm.yaml]\n"), "base/cm.yaml": []byte(configMap("a")),
+		"over/kustomization.yaml": []byte("resources: [../base]\nnamePrefix: p-\n"),
+		"bad/kustomization.yaml":  []byte("resources: [https://example.com/x.yaml]\n"),
+	}
+	objects, err := BuildKustomization(files, "over", Limits{})
+	if err != nil || len(objects) != 1 || !strings.Contains(string(objects[0]), `"name":"p-a"`) {
+		t.Errorf("%s, %v", objects, err)
+	}
+	if _, err := BuildKustomization(files, "bad", Limits{}); !errors.Is(err, ErrInvalidManifests) {
+		t.Errorf("%v", err)
+	}
+}

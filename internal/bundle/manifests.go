@@ -64,7 +64,7 @@ func objectsOf(c *chart.Chart, src *Source, format Format, layers []int, data []
 	} else {
 		err = r.folder(c, files, src)
 	}
-	if err == nil && len(r.objects)+len(c.Templates)+len(c.Files) == 0 {
+	if err == nil && !r.saysEmpty && len(r.objects)+len(c.Templates)+len(c.Files) == 0 {
 		err = fmt.Errorf("%w: there is no object in it; it has %s", ErrInvalidManifests, files.roots())
 	}
 	return r.objects, err

@@ -57,6 +57,8 @@ type reader struct {
 	objects []*object
 	// seen tells where each object was found.
 	seen map[objectKey]string
+	// saysEmpty tells that a kustomization without resources said so.
+	saysEmpty bool
 }
 
 func newReader(limits Limits) *reader {

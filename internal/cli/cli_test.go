@@ -24,6 +24,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -214,6 +215,15 @@ func TestSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strangers, err := x509.MarshalPKCS8PrivateKey(stranger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := b.write("other.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: strangers})))
 	plain := b.write("plain.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 	cosign := b.write("cosign.key", string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: sealed})))
 	t.Setenv(passwordVariable, "secret")
@@ -223,9 +233,33 @@ func TestSigned(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		b.expectSigned(b.at(repository), got.Digest, public)
+		// What has not changed is signed once by a key, and once by each.
+		again := decode[pushed](t, b.ok("push", b.path("dir"), b.at(repository+":v1"), "--sign", "--key", file, "-o", "json"))
+		if again.Signature != got.Signature {
+			t.Errorf("signed again: %s after %s", again.Signature, got.Signature)
+		}
+		theirs := decode[pushed](t, b.ok("push", b.path("dir"), b.at(repository+":v1"), "--sign", "--key", other, "-o", "json"))
+		if theirs.Signature == got.Signature {
+			t.Error("the signature of another key was taken for it")
+		}
+	}
+	// Whoever follows the tag finds what it leads to signed.
+	var order []string
+	for _, request := range b.Requests() {
+		if request.Method == http.MethodPut && request.Repository == "plain" && request.Reference != "" && len(order) < 3 {
+			order = append(order, request.Reference)
+		}
+	}
+	if i := slices.Index(order, "v1"); i != 2 {
+		t.Errorf("manifests were put in the order %q", order)
 	}
 	t.Setenv(passwordVariable, "wrong")
-	b.fails(exitFailed, "is pushed, but not signed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", cosign)
+	b.ResetCounts()
+	b.fails(exitFailed, "nothing is pushed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", cosign)
+	b.fails(exitFailed, "nothing is pushed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", b.path("none"))
+	if writes := b.Counts().Writes; writes != 0 {
+		t.Errorf("%d writes by pushes whose key cannot be read", writes)
+	}
 	b.fails(exitUsage, "--sign needs --key", "push", b.path("dir"), b.at("other:v1"), "--sign")
 }
 

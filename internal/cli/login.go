@@ -98,8 +98,7 @@ func (f *registryFlags) registry(host string) (*remote.Registry, error) {
 
 func (l *login) password() (string, error) {
 	if l.stdin {
-		data, err := io.ReadAll(io.LimitReader(l.streams.In, maxPassword))
-		return strings.TrimRight(string(data), "\r\n"), err
+		return readPassword(l.streams.In)
 	}
 	file, ok := l.streams.In.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -109,6 +108,12 @@ func (l *login) password() (string, error) {
 	password, err := term.ReadPassword(int(file.Fd()))
 	_, _ = fmt.Fprintln(l.streams.ErrOut)
 	return string(password), err
+}
+
+// readPassword reads a password that is all there is to read.
+func readPassword(in io.Reader) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(in, maxPassword))
+	return strings.TrimRight(string(data), "\r\n"), err
 }
 
 // newLogout is the command "logout".

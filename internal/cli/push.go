@@ -112,13 +112,14 @@ func (p *push) run(cmd *cobra.Command, path, reference string) error {
 	if err != nil {
 		return err
 	}
+	key, err := p.sign.signer(p.streams)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := p.bounded(cmd)
 	defer cancel()
 	repository, err := p.repository(to)
 	if err != nil {
-		return err
-	}
-	if err := p.upload(ctx, repository, artifact, tags); err != nil {
 		return err
 	}
 	result := pushed{
@@ -128,10 +129,8 @@ func (p *push) run(cmd *cobra.Command, path, reference string) error {
 	for _, blob := range artifact.Blobs() {
 		result.Bytes += blob.Size
 	}
-	if p.sign.enabled {
-		if result.Signature, err = p.sign.sign(ctx, p.streams, repository, artifact.Manifest.Descriptor); err != nil {
-			return fmt.Errorf("%s is pushed, but not signed: %w", result.Reference, err)
-		}
+	if result.Signature, err = key.upload(ctx, p.streams, repository, artifact, tags); err != nil {
+		return err
 	}
 	return p.write(p.streams.Out, result, func(out io.Writer) error {
 		_, err := fmt.Fprintln(out, result.Reference)
@@ -203,8 +202,26 @@ func (p *push) tagsOf(to location, artifact *pack.Artifact) ([]string, error) {
 	return tags, nil
 }
 
-// upload copies an artifact to its repository, content before what names it, and sets the tags last.
-func (p *push) upload(ctx context.Context, repository *remote.Repository, artifact *pack.Artifact, tags []string) error {
+// upload copies an artifact to its repository, signs it if there is somebody to, and sets the tags last: whoever follows them finds it
+// whole, and signed. It returns the digest of the manifest of the signature, empty if nobody signs.
+func (s *signer) upload(ctx context.Context, streams Streams, repository *remote.Repository, artifact *pack.Artifact, tags []string) (string, error) {
+	if err := transfer(ctx, streams, repository, artifact); err != nil {
+		return "", err
+	}
+	made, err := s.sign(ctx, repository, artifact.Manifest.Descriptor)
+	if err != nil {
+		return "", fmt.Errorf("%s is pushed, but not signed, and no tag leads to it: %w", artifact.Manifest.Digest, err)
+	}
+	for _, tag := range tags {
+		if err := repository.PushReference(ctx, artifact.Manifest.Descriptor, bytes.NewReader(artifact.Manifest.Content), tag); err != nil {
+			return "", fmt.Errorf("tag %s: %w", tag, err)
+		}
+	}
+	return made, nil
+}
+
+// transfer copies an artifact to its repository, content before what names it.
+func transfer(ctx context.Context, streams Streams, repository *remote.Repository, artifact *pack.Artifact) error {
 	staged := memory.New()
 	total := artifact.Manifest.Size
 	for _, blob := range append(artifact.Blobs(), artifact.Manifest) {
@@ -215,15 +232,7 @@ func (p *push) upload(ctx context.Context, repository *remote.Repository, artifa
 	for _, blob := range artifact.Blobs() {
 		total += blob.Size
 	}
-	bar := newProgress(p.streams.ErrOut, "pushing", total)
+	bar := newProgress(streams.ErrOut, "pushing", total)
 	defer bar.end()
-	if err := oras.CopyGraph(ctx, countedSource{staged, bar}, repository, artifact.Manifest.Descriptor, bar.options("pushed")); err != nil {
-		return err
-	}
-	for _, tag := range tags {
-		if err := repository.PushReference(ctx, artifact.Manifest.Descriptor, bytes.NewReader(artifact.Manifest.Content), tag); err != nil {
-			return fmt.Errorf("tag %s: %w", tag, err)
-		}
-	}
-	return nil
+	return oras.CopyGraph(ctx, countedSource{staged, bar}, repository, artifact.Manifest.Descriptor, bar.options("pushed"))
 }

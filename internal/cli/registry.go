@@ -46,6 +46,8 @@ type registryFlags struct {
 	caFile    string
 	config    string
 	timeout   time.Duration
+	// as is the credential instead of those of the Docker configuration; nil is none.
+	as auth.CredentialFunc
 }
 
 func (f *registryFlags) add(flags *pflag.FlagSet) {
@@ -110,11 +112,15 @@ func (f *registryFlags) client() (*auth.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := f.credentials()
-	if err != nil {
-		return nil, err
+	credential := f.as
+	if credential == nil {
+		store, err := f.credentials()
+		if err != nil {
+			return nil, err
+		}
+		credential = credentials.Credential(store)
 	}
-	client := &auth.Client{Client: plain, Cache: auth.NewCache(), Credential: credentials.Credential(store)}
+	client := &auth.Client{Client: plain, Cache: auth.NewCache(), Credential: credential}
 	client.SetUserAgent("kubectl-helmop/" + version.Version)
 	return client, nil
 }

@@ -44,7 +44,7 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 func newRoot(streams Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "helmop",
-		Short: "Make, push, read and compare the artifacts that HelmOp installs",
+		Short: "Make, push, read and compare the artifacts that HelmOp installs, and install HelmOp itself",
 		Long: `Make, push, read and compare the artifacts that HelmOp installs: Helm charts and folders of Kubernetes objects in OCI registries.
 
 Credentials are those of the Docker configuration (` + "`docker login`" + `, ` + "`kubectl helmop login`" + `), credential helpers included.
@@ -69,6 +69,7 @@ Exit codes: 0 done; 1 failed, or "diff" found differences; 2 wrong arguments, or
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		newPush(streams), newPull(streams), newList(streams), newTag(streams), newDiff(streams), newLogin(streams), newLogout(streams),
+		newBootstrap(streams),
 	)
 	return root
 }

@@ -39,6 +39,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"google.golang.org/protobuf/encoding/protojson"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote"
 )
 
@@ -51,6 +53,10 @@ const (
 	signPredicate       = "https://sigstore.dev/cosign/sign/v1"
 	contentAnnotation   = "dev.sigstore.bundle.content"
 	predicateAnnotation = "dev.sigstore.bundle.predicateType"
+
+	// maxSignature bounds a signature that is read, in bytes, and maxSignatures how many are.
+	maxSignature  = 1 << 20
+	maxSignatures = 64
 
 	// passwordVariable has the password of the key, as with cosign.
 	passwordVariable = "COSIGN_PASSWORD"
@@ -79,17 +85,98 @@ func (f *signFlags) validate() error {
 	}
 }
 
-// sign signs a manifest and stores the signature beside it. It returns the digest of the manifest of the signature.
-func (f *signFlags) sign(ctx context.Context, streams Streams, repository *remote.Repository, subject ocispec.Descriptor) (string, error) {
+// signer signs what is pushed; nil is nobody.
+type signer struct{ key crypto.PrivateKey }
+
+// signer reads the key, so that one that cannot be used is known before anything is pushed.
+func (f *signFlags) signer(streams Streams) (*signer, error) {
+	if !f.enabled {
+		return nil, nil
+	}
 	key, err := f.privateKey(streams)
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("nothing is pushed: --key: %w", err)
 	}
-	bundle, err := signedBundle(key, subject)
+	if _, err := signature.LoadDefaultSigner(key); err != nil {
+		return nil, fmt.Errorf("nothing is pushed: --key: %s: %w", f.key, err)
+	}
+	return &signer{key}, nil
+}
+
+// sign signs a manifest and stores the signature beside it. It returns the digest of the manifest of the signature, empty if nobody signs.
+func (s *signer) sign(ctx context.Context, repository *remote.Repository, subject ocispec.Descriptor) (string, error) {
+	if s == nil {
+		return "", nil
+	}
+	known, err := s.signature(ctx, repository, subject)
+	if err != nil || known != "" {
+		return known, err
+	}
+	bundle, err := signedBundle(s.key, subject)
 	if err != nil {
 		return "", err
 	}
 	return pushBundle(ctx, repository, bundle, subject)
+}
+
+// signature looks for a signature by the key that is there already: a pipeline signs what has not changed again and again. It returns the
+// digest of its manifest, empty if there is none.
+func (s *signer) signature(ctx context.Context, repository *remote.Repository, subject ocispec.Descriptor) (known string, err error) {
+	var referrers []ocispec.Descriptor
+	// Some registries tell the type of the configuration for that of the artifact.
+	err = repository.Referrers(ctx, subject, "", func(page []ocispec.Descriptor) error {
+		referrers = append(referrers, page...)
+		return nil
+	})
+	if err != nil && !errors.Is(err, errdef.ErrNotFound) {
+		return "", err
+	}
+	for _, referrer := range referrers[:min(len(referrers), maxSignatures)] {
+		// One that cannot be read, or is another's, is none of ours.
+		if s.hasSigned(ctx, repository, referrer, subject) {
+			return referrer.Digest.String(), nil
+		}
+	}
+	return "", nil
+}
+
+// hasSigned tells whether a manifest is that of a signature by the key.
+func (s *signer) hasSigned(ctx context.Context, repository *remote.Repository, referrer, subject ocispec.Descriptor) bool {
+	var manifest ocispec.Manifest
+	found := &protobundle.Bundle{}
+	text, err := fetchSmall(ctx, repository, referrer)
+	if err != nil || json.Unmarshal(text, &manifest) != nil || len(manifest.Layers) != 1 {
+		return false
+	}
+	if text, err = fetchSmall(ctx, repository, manifest.Layers[0]); err != nil || protojson.Unmarshal(text, found) != nil {
+		return false
+	}
+	envelope := found.GetDsseEnvelope()
+	statement, err := statementOf(subject)
+	if err != nil || envelope == nil || len(envelope.GetSignatures()) != 1 || !bytes.Equal(envelope.GetPayload(), statement) {
+		return false
+	}
+	signer, err := signature.LoadDefaultSigner(s.key)
+	if err != nil {
+		return false
+	}
+	public, err := signer.PublicKey()
+	if err != nil {
+		return false
+	}
+	verifier, err := signature.LoadDefaultVerifier(public)
+	if err != nil {
+		return false
+	}
+	return verifier.VerifySignature(bytes.NewReader(envelope.GetSignatures()[0].GetSig()), bytes.NewReader(dsse.PAE(statementMediaType, statement))) == nil
+}
+
+// fetchSmall reads what has at most maxSignature bytes.
+func fetchSmall(ctx context.Context, repository *remote.Repository, desc ocispec.Descriptor) ([]byte, error) {
+	if desc.Size > maxSignature {
+		return nil, errdef.ErrSizeExceedsLimit
+	}
+	return content.FetchAll(ctx, repository, desc)
 }
 
 // privateKey reads the key, and asks for its password where it needs one.
@@ -143,12 +230,7 @@ func signedBundle(key crypto.PrivateKey, subject ocispec.Descriptor) (*protobund
 	if err != nil {
 		return nil, err
 	}
-	statement, err := json.Marshal(map[string]any{
-		"_type":         statementType,
-		"subject":       []any{map[string]any{"digest": map[string]string{subject.Digest.Algorithm().String(): subject.Digest.Encoded()}}},
-		"predicateType": signPredicate,
-		"predicate":     map[string]any{},
-	})
+	statement, err := statementOf(subject)
 	if err != nil {
 		return nil, err
 	}
@@ -173,6 +255,16 @@ func signedBundle(key crypto.PrivateKey, subject ocispec.Descriptor) (*protobund
 			Payload: statement, PayloadType: statementMediaType, Signatures: []*protodsse.Signature{{Sig: signed}},
 		}},
 	}, nil
+}
+
+// statementOf is what is signed about a manifest.
+func statementOf(subject ocispec.Descriptor) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"_type":         statementType,
+		"subject":       []any{map[string]any{"digest": map[string]string{subject.Digest.Algorithm().String(): subject.Digest.Encoded()}}},
+		"predicateType": signPredicate,
+		"predicate":     map[string]any{},
+	})
 }
 
 // pushBundle stores a bundle as a referrer. Where the registry keeps no list of those, it is kept under a tag, as the distribution

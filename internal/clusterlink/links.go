@@ -27,6 +27,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -36,6 +37,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
+
+// Management is what the management cluster is called where Clusters are. No Cluster has that key: they all have a namespace.
+var Management = client.ObjectKey{Name: "management-cluster"}
 
 // kubeconfigReadTimeout bounds the read of a kubeconfig, which comes from a cache.
 const kubeconfigReadTimeout = 5 * time.Second
@@ -61,13 +65,16 @@ type Options struct {
 	Kubeconfigs client.Reader
 	// UserAgent is what API servers are told.
 	UserAgent string
+	// Management is how the management cluster itself is reached; nil if it is not to be. It is not probed: while it does not answer,
+	// its manager has nothing to do.
+	Management *rest.Config
 }
 
 // Links are the ways to all Clusters. They are safe for concurrent use.
 type Links struct {
 	options Options
 	now     func() time.Time
-	// probe asks an API server for its root path.
+	// probe asks an API server for its version.
 	probe func(ctx context.Context, host *http.Client, config *rest.Config) error
 
 	mu    sync.RWMutex
@@ -81,6 +88,8 @@ type Links struct {
 type link struct {
 	// origin is what the link is, or was to be, made from.
 	origin origin
+	// made is what was made from it, nil if nothing was yet; it stays while the link is down.
+	made *rest.Config
 	// config and client are nil while the link is down.
 	config *rest.Config
 	client *http.Client
@@ -103,11 +112,14 @@ type listener struct {
 
 // New returns Links without any link.
 func New(options Options) *Links {
-	return &Links{options: options, now: time.Now, probe: askRoot, links: map[client.ObjectKey]*link{}}
+	return &Links{options: options, now: time.Now, probe: askVersion, links: map[client.ObjectKey]*link{}}
 }
 
 // GetRESTConfig returns how to reach a Cluster. It must be copied before it is changed. The error wraps ErrNotConnected.
 func (l *Links) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
+	if cluster == Management && l.options.Management != nil {
+		return l.options.Management, nil
+	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if known := l.links[cluster]; known != nil && known.config != nil {
@@ -161,10 +173,10 @@ func (l *Links) originOf(ctx context.Context, cluster client.Object) (origin, []
 	ctx, cancel := context.WithTimeout(ctx, kubeconfigReadTimeout)
 	defer cancel()
 	kubeconfig := &corev1.Secret{}
-	// One that is refused counts, too: what it replaces must not be used any longer.
+	// One that is refused counts, too: what it replaces must not be used any longer. It is only read, with every probe.
 	err := l.options.Kubeconfigs.Get(ctx, client.ObjectKey{
 		Namespace: cluster.GetNamespace(), Name: secret.Name(cluster.GetName(), secret.Kubeconfig),
-	}, kubeconfig)
+	}, kubeconfig, client.UnsafeDisableDeepCopy)
 	data := kubeconfig.Data[secret.KubeconfigDataName]
 	return origin{cluster: cluster.GetUID(), kubeconfig: sha256.Sum256(data)}, data, err
 }
@@ -184,7 +196,8 @@ func (k *link) downLocked() {
 	if k.config == nil {
 		return
 	}
-	k.client.CloseIdleConnections()
+	// The client's own method does not look behind what is wrapped around the transport.
+	utilnet.CloseIdleConnectionsFor(k.config.Transport)
 	k.config, k.client = nil, nil
 	connected.Dec()
 }

@@ -20,12 +20,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
@@ -35,8 +37,10 @@ import (
 )
 
 const (
-	// probeInterval is how often an API server is asked for its root path, and probeTimeout how long it may take.
+	// probeInterval is how often an API server is asked for its version, and probeTimeout how long it may take.
 	probeInterval, probeTimeout = 10 * time.Second, 5 * time.Second
+	// maxVersionBytes is how much of an answer is waited for.
+	maxVersionBytes = 4 << 10
 	// maxFailures is how many probes in a row may fail before the link is down.
 	maxFailures = 5
 	// firstRetry is when a link that could not be made is tried again, then twice as late each time up to retryInterval, and
@@ -56,7 +60,8 @@ var errUnauthorized = errors.New("the API server does not accept the credentials
 func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	cluster := &unstructured.Unstructured{}
 	cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
-	if err := l.options.Clusters.Get(ctx, request.NamespacedName, cluster); err != nil {
+	// It is only read, and every probe does.
+	if err := l.options.Clusters.Get(ctx, request.NamespacedName, cluster, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
 			l.drop(request.NamespacedName)
 			return ctrl.Result{}, nil
@@ -114,7 +119,7 @@ func (l *Links) follow(ctx context.Context, cluster client.Object, known *link) 
 	defer l.mu.Unlock()
 	known.downLocked()
 	// What failed before says nothing of this one.
-	known.origin, known.state = now, State{}
+	known.origin, known.made, known.state = now, nil, State{}
 	return true
 }
 
@@ -150,9 +155,11 @@ func (k *link) retryInterval() time.Duration {
 func (l *Links) connect(ctx context.Context, cluster client.Object, known *link) {
 	log := ctrl.LoggerFrom(ctx)
 	began := l.now()
-	config, host, err := l.prepare(ctx, cluster)
+	var host *http.Client
+	config, err := l.prepare(ctx, cluster, known)
 	if err == nil {
-		err = l.probe(ctx, host, config)
+		host = &http.Client{Transport: config.Transport}
+		err = l.try(ctx, host, config)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,22 +174,41 @@ func (l *Links) connect(ctx context.Context, cluster client.Object, known *link)
 	log.V(2).Info("Connected to the Cluster", "duration", l.now().Sub(began))
 }
 
-// prepare makes a config of the kubeconfig of a Cluster.
-func (l *Links) prepare(ctx context.Context, cluster client.Object) (*rest.Config, *http.Client, error) {
-	_, data, err := l.originOf(ctx, cluster)
+// try probes an API server that there is no link to. After a failure the next try makes another connection: behind the address there may
+// be servers that are well.
+func (l *Links) try(ctx context.Context, host *http.Client, config *rest.Config) error {
+	err := l.probe(ctx, host, config)
 	if err != nil {
-		return nil, nil, err
+		utilnet.CloseIdleConnectionsFor(config.Transport)
+	}
+	return err
+}
+
+// prepare makes a config of the kubeconfig of a Cluster, or returns the one that was made of the same before.
+func (l *Links) prepare(ctx context.Context, cluster client.Object, known *link) (*rest.Config, error) {
+	now, data, err := l.originOf(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	if known.made != nil && now == known.origin {
+		return known.made, nil
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(data)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	if config.ExecProvider != nil || config.AuthProvider != nil {
-		return nil, nil, errors.New("the kubeconfig needs a program or a plugin")
+		return nil, errors.New("the kubeconfig needs a program or a plugin")
 	}
 	config.UserAgent, config.Timeout = l.options.UserAgent, configTimeout
-	host, err := rest.HTTPClientFor(config)
-	return config, host, err
+	made, err := wayTo(config)
+	if err != nil {
+		return nil, fmt.Errorf("using the kubeconfig: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known.origin, known.made = now, made
+	return made, nil
 }
 
 // probed takes in the outcome of a probe, and reports whether the link is down because of the credentials.
@@ -214,15 +240,16 @@ func (k *link) triedLocked(now time.Time, err error) {
 	probes.WithLabelValues("success").Inc()
 }
 
-// askRoot asks an API server for its root path. One that says that this user may not read that, or not now, is well.
-func askRoot(ctx context.Context, host *http.Client, config *rest.Config) error {
+// askVersion asks an API server for its version, the smallest answer that everybody may have and for which credentials are checked. One
+// that says that this user may not read that, or not now, is well.
+func askVersion(ctx context.Context, host *http.Client, config *rest.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	url, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.JoinPath("/").String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.JoinPath("version").String(), nil)
 	if err != nil {
 		return err
 	}
@@ -230,7 +257,9 @@ func askRoot(ctx context.Context, host *http.Client, config *rest.Config) error 
 	if err != nil {
 		return err
 	}
-	if err := resp.Body.Close(); err != nil {
+	// Without its end, HTTP/2 would reset the stream, and HTTP/1 make another connection.
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxVersionBytes))
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return err
 	}
 	switch resp.StatusCode {

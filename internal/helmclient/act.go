@@ -51,6 +51,10 @@ type Result struct {
 	Generations map[inventory.Ref]Generation
 	// Tests are the tests that ran, in the order in which they did. Set by ActionTest, also where they failed.
 	Tests []TestResult
+	// PayloadsLeft is the number of payloads outside of the cluster that no record names any more and that could not be deleted,
+	// PayloadsLeftReason says why.
+	PayloadsLeft       int
+	PayloadsLeftReason string
 }
 
 // Generation tells which object an action left behind, and how: objects that were seen before that are older.
@@ -114,8 +118,9 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 	s.watch(options.Progress)
 	if s.cluster != nil && decision.Action != ActionUninstall {
 		s.cluster.stop = options.Stop
+		s.records.split.keepsOld = true
 	}
-	err = s.perform(j)
+	err = c.performAndFinish(s, j)
 	c.manifests.note(target, desired, s.storage)
 	result := s.result(decision.Action)
 	if err != nil {
@@ -129,6 +134,14 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 		result.Objects, _ = s.cluster.objects()
 	}
 	return result, nil
+}
+
+// performAndFinish gives back what the action took also where it panics.
+func (c *Client) performAndFinish(s *session, j job) error {
+	if s.records != nil {
+		defer func() { s.records.finish(c.now()) }()
+	}
+	return s.perform(j)
 }
 
 // actionTimeout returns how long an action may take; ok is false where there is nothing to act.
@@ -250,6 +263,9 @@ func (s *session) checkRecorded() error {
 
 func (s *session) result(action Action) Result {
 	result := Result{StorageChanged: s.storage.storageChanged(), Tests: s.tests}
+	if s.records != nil {
+		result.PayloadsLeft, result.PayloadsLeftReason = s.records.leftBehind()
+	}
 	newest := s.storage.newest()
 	if newest == nil {
 		if action == ActionUninstall && result.StorageChanged {

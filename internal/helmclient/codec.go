@@ -35,12 +35,18 @@ import (
 	"golang.org/x/sync/singleflight"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/jsonvalues"
 )
 
 const (
 	// maxRecordBytes bounds what a record may unpack to. What fits into a Secret is some tens of megabytes at most, unless
 	// somebody made it to fill memory.
 	maxRecordBytes = 64 << 20
+	// maxRecordValues bounds the JSON values in it: each may take hundreds of bytes, so that 64 MiB of "{}," would take gigabytes.
+	// Manifests, templates and files are one value each. What is left are the values of the chart and of the release: the largest
+	// charts have some thousands, and a whole MiB of nothing but short values has less than this.
+	maxRecordValues = 250_000
 	// maxPieceBytes bounds the memory for packed charts, their unpacked files included.
 	maxPieceBytes = 64 << 20
 	// maxPieces bounds their number.
@@ -49,12 +55,14 @@ const (
 
 var errUnreadableRecord = errors.New("it cannot be decoded")
 
-// recordCodec writes and reads the payload of Helm's records: base64 of gzip of JSON. The files of the chart are most
+// recordCodec writes and reads Helm's records: base64 of gzip of JSON. The files of the chart are most
 // of it and are the same in each record of that chart, in every cluster. They are therefore packed once, as a gzip
 // member of their own at the beginning, and the rest is packed as a second member; all readers of gzip read members as
 // one stream, and JSON objects have no order. Files count as the same if a digest of all of them is. A record that begins
 // with a member that was packed here is read by unpacking only the rest. It is safe for concurrent use.
 type recordCodec struct {
+	// limit is maxRecordBytes, or less in tests.
+	limit   int
 	packing singleflight.Group
 
 	mu     sync.Mutex
@@ -70,7 +78,8 @@ type chartPiece struct {
 	packed []byte
 	// chart holds what is packed: templates, files and schema. They are shared with whoever gave the chart.
 	chart chart.Chart
-	size  int
+	// size is what it takes in memory, unpacked the length of its JSON, values the number of values in that.
+	size, unpacked, values int
 }
 
 // chartRest are the fields of a chart that are not in its piece, because Helm changes them while it works.
@@ -81,20 +90,29 @@ type chartRest struct {
 }
 
 func newRecordCodec() *recordCodec {
-	c := &recordCodec{}
+	c := &recordCodec{limit: maxRecordBytes}
 	// It fails only if the size is not positive.
 	c.pieces, _ = lru.NewLRU(maxPieces, func(_ chartKey, piece *chartPiece) { c.bytes -= piece.size })
 	return c
 }
 
-// encode returns the payload of a record.
+// encode returns a record as Helm's Secrets hold it.
 func (c *recordCodec) encode(rls *release.Release) ([]byte, error) {
+	packed, err := c.pack(rls)
+	if err != nil {
+		return nil, err
+	}
+	return encodeBase64(packed), nil
+}
+
+// pack returns a record as it is before base64. One that could not be unpacked again is ErrTooLarge.
+func (c *recordCodec) pack(rls *release.Release) ([]byte, error) {
 	if rls.Chart == nil {
 		text, err := json.Marshal(rls)
 		if err != nil {
 			return nil, err
 		}
-		return encodeBase64(nil, text)
+		return packText(nil, text)
 	}
 	piece, err := c.piece(rls.Chart)
 	if err != nil {
@@ -117,14 +135,27 @@ func (c *recordCodec) encode(rls *release.Release) ([]byte, error) {
 	} else {
 		rest[len(rest)-1] = '}'
 	}
-	return encodeBase64(piece.packed, rest)
+	if piece.unpacked+len(rest) > c.limit {
+		return nil, errorOfKind(ErrTooLarge, "chart, values and manifest have %d MiB as JSON, and %d MiB is the limit: "+
+			"leave files out of the chart that no template reads (tests, icons, documentation), or split the chart",
+			(piece.unpacked+len(rest))>>20, c.limit>>20)
+	}
+	if piece.values+jsonvalues.Count(rest) > maxRecordValues {
+		return nil, errorOfKind(ErrTooLarge, "the values of chart and release are more than %d", maxRecordValues)
+	}
+	return packText(piece.packed, rest)
 }
 
 // packers are gzip writers for reuse: each takes most of a megabyte.
 var packers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
-// encodeBase64 returns the base64 of what is packed and of text, which is packed behind it.
-func encodeBase64(packed, text []byte) ([]byte, error) {
+// encodeBase64 returns what Helm's Secrets hold of what is packed.
+func encodeBase64(packed []byte) []byte {
+	return base64.StdEncoding.AppendEncode(nil, packed)
+}
+
+// packText returns what is packed with text, which is packed behind it.
+func packText(packed, text []byte) ([]byte, error) {
 	buffer := bytes.NewBuffer(slices.Grow(slices.Clone(packed), len(text)/2))
 	packer := packers.Get().(*gzip.Writer)
 	defer packers.Put(packer)
@@ -135,7 +166,7 @@ func encodeBase64(packed, text []byte) ([]byte, error) {
 	if err := packer.Close(); err != nil {
 		return nil, err
 	}
-	return base64.StdEncoding.AppendEncode(nil, buffer.Bytes()), nil
+	return buffer.Bytes(), nil
 }
 
 // piece returns the packed files of a chart.
@@ -164,7 +195,7 @@ func (c *recordCodec) known(key chartKey) (*chartPiece, bool) {
 }
 
 func (c *recordCodec) keep(key chartKey, piece *chartPiece) {
-	if piece.size > maxPieceBytes/4 {
+	if piece.size > maxPieceBytes*3/4 {
 		return
 	}
 	c.mu.Lock()
@@ -245,10 +276,11 @@ func packChart(key chartKey, chrt *chart.Chart) (*chartPiece, error) {
 	if err := packer.Close(); err != nil {
 		return nil, err
 	}
+	unpacked := len(templates) + len(files) + len(schema)
 	return &chartPiece{
 		packed: buffer.Bytes(),
 		chart:  chart.Chart{Templates: chrt.Templates, Files: chrt.Files, Schema: chrt.Schema},
-		size:   buffer.Len() + len(templates) + len(files) + len(schema),
+		size:   buffer.Len() + unpacked, unpacked: unpacked, values: jsonvalues.Count(templates) + jsonvalues.Count(files),
 	}, nil
 }
 
@@ -263,16 +295,21 @@ func pieceKey(header gzip.Header) (key chartKey, ok bool) {
 	return chartKey(header.Extra[4:]), true
 }
 
-// decode reads the payload of a record, whoever wrote it.
+// decode reads a record as Helm's Secrets hold it, whoever wrote it.
 func (c *recordCodec) decode(data []byte) (*release.Release, error) {
 	packed, err := base64.StdEncoding.AppendDecode(nil, data)
 	if err != nil {
 		return nil, errUnreadableRecord
 	}
+	return c.unpackRecord(packed)
+}
+
+// unpackRecord reads what pack returned.
+func (c *recordCodec) unpackRecord(packed []byte) (*release.Release, error) {
 	rls := &release.Release{}
 	piece, text, err := c.unpack(packed)
 	// The error of the decoder may quote values.
-	if err != nil || json.Unmarshal(text, rls) != nil || rls.Info == nil {
+	if err != nil || jsonvalues.Count(text) > maxRecordValues || json.Unmarshal(text, rls) != nil || rls.Info == nil {
 		return nil, errUnreadableRecord
 	}
 	if piece != nil && rls.Chart != nil {
@@ -297,18 +334,18 @@ func (c *recordCodec) unpack(packed []byte) (*chartPiece, []byte, error) {
 		if err := reader.Reset(bytes.NewReader(packed[len(piece.packed):])); err != nil {
 			return nil, nil, err
 		}
-		text, err := readLimited(reader, []byte(`{"chart":{`))
+		text, err := readLimited(reader, c.limit, []byte(`{"chart":{`))
 		return piece, text, err
 	}
-	text, err := readLimited(reader, nil)
+	text, err := readLimited(reader, c.limit, nil)
 	return nil, text, err
 }
 
-func readLimited(reader io.Reader, begin []byte) ([]byte, error) {
+func readLimited(reader io.Reader, limit int, begin []byte) ([]byte, error) {
 	buffer := bytes.NewBuffer(begin)
-	n, err := buffer.ReadFrom(io.LimitReader(reader, maxRecordBytes+1))
-	if err == nil && n > maxRecordBytes {
-		err = fmt.Errorf("it unpacks to more than %d MiB", maxRecordBytes>>20)
+	n, err := buffer.ReadFrom(io.LimitReader(reader, int64(limit)+1))
+	if err == nil && n > int64(limit) {
+		err = fmt.Errorf("it unpacks to more than %d MiB", limit>>20)
 	}
 	return buffer.Bytes(), err
 }

@@ -208,17 +208,26 @@ func TestCodecUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	base64Of := func(data []byte) []byte { return base64.StdEncoding.AppendEncode(nil, data) }
-	var bomb bytes.Buffer
-	packer := gzip.NewWriter(&bomb)
-	if _, err := packer.Write(make([]byte, maxRecordBytes+1)); err != nil {
-		t.Fatal(err)
+	codec.limit = 1 << 20
+	pack := func(text string) []byte {
+		var packed bytes.Buffer
+		packer := gzip.NewWriter(&packed)
+		if _, err := packer.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := packer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return base64Of(packed.Bytes())
 	}
-	if err := packer.Close(); err != nil {
-		t.Fatal(err)
+	// Only its size keeps the bomb from being read.
+	bomb := pack(`{"info":{},"manifest":"` + strings.Repeat("0", codec.limit) + `"}`)
+	if _, err := codec.decode(pack(`{"info":{},"manifest":"` + strings.Repeat("0", codec.limit/2) + `"}`)); err != nil {
+		t.Errorf("half of it: %v", err)
 	}
 	for name, data := range map[string][]byte{
 		"nothing": nil, "no base64": []byte("***"), "no JSON": base64Of([]byte("secret value")), "no info": base64Of([]byte("{}")),
-		"cut off": base64Of(packed[:len(packed)-10]), "without the rest": base64Of(packed[:len(packed)/3]), "bomb": base64Of(bomb.Bytes()),
+		"cut off": base64Of(packed[:len(packed)-10]), "without the rest": base64Of(packed[:len(packed)/3]), "bomb": bomb,
 	} {
 		if rls, err := codec.decode(data); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, %v", name, rls, err)

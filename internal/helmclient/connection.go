@@ -27,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -59,6 +60,8 @@ type cluster struct {
 	root    string
 	limiter flowcontrol.RateLimiter
 	codec   *recordCodec
+	// payloads is that of sharedKnowledge.
+	payloads *semaphore.Weighted
 	// observations are for the actions that follow.
 	observations *observations
 	// namespaces are those that were seen.
@@ -100,6 +103,7 @@ func newCluster(config *rest.Config, shared sharedKnowledge) (*cluster, error) {
 		identity:     configIdentity(config),
 		limiter:      flowcontrol.NewTokenBucketRateLimiter(connectionQPS, connectionBurst),
 		codec:        shared.codec,
+		payloads:     shared.payloads,
 		observations: shared.observations,
 		namespaces:   newNameSet(),
 		impersonated: map[string]*connection{},

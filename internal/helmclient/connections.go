@@ -19,6 +19,8 @@ package helmclient
 import (
 	"container/list"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // maxConnections bounds the clusters about which something is kept. One without recent actions holds some tens of
@@ -41,10 +43,14 @@ type sharedKnowledge struct {
 	codec        *recordCodec
 	observations *observations
 	library      *kindsLibrary
+	// payloads bounds the memory for payloads of records that actions are at work on.
+	payloads *semaphore.Weighted
 }
 
 func newSharedKnowledge() sharedKnowledge {
-	return sharedKnowledge{codec: newRecordCodec(), observations: newObservations(), library: newKindsLibrary()}
+	return sharedKnowledge{
+		codec: newRecordCodec(), observations: newObservations(), library: newKindsLibrary(), payloads: semaphore.NewWeighted(maxPayloadMemory),
+	}
 }
 
 type connectionEntry struct {

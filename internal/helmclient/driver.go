@@ -169,15 +169,14 @@ func (d *recordingDriver) Delete(key string) (rls *release.Release, err error) {
 	switch {
 	case errors.Is(err, driver.ErrReleaseNotFound):
 		return rls, nil
-	case err != nil:
+	case err != nil, rls == nil:
+		// Without an error, it goes later.
 		return rls, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.changed = true
-	if rls != nil {
-		delete(d.saved, rls.Version)
-	}
+	delete(d.saved, rls.Version)
 	return rls, nil
 }
 

@@ -46,7 +46,7 @@ var (
 	ErrConflict = errors.New("object belongs to somebody else")
 	// ErrStale means that the release changed since it was observed: observe and decide again.
 	ErrStale = errors.New("release changed since it was observed")
-	// ErrTooLarge means that the release does not fit into one Secret, where Helm keeps it.
+	// ErrTooLarge means that the release is too large to be recorded.
 	ErrTooLarge = errors.New("release too large for Helm's storage")
 	// ErrInvalidValues means that the values don't meet the chart's schema.
 	ErrInvalidValues = errors.New("values do not meet the chart's schema")
@@ -54,6 +54,11 @@ var (
 	ErrInvalidChart = errors.New("invalid chart")
 	// ErrPostRender means that the patches cannot be applied to what the chart rendered.
 	ErrPostRender = errors.New("post-rendering failed")
+	// ErrRecordStorage means that the store which keeps records outside of the cluster does not answer or refuses: nothing was
+	// begun, or what was could be recorded all the same. Try again later.
+	ErrRecordStorage = errors.New("the storage of release records failed")
+	// ErrRecordDamaged means that a part of a record is missing or not what was written.
+	ErrRecordDamaged = errors.New("release record damaged")
 	// ErrTimeout means that the action, or one of its hooks, took longer than allowed.
 	ErrTimeout = errors.New("timed out")
 )

@@ -27,6 +27,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// smallRecords refuses what is larger than a quarter of a Secret, so that tests need not make what does not fit into many: to pack
+// megabytes takes seconds with the race detector. It splits records as those are that come near the bound.
+var smallRecords = Storage{limit: 256 << 10, splitAll: true}
+
 // bigText returns text of about so many bytes that compresses like hashes and certificates do, by a third or so, always
 // the same.
 func bigText(size int) string {
@@ -46,6 +50,15 @@ func bigChart(version string, fileBytes, renderedHashes int) *chart.Chart {
 	if fileBytes > 0 {
 		chrt.Files = append(chrt.Files, &chart.File{Name: "dashboards.json", Data: []byte(bigText(fileBytes))})
 	}
+	return chrt
+}
+
+// incompressibleChart has records of 3 MB: its file does not compress, so that there is little to pack.
+func incompressibleChart(version string, renderedHashes int) *chart.Chart {
+	chrt := bigChart(version, 0, renderedHashes)
+	data := make([]byte, 3<<20)
+	rand.New(rand.NewSource(1)).Read(data)
+	chrt.Files = append(chrt.Files, &chart.File{Name: "image.bin", Data: data})
 	return chrt
 }
 
@@ -90,21 +103,22 @@ func TestIntegrationBigFits(t *testing.T) {
 func TestIntegrationBigRefused(t *testing.T) {
 	tests := map[string]func() (*chart.Chart, map[string]any){
 		"files": func() (*chart.Chart, map[string]any) {
-			return bigChart("1.0.0", 2500<<10, 0), map[string]any{"cidr": "1"}
+			return bigChart("1.0.0", 640<<10, 0), map[string]any{"cidr": "1"}
 		},
 		"rendered": func() (*chart.Chart, map[string]any) {
-			return bigChart("1.0.0", 0, 40_000), map[string]any{"cidr": "1"}
+			return bigChart("1.0.0", 0, 10_000), map[string]any{"cidr": "1"}
 		},
 		"both": func() (*chart.Chart, map[string]any) {
-			return bigChart("1.0.0", 700<<10, 20_000), map[string]any{"cidr": "1"}
+			return bigChart("1.0.0", 256<<10, 5_000), map[string]any{"cidr": "1"}
 		},
 		"values": func() (*chart.Chart, map[string]any) {
-			return bigChart("1.0.0", 0, 0), map[string]any{"cidr": "1", "unused": bigText(2500 << 10)}
+			return bigChart("1.0.0", 0, 0), map[string]any{"cidr": "1", "unused": bigText(640 << 10)}
 		},
 	}
 	for name, build := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
+			b.target.Storage = smallRecords
 			chrt, values := build()
 			group := name + ".big.test"
 			run := b.newRun(withWidgets(chrt, group), values)
@@ -131,9 +145,10 @@ func TestIntegrationBigRefused(t *testing.T) {
 // through afterwards.
 func TestIntegrationBigUpgradeRefused(t *testing.T) {
 	b := newBench(t)
+	b.target.Storage = smallRecords
 	run := b.newRun(bigChart("1.0.0", 0, 100), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
-	for _, big := range []*chart.Chart{bigChart("2.0.0", 2500<<10, 100), bigChart("2.0.0", 0, 40_000)} {
+	for _, big := range []*chart.Chart{bigChart("2.0.0", 640<<10, 100), bigChart("2.0.0", 0, 10_000)} {
 		run.want("a2", big)
 		run.values = map[string]any{"cidr": "2"}
 		_, err := run.actNow(t, ActionUpgrade)
@@ -146,4 +161,56 @@ func TestIntegrationBigUpgradeRefused(t *testing.T) {
 	run.mustSettle(t)
 	b.wantConfigMap("demo-value", "2")
 	b.wantRecords(run.desired, "2 deployed", "1 superseded")
+}
+
+// TestIntegrationLargeRecords installs, upgrades, rolls back and uninstalls a release whose records have 3 MB, in each storage, as
+// several processes would.
+func TestIntegrationLargeRecords(t *testing.T) {
+	for name, use := range storages() {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			keeps := use(b)
+			run := b.newRun(incompressibleChart("1.0.0", 1000), map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			b.wantConfigMap("demo-value", "1")
+			kept := keeps()
+			if len(kept) != 1 {
+				t.Errorf("payloads: %v", kept)
+			}
+			for id, size := range kept {
+				if size < 3<<20 {
+					t.Errorf("payload %s has %d bytes", id, size)
+				}
+			}
+			b.newProcess(run)
+			run.want("a2", incompressibleChart("2.0.0", 1500))
+			run.values = map[string]any{"cidr": "2"}
+			run.desired.ValuesDigest = "v2"
+			run.mustSettle(t)
+			b.wantConfigMap("demo-value", "2")
+			b.wantRecords(run.desired, "2 deployed", "1 superseded")
+			for _, secret := range b.recordSecrets() {
+				if size := len(secret.Data[recordKey]); size > 8<<10 {
+					t.Errorf("%s has %d bytes", secret.Name, size)
+				}
+			}
+			b.cutter.take()
+			if decision, err := run.decide(t.Context()); err != nil || decision.Action != ActionNone || len(b.cutter.take()) != 1 {
+				t.Errorf("an idle pass: %+v, %v", decision, err)
+			}
+			b.rollBack(run)
+			b.wantConfigMap("demo-value", "1")
+			b.wantNoConfigMap("big-14")
+			b.newProcess(run)
+			if err := run.settleUninstall(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.wantRecords(run.desired)
+			b.wantNoConfigMap("big-0")
+			b.wantNoConfigMap("demo-value")
+			if left := keeps(); len(left) != 0 || len(b.parts()) != 0 {
+				t.Errorf("payloads are left: %v", left)
+			}
+		})
+	}
 }

@@ -247,7 +247,7 @@ func TestIntegrationNamespaceMetadata(t *testing.T) {
 
 // TestIntegrationNothingLeftBehind holds that what cannot be installed leaves neither namespace nor CRD nor record.
 func TestIntegrationNothingLeftBehind(t *testing.T) {
-	random := make([]byte, 1200<<10)
+	random := make([]byte, 300<<10)
 	rand.New(rand.NewSource(1)).Read(random)
 	no := false
 	crd := func(group string) map[string]string { return map[string]string{"crd.yaml": crdOf(group, "v1")} }
@@ -263,10 +263,10 @@ func TestIntegrationNothingLeftBehind(t *testing.T) {
 		kind   error
 		want   string
 	}{
-		"chart":    {chart: with(chartWithCRDs("1.0.0", twoConfigMaps(), crd("chart.left.test")), "large.bin", random), kind: ErrTooLarge, want: "a Secret of Helm holds 1016 KiB"},
-		"manifest": {chart: with(chartWithCRDs("1.0.0", printing, crd("manifest.left.test")), "big.bin", random[:520<<10]), kind: ErrTooLarge, want: "split the chart"},
+		"chart":    {chart: with(chartWithCRDs("1.0.0", twoConfigMaps(), crd("chart.left.test")), "large.bin", random), kind: ErrTooLarge, want: "Secrets of the cluster take 256 KiB"},
+		"manifest": {chart: with(chartWithCRDs("1.0.0", printing, crd("manifest.left.test")), "big.bin", random[:130<<10]), kind: ErrTooLarge, want: "split the chart"},
 		"values": {chart: newChart("1.0.0", map[string]string{"value.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: big}\ndata: {key: {{ .Values.cidr | b64enc | b64enc | quote }}}\n"}),
-			values: map[string]any{"cidr": fmt.Sprintf("%x", random[:700<<10])}, kind: ErrTooLarge, want: "split the chart"},
+			values: map[string]any{"cidr": fmt.Sprintf("%x", random[:175<<10])}, kind: ErrTooLarge, want: "split the chart"},
 		"template": {chart: newChart("1.0.0", map[string]string{"bad.yaml": "{{ fail \"bad\" }}"}), kind: ErrInvalidChart, want: "bad"},
 		"kind":     {chart: newChart("1.0.0", map[string]string{"odd.yaml": "apiVersion: odd.left.test/v1\nkind: Odd\nmetadata: {name: odd}\n"}), kind: ErrInvalidChart, want: "does not serve Odd of odd.left.test/v1"},
 		"patch": {chart: chartWithCRDs("1.0.0", twoConfigMaps(), nil), kind: ErrPostRender, want: "it matches no object",
@@ -284,6 +284,7 @@ func TestIntegrationNothingLeftBehind(t *testing.T) {
 			if name == "impersonated" {
 				b.target.Impersonate = b.user("admin", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "ClusterRoleBinding")
 			}
+			b.target.Storage = smallRecords
 			if test.change != nil {
 				test.change(&b.options)
 			}

@@ -218,9 +218,10 @@ func TestIntegrationTooLarge(t *testing.T) {
 	b := newBench(t)
 	desired := desiredFor(b.namespace, "demo", "a1", "v1")
 	chrt := newChart("1.0.0", twoConfigMaps())
-	random := make([]byte, 1200<<10)
+	random := make([]byte, 300<<10)
 	rand.New(rand.NewSource(1)).Read(random)
 	chrt.Files = append(chrt.Files, &chart.File{Name: "large.bin", Data: random})
+	b.target.Storage = smallRecords
 	_, err := b.act(b.decide(desired, Policy{}), desired, chrt, map[string]any{"cidr": "1"})
 	wantError(t, err, ErrTooLarge, false)
 	b.wantNoConfigMap("first")

@@ -18,9 +18,12 @@ package helmclient
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,7 +49,17 @@ var sharedServer struct {
 	err    error
 }
 
+// testsAtOnce is how many tests run at once, unless -parallel says otherwise. Most wait for the API server most of the time.
+const testsAtOnce = 6
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); runtime.GOMAXPROCS(0) < testsAtOnce && parallel.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		if err := parallel.Value.Set(strconv.Itoa(testsAtOnce)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	code := m.Run()
 	if sharedServer.server != nil {
 		if err := sharedServer.server.Stop(context.Background()); err != nil {

@@ -70,6 +70,9 @@ const (
 	// LabelShard holds the [Desired].Shard of the process that wrote the record last; absent where that is empty.
 	LabelShard = labelPrefix + "shard"
 
+	// LabelPayload holds the ID of the payload of a record that is kept in two parts, see pointer.go; absent on others.
+	LabelPayload = labelPrefix + "payload"
+
 	// TestedPassed and TestedFailed are the values of LabelTested.
 	TestedPassed = "passed"
 	TestedFailed = "failed"

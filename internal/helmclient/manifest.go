@@ -46,6 +46,9 @@ func (c *Client) manifest(ctx context.Context, target Target, namespace, name st
 	if err != nil {
 		return nil, err
 	}
+	if s.records != nil {
+		defer s.records.release()
+	}
 	key := manifestKey{cluster: target.Key, namespace: namespace, name: name}
 	text, ok := c.manifests.get(key, revision)
 	if !ok {

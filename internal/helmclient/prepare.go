@@ -33,6 +33,9 @@ func (s *session) prepare(desired Desired, options Options, chrt *chart.Chart, v
 	if err := s.checkChartSize(chrt); err != nil {
 		return nil, err
 	}
+	if err := s.prepareStorage(); err != nil {
+		return nil, err
+	}
 	s.prepareNamespace(desired, options.Install, !upgrade)
 	policy := options.Install.CRDs
 	if upgrade {
@@ -48,6 +51,20 @@ func (s *session) prepare(desired Desired, options Options, chrt *chart.Chart, v
 		s.cluster.progress("rendering")
 	}
 	return renderer, nil
+}
+
+// prepareStorage finds out, before anything is begun, whether the store answers that is to keep the record.
+func (s *session) prepareStorage() error {
+	if !s.stored.Outside {
+		return nil
+	}
+	if s.stored.Store == nil {
+		return errorOfKind(ErrRecordStorage, "no registry is configured for release records")
+	}
+	if err := s.stored.Store.Prepare(s.context()); err != nil {
+		return errorOfKind(ErrRecordStorage, "the record cannot be kept there, so nothing was begun: %s", err)
+	}
+	return nil
 }
 
 // applyAgain tells that the manifest of a recorded revision is going to be applied: the cluster must serve its kinds.

@@ -22,7 +22,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -56,9 +55,14 @@ const (
 //   - the metadata may be what Observe saw right before the action;
 //   - deletions read nothing, and answers to writes are metadata.
 //
-// Its requests are not bound to an action, only to their own deadline: the outcome of an action that ran out of
+// Records that do not fit into a Secret, or are to be kept elsewhere, are split, see pointer.go.
+//
+// Its requests to the cluster are not bound to an action, only to their own deadline: the outcome of an action that ran out of
 // time must still be recorded. It is safe for concurrent use.
 type recordStore struct {
+	// ctx bounds what is asked of the store of payloads.
+	ctx       context.Context
+	storage   Storage
 	client    rest.Interface
 	metadata  metadata.ResourceInterface
 	namespace string
@@ -76,13 +80,16 @@ type recordStore struct {
 	stubs  map[*release.Release]bool
 	// versions holds the resource versions with which records were first read.
 	versions map[string]string
+	split    splitRecords
 }
 
 var _ carefulDriver = &recordStore{}
 
 // records returns the store of Helm's records in a namespace.
-func (c *connection) records(namespace string) *recordStore {
+func (c *connection) records(ctx context.Context, namespace string, storage Storage) *recordStore {
 	return &recordStore{
+		ctx:        ctx,
+		storage:    storage,
 		client:     c.core.RESTClient(),
 		metadata:   c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace),
 		namespace:  namespace,
@@ -96,6 +103,7 @@ func (c *connection) records(namespace string) *recordStore {
 		stubs:  map[*release.Release]bool{},
 
 		versions: map[string]string{},
+		split:    newSplitRecords(c.payloads),
 	}
 }
 
@@ -129,11 +137,15 @@ func (s *recordStore) Get(key string) (*release.Release, error) {
 }
 
 func (s *recordStore) decode(secret *corev1.Secret) (*release.Release, error) {
-	rls, err := s.codec.decode(secret.Data[recordKey])
+	small, err := s.codec.decode(secret.Data[recordKey])
 	if err != nil {
 		return nil, err
 	}
-	rls.Labels = withoutSystemLabels(secret.Labels)
+	rls, err := s.resolve(secret, small)
+	if err != nil {
+		return nil, err
+	}
+	rls.Labels = recordLabels(secret.Labels)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.versions[secret.Name]; !ok {
@@ -230,7 +242,7 @@ func (s *recordStore) stub(name string, object *metav1.PartialObjectMetadata) *r
 	}
 	return &release.Release{
 		Name: name, Namespace: s.namespace, Version: revision,
-		Info: &release.Info{Status: status}, Labels: withoutSystemLabels(object.Labels),
+		Info: &release.Info{Status: status}, Labels: recordLabels(object.Labels),
 	}
 }
 
@@ -247,19 +259,20 @@ func (s *recordStore) list(name string) ([]metav1.PartialObjectMetadata, error) 
 		listed, ok = s.observed(name)
 	}
 	if !ok {
-		list, err := s.metadata.List(context.Background(), metav1.ListOptions{LabelSelector: recordSelector(name)})
-		if err != nil {
-			return nil, fmt.Errorf("listing the release records: %w", err)
+		var err error
+		if listed, err = s.listMetadata(recordSelector(name)); err != nil {
+			return nil, err
 		}
-		listed = list.Items
 	}
+	s.noteMetadata(listed)
 	s.mu.Lock()
 	s.listed[name] = listed
 	s.mu.Unlock()
 	return listed, nil
 }
 
-// readAll reads the records with the labels, payloads included. Those that cannot be read are left out, as Helm does.
+// readAll reads the records with the labels, payloads included. Those that cannot be read are left out, as Helm does, but for those
+// that are split: what is missing of one may come back.
 func (s *recordStore) readAll(labels map[string]string) ([]*release.Release, error) {
 	secrets := &corev1.SecretList{}
 	options := metav1.ListOptions{LabelSelector: kblabels.Set(labels).AsSelector().String()}
@@ -273,140 +286,15 @@ func (s *recordStore) readAll(labels map[string]string) ([]*release.Release, err
 	}
 	var list []*release.Release
 	for i := range secrets.Items {
-		if rls, err := s.decode(&secrets.Items[i]); err == nil {
+		rls, err := s.decode(&secrets.Items[i])
+		switch {
+		case err == nil:
 			list = append(list, rls)
+		case !errors.Is(err, errUnreadableRecord):
+			return nil, err
 		}
 	}
 	return list, nil
-}
-
-// Create implements driver.Creator.
-func (s *recordStore) Create(key string, rls *release.Release) error {
-	secret, err := s.secret(key, rls, "createdAt")
-	if err != nil {
-		return err
-	}
-	if err := checkRecordSize(len(secret.Data[recordKey])); err != nil {
-		return err
-	}
-	defer s.forget()
-	err = s.client.Post().Namespace(s.namespace).Resource("secrets").SetHeader("Accept", acceptMetadata).Body(secret).
-		Do(context.Background()).Error()
-	if apierrors.IsAlreadyExists(err) {
-		return driver.ErrReleaseExists
-	}
-	if err != nil {
-		return fmt.Errorf("creating the release record %q: %w", key, err)
-	}
-	s.namespaces.add(s.namespace)
-	return nil
-}
-
-// Update implements driver.Updator. Of a stub only the status and the description are saved.
-func (s *recordStore) Update(key string, rls *release.Release) error {
-	s.mu.Lock()
-	stub := s.stubs[rls]
-	s.mu.Unlock()
-	if stub {
-		whole, err := s.Get(key)
-		if err != nil {
-			return err
-		}
-		whole.Info.Status, whole.Labels = rls.Info.Status, rls.Labels
-		if rls.Info.Description != "" {
-			whole.Info.Description = rls.Info.Description
-		}
-		rls = whole
-	}
-	secret, err := s.secret(key, rls, "modifiedAt")
-	if err != nil {
-		return err
-	}
-	return s.put(secret)
-}
-
-// Replace implements carefulDriver. The connection may break after a write that was done: where that cannot be told from
-// another's, the error is that of another's.
-func (s *recordStore) Replace(key string, rls *release.Release) error {
-	secret, err := s.secret(key, rls, "modifiedAt")
-	if err != nil {
-		return err
-	}
-	if err := checkRecordSize(len(secret.Data[recordKey])); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	read, ok := s.versions[key]
-	s.mu.Unlock()
-	if !ok {
-		return fmt.Errorf("the release record %q was not read", key)
-	}
-	secret.ResourceVersion = read
-	err = s.put(secret)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return driver.ErrReleaseExists
-	}
-	return err
-}
-
-// Refresh implements carefulDriver.
-func (s *recordStore) Refresh() { s.forget() }
-
-// put writes the Secret of a record in place of the one that is there.
-func (s *recordStore) put(secret *corev1.Secret) error {
-	defer s.forget()
-	err := persist(func() error {
-		return s.client.Put().Namespace(s.namespace).Resource("secrets").Name(secret.Name).SetHeader("Accept", acceptMetadata).
-			Body(secret).Do(context.Background()).Error()
-	})
-	if err != nil {
-		return fmt.Errorf("updating the release record %q: %w", secret.Name, err)
-	}
-	return nil
-}
-
-// Delete implements driver.Deletor. What it returns is a stub.
-func (s *recordStore) Delete(key string) (*release.Release, error) {
-	defer s.forget()
-	err := persist(func() error {
-		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", acceptMetadata).
-			Do(context.Background()).Error()
-	})
-	if apierrors.IsNotFound(err) {
-		return nil, driver.ErrReleaseNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("deleting the release record %q: %w", key, err)
-	}
-	// A key ends with the revision, after a "v"; zero where it does not.
-	revision, _ := strconv.Atoi(key[strings.LastIndexByte(key, 'v')+1:])
-	return &release.Release{Namespace: s.namespace, Version: revision, Info: &release.Info{}}, nil
-}
-
-// forget drops what was read before a write.
-func (s *recordStore) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wrote = true
-	clear(s.listed)
-	clear(s.read)
-}
-
-// secret returns the Secret for a record, with the time under the given label.
-func (s *recordStore) secret(key string, rls *release.Release, timeLabel string) (*corev1.Secret, error) {
-	payload, err := s.codec.encode(rls)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the release record %q: %w", key, err)
-	}
-	labels := map[string]string{timeLabel: strconv.FormatInt(time.Now().Unix(), 10)}
-	maps.Copy(labels, rls.Labels)
-	labels[helmLabelName], labels[helmLabelOwner] = rls.Name, "helm"
-	labels[helmLabelStatus], labels[helmLabelVersion] = rls.Info.Status.String(), strconv.Itoa(rls.Version)
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: key, Labels: labels},
-		Type:       recordSecretType,
-		Data:       map[string][]byte{recordKey: payload},
-	}, nil
 }
 
 // persist carries out a write that may be repeated, again where the connection broke. Helm only logs it if it cannot mark
@@ -436,4 +324,11 @@ func copyRelease(rls *release.Release) *release.Release {
 	copied.Info = &info
 	copied.Labels = maps.Clone(rls.Labels)
 	return &copied
+}
+
+// recordLabels returns the labels of a record that are not Helm's own, nor this store's.
+func recordLabels(labels map[string]string) map[string]string {
+	kept := withoutSystemLabels(labels)
+	delete(kept, LabelPayload)
+	return kept
 }

@@ -36,7 +36,7 @@ func (b *bench) newRecords() *recordStore {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return conn.records(b.namespace)
+	return conn.records(b.t.Context(), b.namespace, b.target.Storage)
 }
 
 func (b *bench) createRecords(statuses ...release.Status) {

@@ -41,6 +41,9 @@ func (s *session) rollback(decision Decision, desired Desired, options Options) 
 	if err := s.findLeftovers(decision, desired); err != nil {
 		return err
 	}
+	if err := s.prepareStorage(); err != nil {
+		return err
+	}
 	s.logs.hide(target.Config)
 	if decision.Returns {
 		if err := checkReturn(target, desired); err != nil {

@@ -39,6 +39,9 @@ type session struct {
 	namespace *namespacer
 	// cluster is Helm's client of the cluster; nil where tests put another one there.
 	cluster *kubeClient
+	// records is the storage at the bottom, stored where it keeps new records; nil and zero where tests put another one there.
+	records *recordStore
+	stored  Storage
 	// tests are those that ran.
 	tests []TestResult
 }
@@ -59,8 +62,9 @@ func (c *Client) openSession(ctx context.Context, target Target, desired Desired
 	cluster := newKubeClient(ctx, clients, desired.Namespace, logs.printf)
 	cluster.owner = releaseName{name: desired.Name, namespace: desired.Namespace}
 	namespace := &namespacer{ctx: ctx, clients: clients, impersonated: target.Impersonate != ""}
-	records := &recordDriver{carefulDriver: conn.records(desired.Namespace), namespace: namespace, seen: cluster.seen}
-	s := newSession(records, cluster, desired, logs)
+	records := conn.records(ctx, desired.Namespace, target.Storage)
+	s := newSession(&recordDriver{carefulDriver: records, namespace: namespace, seen: cluster.seen}, cluster, desired, logs)
+	s.records, s.stored = records, target.Storage
 	s.namespace = namespace
 	s.cluster = cluster
 	s.config.RESTClientGetter = clients

@@ -18,6 +18,7 @@ package helmclient
 
 import (
 	"encoding/base64"
+	"errors"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -26,32 +27,41 @@ import (
 )
 
 const (
-	// maxRecordSize bounds what Helm's storage holds of one revision, as it is stored: JSON, compressed, in base64. The
+	// maxRecordSize bounds a revision that is kept in one Secret, as it is stored: JSON, compressed, in base64. The
 	// data of a Secret may have 1 MiB; the rest is for what an action adds, such as when its hooks ran and what failed.
 	maxRecordSize = 1<<20 - 8<<10
-	// smallChart is the number of bytes below which a chart cannot be too large by itself, however badly it compresses.
-	smallChart = 512 << 10
+	// largeChart is the number of bytes from which on a chart can be too large by itself, if it does not compress.
+	largeChart = 8 << 20
 )
 
-// checkRecordSize returns an error where a revision does not fit into a Secret; encoded is its size as it is stored.
-func checkRecordSize(encoded int) error {
-	if encoded <= maxRecordSize {
+// fitsSecret tells whether a record fits into a Secret; packed is its size before base64.
+func fitsSecret(packed int) bool { return base64.StdEncoding.EncodedLen(packed) <= maxRecordSize }
+
+// checkRecordSize returns an error where a revision is too large to be recorded; packed is its size before base64.
+func checkRecordSize(packed int, storage Storage) error {
+	limit := storage.maxPayload()
+	if packed <= limit {
 		return nil
 	}
-	return errorOfKind(ErrTooLarge, "chart, values and manifest have %d KiB once compressed and encoded, and a Secret of Helm holds %d KiB: "+
-		"leave files out of the chart that no template reads (tests, icons, documentation), or split the chart", (encoded+1023)>>10, maxRecordSize>>10)
+	advice := "leave files out of the chart that no template reads (tests, icons, documentation), or split the chart"
+	where := "a registry that keeps records takes"
+	if !storage.Outside {
+		where, advice = "Secrets of the cluster take", advice+", or keep the records in a registry (spec.storage)"
+	}
+	return errorOfKind(ErrTooLarge, "chart, values and manifest have %d KiB once compressed, and %s %d KiB: %s",
+		(packed+1023)>>10, where, limit>>10, advice)
 }
 
-// checkChartSize returns an error where a chart is too large for Helm's storage, whatever is rendered from it.
+// checkChartSize returns an error where a chart is too large to be recorded, whatever is rendered from it.
 func (s *session) checkChartSize(chrt *chart.Chart) error {
-	if s.cluster == nil || chartBytes(chrt) < smallChart {
+	if s.cluster == nil || chartBytes(chrt) < largeChart {
 		return nil
 	}
 	piece, err := s.cluster.clients.conn.codec.piece(chrt)
 	if err != nil {
 		return errorOfKind(ErrInvalidChart, "the chart cannot be recorded: %s", err)
 	}
-	return checkRecordSize(base64.StdEncoding.EncodedLen(len(piece.packed)))
+	return checkRecordSize(len(piece.packed), s.stored)
 }
 
 // checkSize renders a chart before its CRDs are applied, as if the cluster served their kinds already, and returns an error
@@ -77,11 +87,14 @@ func (s *session) checkSize(desired Desired, chrt *chart.Chart, values map[strin
 		s.logs.printf("the size of the release is not known in advance: %s", err)
 		return nil
 	}
-	payload, err := s.cluster.clients.conn.codec.encode(rls)
+	packed, err := s.cluster.clients.conn.codec.pack(rls)
+	if errors.Is(err, ErrTooLarge) {
+		return err
+	}
 	if err != nil {
 		return errorOfKind(ErrInvalidChart, "the release cannot be recorded: %s", err)
 	}
-	return checkRecordSize(len(payload))
+	return checkRecordSize(len(packed), s.stored)
 }
 
 // chartBytes returns how large the files of a chart are that Helm stores; it does not store those of dependencies.

@@ -28,6 +28,8 @@ type Target struct {
 	// Impersonate is the user name that everything is done as, "system:serviceaccount:<namespace>:<name>" for a service
 	// account of the cluster. Empty means that of Config. What the cluster serves is asked for as that of Config.
 	Impersonate string
+	// Storage is where the payloads of the release's records are kept. It is no part of what the cluster is identified by.
+	Storage Storage
 }
 
 // Desired is the release that should exist. Digests may come with or without "sha256:".

@@ -85,8 +85,9 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	if watch {
 		limit = -1
 	}
+	caller := req.Context() // A watch need not keep its request for as long as it lasts.
 	resp.Body = &boundedBody{ReadCloser: resp.Body, remaining: limit, release: release,
-		cause: func(err error) error { return causeOf(ctx, req.Context(), err) }}
+		cause: func(err error) error { return causeOf(ctx, caller, err) }}
 	if t.kindsChanged != nil && changesKinds(req) && resp.StatusCode < http.StatusMultipleChoices {
 		t.kindsChanged()
 	}

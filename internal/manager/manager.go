@@ -19,10 +19,14 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
@@ -50,6 +54,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/cloud"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
@@ -57,6 +62,7 @@ import (
 func Run(ctx context.Context, options *Options) error {
 	klog.Background().Info("Starting", "version", version.String())
 	goruntime.SetMutexProfileFraction(options.mutexProfileFraction)
+	debug.SetGCPercent(options.gcPercent)
 	mgr, err := newManager(options)
 	if err != nil {
 		return err
@@ -114,6 +120,7 @@ func newManager(options *Options) (ctrl.Manager, error) {
 		GracefulShutdownTimeout:       &options.gracefulShutdownTimeout,
 		HealthProbeBindAddress:        options.healthAddr,
 		Metrics:                       *metricsOptions,
+		MapperProvider:                newSteadyMapper,
 		Cache:                         cacheOptions(options),
 		Client: client.Options{Cache: &client.CacheOptions{
 			Unstructured: true,
@@ -174,16 +181,20 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 		return fmt.Errorf("setting up the watches of objects: %w", err)
 	}
 	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
-		Registry:           registry,
-		Verifier:           verifier,
-		Charts:             charts,
-		Engine:             helmclient.New(),
-		Watcher:            watcher,
-		Clusters:           clusters,
-		Kubeconfigs:        kubeconfigs,
-		WatchFilterValue:   options.watchFilter,
-		Namespace:          options.namespace,
-		Shard:              options.shard,
+		Registry:         registry,
+		Verifier:         verifier,
+		Charts:           charts,
+		Engine:           helmclient.New(),
+		Records:          recordStorage(&options.records, registry),
+		Watcher:          watcher,
+		Clusters:         clusters,
+		Kubeconfigs:      kubeconfigs,
+		WatchFilterValue: options.watchFilter,
+		Namespace:        options.namespace,
+		Shard:            options.shard,
+
+		ManagementClusterNamespaces: options.managementCluster,
+
 		HelmOpConcurrency:  options.helmOpConcurrency,
 		ReleaseConcurrency: options.releaseConcurrency,
 		ClusterConcurrency: options.clusterConcurrency,
@@ -221,6 +232,24 @@ func setupRegistries(options *Options, log logr.Logger) (*oci.Client, *verificat
 	return registry, verifier, nil
 }
 
+// recordStorage tells where records of releases are kept outside of their clusters.
+func recordStorage(options *recordOptions, registry *oci.Client) controllers.RecordStorage {
+	return controllers.RecordStorage{
+		Registries: payloadregistry.New(registry),
+		URL:        options.url,
+		FormerURLs: options.formerURLs,
+		Access: func(context.Context) (oci.Access, error) {
+			access := oci.Access{Insecure: options.insecure}
+			config, err := os.ReadFile(options.credentialsFile)
+			if errors.Is(err, fs.ErrNotExist) || options.credentialsFile == "" {
+				return access, nil
+			}
+			access.DockerConfigs = [][]byte{config}
+			return access, err
+		},
+	}
+}
+
 // setupClusters makes the links to the Clusters, and the cache of the kubeconfigs that they follow: of the Secrets that belong to
 // Clusters the kubeconfigs are cached with their content, and no others.
 func setupClusters(ctx context.Context, mgr ctrl.Manager, options *Options) (client.Reader, *clusterlink.Links, error) {
@@ -241,9 +270,15 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, options *Options) (cli
 		return nil, nil, err
 	}
 	kubeconfigs := controllers.SafeKubeconfigs(secrets)
-	links := clusterlink.New(clusterlink.Options{
+	linkOptions := clusterlink.Options{
 		Clusters: mgr.GetCache(), Kubeconfigs: kubeconfigs, UserAgent: "helmop-manager/" + version.Version,
-	})
+	}
+	if len(options.managementCluster) > 0 {
+		if linkOptions.Management, err = wayIn(mgr.GetConfig()); err != nil {
+			return nil, nil, fmt.Errorf("the management cluster: %w", err)
+		}
+	}
+	links := clusterlink.New(linkOptions)
 	informer, err := secrets.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, nil, err

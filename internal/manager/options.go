@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/flags"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
 // Options are the flags of the manager.
@@ -42,6 +43,7 @@ type Options struct {
 
 	namespace          string
 	watchFilter        string
+	managementCluster  []string
 	shard              string
 	helmOpConcurrency  int
 	releaseConcurrency int
@@ -52,10 +54,20 @@ type Options struct {
 	healthAddr         string
 
 	mutexProfileFraction int
+	gcPercent            int
 
 	artifactDir      string
 	artifactMaxBytes int64
 	registry         registryOptions
+	records          recordOptions
+}
+
+// recordOptions are the flags that say where records of releases are kept.
+type recordOptions struct {
+	url             string
+	formerURLs      []string
+	credentialsFile string
+	insecure        bool
 }
 
 // registryOptions are the flags that say how registries are reached.
@@ -85,6 +97,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"How long a Helm action that runs may take to end when the manager is told to stop. One that takes longer is taken up again by the next manager.")
 	fs.StringVar(&o.namespace, "namespace", "",
 		"Namespace to work on. Default: all namespaces.")
+	fs.StringSliceVar(&o.managementCluster, "management-cluster-namespaces", nil,
+		"Namespaces whose HelmOps may install in the management cluster itself, each as a ServiceAccount of its namespace that the manager may impersonate. Default: none.")
 	fs.StringVar(&o.watchFilter, "watch-filter", "",
 		fmt.Sprintf("Work on HelmOps whose label %s has this value only. Default: on all.", clusterv1.WatchLabel))
 	fs.StringVar(&o.shard, "shard", "",
@@ -108,9 +122,23 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.artifactMaxBytes, "artifact-max-bytes", 1<<30,
 		"Size of the store of pulled artifacts, in bytes. What was used least recently is dropped first.")
 	o.registry.addFlags(fs)
+	o.records.addFlags(fs)
 	flags.AddManagerOptions(fs, &o.diagnostics)
+	fs.IntVar(&o.gcPercent, "gc-percent", 25,
+		"How much garbage there may be beside what is in use, in percent, before it is collected. The manager is mostly idle, with connections to many Clusters, so memory counts for more than the CPU time of collecting more often.")
 	fs.IntVar(&o.mutexProfileFraction, "mutex-profile-fraction", 0,
 		"Record one in so many contentions of mutexes for the profile at --diagnostics-address. Default: none.")
+}
+
+func (o *recordOptions) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.url, "record-storage-url", "",
+		"Repository (oci://<host>/<path>) in which the records of releases are kept, encrypted, unless spec.storage of a HelmOp says otherwise. Default: they are kept in the workload clusters.")
+	fs.StringSliceVar(&o.formerURLs, "record-storage-former-urls", nil,
+		"Repositories that --record-storage-url was before: records that are there are read, and cleaned up, with the same credentials.")
+	fs.StringVar(&o.credentialsFile, "record-storage-credentials-file", "/etc/helmop/record-storage/.dockerconfigjson",
+		"Docker configuration (config.json) with the credentials for --record-storage-url and the former ones, which must allow to pull, push and delete. Read whenever it is needed; it need not exist.")
+	fs.BoolVar(&o.insecure, "record-storage-insecure", false,
+		"Speak plain HTTP to the registry of --record-storage-url.")
 }
 
 func (o *registryOptions) addFlags(fs *pflag.FlagSet) {
@@ -139,6 +167,8 @@ func (o *Options) Validate() error {
 		return errors.New("--sync-period must be at least 1s")
 	case o.artifactMaxBytes < 1<<20:
 		return errors.New("--artifact-max-bytes must be at least 1048576 (1 MiB)")
+	case o.gcPercent < 1:
+		return errors.New("--gc-percent must be at least 1")
 	case o.mutexProfileFraction < 0:
 		return errors.New("--mutex-profile-fraction must not be negative")
 	case o.registry.timeout <= 0:
@@ -152,6 +182,28 @@ func (o *Options) Validate() error {
 	case o.shard != "" && len(validation.IsDNS1123Label(o.shard)) > 0:
 		return errors.New("--shard must consist of at most 63 lower-case letters, digits and '-', and begin and end with a letter or a digit")
 	default:
-		return nil
+		return errors.Join(o.validateManagementCluster(), o.records.validate())
 	}
+}
+
+func (o *recordOptions) validate() error {
+	urls := o.formerURLs
+	if o.url != "" {
+		urls = append([]string{o.url}, urls...)
+	}
+	for _, url := range urls {
+		if err := oci.ValidateRepository(url); err != nil {
+			return fmt.Errorf("--record-storage-url and --record-storage-former-urls: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *Options) validateManagementCluster() error {
+	for _, namespace := range o.managementCluster {
+		if len(validation.IsDNS1123Label(namespace)) > 0 {
+			return fmt.Errorf("--management-cluster-namespaces: %q is no name of a namespace", namespace)
+		}
+	}
+	return nil
 }

@@ -53,6 +53,11 @@ func newChores() chores {
 	}
 }
 
+// empty gives back the room that there was for chores: a map keeps what it ever had, and most clusters have none for ever.
+func (c *chores) empty() {
+	c.kinds, c.objects = map[schema.GroupVersionKind]kindChore{}, map[target]time.Time{}
+}
+
 // confirm asks for an object to be read.
 func (c *chores) confirm(t target, after time.Duration) {
 	c.objects[t] = time.Now().Add(after)
@@ -110,6 +115,9 @@ func (l *link) work() {
 		l.watcher.mu.Lock()
 		due, t, gvk, ok := l.chores.next()
 		l.chores.running = ok
+		if !ok {
+			l.chores.empty()
+		}
 		l.watcher.mu.Unlock()
 		if !ok {
 			return

@@ -124,6 +124,33 @@ func TestNoticesDrift(t *testing.T) {
 	}
 }
 
+// TestMoved tells objects that clusterctl took away from those that were merely deleted.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	deployment, config, other := b.createDeployment("d", helmLabels()), b.createConfigMap("c"), b.createConfigMap("other")
+	release := key("r")
+	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{deployment, config, other}, Checker: checker(t), Drift: true})
+	b.synced(release)
+	annotate := `{"metadata":{"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}}`
+	b.patchDeployment("d", annotate)
+	b.patchConfigMap("c", annotate)
+	b.deleteDeployment("d")
+	for _, name := range []string{"c", "other"} {
+		if err := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	isGone := func(isMoved bool) func(State) bool {
+		return func(s State) bool { return s.Known && !s.Exists && s.Moved == isMoved }
+	}
+	b.becomes(release, deployment, "moved", isGone(true))
+	b.becomes(release, config, "moved", isGone(true))
+	b.becomes(release, other, "gone", isGone(false))
+	b.createConfigMap("c")
+	b.becomes(release, config, "back", func(s State) bool { return s.Exists && !s.Moved })
+}
+
 func TestObjectWithoutLabel(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -70,20 +70,22 @@ type object struct {
 	// stream is the one that tells of the object, nil as long as its kind is not resolved.
 	stream                *stream
 	known, exists, optOut bool
+	// moved is whether clusterctl took the object to another management cluster, or is about to.
+	moved bool
 	// judged is whether its health is followed.
 	judged bool
 }
 
 // finding is what an object was found to be.
 type finding struct {
-	exists, optOut bool
-	fingerprint    uint64
-	uid            types.UID
-	generation     int64
-	isVersion      bool
-	manager        string
-	verdict        health.Verdict
-	message        string
+	exists, optOut, moved bool
+	fingerprint           uint64
+	uid                   types.UID
+	generation            int64
+	isVersion             bool
+	manager               string
+	verdict               health.Verdict
+	message               string
 }
 
 var absent = finding{verdict: health.NotFound, message: "does not exist"}
@@ -173,6 +175,8 @@ func (r *release) apply(i int, f finding) bool {
 	o := &r.objects[i]
 	after := *o
 	after.exists, after.optOut, after.fingerprint = f.exists, f.optOut, f.fingerprint
+	// Of one that is gone, the last that was seen of it tells.
+	after.moved = f.moved || !f.exists && o.moved
 	after.uid, after.generation = f.uid, f.generation
 	after.manager, after.verdict, after.message = unique.Make(f.manager), unique.Make(f.verdict), unique.Make(f.message)
 	before := *o

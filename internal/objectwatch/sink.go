@@ -19,6 +19,7 @@ package objectwatch
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -92,9 +93,12 @@ func (f *feed) gone(obj metav1.Object) {
 	for _, t := range f.stream.wanted[f.stream.keyOf(obj)] {
 		if f.stream.key.mode == helmRecords {
 			w.recordLocked(t.release, obj.GetName(), 0)
-		} else {
-			f.stream.vanishedLocked(t)
+			continue
 		}
+		if isMoved(obj) {
+			t.release.objects[t.index].moved = true
+		}
+		f.stream.vanishedLocked(t)
 	}
 }
 
@@ -162,7 +166,7 @@ func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 	entries := managedEntries(obj)
 	generation, isVersion := inventory.NumberOf(obj)
 	f := finding{
-		exists: true, optOut: optedOut(obj), uid: obj.GetUID(), generation: generation, isVersion: isVersion, manager: lastOther(entries),
+		exists: true, optOut: optedOut(obj), moved: isMoved(obj), uid: obj.GetUID(), generation: generation, isVersion: isVersion, manager: lastOther(entries),
 		fingerprint: fingerprint(s.key.kind, obj, entries), verdict: health.Current,
 	}
 	u, full := obj.(*unstructured.Unstructured)
@@ -173,4 +177,10 @@ func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 		f.verdict, f.message = health.Terminating, "is being deleted"
 	}
 	return f
+}
+
+// isMoved tells whether clusterctl deletes an object because it is in another management cluster by now.
+func isMoved(obj metav1.Object) bool {
+	_, moved := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
+	return moved
 }

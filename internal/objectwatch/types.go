@@ -114,6 +114,8 @@ type State struct {
 	Trouble *Trouble
 	// Exists is whether the object is in the cluster.
 	Exists bool
+	// Moved is whether clusterctl move took the object to another management cluster, or is about to: that it is gone is meant so.
+	Moved bool
 	// UID of the object, empty if it does not exist.
 	UID types.UID
 	// Generation of the object or, where its kind has none, its resource version; 0 if it does not exist. A resource version alone is

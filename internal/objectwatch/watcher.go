@@ -199,7 +199,7 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 		o := &objects[i]
 		snapshot.Objects[o.ref.Value()] = State{
 			Known: o.known, Trouble: troubles[i],
-			Exists: o.exists, UID: o.uid, Generation: o.generation, Fingerprint: o.fingerprint, OptOut: o.optOut,
+			Exists: o.exists, Moved: o.moved, UID: o.uid, Generation: o.generation, Fingerprint: o.fingerprint, OptOut: o.optOut,
 			Verdict: o.verdict.Value(), Message: o.message.Value(), Manager: o.manager.Value(),
 		}
 	}

@@ -46,6 +46,8 @@ limitations under the License.
 //   - Credentials go to the host they are for and to its token service. They follow
 //     no redirect to elsewhere, as little as client certificates do. A token service
 //     at another, private address must be among Options.TokenHosts.
+//   - PreparePush, Push and Delete write to the registry itself, never to a mirror; PullBlob reads from
+//     either. What they are about is not put into the store.
 //   - Errors are *Error values; errors.Is matches their kind (ErrUnauthorized,
 //     ErrNotFound, …). Their text holds neither credentials, nor tokens, nor
 //     what a registry wrote in a body.

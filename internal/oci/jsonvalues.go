@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"oras.land/oras-go/v2/registry/remote"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/jsonvalues"
 )
 
 const (
@@ -35,39 +37,15 @@ const (
 	maxTagPageValues = maxTags + 100
 )
 
-// jsonValues counts the values of a JSON text, roughly and without memory: each
-// comma and each bracket that opens stands for one. It takes the text in parts.
-type jsonValues struct {
-	count           int
-	quoted, escaped bool
-}
-
-func (v *jsonValues) add(text []byte) {
-	for _, c := range text {
-		switch {
-		case v.escaped:
-			v.escaped = false
-		case v.quoted:
-			v.escaped, v.quoted = c == '\\', c != '"'
-		case c == '"':
-			v.quoted = true
-		case c == ',', c == '{', c == '[':
-			v.count++
-		}
-	}
-}
-
 // hasTooManyValues says whether a text would take too much memory as values.
 func hasTooManyValues(text []byte) bool {
-	var values jsonValues
-	values.add(text)
-	return values.count > maxValues
+	return jsonvalues.Count(text) > maxValues
 }
 
 // valuesBody ends a body with an error before a decoder sees too many values.
 type valuesBody struct {
 	io.ReadCloser
-	values  jsonValues
+	values  jsonvalues.Counter
 	limit   int
 	tooMany error
 }
@@ -75,8 +53,8 @@ type valuesBody struct {
 // Read implements io.Reader.
 func (b *valuesBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.values.add(p[:n])
-	if b.values.count > b.limit {
+	b.values.Add(p[:n])
+	if b.values.Count > b.limit {
 		return 0, b.tooMany
 	}
 	return n, err

@@ -27,30 +27,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-func TestJSONValues(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int{
-		``:                       0,
-		`"a,b{[\",\\"`:           0,
-		`{}`:                     1,
-		`[{},{},{}]`:             6,
-		`{"a":"\\","b":[1,2,3]}`: 5,
-		`["","",""]`:             3,
-	} {
-		for _, step := range []int{1, 2, len(text) + 1} {
-			var values jsonValues
-			for rest := text; rest != ""; {
-				part := rest[:min(step, len(rest))]
-				values.add([]byte(part))
-				rest = rest[len(part):]
-			}
-			if values.count != want {
-				t.Errorf("%s in steps of %d: %d values, want %d", text, step, values.count, want)
-			}
-		}
-	}
-}
-
 // filled is a JSON text of a size that holds as many equal values as it can.
 func filled(before, value, after string, size int) []byte {
 	n := (size - len(before) - len(after)) / (len(value) + 1)

@@ -256,5 +256,10 @@ func (h *hop) do(req *http.Request) (*http.Response, error) {
 		if err == nil {
 			_ = resp.Body.Close()
 		}
+		if req.GetBody != nil {
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
+		}
 	}
 }

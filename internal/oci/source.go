@@ -108,6 +108,12 @@ func (s Source) Validate() error {
 	return s.Ref.validate(s.URL)
 }
 
+// ValidateRepository returns nil if a URL names a repository, and else an ErrInvalidReference. It makes no request.
+func ValidateRepository(url string) error {
+	_, err := parseURL(url)
+	return err
+}
+
 func parseURL(url string) (registry.Reference, error) {
 	invalid := func(subject, detail string) (registry.Reference, error) {
 		return registry.Reference{}, &Error{Op: "parse URL", Subject: subject, Kind: ErrInvalidReference, Detail: detail}

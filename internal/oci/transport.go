@@ -264,7 +264,11 @@ func (t *watchedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	ctx, cancel := context.WithCancel(req.Context())
 	watch := &watch{timeout: t.timeout, cancel: cancel}
 	watch.timer = time.AfterFunc(t.timeout, watch.stall)
-	resp, err := t.base.RoundTrip(req.WithContext(ctx))
+	sent := req.WithContext(ctx)
+	if req.Body != nil && req.Body != http.NoBody {
+		sent.Body = &sendingBody{ReadCloser: req.Body, watch: watch}
+	}
+	resp, err := t.base.RoundTrip(sent)
 	if err != nil {
 		watch.stop()
 		event.Duration = time.Since(start)
@@ -330,6 +334,19 @@ func (w *watch) explain(err error) error {
 		return errStalled
 	}
 	return err
+}
+
+// sendingBody restarts the timer as long as the other side takes what it is sent.
+type sendingBody struct {
+	io.ReadCloser
+	watch *watch
+}
+
+// Read implements io.Reader.
+func (b *sendingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.watch.timer.Reset(b.watch.timeout)
+	return n, err
 }
 
 type watchedBody struct {

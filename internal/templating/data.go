@@ -21,7 +21,8 @@ import "maps"
 // Objects are what a template may read of a Cluster, as the API server serves them (unstructured content). They are
 // not changed. An object that the Cluster does not have is nil.
 type Objects struct {
-	// Cluster is the CAPI Cluster; it must not be nil.
+	// Cluster is the CAPI Cluster. Without one, as in the management cluster, templates see none of these objects and no alias: to
+	// read one is to read a key that does not exist.
 	Cluster map[string]any
 
 	// ControlPlane is what spec.controlPlaneRef names.
@@ -52,6 +53,9 @@ const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 // root is the dot of every template. The names besides those of Objects are those of CAAPH (InfraCluster) and of Fleet
 // with its CAPI add-on (ClusterName … ClusterValues), so that templates written for them go on working.
 func (o Objects) root() map[string]any {
+	if o.Cluster == nil {
+		return map[string]any{}
+	}
 	cluster, controlPlane := served(o.Cluster), served(o.ControlPlane)
 	infra, class := served(o.InfrastructureCluster), served(o.ClusterClass)
 	metadata, _ := cluster["metadata"].(map[string]any)

@@ -272,7 +272,7 @@ func TestContextEndsRendering(t *testing.T) {
 // The data of a Cluster without what templates usually read gives errors, not panics.
 func TestEmptyObjects(t *testing.T) {
 	t.Parallel()
-	for _, objects := range []Objects{{}, {Cluster: map[string]any{}}, {Cluster: map[string]any{"metadata": nil}}, {Cluster: map[string]any{"metadata": "x"}}} {
+	for _, objects := range []Objects{{Cluster: map[string]any{}}, {Cluster: map[string]any{"metadata": nil}}, {Cluster: map[string]any{"metadata": "x"}}} {
 		for text, want := range map[string]string{
 			"{{ .Cluster.metadata.name }}":        "spec.values.a line 1: no key",
 			"{{ .ClusterName }}":                  "spec.values.a line 1: yields no value",
@@ -290,6 +290,25 @@ func TestEmptyObjects(t *testing.T) {
 			_, err = render(t, spec, objects)
 			checkError(t, err, want)
 		}
+	}
+}
+
+// Where there is no Cluster, all that is one's is a key that does not exist, also where it is not read as a map.
+func TestNoCluster(t *testing.T) {
+	t.Parallel()
+	for text, key := range map[string]string{
+		"{{ .Cluster.metadata.name }}": "Cluster", "{{ .ClusterName }}": "ClusterName", "{{ .ControlPlane }}": "ControlPlane",
+		"{{ if .InfraCluster }}a{{ end }}": "InfraCluster", "{{ .ClusterValues.Cluster.x }}": "ClusterValues",
+	} {
+		spec := base()
+		spec.ValuesTemplate = "a: " + text
+		_, err := render(t, spec, Objects{})
+		checkError(t, err, "spec.valuesTemplate line 1: no key \""+key+"\"")
+	}
+	spec := base()
+	spec.ValuesTemplate = "a: {{ .Release.Name }}"
+	if _, err := render(t, spec, Objects{}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -216,6 +216,7 @@ func (f *bigFleet) addSize(ctx context.Context, phase string, limited bool) erro
 	}
 	n := float64(len(f.clusters))
 	f.report.Add("fleet", phase, "memory", "MiB", float64(size.Memory)/mebi, limit...)
+	f.report.Add("fleet", phase, "of it the program", "MiB", float64(size.Files)/mebi)
 	f.report.Add("fleet", phase, "of it heap in use", "MiB", float64(size.Heap)/mebi)
 	f.report.Add("fleet", phase, "heap per Cluster", "kB", float64(size.Heap-f.empty.Heap)/1000/n)
 	f.report.Add("fleet", phase, "goroutines per Cluster", "", float64(size.Goroutines-f.empty.Goroutines)/n)
@@ -326,7 +327,11 @@ func (f *bigFleet) installOne(ctx context.Context) error {
 		return err
 	}
 	f.addCost("install × 1", cost, &plain)
-	return f.addSize(ctx, "install × 1", false)
+	// What is kept of actions for a moment is gone by then.
+	if err := pause(ctx, f.bench.idle/2); err != nil {
+		return err
+	}
+	return f.addSize(ctx, "install × 1", len(f.clusters) <= memoryClusters)
 }
 
 func isReady(r world.Release) bool { return r.Ready && r.Deployed }

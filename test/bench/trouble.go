@@ -151,14 +151,24 @@ func (t *troubles) round(ctx context.Context, round int, where surroundings) err
 			Chart: chart.Name, Tag: chart.Version, ReleaseNamespace: fmt.Sprintf("trouble-%d-%d-{cluster}-{chart}", round, where.mode), Orphan: true,
 		})
 	}
-	install, err := t.timed(ctx, where, helmOps, 1, func(h world.HelmOp) error { return h.Create(ctx, t.world) })
+	timed := func(phase string, revision int64, begin func(world.HelmOp) error) (took time.Duration, err error) {
+		cost, err := manager.Measure(ctx, "trouble "+where.name+" "+phase, func() error {
+			took, err = t.timed(ctx, where, helmOps, revision, begin)
+			return err
+		})
+		writes := cost.Traffic.Writes
+		t.say("%s, %s: %.2f s, %.2f s of CPU, %d requests to workload clusters, writes: %v", phase, where.name, took.Seconds(), cost.CPU.Seconds(),
+			cost.Traffic.Workload, writes)
+		return took, err
+	}
+	install, err := timed("install", 1, func(h world.HelmOp) error { return h.Create(ctx, t.world) })
 	if err != nil {
 		return err
 	}
-	if err := t.recover(ctx, where); err != nil {
+	if err := t.recover(ctx, manager, where); err != nil {
 		return err
 	}
-	upgrade, err := t.timed(ctx, where, helmOps, 2, func(h world.HelmOp) error { return h.SetLogLevel(ctx, t.world, "debug") })
+	upgrade, err := timed("upgrade", 2, func(h world.HelmOp) error { return h.SetLogLevel(ctx, t.world, "debug") })
 	if err != nil {
 		return err
 	}
@@ -190,14 +200,19 @@ func isAiling(r world.Release) bool {
 	return len(r.Cluster) > len(ailing) && r.Cluster[:len(ailing)] == ailing
 }
 
-// recover lets the others get the release, and puts them in trouble again.
-func (t *troubles) recover(ctx context.Context, where surroundings) error {
-	if where == alone {
-		return nil
+// recover lets the others get the release, waits until there is nothing left to do, and puts the others in trouble again.
+func (t *troubles) recover(ctx context.Context, manager *world.Manager, where surroundings) error {
+	clusters := t.servers
+	if where != alone {
+		clusters += t.troubled
+		if err := t.set(world.Pass); err != nil {
+			return err
+		}
 	}
-	if err := t.set(world.Pass); err != nil {
+	n := clusters * len(t.charts)
+	_, err := t.world.Tracker.Wait(ctx, where.namespace, n, time.Now(), func(r world.Release) bool { return r.Deployed })
+	if err != nil {
 		return err
 	}
-	_, err := t.world.Tracker.Wait(ctx, where.namespace, (t.servers+t.troubled)*len(t.charts), time.Now(), func(r world.Release) bool { return r.Deployed })
-	return errors.Join(err, t.set(where.mode))
+	return errors.Join(manager.WaitRecognized(ctx, clusters, n), t.set(where.mode))
 }

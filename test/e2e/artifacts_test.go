@@ -78,11 +78,16 @@ func artifactFormats() map[string]artifactFormat {
 
 // takeArtifact installs an artifact, has it changed, and goes back to what it was.
 func (w *workload) takeArtifact(name string, format artifactFormat) {
+	w.takeArtifactAs(name, format, forAll)
+}
+
+// takeArtifactAs does so by a HelmOp for a certain cluster.
+func (w *workload) takeArtifactAs(name string, format artifactFormat, target func(*addonsv1.HelmOp)) {
 	s := w.scenario
 	repository := s.namespace + "/" + name
 	s.pushArtifact(repository, "1.0.0", format.make(s, manifestFiles(name, "first", "gone")))
 	s.pushArtifact(repository, "1.1.0", format.make(s, manifestFiles(name, "second")))
-	helmOp := s.newHelmOp(name, forAll, s.from(repository, addonsv1.ArtifactReference{Tag: "1.0.0"}), func(h *addonsv1.HelmOp) {
+	helmOp := s.newHelmOp(name, target, s.from(repository, addonsv1.ArtifactReference{Tag: "1.0.0"}), func(h *addonsv1.HelmOp) {
 		h.Spec.Values, h.Spec.Source.Path = nil, format.path
 	})
 	s.create(helmOp)

@@ -60,7 +60,7 @@ func TestClusterIsAvailableWithItsReleases(t *testing.T) {
 	s := newScenario(t)
 	s.clusters(testbed.ClusterOptions{Name: "one", Labels: map[string]string{"gated": "yes"}, PodCIDRs: []string{"10.1.0.0/16"}})
 	gated := func(helmOp *addonsv1.HelmOp) {
-		helmOp.Spec.ClusterSelector = metav1.LabelSelector{MatchLabels: map[string]string{"gated": "yes"}}
+		helmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"gated": "yes"}}
 		helmOp.Spec.ClusterCondition = gate
 		helmOp.Spec.Release.Name = helmOp.Name
 	}

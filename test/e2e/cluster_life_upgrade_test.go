@@ -18,7 +18,9 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +29,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
@@ -63,14 +68,10 @@ func (s *scenario) eventuallyVersion(cluster, version string) {
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) { s.expectVersion(ctx, g, cluster, version) }).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// classCluster creates a Cluster of the class "class" with a HelmOp of its name that holds upgrades, and waits until both are as
-// they are to be before an upgrade.
-func (s *scenario) classCluster(name, tagFor136 string, timeout time.Duration) (*workload, *addonsv1.HelmOp) {
+// classCluster creates a HelmOp that holds upgrades and a Cluster of the class "class" of its name, and waits until both are as
+// they are to be before an upgrade. The log has how the Cluster was annotated meanwhile.
+func (s *scenario) classCluster(name, tagFor136 string, timeout time.Duration) (*workload, *addonsv1.HelmOp, *holdLog) {
 	s.Helper()
-	_, err := s.env.Management.CreateClassCluster(s.Context(), "class", testbed.ClusterOptions{
-		Namespace: s.namespace, Name: name, Version: kubernetes135, Labels: map[string]string{addonsLabel: name}, PodCIDRs: []string{"10.1.0.0/16"},
-	})
-	s.must(err)
 	helmOp := s.newHelmOp(name, func(h *addonsv1.HelmOp) {
 		h.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{Timeout: metav1.Duration{Duration: timeout}}
 		h.Spec.KubernetesVersions = []addonsv1.KubernetesVersionReference{
@@ -78,10 +79,80 @@ func (s *scenario) classCluster(name, tagFor136 string, timeout time.Duration) (
 		}
 	})
 	s.create(helmOp)
+	_, err := s.env.Management.CreateClassCluster(s.Context(), "class", testbed.ClusterOptions{
+		Namespace: s.namespace, Name: name, Version: kubernetes135, Labels: map[string]string{addonsLabel: name}, PodCIDRs: []string{"10.1.0.0/16"},
+	})
+	s.must(err)
+	log := s.watchHolds(name)
 	w := s.workload(name)
 	w.eventuallyReleased(helmOp, releaseNamespace, name, 1)
-	s.eventuallyCluster(name, upgradeHoldIs(name, gomega.Equal(kubernetes135)))
-	return w, helmOp
+	s.eventuallyCluster(name, upgradeHoldIs(name, gomega.Equal(kubernetes135)), created)
+	return w, helmOp, log
+}
+
+// created checks that Cluster API is done with the creation of a Cluster. Before, its webhooks refuse upgrades; they are not registered here.
+func created(g gomega.Gomega, cluster *clusterv1.Cluster) {
+	g.Expect(cluster.Annotations).NotTo(gomega.HaveKey(runtimev1.PendingHooksAnnotation))
+	g.Expect(conditions.IsTrue(cluster, clusterv1.ClusterTopologyReconciledCondition)).To(gomega.BeTrue())
+}
+
+// holdLog is how a Cluster was annotated since its control plane serves: before, there is nothing to upgrade.
+type holdLog struct {
+	mu     sync.Mutex
+	served bool
+	// without are the states in which it had no annotation of the HelmOp's, neither that it holds upgrades nor which it let go.
+	without []string
+}
+
+// watchHolds begins to follow a Cluster.
+func (s *scenario) watchHolds(name string) *holdLog {
+	s.Helper()
+	c, err := client.NewWithWatch(s.env.Management.Server.RESTConfig(), client.Options{Scheme: s.client.Scheme()})
+	s.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	w, err := c.Watch(ctx, &clusterv1.ClusterList{}, client.InNamespace(s.namespace))
+	s.must(err)
+	log := &holdLog{}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for event := range w.ResultChan() {
+			if cluster, ok := event.Object.(*clusterv1.Cluster); ok && cluster.Name == name {
+				log.add(cluster)
+			}
+		}
+	}()
+	s.Cleanup(func() {
+		cancel()
+		w.Stop()
+		<-ended
+	})
+	return log
+}
+
+func (l *holdLog) add(cluster *clusterv1.Cluster) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.served = l.served || conditions.IsTrue(cluster, clusterv1.ClusterControlPlaneInitializedCondition)
+	if !l.served {
+		return
+	}
+	for key := range cluster.Annotations {
+		prefix, name, _ := strings.Cut(key, "/")
+		if (prefix == clusterv1.BeforeClusterUpgradeHookAnnotationPrefix || prefix == addonsv1.UpgradeReleasedAnnotationPrefix) && strings.HasPrefix(name, "helmop-") {
+			return
+		}
+	}
+	l.without = append(l.without, fmt.Sprintf("at %s: %v", cluster.ResourceVersion, cluster.Annotations))
+}
+
+// expectKept checks that there was always one.
+func (l *holdLog) expectKept(s *scenario) {
+	s.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.Expect(l.served).To(gomega.BeTrue())
+	s.Expect(l.without).To(gomega.BeEmpty(), "Cluster API could take the hold away")
 }
 
 // TestClusterUpgradeWaitsForItsRelease upgrades Clusters of a ClusterClass whose releases hold that by Cluster API's own annotation.
@@ -91,7 +162,7 @@ func TestClusterUpgradeWaitsForItsRelease(t *testing.T) {
 
 	s.part("goes on when the release is what the new version needs", func(s *scenario) {
 		const missing = "9.9.9"
-		w, helmOp := s.classCluster("held", missing, 30*time.Minute)
+		w, helmOp, log := s.classCluster("held", missing, 30*time.Minute)
 		s.must(s.env.Management.Upgrade(s.Context(), s.key("held"), kubernetes136))
 		s.eventuallyCluster("held", upgradeHoldIs("held", gomega.HavePrefix(kubernetes136+" since ")))
 		s.eventuallyTold("Cluster", "held", corev1.EventTypeNormal, addonsv1.ClusterUpgradeHeldEvent)
@@ -107,13 +178,14 @@ func TestClusterUpgradeWaitsForItsRelease(t *testing.T) {
 		s.eventuallyCluster("held", upgradeHoldIs("held", gomega.Equal(kubernetes136)))
 		w.eventuallyRevisions(releaseNamespace, "held", "1 superseded", "2 deployed")
 		s.eventually(helmOp, ready(1))
+		log.expectKept(s)
 
 		s.remove(helmOp)
 		s.eventuallyGone(helmOp)
 		s.eventuallyCluster("held", upgradeHoldIs("held", gomega.BeEmpty()))
 	})
 	s.part("goes on in time whatever the release is", func(s *scenario) {
-		_, helmOp := s.classCluster("late", "9.9.9", 5*time.Second)
+		_, helmOp, log := s.classCluster("late", "9.9.9", 5*time.Second)
 		s.must(s.env.Management.Upgrade(s.Context(), s.key("late"), kubernetes136))
 		s.eventuallyVersion("late", kubernetes136)
 		note := s.eventuallyTold("Cluster", "late", corev1.EventTypeWarning, addonsv1.ClusterUpgradeReleasedEvent)
@@ -122,5 +194,10 @@ func TestClusterUpgradeWaitsForItsRelease(t *testing.T) {
 		// For the next one.
 		s.eventuallyCluster("late", upgradeHoldIs("late", gomega.Equal(kubernetes136)))
 		s.Expect(s.child(helmOp, "late").Spec.Artifact.Version).To(gomega.Equal("1.0.0"))
+		// Cluster API is done with the upgrade, and has removed what it noted about it.
+		s.eventuallyCluster("late", upgradeHoldIs("late", gomega.Equal(kubernetes136)), created, func(g gomega.Gomega, cluster *clusterv1.Cluster) {
+			g.Expect(cluster.Annotations).NotTo(gomega.HaveKey(clusterv1.ClusterTopologyUpgradeStepAnnotation))
+		})
+		log.expectKept(s)
 	})
 }

@@ -46,6 +46,17 @@ spec:
     ref: {tag: 1.0.0}
 `
 
+const validManagementHelmOp = `
+apiVersion: addons.cluster.x-k8s.io/v1alpha1
+kind: HelmOp
+metadata: {namespace: default, generateName: validation-}
+spec:
+  managementCluster: {serviceAccountName: admin}
+  source:
+    url: oci://registry.example/charts/hello
+    ref: {tag: 1.0.0}
+`
+
 const validRelease = `
 apiVersion: addons.cluster.x-k8s.io/v1alpha1
 kind: HelmOpRelease
@@ -75,6 +86,7 @@ const (
 )
 
 const (
+	oneTarget   = "exactly one of clusterSelector and managementCluster must be set"
 	exactlyOne  = "exactly one of tag, digest and semver must be set"
 	urlScheme   = "url must start with oci://"
 	urlForm     = "url must name a repository, oci://<host>[:<port>]/<path>, without tag, digest or trailing slash"
@@ -85,12 +97,27 @@ const (
 )
 
 var (
-	aDigest      = "sha256:" + strings.Repeat("0a", 32)
-	valuesRef    = map[string]any{"kind": "Secret", "name": "s"}
-	referenceTo  = func(name string) map[string]any { return map[string]any{"name": name} }
-	helmOpCases  = slices.Concat(sourceCases, verificationCases, specCases, variantCases)
+	aDigest         = "sha256:" + strings.Repeat("0a", 32)
+	valuesRef       = map[string]any{"kind": "Secret", "name": "s"}
+	referenceTo     = func(name string) map[string]any { return map[string]any{"name": name} }
+	helmOpCases     = slices.Concat(sourceCases, verificationCases, specCases, variantCases)
+	managementCases = []validationCase{
+		{name: "as it is"},
+		{name: "neither", path: "spec.managementCluster", field: "spec", message: oneTarget},
+		{name: "no service account", path: "spec.managementCluster", value: map[string]any{}, field: "spec.managementCluster.serviceAccountName", message: required},
+		{name: "an empty service account", path: "spec.managementCluster.serviceAccountName", value: "", message: "at least 1 chars long"},
+		{name: "two service accounts", path: "spec.serviceAccountName", value: "b", field: "spec", message: "managementCluster has a serviceAccountName of its own"},
+		{name: "other namespaces", path: "spec.clusterNamespaces", value: map[string]any{"namespaceSelector": map[string]any{}, "serviceAccountName": "a"},
+			field: "spec", message: "are about Clusters"},
+		{name: "overrides", path: "spec.overrides", value: []any{map[string]any{"name": "a", "clusterSelector": map[string]any{}}}, field: "spec", message: "are about Clusters"},
+		{name: "a condition of Clusters", path: "spec.clusterCondition", value: "HelmOpReady", field: "spec", message: "are about Clusters"},
+		{name: "before the deletion of Clusters", path: "spec.beforeClusterDelete", value: map[string]any{}, field: "spec", message: "are about Clusters"},
+		{name: "dependencies", path: "spec.dependsOn", value: []any{map[string]any{"name": "a"}}},
+	}
 	releaseCases = []validationCase{
 		{name: "as it is"},
+		{name: "the management cluster", path: "spec.clusterRef.kind", value: "ManagementCluster"},
+		{name: "an unknown kind", path: "spec.clusterRef.kind", value: "Node", message: unsupported},
 		{name: "no Cluster", path: "spec.clusterRef", message: required},
 		{name: "a Cluster without a name", path: "spec.clusterRef.name", value: "", message: "at least 1 chars long"},
 		{name: "no release", path: "spec.release", message: required},
@@ -155,6 +182,20 @@ var (
 		{name: "a cloud without TLS", path: "spec.source", value: map[string]any{"url": "oci://registry.example/x", "ref": map[string]any{"tag": "1"},
 			"provider": "aws", "insecure": true}, message: "provider and insecure exclude each other"},
 		{name: "plain HTTP", path: "spec.source.insecure", value: true},
+		{name: "records by default", path: "spec.storage", value: map[string]any{}},
+		{name: "records in the cluster", path: "spec.storage", value: map[string]any{"type": "Cluster"}},
+		{name: "records in a registry", path: "spec.storage", value: map[string]any{
+			"registry": map[string]any{"url": "oci://r/a", "secretRef": map[string]any{"name": "x"}}, "formerURLs": []any{"oci://r/b"}}},
+		{name: "records nowhere", path: "spec.storage", value: map[string]any{"type": "Etcd"}, field: "spec.storage.type", message: "Unsupported value"},
+		{name: "records under a tag", path: "spec.storage", value: map[string]any{"registry": map[string]any{"url": "oci://r/a:1"}},
+			field: "spec.storage.registry.url", message: "url must name a repository"},
+		{name: "former records without a registry", path: "spec.storage", value: map[string]any{"formerURLs": []any{"oci://r/b"}},
+			message: "set registry, too"},
+		{name: "former records elsewhere", path: "spec.storage", value: map[string]any{
+			"registry": map[string]any{"url": "oci://r/a"}, "formerURLs": []any{"https://r/b"}},
+			field: "spec.storage.formerURLs[0]", message: "must start with oci://"},
+		{name: "records with an identity in plain text", path: "spec.storage.registry", value: map[string]any{"url": "oci://r/a",
+			"provider": "aws", "insecure": true}, message: "provider and insecure exclude each other"},
 		{name: "an unknown cloud", path: "spec.source.provider", value: "cumulus", message: unsupported},
 		{name: "a service account", path: "spec.source.serviceAccountName", value: "puller"},
 		{name: "a proxy without a name", path: "spec.source.proxySecretRef", value: referenceTo(""), field: "spec.source.proxySecretRef.name", message: "at least 1 chars long"},
@@ -199,7 +240,8 @@ var (
 			field: "spec.source.verify.provider", message: unsupported},
 	}
 	specCases = []validationCase{
-		{name: "no selector", path: "spec.clusterSelector", message: required},
+		{name: "no selector", path: "spec.clusterSelector", field: "spec", message: oneTarget},
+		{name: "a selector and the management cluster", path: "spec.managementCluster", value: map[string]any{"serviceAccountName": "a"}, field: "spec", message: oneTarget},
 		{name: "values", path: "spec.values", value: map[string]any{"a": map[string]any{"b": []any{int64(1), "two"}}}},
 		{name: "values that are a text", path: "spec.values", value: "a: b", message: "must be of type object"},
 		{name: "values that are a list", path: "spec.values", value: []any{}, message: "must be of type object"},
@@ -287,6 +329,7 @@ func testValidation(t *testing.T, c client.Client) {
 		cases       []validationCase
 	}{
 		{"HelmOp", validHelmOp, helmOpCases},
+		{"HelmOp for the management cluster", validManagementHelmOp, managementCases},
 		{"HelmOpRelease", validRelease, releaseCases},
 	} {
 		for _, tc := range kind.cases {

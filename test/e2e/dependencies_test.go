@@ -279,7 +279,7 @@ func (s stack) saysWhereThereIsNone() {
 	base, app := s.helmOp("base", "hi"), s.helmOp("app", "hi", "base")
 	s.create(app)
 	s.waits(app, "one", addonsv1.WaitingForDependenciesReason, "HelmOp fewer-base does not exist")
-	base.Spec.ClusterSelector = metav1.LabelSelector{MatchLabels: map[string]string{"few": "yes"}}
+	base.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"few": "yes"}}
 	s.create(base)
 	s.revisions(app, "one", "1 deployed")
 	s.waits(app, "two", addonsv1.WaitingForDependenciesReason, "HelmOp fewer-base does not select Cluster two")

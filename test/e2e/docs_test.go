@@ -35,7 +35,7 @@ import (
 )
 
 // otherFragments are top-level keys of YAML in the documentation that is neither an object nor a part of a HelmOp's spec.
-var otherFragments = map[string]bool{"status": true, "metadata": true, "provider_repos": true}
+var otherFragments = map[string]bool{"status": true, "metadata": true, "provider_repos": true, "patches": true}
 
 // yamlBlock is a fenced block of YAML in Markdown.
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")

@@ -18,8 +18,6 @@ package e2e
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -266,17 +264,16 @@ func (e engine) namespaceLabelled() {
 	expect("privileged")
 }
 
-// tooLarge has a chart that does not fit into Helm's Secret: nothing is there, and the reason is clear.
+// tooLarge has a chart that is too large to be recorded: nothing is there, and the reason is clear.
 func (e engine) tooLarge() {
 	s := e.scenario
-	noise := make([]byte, 1200<<10)
-	_, _ = rand.Read(noise)
-	_, err := s.env.Registry.PushChart(s.Context(), "charts/too-large", "1.0.0", registry.ChartFiles(map[string]string{
+	files := map[string]string{
 		"Chart.yaml":            "apiVersion: v2\nname: large\nversion: 1.0.0\n",
 		"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\n",
 		"crds/gadget.yaml":      gadgetCRD(e.name+".test", "large"),
-		"files/noise.txt":       hex.EncodeToString(noise),
-	}))
+	}
+	addNoise(files, 4)
+	_, err := s.env.Registry.PushChart(s.Context(), "charts/too-large", "1.0.0", registry.ChartFiles(files))
 	s.must(err)
 	helmOp := e.optionsHelmOp(nil, func(h *addonsv1.HelmOp) {
 		h.Spec.Source = s.env.Source("charts/too-large", addonsv1.ArtifactReference{Tag: "1.0.0"})

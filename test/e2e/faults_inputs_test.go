@@ -53,7 +53,7 @@ type invalidInput struct {
 func invalidInputs() map[string]invalidInput {
 	selector := func(operator metav1.LabelSelectorOperator, values ...string) func(*addonsv1.HelmOpSpec) {
 		return func(spec *addonsv1.HelmOpSpec) {
-			spec.ClusterSelector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+			spec.ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 				Key: "zone", Operator: operator, Values: values,
 			}}}
 		}

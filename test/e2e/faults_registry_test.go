@@ -182,7 +182,7 @@ func TestRegistryDown(t *testing.T) {
 	workloads := s.clusters(testbed.ClusterOptions{Name: "one", Labels: label}, testbed.ClusterOptions{Name: "two"})
 	one, two := workloads[0], workloads[1]
 	helmOp := s.noteFrom(r, "note", "charts/note", addonsv1.ArtifactReference{Semver: "1.x"})
-	helmOp.Spec.ClusterSelector = metav1.LabelSelector{MatchLabels: label}
+	helmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: label}
 	s.create(helmOp)
 	one.eventuallyReleased(helmOp, releaseNamespace, "note", 1)
 

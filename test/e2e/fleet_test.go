@@ -308,5 +308,5 @@ func isObservation(r apiserver.Request) bool {
 
 // isProbe is the health check of the connection, which all releases of a Cluster share.
 func isProbe(r apiserver.Request) bool {
-	return r.Verb == "get" && r.Resource == "" && r.URI == "/"
+	return r.Verb == "get" && r.Resource == "" && r.URI == "/version"
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
 // moveLabel on a Secret or ConfigMap has clusterctl move take it along.
@@ -40,12 +41,22 @@ const moveLabel = "clusterctl.cluster.x-k8s.io/move"
 // each, and looks at what the workload clusters notice of it: nothing.
 func TestMove(t *testing.T) {
 	t.Parallel()
-	from := ownEnvironment(t, environment.Options{})
-	to := ownEnvironment(t, environment.Options{Beside: from})
+	from := ownEnvironment(t, environment.Options{NoManager: true})
+	to := ownEnvironment(t, environment.Options{NoManager: true, Beside: from})
 	s := newScenarioIn(t, from)
 	there := &scenario{T: t, Gomega: s.Gomega, env: to, client: to.Client, namespace: s.namespace}
 	t.Cleanup(there.empty)
+	for _, env := range []*environment.Environment{from, to} {
+		if _, err := env.StartManager(t.Context(), "--management-cluster-namespaces="+s.namespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records, storage := s.recordsIn("records")
 	m := &move{
+		records: records, kept: s.newHelmOp("kept", forAll, func(h *addonsv1.HelmOp) { h.Spec.Storage = storage }),
+		near: s.newHelmOp("near", inManagementCluster, func(h *addonsv1.HelmOp) {
+			h.Spec.Values = rawJSON(map[string]any{"cluster": "this", "podCIDR": "10.0.0.0/8"})
+		}),
 		helmOp: s.newHelmOp("hello", forAll, fromSecret), gaveUp: s.newHelmOp("gave-up", forAll, s.givingUp),
 		rolling: s.newHelmOp("rolling", forAll, s.rolling(canaryFirst(manually))),
 		returned: s.newHelmOp("returned", forAll, s.rolling(canaryFirst(func(r *addonsv1.Rollout) {
@@ -57,13 +68,15 @@ func TestMove(t *testing.T) {
 	s.step("all moves, and no release is touched", func(s *scenario) { m.move(s, there.in(s.T)) })
 	s.step("the other management cluster goes on", func(s *scenario) { m.goOn(there.in(s.T)) })
 	s.step("so does a rollout, where it was", func(s *scenario) { m.rollOn(there.in(s.T)) })
+	s.step("and what had its records in a registry", func(s *scenario) { m.readOn(there.in(s.T)) })
 }
 
 // move is what is moved: a HelmOp that is well, one whose upgrade failed for good, one in mid-rollout, which waits for a
-// promotion, and one whose rollout was given up.
+// promotion, one whose rollout was given up, one with its records in a registry, and one for the management cluster itself.
 type move struct {
-	helmOp, gaveUp, rolling, returned *addonsv1.HelmOp
-	workloads                         []*workload
+	helmOp, gaveUp, rolling, returned, kept, near *addonsv1.HelmOp
+	workloads                                     []*workload
+	records                                       *registry.Registry
 }
 
 // rolling has the chart note, which is healthy unless it says something bad, spread by a rollout.
@@ -91,7 +104,8 @@ func (s *scenario) givingUp(h *addonsv1.HelmOp) {
 }
 
 func (m *move) install(s *scenario) {
-	for _, name := range []string{environment.CredentialsSecret, environment.CASecret} {
+	for _, name := range []string{environment.CredentialsSecret, environment.CASecret, m.kept.Spec.Storage.Registry.SecretRef.Name,
+		m.kept.Spec.Storage.Registry.CertSecretRef.Name} {
 		update(s, s.secret(name), func(o *corev1.Secret) { o.Labels = map[string]string{moveLabel: ""} })
 	}
 	s.create(&corev1.Secret{
@@ -99,7 +113,7 @@ func (m *move) install(s *scenario) {
 		StringData: map[string]string{"values.yaml": "token: secret\n"},
 	})
 	s.push(s.env.Registry, "charts/note", "1.0.0")
-	all := []*addonsv1.HelmOp{m.helmOp, m.gaveUp, m.rolling, m.returned}
+	all := []*addonsv1.HelmOp{m.helmOp, m.gaveUp, m.rolling, m.returned, m.kept}
 	for _, helmOp := range all {
 		s.create(helmOp)
 	}
@@ -110,6 +124,11 @@ func (m *move) install(s *scenario) {
 		s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
 	}
 	s.setValues(m.rolling, greeting("two"))
+	s.allowInManagementCluster()
+	s.create(m.near)
+	s.managementCluster().eventuallyReleased(m.near, releaseNamespace, "near", 1)
+	s.eventually(m.near, condition(addonsv1.MovableCondition, metav1.ConditionFalse, addonsv1.ReferencesNotMovedReason))
+	s.eventually(m.kept, condition(addonsv1.MovableCondition, metav1.ConditionTrue, addonsv1.MovableReason))
 	s.eventually(m.rolling, waiting)
 	s.setValues(m.returned, greeting("bad"))
 	s.eventually(m.returned, hasReturned)
@@ -139,7 +158,11 @@ func hasReturned(g gomega.Gomega, h *addonsv1.HelmOp) {
 
 // move runs clusterctl. What is gone in one management cluster is in the other.
 func (m *move) move(s, there *scenario) {
-	before := m.storage(s)
+	there.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+	there.allowInManagementCluster()
+	before, management := m.storage(s), s.managementCluster()
+	nearBefore, err := management.storage(s.Context())
+	s.must(err)
 	since := time.Now()
 	// It tries failures again for minutes.
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -163,6 +186,12 @@ func (m *move) move(s, there *scenario) {
 		s.must(err)
 		s.Expect(writes).To(gomega.BeEmpty(), "writes to %s", w.name)
 	}
+	// "This cluster" is another one by now: there it is installed, and here it is left as it is.
+	there.managementCluster().eventuallyReleased(m.near, releaseNamespace, "near", 1)
+	nearAfter, err := management.storage(s.Context())
+	s.must(err)
+	s.Expect(nearAfter).To(gomega.Equal(nearBefore))
+	management.eventuallyHello(releaseNamespace, "near", map[string]string{"cluster": "this"})
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
 		for _, list := range []client.ObjectList{
 			&addonsv1.HelmOpList{}, &addonsv1.HelmOpReleaseList{}, &addonsv1.HelmOpRevisionList{}, &clusterv1.ClusterList{},
@@ -196,6 +225,32 @@ func (m *move) rollOn(there *scenario) {
 	m.workloads[0].in(there).eventuallyRevisions("returned", "returned", "1 superseded", "2 superseded", "3 deployed")
 	there.setValues(m.returned, greeting("three"))
 	there.eventually(m.returned, ready(2), inPhase(3, addonsv1.RolloutPhaseComplete))
+}
+
+// readOn upgrades what has its records in a registry, after the credentials for it were replaced, and ends it.
+func (m *move) readOn(there *scenario) {
+	there.setGreeting(m.kept, "two")
+	for _, w := range m.workloads {
+		w.in(there).eventuallyReleased(m.kept, releaseNamespace, "kept", 2)
+	}
+	there.Expect(there.tags(m.records, "records")).To(gomega.HaveLen(2*len(m.workloads)), "of before and after the move")
+	password, err := m.records.AddUser("other")
+	there.must(err)
+	config, err := registry.DockerConfig(m.records.Host(), "other", password)
+	there.must(err)
+	there.must(m.records.RemoveUser(m.records.Username()))
+	update(there, there.secret(m.kept.Spec.Storage.Registry.SecretRef.Name), func(o *corev1.Secret) {
+		o.Data = map[string][]byte{corev1.DockerConfigJsonKey: config}
+	})
+	there.setGreeting(m.kept, "three")
+	for _, w := range m.workloads {
+		w.in(there).eventuallyReleased(m.kept, releaseNamespace, "kept", 3)
+	}
+	there.remove(m.kept)
+	there.eventuallyGone(m.kept)
+	there.remove(m.near)
+	there.eventuallyGone(m.near)
+	there.managementCluster().eventuallyRevisions(releaseNamespace, "near")
 }
 
 // storage is Helm's storage in all Clusters.

@@ -151,7 +151,7 @@ func orphan(helmOp *addonsv1.HelmOp) { helmOp.Spec.DeletionPolicy = addonsv1.Del
 // selecting selects the Clusters with a label, whatever its value.
 func selecting(label string) func(*addonsv1.HelmOp) {
 	return func(h *addonsv1.HelmOp) {
-		h.Spec.ClusterSelector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		h.Spec.ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: label, Operator: metav1.LabelSelectorOpExists},
 		}}
 	}

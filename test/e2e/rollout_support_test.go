@@ -101,7 +101,7 @@ func (t *troop) newSquad(s *scenario, name string, rollout *addonsv1.Rollout, ch
 	s.Helper()
 	q := &squad{troop: t, s: s, count: len(t.clusters)}
 	q.helmOp = s.newHelmOp(name, func(h *addonsv1.HelmOp) {
-		h.Spec.ClusterSelector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		h.Spec.ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: poolLabel, Operator: metav1.LabelSelectorOpIn, Values: []string{"all", name}},
 		}}
 		h.Spec.Source = s.env.Source("charts/note", addonsv1.ArtifactReference{Tag: "1.0.0"})

@@ -178,7 +178,7 @@ func (s *scenario) newHelmOp(name string, change ...func(*addonsv1.HelmOp)) *add
 	helmOp := &addonsv1.HelmOp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 		Spec: addonsv1.HelmOpSpec{
-			ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{addonsLabel: name}},
+			ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{addonsLabel: name}},
 			Source:          s.env.Source("charts/"+environment.ChartHello, addonsv1.ArtifactReference{Tag: "1.0.0"}),
 			Release:         addonsv1.ReleaseTemplate{Namespace: releaseNamespace},
 			Values:          helloValues(nil),
@@ -197,7 +197,7 @@ func withoutHealth() *addonsv1.HealthOptions {
 }
 
 // forAll selects all Clusters of the namespace.
-func forAll(helmOp *addonsv1.HelmOp) { helmOp.Spec.ClusterSelector = metav1.LabelSelector{} }
+func forAll(helmOp *addonsv1.HelmOp) { helmOp.Spec.ClusterSelector = &metav1.LabelSelector{} }
 
 // helloValues are values for the chart hello, with those that it needs and more.
 func helloValues(more map[string]any) *apiextensionsv1.JSON {

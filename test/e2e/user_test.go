@@ -49,7 +49,7 @@ func TestUser(t *testing.T) {
 
 		// One that cannot be understood unselects nothing.
 		update(s, helmOp, func(h *addonsv1.HelmOp) {
-			h.Spec.ClusterSelector = metav1.LabelSelector{MatchLabels: map[string]string{"not a label": "x"}}
+			h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"not a label": "x"}}
 		})
 		s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.InvalidSelectorReason))
 		one.expectRevisionsStay("selector", "1 deployed")

@@ -55,11 +55,20 @@ type Options struct {
 	// NoManager starts none; StartManager can do so later.
 	NoManager bool
 
+	// NoInstall leaves HelmOp away; it goes with NoManager.
+	NoInstall bool
+
+	// Controllers are further controllers of Kubernetes to run, see testbed.ManagementOptions.
+	Controllers []string
+
 	// ManagerArgs are added to the arguments that the Deployment gives to the manager; the last of a flag counts.
 	ManagerArgs []string
 
 	// SyncPeriod of the managers. Default: what the Deployment says.
 	SyncPeriod time.Duration
+
+	// Config is the folder of the repository that the components are built from. Default: config/default.
+	Config string
 
 	// Variables are those of the components, for clusterctl. Default: none, so that each has its default.
 	Variables map[string]string
@@ -109,6 +118,9 @@ func Start(ctx context.Context, opts Options) (*Environment, error) {
 	if opts.Managers == 0 {
 		opts.Managers = 1
 	}
+	if opts.Config == "" {
+		opts.Config = filepath.Join("config", "default")
+	}
 	e := &Environment{opts: opts}
 	if err := e.start(ctx); err != nil {
 		// The context may be what failed; stopping must happen all the same.
@@ -126,7 +138,7 @@ func (e *Environment) start(ctx context.Context) error {
 		{say: "preparing the programs of the test bed", do: e.ensureBinaries},
 		{say: "starting the management cluster: etcd, kube-apiserver, Cluster API's core manager, the local provider", do: e.startManagement},
 		{say: "starting the registry, with TLS and credentials, and pushing charts", do: e.startRegistry},
-		{say: "installing HelmOp by clusterctl init --addon helmop", do: e.install},
+		{say: "installing HelmOp by clusterctl init --addon helmop", do: e.install, skip: e.opts.NoInstall},
 		{say: "building the manager", do: e.buildManager, skip: e.opts.ManagerBinary != ""},
 		{say: "starting the manager as its own ServiceAccount", do: e.startManagers, skip: e.opts.NoManager},
 	} {
@@ -152,7 +164,7 @@ func (e *Environment) ensureBinaries(ctx context.Context) error {
 
 func (e *Environment) startManagement(ctx context.Context) error {
 	var err error
-	opts := testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries, Bare: e.opts.Bare}
+	opts := testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries, Bare: e.opts.Bare, Controllers: e.opts.Controllers}
 	if e.opts.Beside != nil {
 		opts.Beside = e.opts.Beside.Management
 	}
@@ -185,7 +197,7 @@ func (e *Environment) startRegistry(ctx context.Context) error {
 
 func (e *Environment) install(ctx context.Context) error {
 	var err error
-	if e.Components, err = WriteReleaseManifests(ctx, e.Binaries, e.root, e.dir("repository")); err != nil {
+	if e.Components, err = WriteReleaseManifests(ctx, e.Binaries, filepath.Join(e.root, e.opts.Config), e.root, e.dir("repository")); err != nil {
 		return err
 	}
 	_, err = e.Management.InstallHelmOp(ctx, testbed.InstallOptions{

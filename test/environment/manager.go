@@ -28,6 +28,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
@@ -67,7 +68,7 @@ func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manage
 	e.mu.Unlock()
 	dir := e.dir("manager-" + strconv.Itoa(number))
 	m := &Manager{}
-	deployed, err := e.deployedArgs(ctx)
+	deployed, err := e.deployed(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +96,8 @@ func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manage
 	return m, m.WaitReady(ctx, "http://"+m.HealthAddress+"/readyz")
 }
 
-// deployedArgs are the arguments that clusterctl's installation gives to the manager.
-func (e *Environment) deployedArgs(ctx context.Context) ([]string, error) {
+// deployed are the arguments that clusterctl's installation gives to the manager.
+func (e *Environment) deployed(ctx context.Context) ([]string, error) {
 	deployment := &appsv1.Deployment{}
 	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: Deployment}, deployment); err != nil {
 		return nil, fmt.Errorf("read the arguments of the manager: %w", err)
@@ -105,16 +106,20 @@ func (e *Environment) deployedArgs(ctx context.Context) ([]string, error) {
 		if container.Name != "manager" {
 			continue
 		}
-		args := slices.Clone(container.Args)
-		for i := range args {
-			for _, variable := range container.Env {
-				// As the kubelet does.
-				args[i] = strings.ReplaceAll(args[i], "$("+variable.Name+")", variable.Value)
-			}
-		}
-		return args, nil
+		return given(container), nil
 	}
 	return nil, errors.New("read the arguments of the manager: its Deployment has no container named manager")
+}
+
+// given are the arguments of a container as the kubelet gives them to its program.
+func given(container corev1.Container) []string {
+	args := slices.Clone(container.Args)
+	for _, variable := range container.Env {
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "$("+variable.Name+")", variable.Value)
+		}
+	}
+	return args
 }
 
 // adaptedArgs are what must differ outside of a pod: addresses, folders, and the namespace of the lease.

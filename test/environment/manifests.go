@@ -30,18 +30,18 @@ import (
 // Version is the version of HelmOp under which clusterctl installs what is built from this checkout.
 const Version = "v0.1.0"
 
-// WriteReleaseManifests writes what a release consists of for clusterctl, as "make release-manifests" does: into
+// WriteReleaseManifests writes what a release consists of, built from a folder, for clusterctl, as "make release-manifests" does: into
 // addon-helmop/<Version> in a folder. It returns the file with the components.
-func WriteReleaseManifests(ctx context.Context, set *binaries.Set, root, repository string) (string, error) {
+func WriteReleaseManifests(ctx context.Context, set *binaries.Set, config, root, repository string) (string, error) {
 	dir := filepath.Join(repository, "addon-helmop", Version)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, set.Path(binaries.Kubectl), "kustomize", filepath.Join(root, "config", "default"))
+	cmd := exec.CommandContext(ctx, set.Path(binaries.Kubectl), "kustomize", config)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("build the components from config/default: %w: %s", err, stderr.Bytes())
+		return "", fmt.Errorf("build the components from %s: %w: %s", config, err, stderr.Bytes())
 	}
 	metadata, err := os.ReadFile(filepath.Join(root, "metadata.yaml"))
 	if err != nil {

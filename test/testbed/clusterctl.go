@@ -60,16 +60,24 @@ type InstallOptions struct {
 // Clusterctl insists on installing the core provider with the first addon; what
 // it gets for it are the CustomResourceDefinitions that are installed already.
 func (m *Management) InstallHelmOp(ctx context.Context, opts InstallOptions) (Output, error) {
+	return m.init(ctx, opts, append([]string{"--addon", "helmop:" + opts.Version}, opts.ExtraArgs...)...)
+}
+
+// InstallCore runs "clusterctl init" for Cluster API alone, so that clusterctl knows that it is there.
+func (m *Management) InstallCore(ctx context.Context) (Output, error) {
+	return m.init(ctx, InstallOptions{})
+}
+
+func (m *Management) init(ctx context.Context, opts InstallOptions, more ...string) (Output, error) {
 	ctx, cancel := context.WithTimeout(ctx, initTimeout)
 	defer cancel()
 	if err := m.writeClusterctlConfig(opts); err != nil {
 		return Output{}, fmt.Errorf("prepare clusterctl's repositories: %w", err)
 	}
 	args := []string{
-		"init", "--core", coreProvider + ":" + m.opts.Binaries.Version(binaries.CoreManager),
-		"--bootstrap", "-", "--control-plane", "-", "--addon", "helmop:" + opts.Version,
+		"init", "--core", coreProvider + ":" + m.opts.Binaries.Version(binaries.CoreManager), "--bootstrap", "-", "--control-plane", "-",
 	}
-	return m.Clusterctl(ctx, append(args, opts.ExtraArgs...)...)
+	return m.Clusterctl(ctx, append(args, more...)...)
 }
 
 func (m *Management) writeClusterctlConfig(opts InstallOptions) error {
@@ -77,16 +85,15 @@ func (m *Management) writeClusterctlConfig(opts InstallOptions) error {
 	if err != nil {
 		return err
 	}
-	addon, err := filepath.Abs(filepath.Join(opts.Repository, "addon-helmop", opts.Version, "addon-components.yaml"))
-	if err != nil {
-		return err
+	providers := []map[string]string{{"name": coreProvider, "type": "CoreProvider", "url": "file://" + core}}
+	if opts.Repository != "" {
+		addon, err := filepath.Abs(filepath.Join(opts.Repository, "addon-helmop", opts.Version, "addon-components.yaml"))
+		if err != nil {
+			return err
+		}
+		providers = append(providers, map[string]string{"name": "helmop", "type": "AddonProvider", "url": "file://" + addon})
 	}
-	config := map[string]any{
-		"providers": []map[string]string{
-			{"name": coreProvider, "type": "CoreProvider", "url": "file://" + core},
-			{"name": "helmop", "type": "AddonProvider", "url": "file://" + addon},
-		},
-	}
+	config := map[string]any{"providers": providers}
 	for name, value := range maps.All(opts.Variables) {
 		config[name] = value
 	}

@@ -64,12 +64,22 @@ type ClusterOptions struct {
 // CreateCluster creates a Cluster with its LocalCluster and LocalControlPlane,
 // and returns at once.
 func (m *Management) CreateCluster(ctx context.Context, opts ClusterOptions) (*clusterv1.Cluster, error) {
+	objs := m.ClusterObjects(opts)
+	for _, obj := range objs {
+		if err := m.Client.Create(ctx, obj); err != nil {
+			return nil, fmt.Errorf("create the %T %s/%s: %w", obj, obj.GetNamespace(), obj.GetName(), err)
+		}
+	}
+	return objs[len(objs)-1].(*clusterv1.Cluster), nil
+}
+
+// ClusterObjects are what a Cluster consists of, itself last.
+func (m *Management) ClusterObjects(opts ClusterOptions) []client.Object {
 	opts = m.withDefaults(opts)
 	own := metav1.ObjectMeta{
 		Namespace: opts.Namespace, Name: opts.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: opts.Name},
 	}
-	cluster := newCluster(opts)
-	objs := []client.Object{
+	return []client.Object{
 		&infrav1.LocalCluster{
 			ObjectMeta: own,
 			Spec:       infrav1.LocalClusterSpec{Region: opts.Region, Settings: opts.Settings},
@@ -81,14 +91,8 @@ func (m *Management) CreateCluster(ctx context.Context, opts ClusterOptions) (*c
 				Host: opts.Host,
 			},
 		},
-		cluster,
+		newCluster(opts),
 	}
-	for _, obj := range objs {
-		if err := m.Client.Create(ctx, obj); err != nil {
-			return nil, fmt.Errorf("create the %T %s/%s: %w", obj, opts.Namespace, opts.Name, err)
-		}
-	}
-	return cluster, nil
 }
 
 func (m *Management) withDefaults(opts ClusterOptions) ClusterOptions {

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -57,6 +58,8 @@ type ManagementOptions struct {
 	Versions map[string]*binaries.Set
 	// Concurrency is the number of workload clusters that may start at once. Default: 8.
 	Concurrency int
+	// Controllers are further ones of kube-controller-manager to run, for example those of Deployments. Default: none.
+	Controllers []string
 	// Beside is another management cluster, from which Clusters can be moved to this one and back. Default: none.
 	Beside *Management
 	// Bare runs neither Cluster API's core manager nor the local provider: the caller writes the status of Clusters, and
@@ -94,7 +97,7 @@ func (m *Management) start(ctx context.Context) error {
 	var err error
 	m.Server, err = apiserver.Start(ctx, apiserver.Options{
 		Name: "management", Dir: m.file("management"), Binaries: m.opts.Binaries,
-		Controllers: true, OnlyControllers: managementControllers,
+		Controllers: true, OnlyControllers: slices.Concat(managementControllers, m.opts.Controllers),
 	})
 	if err != nil {
 		return err

@@ -83,8 +83,6 @@ type ManagerOptions struct {
 	Kubeconfig []byte
 	// Args are its flags; it learns its kubeconfig from the environment.
 	Args []string
-	// Env is added to this process' own environment.
-	Env []string
 }
 
 // Manager is the product's manager as a process: Kill, Stop, Wait, Done,
@@ -106,7 +104,7 @@ func StartManager(opts ManagerOptions) (*Manager, error) {
 		Name:    "helmop-manager",
 		Path:    opts.Binary,
 		Args:    opts.Args,
-		Env:     append([]string{"KUBECONFIG=" + kubeconfig}, opts.Env...),
+		Env:     []string{"KUBECONFIG=" + kubeconfig},
 		LogFile: filepath.Join(opts.Dir, "manager.log"),
 	})
 	if err != nil {

@@ -60,18 +60,24 @@ func CPU(pid int) (time.Duration, error) {
 }
 
 // Memory returns how many bytes of a process are in memory.
-func Memory(pid int) (int64, error) {
+func Memory(pid int) (int64, error) { return status(pid, "VmRSS:") }
+
+// Files returns how many of them are pages of files, such as the program itself, which can be read again.
+func Files(pid int) (int64, error) { return status(pid, "RssFile:") }
+
+// status returns a size that the status of a process says, in bytes.
+func status(pid int, name string) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if rest, ok := strings.CutPrefix(line, name); ok {
 			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
 			return kilobytes << 10, err
 		}
 	}
-	return 0, fmt.Errorf("/proc/%d/status says nothing of memory", pid)
+	return 0, fmt.Errorf("/proc/%d/status says nothing of %s", pid, name)
 }
 
 // Peak follows the memory of a process.

@@ -48,7 +48,7 @@ type settings struct {
 	duration, beat, sample, rest time.Duration
 	growth                       float64
 	seed                         uint64
-	binary                       string
+	binary, profiles             string
 	keep                         bool
 }
 
@@ -65,6 +65,7 @@ func main() {
 	flag.Float64Var(&s.growth, "max-growth", 0.1, "by what share memory and goroutines may grow from the first rest to the last")
 	flag.Uint64Var(&s.seed, "seed", 1, "what happens is a function of it")
 	flag.StringVar(&s.binary, "manager", "", "manager to measure; default: it is built")
+	flag.StringVar(&s.profiles, "profiles", "", "folder for heap and goroutine profiles of the manager at its first and its last rest")
 	flag.BoolVar(&s.keep, "keep", false, "keep logs")
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())
@@ -107,5 +108,11 @@ func run(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	managers := env.Managers()
-	return newSoak(s, env, measure.NewDiagnostics(managers[len(managers)-1].DiagnosticsAddress, token)).run(ctx)
+	manager := managers[len(managers)-1]
+	err = newSoak(s, env, measure.NewDiagnostics(manager.DiagnosticsAddress, token)).run(ctx)
+	if err != nil {
+		// A manager that ended says why in its log, which is not kept.
+		err = errors.Join(err, manager.Unexpected())
+	}
+	return err
 }

@@ -22,6 +22,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -85,14 +86,14 @@ func (s *soak) run(ctx context.Context) error {
 	if err := s.build(ctx); err != nil {
 		return err
 	}
-	first, err := s.atRest(ctx)
+	first, err := s.atRest(ctx, "first")
 	if err != nil {
 		return err
 	}
 	if err := s.churn(ctx); err != nil {
 		return err
 	}
-	last, err := s.atRest(ctx)
+	last, err := s.atRest(ctx, "last")
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (s *soak) helmOp(name string, selector map[string]string) *addonsv1.HelmOp 
 	return &addonsv1.HelmOp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: addonsv1.HelmOpSpec{
-			ClusterSelector: metav1.LabelSelector{MatchLabels: selector},
+			ClusterSelector: &metav1.LabelSelector{MatchLabels: selector},
 			Source:          s.env.Source("charts/"+environment.ChartHello, addonsv1.ArtifactReference{Tag: "1.0.0"}),
 			Release:         addonsv1.ReleaseTemplate{Namespace: "{{ .Cluster.metadata.name }}"},
 			Values:          values(0),
@@ -169,7 +170,7 @@ func (s *soak) add(ctx context.Context) error {
 }
 
 // atRest waits until everything is as it is wanted, and then for a while, and measures the manager.
-func (s *soak) atRest(ctx context.Context) (sample, error) {
+func (s *soak) atRest(ctx context.Context, which string) (sample, error) {
 	s.say("waiting until everything is as it is wanted")
 	missing := ""
 	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
@@ -191,7 +192,7 @@ func (s *soak) atRest(ctx context.Context) (sample, error) {
 			best = now
 		}
 		if time.Now().After(until) {
-			return best, nil
+			return best, s.profile(ctx, which)
 		}
 		if err := pause(ctx, s.rest/4); err != nil {
 			return sample{}, err
@@ -346,4 +347,23 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
+}
+
+// profile keeps profiles of the manager, if they are wanted.
+func (s *soak) profile(ctx context.Context, which string) error {
+	if s.profiles == "" {
+		return nil
+	}
+	if err := os.MkdirAll(s.profiles, 0o750); err != nil {
+		return err
+	}
+	if err := s.manager.CollectGarbage(ctx); err != nil {
+		return err
+	}
+	for _, name := range []string{"heap", "goroutine"} {
+		if err := s.manager.Save(ctx, "/debug/pprof/"+name, filepath.Join(s.profiles, which+"."+name+".pprof")); err != nil {
+			return err
+		}
+	}
+	return nil
 }

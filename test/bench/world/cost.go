@@ -131,7 +131,7 @@ func (t *Traffic) workload(r *apiserver.Request, places map[string]bool) {
 	if !isManager(r.UserAgent) {
 		return
 	}
-	if r.URI == "/" {
+	if r.URI == "/version" { // What the engine asks for the version has a timeout as a parameter.
 		t.Probes++
 		return
 	}
@@ -219,7 +219,7 @@ func (m *Manager) measure(ctx context.Context, phase string, mark Mark, cpu time
 	return cost, profiled()
 }
 
-// profile takes profiles of a phase, of the CPU from its beginning. The returned function waits for them.
+// profile takes profiles of a phase, of the CPU from its beginning, and the metrics at its end. The returned function waits for them.
 func (m *Manager) profile(ctx context.Context, phase string) (wait func() error) {
 	dir := m.world.opts.Profiles
 	if dir == "" {
@@ -237,15 +237,17 @@ func (m *Manager) profile(ctx context.Context, phase string) (wait func() error)
 		for _, kind := range []string{"heap", "mutex", "goroutine", "allocs"} {
 			errs = append(errs, m.Save(ctx, "/debug/pprof/"+kind, file(kind)))
 		}
+		errs = append(errs, m.Save(ctx, "/metrics", filepath.Join(dir, strings.ReplaceAll(phase, " ", "-")+".metrics.txt")))
 		return errors.Join(errs...)
 	}
 }
 
 // Size is how big a manager is.
 type Size struct {
-	// Memory is what of it is in memory, Heap what of its heap is in use, both in bytes.
-	Memory, Heap int64
-	Goroutines   int
+	// Memory is what of it is in memory, Files what of that are pages of files, the program's above all, and Heap what of its heap is in use,
+	// all in bytes.
+	Memory, Files, Heap int64
+	Goroutines          int
 	// Connections are the workload clusters that it is connected to.
 	Connections int
 }
@@ -260,8 +262,12 @@ func (m *Manager) Size(ctx context.Context) (Size, error) {
 		return Size{}, err
 	}
 	memory, err := measure.Memory(m.PID())
+	if err != nil {
+		return Size{}, err
+	}
+	files, err := measure.Files(m.PID())
 	return Size{
-		Memory: memory, Heap: int64(metrics.Sum("go_memstats_heap_alloc_bytes")), Goroutines: int(metrics.Sum("go_goroutines")),
+		Memory: memory, Files: files, Heap: int64(metrics.Sum("go_memstats_heap_alloc_bytes")), Goroutines: int(metrics.Sum("go_goroutines")),
 		Connections: connections(metrics),
 	}, err
 }

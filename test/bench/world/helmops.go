@@ -62,7 +62,7 @@ func (h HelmOp) Create(ctx context.Context, w *World) error {
 	err := w.Env.Client.Create(ctx, &addonsv1.HelmOp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name},
 		Spec: addonsv1.HelmOpSpec{
-			ClusterSelector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			ClusterSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: GroupLabel, Operator: metav1.LabelSelectorOpIn, Values: h.Groups},
 			}},
 			Source: w.Env.Source(repository(h.Chart), addonsv1.ArtifactReference{Tag: h.Tag}),

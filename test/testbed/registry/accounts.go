@@ -37,11 +37,13 @@ type accounts struct {
 	mu        sync.Mutex
 	passwords map[string]string
 	hashes    map[string][]byte
-	written   time.Time
+	// readers are the users who may only pull.
+	readers map[string]bool
+	written time.Time
 }
 
 func newAccounts(file string) *accounts {
-	return &accounts{file: file, passwords: map[string]string{}, hashes: map[string][]byte{}, written: time.Now()}
+	return &accounts{file: file, passwords: map[string]string{}, hashes: map[string][]byte{}, readers: map[string]bool{}, written: time.Now()}
 }
 
 // add gives a user a new password.
@@ -56,6 +58,19 @@ func (a *accounts) add(name string) (string, error) {
 	defer a.mu.Unlock()
 	a.passwords[name], a.hashes[name] = password, hash
 	return password, a.write()
+}
+
+// restrict leaves a user the right to pull.
+func (a *accounts) restrict(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.readers[name] = true
+}
+
+func (a *accounts) isReader(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.readers[name]
 }
 
 func (a *accounts) remove(name string) error {

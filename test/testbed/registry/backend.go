@@ -17,6 +17,7 @@ limitations under the License.
 package registry
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -102,6 +103,9 @@ func guarded(next http.Handler, users *accounts) http.Handler {
 // idleConnections is how many connections to a server of the registry are kept for later.
 const idleConnections = 64
 
+// connKey is the key of the net.Conn in the context of a request.
+type connKey struct{}
+
 // endpoint is an HTTP server on a loopback address.
 type endpoint struct {
 	// addr is where to listen, and from then on where it listens.
@@ -128,6 +132,9 @@ func (e *endpoint) listen() error {
 	e.addr = l.Addr().String()
 	server := &http.Server{
 		Handler: e.handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn)
+		},
 	}
 	e.server = server
 	if e.tls == nil {

@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -53,6 +54,10 @@ const (
 	Redirect
 	// TagPages answers the listing of tags with Fault.Tags, in pages.
 	TagPages
+	// Cut breaks the connection off before the request is carried out.
+	Cut
+	// LoseAnswer carries the request out and breaks the connection off instead of answering.
+	LoseAnswer
 )
 
 // Fault tells the registry how to fail. The zero value is no failure.
@@ -226,6 +231,8 @@ func (a *activeFault) answer(w http.ResponseWriter, req *http.Request, elsewhere
 		case <-req.Context().Done():
 		}
 		panic(http.ErrAbortHandler)
+	case Cut:
+		breakOff(req)
 	case Status:
 		a.status(w)
 	case Redirect:
@@ -241,6 +248,26 @@ func (a *activeFault) answer(w http.ResponseWriter, req *http.Request, elsewhere
 	}
 	return true
 }
+
+// breakOff ends the connection of a request, with all requests that it has, and does not return.
+func breakOff(req *http.Request) {
+	if conn, ok := req.Context().Value(connKey{}).(net.Conn); ok {
+		_ = conn.Close()
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// nowhere is where an answer goes that is lost.
+type nowhere struct{ header http.Header }
+
+// Header implements http.ResponseWriter.
+func (n nowhere) Header() http.Header { return n.header }
+
+// Write implements http.ResponseWriter.
+func (n nowhere) Write(data []byte) (int, error) { return len(data), nil }
+
+// WriteHeader implements http.ResponseWriter.
+func (n nowhere) WriteHeader(int) {}
 
 func (a *activeFault) status(w http.ResponseWriter) {
 	for key, values := range a.Header {

@@ -142,6 +142,33 @@ func TestFaultsBesideEachOther(t *testing.T) {
 	expect(0, 0, 0)
 }
 
+// TestCut breaks connections off before and after a deletion, and looks what became of it.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]Options{"TLS": {}, "plain": {PlainHTTP: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options.Implementation = InProcess
+			r := startRegistry(t, options)
+			for mode, wantThere := range map[Mode]bool{Cut: true, LoseAnswer: false} {
+				desc := push(t, r, "demo", "1")
+				// The first time, a client asks without its credential.
+				end := fail(t, r, Fault{Mode: mode, Match: func(r Request) bool { return r.Method == http.MethodDelete && r.Authorization != "" }})
+				err := clientRepository(t, r, "demo", owner(r)).Manifests().Delete(t.Context(), desc)
+				var response *errcode.ErrorResponse
+				if err == nil || errors.As(err, &response) {
+					t.Errorf("mode %d: the deletion ends with %v", mode, err)
+				}
+				end()
+				_, err = r.Manifest(t.Context(), "demo", desc.Digest.String())
+				if isThere := err == nil; isThere != wantThere {
+					t.Errorf("mode %d: afterwards %v", mode, err)
+				}
+			}
+		})
+	}
+}
+
 // TestFaultEndsByItself has the registry fail twice and then be well.
 func TestFaultEndsByItself(t *testing.T) {
 	t.Parallel()

@@ -78,8 +78,16 @@ func (f *front) close() error {
 func (f *front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	f.record(w, req, func(w http.ResponseWriter, request Request) {
 		fault := f.faultFor(request)
-		if fault == nil || !fault.answer(w, req, f.elsewhere) {
-			f.proxy.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), faultKey{}, fault)))
+		if fault != nil && fault.answer(w, req, f.elsewhere) {
+			return
+		}
+		isLost := fault != nil && fault.Mode == LoseAnswer
+		if isLost {
+			w = nowhere{http.Header{}}
+		}
+		f.proxy.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), faultKey{}, fault)))
+		if isLost {
+			breakOff(req)
 		}
 	})
 }

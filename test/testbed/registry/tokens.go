@@ -198,6 +198,9 @@ func (t *TokenService) grant(user string, scopes []string) []tokenAccess {
 			}
 			access.Actions = []string{"pull"}
 		}
+		if t.users.isReader(user) {
+			access.Actions = []string{"pull"}
+		}
 		granted = append(granted, access)
 	}
 	return granted

@@ -1,0 +1,93 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+)
+
+// TestClustersThatAnswerAreServedFirst holds it, that several are served at once, and that an error is that of its Cluster.
+func TestClustersThatAnswerAreServedFirst(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := addonsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	const silent, answering = 6, 6
+	var mu sync.Mutex
+	var begun []string
+	together := make(chan struct{})
+	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.CreateOption) error {
+			cluster := obj.(*addonsv1.HelmOpRelease).Spec.ClusterRef.Name
+			mu.Lock()
+			begun = append(begun, cluster)
+			if len(begun) == concurrentWrites {
+				close(together)
+			}
+			mu.Unlock()
+			select {
+			case <-together:
+			case <-time.After(time.Minute):
+				return errors.New("nobody else is served at the same time")
+			}
+			if cluster == "b-0" {
+				return errors.New("the quota is spent")
+			}
+			return c.Create(ctx, obj, options...)
+		},
+	}).Build()
+	r := &helmOpReconciler{client: c, live: c, now: time.Now, answers: func(cluster client.ObjectKey) bool { return strings.HasPrefix(cluster.Name, "b") }}
+	scope := &helmOpScope{helmOp: &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "calico", UID: "1"}}}
+	for i := range silent + answering {
+		name := fmt.Sprintf("a-%d", i)
+		if i >= silent {
+			name = fmt.Sprintf("b-%d", i-silent)
+		}
+		spec := &addonsv1.HelmOpReleaseSpec{ClusterRef: addonsv1.ClusterReference{Name: name}}
+		scope.clusters = append(scope.clusters, &clusterScope{name: name, key: client.ObjectKey{Namespace: "default", Name: name}, target: spec})
+		scope.plan.Steps = append(scope.plan.Steps, rollout.Step{Cluster: name, Action: rollout.ActionCreate, Revision: 1})
+	}
+
+	errs := r.carryOutAll(t.Context(), scope)
+	for i, cluster := range scope.clusters {
+		failed := cluster.name == "b-0"
+		if (errs[i] != nil) != failed || errors.Is(cluster.err, errRecord) != failed || (cluster.child == nil) != failed {
+			t.Errorf("%s: %v, %v, child %v", cluster.name, errs[i], cluster.err, cluster.child)
+		}
+	}
+	for _, cluster := range begun[:concurrentWrites] {
+		if !strings.HasPrefix(cluster, "b") {
+			t.Errorf("served first are %q", begun[:concurrentWrites])
+		}
+	}
+}

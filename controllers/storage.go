@@ -1,0 +1,111 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
+)
+
+// maxToldOfRecords bounds the HelmOps of which it is remembered that they were told of records which a registry keeps.
+const maxToldOfRecords = 4096
+
+// RecordStorage tells where the records of releases are kept outside of their clusters.
+type RecordStorage struct {
+	// Registries speak to the registries that keep records; nil if there are none.
+	Registries *payloadregistry.Registries
+
+	// URL is the repository for HelmOps that say nothing else; empty if theirs are kept in the workload clusters. FormerURLs are those
+	// that it was before. Access reads how to reach them.
+	URL        string
+	FormerURLs []string
+	Access     func(ctx context.Context) (oci.Access, error)
+}
+
+// storage tells where the records of a release are kept. It asks nobody. Like the deletion policy, it is that of the HelmOp as long as there is
+// one: credentials may have been replaced after the release was last told.
+func (r *releaseReconciler) storage(scope *releaseScope) helmclient.Storage {
+	if r.records.Registries == nil {
+		return helmclient.Storage{}
+	}
+	told := scope.release.Spec.Storage
+	if scope.helmOp != nil {
+		told = scope.helmOp.Spec.Storage
+	}
+	options, outside := r.recordRepositories(told, scope.release.Namespace)
+	options.Cluster = clusterKey(scope.release).String()
+	return helmclient.Storage{Store: r.records.Registries.Store(options), Outside: outside}
+}
+
+// recordRepositories tells in which repositories records are, and whether new ones are to be kept there.
+func (r *releaseReconciler) recordRepositories(told *addonsv1.RecordStorage, namespace string) (options payloadregistry.Options, outside bool) {
+	if told == nil {
+		told = &addonsv1.RecordStorage{}
+	}
+	var known []payloadregistry.Repository
+	add := func(access func(context.Context) (oci.Access, error), urls ...string) {
+		for _, url := range urls {
+			known = append(known, payloadregistry.Repository{URL: url, Access: access})
+		}
+	}
+	if registry := told.Registry; registry != nil {
+		access := func(ctx context.Context) (oci.Access, error) {
+			return r.references.accessBy(ctx, &registryRefs{
+				field: "spec.storage.registry", namespace: namespace, secret: registry.SecretRef, certs: registry.CertSecretRef,
+				proxy: registry.ProxySecretRef, provider: registry.Provider, insecure: registry.Insecure,
+			})
+		}
+		add(access, registry.URL)
+		add(access, told.FormerURLs...)
+	}
+	if r.records.URL != "" {
+		add(r.records.Access, r.records.URL)
+	}
+	isThere := len(known) > 0
+	add(r.records.Access, r.records.FormerURLs...)
+	outside = told.Type == addonsv1.StorageTypeRegistry || told.Type == "" && isThere
+	options.Known = known
+	if outside && isThere {
+		options.New = &known[0]
+	}
+	return options, outside
+}
+
+// reportRecordsLeft tells of records that a registry does not delete: each HelmOp once, for it is always the same.
+func (r *releaseReconciler) reportRecordsLeft(scope *releaseScope, result helmclient.Result) {
+	if result.PayloadsLeft == 0 {
+		return
+	}
+	recordsLeft.Add(float64(result.PayloadsLeft))
+	if scope.helmOp == nil {
+		return
+	}
+	if _, known := r.recordsLeft.Get(scope.helmOp.UID); known {
+		return
+	}
+	r.recordsLeft.Add(scope.helmOp.UID, true)
+	r.recorder.Eventf(scope.helmOp, scope.release, corev1.EventTypeWarning, addonsv1.RecordsLeftEvent, "DeleteRecords", "%s", truncate(fmt.Sprintf(
+		"Records that no release needs any more stay in the registry: %s; allow the credentials to delete, or have the registry's own retention see to it",
+		result.PayloadsLeftReason), maxEventMessage))
+}

@@ -1,0 +1,85 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bootstrap
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Ownership metadata of Helm's releases.
+const (
+	managedByLabel      = "app.kubernetes.io/managed-by"
+	managedByHelm       = "Helm"
+	releaseNameKey      = "meta.helm.sh/release-name"
+	releaseNamespaceKey = "meta.helm.sh/release-namespace"
+)
+
+const crdKind = "CustomResourceDefinition"
+
+// phase is when an object is applied: what others need comes first.
+func phase(object *unstructured.Unstructured) int {
+	switch object.GetKind() {
+	case "Namespace":
+		return 0
+	case crdKind:
+		return 1
+	case "ServiceAccount", "ClusterRole", "Role", "ConfigMap", "Secret":
+		return 2
+	case "ClusterRoleBinding", "RoleBinding":
+		return 3
+	case "Deployment":
+		return 5
+	default:
+		return 4
+	}
+}
+
+// inOrder sorts objects into the order in which they are applied.
+func inOrder(objects []*unstructured.Unstructured) {
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(phase(a), phase(b)), cmp.Compare(a.GetKind(), b.GetKind()),
+			cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+}
+
+// Own returns copies of the components that belong to the release which the HelmOp of the provider installs: so Helm takes them for its
+// own. CustomResourceDefinitions belong to no release.
+func Own(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	owned := make([]*unstructured.Unstructured, 0, len(objects))
+	for _, object := range objects {
+		object = object.DeepCopy()
+		if object.GetKind() != crdKind {
+			labels, annotations := object.GetLabels(), object.GetAnnotations()
+			object.SetLabels(with(labels, managedByLabel, managedByHelm))
+			annotations = with(annotations, releaseNameKey, ProviderHelmOp)
+			object.SetAnnotations(with(annotations, releaseNamespaceKey, Namespace))
+		}
+		owned = append(owned, object)
+	}
+	return owned
+}
+
+func with(values map[string]string, key, value string) map[string]string {
+	if values == nil {
+		values = map[string]string{}
+	}
+	values[key] = value
+	return values
+}

@@ -1,0 +1,215 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bootstrap"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
+)
+
+const (
+	// checksumLength is how much of its digest is in an artifact's own tag.
+	checksumLength = 12
+	// maxKustomization bounds the folder of the user's kustomization.
+	maxKustomization = 8 << 20
+	// emptyState is a kustomization that says that there is nothing.
+	emptyState = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: []\n"
+)
+
+// push pushes the components, and an empty state if there is none, and checks the credential of the cluster.
+func (b *bootstrapOCI) push(ctx context.Context, plan *bootstrapPlan, result *bootstrapped) error {
+	if !b.pushOnly {
+		if err := b.checkRights(ctx, plan); err != nil {
+			return err
+		}
+	}
+	text, err := bootstrap.YAML(plan.components)
+	if err != nil {
+		return err
+	}
+	artifact, err := packed(map[string]string{bootstrap.ComponentsFile: string(text)}, map[string]string{
+		ocispec.AnnotationTitle: "helmop", ocispec.AnnotationVersion: version.Version,
+	})
+	if err != nil {
+		return err
+	}
+	b.say("pushing the components of %s to %s", version.Version, plan.provider.name())
+	result.Provider, err = b.ensure(ctx, plan, artifact)
+	if err != nil || b.pushOnly {
+		return err
+	}
+	state, err := b.ensureState(ctx, plan)
+	if err != nil {
+		return err
+	}
+	result.State = &state
+	result.Credential, err = b.checkPull(ctx, plan)
+	return err
+}
+
+// ensure pushes the artifact of the provider under a tag of its own, which tells its digest, and has the moving tag lead to it. What is
+// there already is not pushed again, nor signed again.
+func (b *bootstrapOCI) ensure(ctx context.Context, plan *bootstrapPlan, artifact *pack.Artifact) (bootstrapArtifact, error) {
+	to, digest := plan.provider, artifact.Manifest.Digest
+	own := strings.ReplaceAll(version.Version, "+", "_") + "-" + digest.Encoded()[:checksumLength]
+	made := bootstrapArtifact{Reference: to.pinned(digest.String()), Tags: []string{own, to.Reference.Reference}}
+	repository, err := b.repository(to)
+	if err != nil {
+		return made, err
+	}
+	var missing []string
+	for _, tag := range made.Tags {
+		known, err := resolve(ctx, repository, tag)
+		switch {
+		case err != nil:
+			return made, err
+		case known == digest.String():
+		case known != "" && tag == own:
+			return made, fmt.Errorf("tag %s of %s leads to %s, which is another artifact: somebody moved it", tag, to.name(), known)
+		default:
+			missing = append(missing, tag)
+		}
+	}
+	if made.Pushed = len(missing) > 0; made.Pushed {
+		made.Signature, err = plan.signer.upload(ctx, b.streams, repository, artifact, missing)
+	} else {
+		made.Signature, err = plan.signer.sign(ctx, repository, artifact.Manifest.Descriptor)
+	}
+	return made, err
+}
+
+// ensureState returns the artifact of the desired state, and pushes an empty one if there is none.
+func (b *bootstrapOCI) ensureState(ctx context.Context, plan *bootstrapPlan) (bootstrapArtifact, error) {
+	made := bootstrapArtifact{Tags: []string{plan.state.Reference.Reference}}
+	repository, err := b.repository(plan.state)
+	if err != nil {
+		return made, err
+	}
+	known, err := resolve(ctx, repository, made.Tags[0])
+	if err != nil {
+		return made, err
+	}
+	artifact, err := packed(map[string]string{path.Join(plan.path, "kustomization.yaml"): emptyState}, nil)
+	if err != nil {
+		return made, err
+	}
+	if known != "" {
+		made.Reference = plan.state.pinned(known)
+		if known == artifact.Manifest.Digest.String() {
+			// What somebody else pushed, somebody else signs.
+			made.Signature, err = plan.signer.sign(ctx, repository, artifact.Manifest.Descriptor)
+		}
+		return made, err
+	}
+	b.say("pushing an empty state to %s, where there is none", plan.state.name())
+	made.Reference, made.Pushed = plan.state.pinned(artifact.Manifest.Digest.String()), true
+	made.Signature, err = plan.signer.upload(ctx, b.streams, repository, artifact, made.Tags)
+	return made, err
+}
+
+// resolve is the digest that a tag leads to; empty if there is no such tag.
+func resolve(ctx context.Context, repository *remote.Repository, tag string) (string, error) {
+	desc, err := repository.Resolve(ctx, tag)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return "", nil
+	}
+	return desc.Digest.String(), err
+}
+
+// digestOf is the digest in a reference.
+func digestOf(reference string) string {
+	_, digest, _ := strings.Cut(reference, "@")
+	return digest
+}
+
+// packed makes an artifact of files.
+func packed(files, annotations map[string]string) (*pack.Artifact, error) {
+	dir, err := os.MkdirTemp("", "helmop-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // what is left there is in the artifact, too
+	for name, content := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return pack.Pack(dir, pack.Options{Format: bundle.FormatFlux, Annotations: annotations})
+}
+
+// readKustomization reads the folder of a kustomization, which is to be called kustomization.yaml from then on.
+func readKustomization(file string) (map[string][]byte, error) {
+	root, files, total := filepath.Dir(file), map[string][]byte{}, int64(0)
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name != root && strings.HasPrefix(entry.Name(), ".") {
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() {
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if total += info.Size(); total > maxKustomization {
+			return usageError{fmt.Errorf("--kustomization: its folder has more than %d MiB: put it into one of its own, with the files that it names", maxKustomization>>20)}
+		}
+		relative, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		files[filepath.ToSlash(relative)], err = os.ReadFile(name)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	content, ok := files[filepath.Base(file)]
+	if !ok {
+		return nil, usageError{fmt.Errorf("--kustomization: %s is no file", file)}
+	}
+	for _, name := range []string{"kustomization.yml", "Kustomization", filepath.Base(file)} {
+		delete(files, name)
+	}
+	files["kustomization.yaml"] = content
+	return files, nil
+}

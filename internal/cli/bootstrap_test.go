@@ -1,0 +1,193 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bootstrap"
+)
+
+const pullPassword = "the password for pulling"
+
+// bootstrapArgs are arguments that work, without those for the cluster.
+func (b *bed) bootstrapArgs(more ...string) []string {
+	return append([]string{"bootstrap", "oci", "--url", b.at("helmop:production"), "--cluster-url", b.at("fleet:production"),
+		"--cluster-path", "clusters/production/"}, more...)
+}
+
+func TestBootstrapArguments(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("k/kustomization.yaml", "namespace: other\n")
+	b.write("k/pull.json", `{"auths":{"elsewhere.example":{"username":"x","password":"y"}}}`)
+	b.ResetCounts()
+	for text, args := range map[string][]string{
+		"--url is missing":                                   {"bootstrap", "oci", "--cluster-url", b.at("fleet:x")},
+		"--cluster-url is missing":                           {"bootstrap", "oci", "--url", b.at("helmop:x")},
+		"needs a tag":                                        {"bootstrap", "oci", "--url", b.at("helmop"), "--cluster-url", b.at("fleet:x")},
+		"and no digest":                                      {"bootstrap", "oci", "--url", b.at("helmop@sha256:" + strings.Repeat("a", 64)), "--cluster-url", b.at("fleet:x")},
+		"does not begin with":                                {"bootstrap", "oci", "--url", "registry/helmop:x", "--cluster-url", b.at("fleet:x")},
+		"--export and --push-only exclude each other":        b.bootstrapArgs("--export", "--push-only"),
+		"--password-stdin and --pull-password-stdin exclude": b.bootstrapArgs("-u", "a", "--password-stdin", "--pull-username", "b", "--pull-password-stdin"),
+		"--password without --username":                      b.bootstrapArgs("--password", "x"),
+		"--username needs --password":                        b.bootstrapArgs("--username", "x"),
+		"--pull-username needs --pull-password":              b.bootstrapArgs("--pull-username", "x"),
+		"--pull-password without --pull-username":            b.bootstrapArgs("--pull-password", "x"),
+		"there are aws, azure and gcp":                       b.bootstrapArgs("--provider", "cumulus"),
+		"--provider excludes --pull-username":                b.bootstrapArgs("--provider", "aws", "--pull-username", "x", "--pull-password", "y"),
+		"excludes --pull-username and":                       b.bootstrapArgs("--provider", "aws", "--pull-registry-config", b.path("k/kustomization.yaml")),
+		"--provider and --ca-file exclude each other":        b.bootstrapArgs("--provider", "aws"),
+		"--pull-registry-config exclude each other":          b.bootstrapArgs("--pull-username", "x", "--pull-password", "y", "--pull-registry-config", b.path("k/pull.json")),
+		"has no user name with a password for":               b.bootstrapArgs("--pull-registry-config", b.path("k/pull.json")),
+		"--pull-registry-config: stat":                       b.bootstrapArgs("--pull-registry-config", b.path("k/none.json")),
+		"--verify-key: ":                                     b.bootstrapArgs("--verify-key", b.path("k/kustomization.yaml")),
+		"--sign needs --key":                                 b.bootstrapArgs("--sign"),
+		"not sent in plain text":                             b.bootstrapArgs("--provider", "aws", "--plain-http"),
+		"--interval must be at least 1s":                     b.bootstrapArgs("--interval", "1ms"),
+		"--output \"xml\" is not known":                      b.bootstrapArgs("-o", "xml"),
+		"must not take it away or rename it":                 b.bootstrapArgs("--kustomization", b.path("k/kustomization.yaml")),
+		"is no file":                                         b.bootstrapArgs("--kustomization", b.path("k/other.yaml")),
+		"is no image":                                        b.bootstrapArgs("--image", "@sha256:a"),
+	} {
+		b.fails(exitUsage, text, args...)
+	}
+	if total := b.Counts().Total(); total != 0 {
+		t.Errorf("%d requests", total)
+	}
+}
+
+func TestBootstrapExport(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("k/mine.yaml", "nameSuffix: \"\"\nresources: [more.yaml]\n")
+	b.write("k/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more, namespace: helmop-system}\n")
+	b.ResetCounts()
+	args := b.bootstrapArgs("--export", "--pull-username", "reader", "--pull-password", pullPassword, "--username", "writer", "--password", "write-password",
+		"--kustomization", b.path("k/mine.yaml"))
+	first, second := b.ok(args...), b.ok(args...)
+	if first != second {
+		t.Error("it is not the same twice")
+	}
+	for _, part := range []string{"kind: CustomResourceDefinition", "name: more", "name: helmop-pull", "name: helmop-registry-ca", "path: clusters/production\n", "deletionPolicy: Orphan"} {
+		if !strings.Contains(first, part) {
+			t.Errorf("it has no %q", part)
+		}
+	}
+	if strings.Contains(first, "writer") || strings.Contains(first, "write-password") {
+		t.Error("it has the credential for pushing")
+	}
+	if open := b.ok(b.bootstrapArgs("--export")...); strings.Contains(open, "helmop-pull") {
+		t.Error("there is a credential that nobody gave")
+	}
+	if total := b.Counts().Total(); total != 0 {
+		t.Errorf("%d requests", total)
+	}
+}
+
+// okBare is ok for what needs no registry.
+func (b *bed) okBare(args ...string) string {
+	b.Helper()
+	got := b.runPlain("", args...)
+	if got.code != exitDone {
+		b.Fatalf("%q: exit code %d: %s", args, got.code, got.err)
+	}
+	return got.out
+}
+
+// What the cluster pulls with may be another credential for each registry, or none that is kept.
+func TestBootstrapExportsHowTheClusterPulls(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("pull.json", `{"auths":{"one.example":{"username":"a","password":"first-password"},"two.example":{"auth":"`+
+		base64.StdEncoding.EncodeToString([]byte("b:second-password"))+`"},"three.example":{"username":"c","password":"third-password"}},"credsStore":"none"}`)
+	args := []string{"bootstrap", "oci", "--url", "oci://one.example/helmop:x", "--cluster-url", "oci://two.example/fleet:x", "--export"}
+	var kept struct {
+		Auths map[string]struct{ Auth []byte }
+	}
+	for _, part := range strings.Split(b.okBare(append(args, "--pull-registry-config", b.path("pull.json"))...), "---\n") {
+		var secret corev1.Secret
+		if err := yaml.Unmarshal([]byte(part), &secret); err != nil {
+			t.Fatal(err)
+		}
+		if secret.Name == bootstrap.PullSecret {
+			if err := json.Unmarshal(secret.Data[corev1.DockerConfigJsonKey], &kept); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(kept.Auths) != 2 || string(kept.Auths["one.example"].Auth) != "a:first-password" || string(kept.Auths["two.example"].Auth) != "b:second-password" {
+		t.Errorf("%s", kept.Auths)
+	}
+	cloud := b.okBare(append(args, "--provider", "gcp")...)
+	if strings.Count(cloud, "provider: gcp\n") != 2 || strings.Contains(cloud, bootstrap.PullSecret) {
+		t.Error("with the identity at a cloud, a credential is kept, or the identity is not used")
+	}
+	if suspended := b.okBare(append(args, "--suspend")...); strings.Count(suspended, "suspend: true\n") != 1 {
+		t.Error("not the desired state alone is suspended")
+	}
+}
+
+func TestBootstrapPushesOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	args := []string{"bootstrap", "oci", "--url", b.at("helmop:production"), "--push-only", "-o", "json"}
+	first := decode[bootstrapped](t, b.ok(args...))
+	if !first.Provider.Pushed || first.State != nil || len(first.Provider.Tags) != 2 || first.Provider.Tags[1] != "production" {
+		t.Errorf("%+v", first)
+	}
+	b.ResetCounts()
+	second := decode[bootstrapped](t, b.ok(args...))
+	if writes := b.Counts().Writes; writes != 0 || second.Provider.Pushed || second.Provider.Reference != first.Provider.Reference {
+		t.Errorf("%d writes: %+v", writes, second)
+	}
+	third := decode[bootstrapped](t, b.ok(append(args, "--image", "registry.example/other:1")...))
+	if !third.Provider.Pushed || third.Provider.Reference == first.Provider.Reference || third.Provider.Tags[0] == first.Provider.Tags[0] {
+		t.Errorf("%+v", third)
+	}
+	// The tag that tells the digest is never moved.
+	b.ok("tag", b.at("helmop:"+third.Provider.Tags[0]), first.Provider.Tags[0])
+	b.fails(exitFailed, "somebody moved it", args...)
+	out := b.ok("pull", b.at("helmop:production"), "--dir", b.path("pulled"))
+	if !strings.Contains(out, bootstrap.ComponentsFile) {
+		t.Errorf("pulled %s", out)
+	}
+}
+
+func TestBootstrapKeepsTheCredentialForPushingOut(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	kubeconfig := []string{"--kubeconfig", b.path("none")}
+	b.ResetCounts()
+	b.fails(exitUsage, "can push to", b.bootstrapArgs(append(kubeconfig, "--pull-username", b.Username(), "--pull-password", b.Password())...)...)
+	if b.run("list", b.at("helmop")).code != exitNotFound {
+		t.Error("something was pushed")
+	}
+	// Nobody in particular may pull here.
+	b.fails(exitUsage, "is not for everybody to pull", b.bootstrapArgs(kubeconfig...)...)
+	got := b.run(b.bootstrapArgs(append(kubeconfig, "--pull-username", b.Username(), "--pull-password", b.Password(), "--allow-push-with-pull-credential")...)...)
+	if got.code != exitFailed || !strings.Contains(got.err, "warning: ") || !strings.Contains(got.err, "finding the management cluster") {
+		t.Errorf("%+v", got)
+	}
+	b.fails(exitDenied, "pulling ", b.bootstrapArgs(append(kubeconfig, "--pull-username", "reader", "--pull-password", pullPassword)...)...)
+}

@@ -1,0 +1,133 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package clusterlink
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	clienttransport "k8s.io/client-go/transport"
+)
+
+const (
+	// busyIdle is how long the connection for whatever is large stays when nothing uses it.
+	busyIdle = 20 * time.Second
+	// dialTimeout, keepAlive and handshakeTimeout are those of client-go.
+	dialTimeout, keepAlive, handshakeTimeout = 30 * time.Second, 30 * time.Second, 10 * time.Second
+	// maxIdlePerHost is that of client-go; it matters where an API server has no HTTP/2.
+	maxIdlePerHost = 25
+)
+
+// roads are the two ways to one API server. A connection keeps the largest buffers that it ever needed: TLS for a record, HTTP/2 for
+// a frame, 16 kB each and more after a single large answer. So what goes on for ever, and is small, has a connection of its own,
+// which stays small; the other one ends soon after an action.
+type roads struct {
+	// steady is for probes, watches and reads of metadata, busy for everything else.
+	steady, busy *http.Transport
+}
+
+// newRoads returns the ways to the API server of a config, without what tells who asks. It sends no request.
+func newRoads(settings *clienttransport.Config) (*roads, error) {
+	secured, err := clienttransport.TLSConfigFor(settings)
+	if err != nil {
+		return nil, err
+	}
+	if secured == nil {
+		secured = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	// The second connection takes up the session of the first: no signatures, no certificates.
+	secured.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	if identify := secured.GetClientCertificate; identify != nil {
+		// It keeps the texts that the certificate was read from.
+		certificate, err := identify(nil)
+		if err != nil {
+			return nil, err
+		}
+		secured.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
+	}
+	r := &roads{steady: newRoad(settings, secured), busy: newRoad(settings, secured.Clone())}
+	r.busy.IdleConnTimeout = busyIdle
+	return r, nil
+}
+
+// newRoad returns what client-go makes of a config, but for the tables of headers: those of answers are new each time, and would be
+// remembered by the kilobyte to spare some bytes.
+func newRoad(settings *clienttransport.Config, secured *tls.Config) *http.Transport {
+	proxy := http.ProxyFromEnvironment
+	if settings.Proxy != nil {
+		proxy = settings.Proxy
+	}
+	return utilnet.SetTransportDefaults(&http.Transport{
+		Proxy:               proxy,
+		TLSHandshakeTimeout: handshakeTimeout,
+		TLSClientConfig:     secured,
+		MaxIdleConnsPerHost: maxIdlePerHost,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext,
+		DisableCompression:  settings.DisableCompression,
+		HTTP2:               &http.HTTP2Config{MaxDecoderHeaderTableSize: 1, MaxEncoderHeaderTableSize: 1},
+	})
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *roads) RoundTrip(req *http.Request) (*http.Response, error) {
+	if isSmall(req) {
+		return r.steady.RoundTrip(req)
+	}
+	return r.busy.RoundTrip(req)
+}
+
+// CloseIdleConnections ends what nobody uses.
+func (r *roads) CloseIdleConnections() {
+	r.steady.CloseIdleConnections()
+	r.busy.CloseIdleConnections()
+}
+
+// isSmall reports whether what is asked for comes in small pieces: a probe, a watch or metadata.
+func isSmall(req *http.Request) bool {
+	if req.Method != http.MethodGet || req.Body != nil && req.Body != http.NoBody {
+		return false
+	}
+	accept := req.Header.Get("Accept")
+	return accept == "" || strings.Contains(accept, "as=PartialObjectMetadata") || strings.Contains(req.URL.RawQuery, "watch=true")
+}
+
+// wayTo returns a config by which requests go where those by another config go, as whom it says. All about TLS and credentials is in its
+// transport: the texts of a kubeconfig are not kept.
+func wayTo(config *rest.Config) (*rest.Config, error) {
+	url, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := config.TransportConfig()
+	if err != nil {
+		return nil, err
+	}
+	way, err := newRoads(settings)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := clienttransport.HTTPWrappersForConfig(settings, way)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{Host: url.String(), Transport: transport, UserAgent: config.UserAgent, Timeout: config.Timeout}, nil
+}

@@ -1,0 +1,210 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package clusterlink
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+)
+
+// apiServer notes from which address, and how, requests come, and which connections are open.
+type apiServer struct {
+	*httptest.Server
+
+	mu      sync.Mutex
+	open    map[string]bool
+	resumed map[string]bool
+}
+
+func startAPIServer(t *testing.T) *apiServer {
+	t.Helper()
+	s := &apiServer{open: map[string]bool{}, resumed: map[string]bool{}}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.resumed[r.RemoteAddr] = r.TLS.DidResume
+		s.mu.Unlock()
+		_, _ = io.WriteString(w, r.Proto+" "+r.RemoteAddr)
+	}))
+	s.Config.ConnState = func(conn net.Conn, state http.ConnState) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.open[conn.RemoteAddr().String()] = state != http.StateClosed
+	}
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *apiServer) isOpen(address string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[address]
+}
+
+func (s *apiServer) hasResumed(address string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.resumed[address]
+}
+
+// way returns the ways to the server.
+func (s *apiServer) way(t *testing.T) *roads {
+	t.Helper()
+	settings, err := (&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}).TransportConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRoads(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.CloseIdleConnections)
+	return r
+}
+
+// ask returns from which address a request came.
+func ask(t *testing.T, way http.RoundTripper, req *http.Request) string {
+	t.Helper()
+	resp, err := way.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	proto, address, _ := strings.Cut(string(data), " ")
+	if proto != "HTTP/2.0" {
+		t.Errorf("it speaks %s", proto)
+	}
+	return address
+}
+
+func request(t *testing.T, method, url, accept string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if accept != "" {
+		req.Header.Set("Accept", accept)
+	}
+	return req
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true,
+		func(context.Context) (bool, error) { return condition(), nil })
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// TestLargeAnswersHaveAConnectionOfTheirOwn holds that a connection which has grown with an answer ends, and that it costs no full handshake.
+func TestLargeAnswersHaveAConnectionOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	server := startAPIServer(t)
+	way := server.way(t)
+	way.busy.IdleConnTimeout = 100 * time.Millisecond
+	steady := ask(t, way, request(t, http.MethodGet, server.URL+"/version", ""))
+	busy := ask(t, way, request(t, http.MethodGet, server.URL+"/api/v1/secrets", "application/json"))
+	if steady == busy {
+		t.Fatal("there is one connection")
+	}
+	if server.hasResumed(steady) || !server.hasResumed(busy) {
+		t.Error("the second connection does not take up the session of the first")
+	}
+	eventually(t, "the second connection ends", func() bool { return !server.isOpen(busy) })
+	if again := ask(t, way, request(t, http.MethodGet, server.URL+"/version", "")); again != steady {
+		t.Error("the first one ended, too")
+	}
+	if again := ask(t, way, request(t, http.MethodPatch, server.URL+"/api/v1/secrets", "application/json")); again == steady {
+		t.Error("a write goes by the first connection")
+	}
+}
+
+// TestALinkThatEndsClosesItsConnections holds that what is wrapped around a transport does not hide it.
+func TestALinkThatEndsClosesItsConnections(t *testing.T) {
+	t.Parallel()
+	server := startAPIServer(t)
+	config, err := wayTo(&rest.Config{Host: server.URL, UserAgent: "test", BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := &http.Client{Transport: config.Transport}
+	if err := askVersion(t.Context(), host, config); err != nil {
+		t.Fatal(err)
+	}
+	address := ask(t, config.Transport, request(t, http.MethodGet, server.URL+"/version", ""))
+	known := &link{config: config, client: host}
+	known.downLocked()
+	eventually(t, "the connection ends", func() bool { return !server.isOpen(address) })
+}
+
+// TestAFailedTryEndsItsConnection holds that an API server which answers with failures only is not the only one that is tried.
+func TestAFailedTryEndsItsConnection(t *testing.T) {
+	t.Parallel()
+	server := startAPIServer(t)
+	config, err := wayTo(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := &http.Client{Transport: config.Transport}
+	links := New(Options{})
+	address := ask(t, config.Transport, request(t, http.MethodGet, server.URL+"/version", ""))
+	if err := links.try(t.Context(), host, config); err != nil || !server.isOpen(address) {
+		t.Fatalf("after a probe that succeeds: %v, open: %t", err, server.isOpen(address))
+	}
+	links.probe = func(context.Context, *http.Client, *rest.Config) error { return errors.New("it hangs") }
+	if err := links.try(t.Context(), host, config); err == nil {
+		t.Error("it succeeded")
+	}
+	eventually(t, "the connection ends", func() bool { return !server.isOpen(address) })
+}
+
+func TestIsSmall(t *testing.T) {
+	t.Parallel()
+	const metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	for name, test := range map[string]struct {
+		method, query, accept string
+		want                  bool
+	}{
+		"a probe":              {http.MethodGet, "", "", true},
+		"a watch":              {http.MethodGet, "?watch=true", "application/json", true},
+		"metadata":             {http.MethodGet, "", metadata, true},
+		"an object":            {http.MethodGet, "", "application/json", false},
+		"a list":               {http.MethodGet, "?limit=500", "application/json", false},
+		"a write for metadata": {http.MethodPatch, "", metadata, false},
+	} {
+		if got := isSmall(request(t, test.method, "https://server/path"+test.query, test.accept)); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

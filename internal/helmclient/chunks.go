@@ -1,0 +1,214 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kblabels "k8s.io/apimachinery/pkg/labels"
+)
+
+const (
+	// chunkSecretType is that of Secrets with a part of a payload. Helm does not look at them.
+	chunkSecretType = corev1.SecretType(labelPrefix + "release-payload.v1")
+	chunkKey        = "payload"
+	// chunkSize is the number of bytes in each but the last. The data of a Secret may have 1 MiB.
+	chunkSize = 1000 << 10
+	// maxChunks is the number of those that the largest payload takes.
+	maxChunks = (maxClusterPayload + chunkSize - 1) / chunkSize
+	// chunksAtOnce is how many are written, or read, at the same time.
+	chunksAtOnce = 4
+	// chunkGrace is how old a part that no record points to must be to be taken for what a crash left behind, and not for what
+	// somebody else is about to point to.
+	chunkGrace = 15 * time.Minute
+
+	// labelChunkOf has the name of the release on each of its parts, labelChunkRevision the revision.
+	labelChunkOf       = labelPrefix + "payload-of"
+	labelChunkRevision = labelPrefix + "payload-revision"
+)
+
+// chunks are Secrets with the parts of a payload.
+type chunks struct {
+	name     string
+	revision int
+	id       string
+	count    int
+}
+
+func (c chunks) key(i int) string {
+	return fmt.Sprintf("helmop.payload.%s.v%d.%s.%d", c.name, c.revision, c.id, i)
+}
+
+// chunksOf returns the Secrets of a payload that is in the cluster.
+func chunksOf(name string, to *pointer) chunks {
+	return chunks{name: name, revision: to.Revision, id: to.ID, count: to.Chunks}
+}
+
+// putChunks writes a payload into Secrets. Where that fails, those that were made are deleted, as far as that succeeds.
+func (s *recordStore) putChunks(c chunks, data []byte) error {
+	put := func(i int) error { return s.putChunk(c, i, data[i*chunkSize:min((i+1)*chunkSize, len(data))]) }
+	// The smallest goes first: it is from it that is learned whether there is a namespace.
+	err := put(c.count - 1)
+	if apierrors.IsNotFound(err) {
+		return err
+	}
+	if err == nil {
+		var group errgroup.Group
+		group.SetLimit(chunksAtOnce)
+		for i := range c.count - 1 {
+			group.Go(func() error { return put(i) })
+		}
+		err = group.Wait()
+	}
+	if err != nil {
+		// What is left is found by sweep.
+		_ = s.deleteChunks(c)
+	}
+	return err
+}
+
+func (s *recordStore) putChunk(c chunks, i int, data []byte) error {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: c.key(i), Labels: map[string]string{
+			labelChunkOf: c.name, labelChunkRevision: strconv.Itoa(c.revision), LabelPayload: c.id,
+		}},
+		Immutable: new(true),
+		Type:      chunkSecretType,
+		Data:      map[string][]byte{chunkKey: data},
+	}
+	err := persist(func() error {
+		return s.client.Post().Namespace(s.namespace).Resource("secrets").SetHeader("Accept", acceptMetadata).Body(secret).
+			Do(context.Background()).Error()
+	})
+	if apierrors.IsAlreadyExists(err) {
+		// Nobody else knows the name: the answer of the try before was lost.
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("creating part %d of %d of the release record: %w", i+1, c.count, err)
+	}
+	return nil
+}
+
+// readChunks reads a payload of the size from Secrets.
+func (s *recordStore) readChunks(c chunks, size int) ([]byte, error) {
+	parts := make([][]byte, c.count)
+	var group errgroup.Group
+	group.SetLimit(chunksAtOnce)
+	for i := range c.count {
+		group.Go(func() (err error) {
+			parts[i], err = s.readChunk(c, i)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	data := make([]byte, 0, min(size, maxClusterPayload))
+	for _, part := range parts {
+		data = append(data, part...)
+	}
+	return data, nil
+}
+
+func (s *recordStore) readChunk(c chunks, i int) ([]byte, error) {
+	secret := &corev1.Secret{}
+	err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(c.key(i)).Do(context.Background()).Into(secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, errorOfKind(ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d is gone: take it from a "+
+			"backup of the cluster", c.key(i), i+1, c.count, c.revision)
+	case err != nil:
+		return nil, fmt.Errorf("reading part %d of %d of the record of revision %d: %w", i+1, c.count, c.revision, err)
+	}
+	return secret.Data[chunkKey], nil
+}
+
+// deleteChunks deletes the Secrets of a payload. Those that are gone are no error.
+func (s *recordStore) deleteChunks(c chunks) error {
+	var group errgroup.Group
+	group.SetLimit(chunksAtOnce)
+	for i := range c.count {
+		group.Go(func() error { return s.deleteChunk(c.key(i)) })
+	}
+	return group.Wait()
+}
+
+func (s *recordStore) deleteChunk(key string) error {
+	err := persist(func() error {
+		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", acceptMetadata).
+			Do(context.Background()).Error()
+	})
+	if err = ignoreNotFound(err); err != nil {
+		return fmt.Errorf("deleting a part of a release record: %w", err)
+	}
+	return nil
+}
+
+// sweep deletes parts that no record points to: a process that ended between a payload and its pointer left them behind. It takes a
+// list of the parts' metadata and, where one is in question, a list of the records'.
+func (s *recordStore) sweep(name string, now time.Time) error {
+	parts, err := s.listMetadata(kblabels.Set{labelChunkOf: name}.AsSelector().String())
+	if err != nil {
+		return err
+	}
+	known := s.payloadIDs()
+	parts = slices.DeleteFunc(parts, func(part metav1.PartialObjectMetadata) bool { return known[part.Labels[LabelPayload]] })
+	if len(parts) == 0 {
+		return nil
+	}
+	records, err := s.listMetadata(recordSelector(name))
+	if err != nil {
+		return err
+	}
+	for i := range parts {
+		if isLeftover(&parts[i], records, now) {
+			if err := s.deleteChunk(parts[i].Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isLeftover tells whether no record points to a part. Helm before 3.13 drops the label of a record that it writes.
+func isLeftover(part *metav1.PartialObjectMetadata, records []metav1.PartialObjectMetadata, now time.Time) bool {
+	for i := range records {
+		labels := records[i].Labels
+		id := labels[LabelPayload]
+		if id == part.Labels[LabelPayload] || id == "" && labels[helmLabelVersion] == part.Labels[labelChunkRevision] {
+			return false
+		}
+	}
+	return len(records) == 0 || now.Sub(part.CreationTimestamp.Time) > chunkGrace
+}
+
+func (s *recordStore) listMetadata(selector string) ([]metav1.PartialObjectMetadata, error) {
+	list, err := s.metadata.List(context.Background(), metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("listing the release records: %w", err)
+	}
+	return list.Items, nil
+}

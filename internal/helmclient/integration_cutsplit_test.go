@@ -1,0 +1,69 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestIntegrationCutSplitOnce loses the answer to each request of what replaces a record that is split: a payload that the record names
+// is kept.
+func TestIntegrationCutSplitOnce(t *testing.T) {
+	cases := cutCases()
+	recovery := cases["install"]
+	recovery.prepare = (*cutRun).cutInstall
+	for action, c := range map[string]cutCase{"test": cases["test"], "recovery": recovery} {
+		for name, stored := range map[string]func() Storage{
+			"cluster": func() Storage { return Storage{splitAll: true} },
+			"store":   func() Storage { return Storage{Store: newMemoryStore(), Outside: true} },
+		} {
+			t.Run(name+"/"+action, func(t *testing.T) {
+				b := newBench(t)
+				b.target.Storage = stored()
+				c.modes = []string{"answer lost once"}
+				c.also = (*cutRun).onlyReferred
+				b.cutEverywhere(t, c)
+			})
+		}
+	}
+}
+
+// cutInstall leaves a pending record behind, to be replaced.
+func (r *cutRun) cutInstall() error {
+	decision, err := r.decide(r.ctx)
+	if err != nil {
+		return err
+	}
+	cut := &cutter{after: -1, last: func(req *http.Request) bool {
+		return req.Method != http.MethodGet && strings.Contains(req.URL.Path, "/configmaps")
+	}}
+	config := sharedServer.server.RESTConfig()
+	config.Wrap(cut.wrap)
+	_, err = New().Act(r.ctx, Target{Key: r.name, Config: config, Storage: r.storage}, decision, r.desired, r.options, r.chart, r.values)
+	if !errors.Is(err, ErrUnreachable) {
+		return fmt.Errorf("an install that was cut off: %w", err)
+	}
+	r.restart()
+	if decision, err = r.decide(r.ctx); err == nil && decision.Recovery != RecoverReplace {
+		err = fmt.Errorf("not to be replaced: %+v", decision)
+	}
+	return err
+}

@@ -1,0 +1,554 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
+)
+
+// memoryStore keeps payloads in memory, and fails when it is told to.
+type memoryStore struct {
+	mu   sync.Mutex
+	kept map[string][]byte
+	// fail returns the error of a call: prepare, put, get or delete.
+	fail func(call string) error
+}
+
+func newMemoryStore() *memoryStore { return &memoryStore{kept: map[string][]byte{}} }
+
+func (m *memoryStore) call(name string) error {
+	if m.fail == nil {
+		return nil
+	}
+	return m.fail(name)
+}
+
+func (m *memoryStore) Prepare(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.call("prepare")
+}
+
+func (m *memoryStore) Put(_ context.Context, name payload.Name, data []byte) (payload.Place, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.call("put"); err != nil {
+		return payload.Place{}, err
+	}
+	m.kept[name.ID] = data
+	return payload.Place{URL: "oci://store.test/records", Manifest: name.ID, Digest: name.ID, Size: int64(len(data))}, nil
+}
+
+func (m *memoryStore) Get(_ context.Context, place payload.Place) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.call("get"); err != nil {
+		return nil, err
+	}
+	data, ok := m.kept[place.Digest]
+	if !ok {
+		return nil, payload.ErrMissing
+	}
+	return data, nil
+}
+
+func (m *memoryStore) Delete(_ context.Context, place payload.Place, _ payload.Name) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.call("delete"); err != nil {
+		return err
+	}
+	delete(m.kept, place.Digest)
+	return nil
+}
+
+func (m *memoryStore) failWith(err error, calls ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail = func(call string) error {
+		for _, failing := range calls {
+			if call == failing {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// sizes are those of what is kept.
+func (m *memoryStore) sizes() map[string]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sizes := map[string]int{}
+	for id, data := range m.kept {
+		sizes[id] = len(data)
+	}
+	return sizes
+}
+
+func (m *memoryStore) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.kept)
+}
+
+var errStoreDown = errors.New("push to oci://store.test/records: registry unreachable: connection refused")
+
+// parts lists the Secrets with parts of payloads.
+func (b *bench) parts() []corev1.Secret {
+	b.t.Helper()
+	list, err := b.kube.CoreV1().Secrets(b.namespace).List(b.t.Context(), metav1.ListOptions{LabelSelector: labelChunkOf})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// recordSecrets lists Helm's own Secrets.
+func (b *bench) recordSecrets() []corev1.Secret {
+	b.t.Helper()
+	list, err := b.kube.CoreV1().Secrets(b.namespace).List(b.t.Context(), metav1.ListOptions{LabelSelector: "owner=helm"})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// storages are the ways of keeping records; keeps returns how many bytes each payload has.
+func storages() map[string]func(*bench) (keeps func() map[string]int) {
+	return map[string]func(*bench) func() map[string]int{
+		"cluster": func(b *bench) func() map[string]int {
+			return func() map[string]int {
+				sizes := map[string]int{}
+				for _, part := range b.parts() {
+					for _, data := range part.Data {
+						sizes[part.Labels[LabelPayload]] += len(data)
+					}
+				}
+				return sizes
+			}
+		},
+		"store": func(b *bench) func() map[string]int {
+			store := newMemoryStore()
+			b.target.Storage = Storage{Store: store, Outside: true}
+			return store.sizes
+		},
+	}
+}
+
+// newProcess replaces the client, and nothing else.
+func (b *bench) newProcess(run *releaseRun) {
+	stored := b.target.Storage
+	b.reconnect(-1)
+	b.target.Storage = stored
+	run.client, run.target = b.client, b.target
+}
+
+// rollBack returns to revision 1 of a release, as a fleet does.
+func (b *bench) rollBack(run *releaseRun) {
+	b.t.Helper()
+	b.newProcess(run)
+	run.desired.ArtifactDigest, run.desired.ValuesDigest, run.desired.Return = "a1", "v1", true
+	run.chart, run.values = nil, nil
+	run.mustSettle(b.t)
+	b.wantRecords(run.desired, "3 deployed", "2 superseded", "1 superseded")
+	run.desired.Return = false
+}
+
+// TestIntegrationSplitHelm holds what Helm, by hand, makes of records that are split: it lists them, and refuses to do what it would
+// do wrong.
+func TestIntegrationSplitHelm(t *testing.T) {
+	for name, use := range storages() {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			use(b)
+			b.target.Storage.splitAll = true
+			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			run.want("a2", newChart("2.0.0", twoConfigMaps()))
+			run.mustSettle(t)
+			list := action.NewList(b.human())
+			list.All = true
+			releases, err := list.Run()
+			if err != nil || len(releases) != 1 || releases[0].Chart.Metadata.Version != "2.0.0" || releases[0].Info.Status != release.StatusDeployed {
+				t.Fatalf("helm list: %+v, %v", releases, err)
+			}
+			history, err := action.NewHistory(b.human()).Run("demo")
+			if err != nil || len(history) != 2 {
+				t.Fatalf("helm history: %d, %v", len(history), err)
+			}
+			upgrade := action.NewUpgrade(b.human())
+			upgrade.Namespace = b.namespace
+			if _, err := upgrade.Run("demo", newChart("3.0.0", twoConfigMaps()), nil); err == nil || !strings.Contains(err.Error(), pointerKind) {
+				t.Errorf("helm upgrade: %v", err)
+			}
+			if _, err := action.NewUninstall(b.human()).Run("demo"); err == nil {
+				t.Error("helm uninstall did not fail")
+			}
+			b.wantConfigMap("first", "1")
+			// Helm has written the record anew, without what it does not know.
+			b.newProcess(run)
+			if err := run.settleUninstall(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.wantNoConfigMap("first")
+			b.wantRecords(run.desired)
+		})
+	}
+}
+
+// TestIntegrationSplitHelmRollback holds that a payload which Helm, by hand, has another record point to is kept for it.
+func TestIntegrationSplitHelmRollback(t *testing.T) {
+	b := newBench(t)
+	store := newMemoryStore()
+	b.target.Storage = Storage{Store: store, Outside: true}
+	b.options.Upgrade.MaxHistory = new(2)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.options = b.options
+	run.mustSettle(t)
+	run.want("a2", newChart("2.0.0", twoConfigMaps()))
+	run.mustSettle(t)
+	rollback := action.NewRollback(b.human())
+	rollback.Version = 1
+	if err := rollback.Run("demo"); err == nil {
+		t.Fatal("helm rollback did not fail")
+	}
+	obs, err := run.observe(t.Context())
+	if err != nil || obs.Records[0].Revision != 3 || obs.Records[0].Status != "pending-rollback" {
+		t.Fatalf("%+v, %v", obs.Records, err)
+	}
+	records := b.newRecords()
+	if _, err := records.list("demo"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := records.Delete(recordName("demo", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if store.count() != 2 {
+		t.Errorf("%d payloads: that of revision 1 is revision 3's, too", store.count())
+	}
+	read, err := b.newRecords().Get(recordName("demo", 3))
+	if err != nil || !strings.Contains(read.Manifest, "first") {
+		t.Fatalf("revision 3: %v", err)
+	}
+	if _, err := records.Delete(recordName("demo", 3)); err != nil {
+		t.Fatal(err)
+	}
+	if store.count() != 1 {
+		t.Errorf("%d payloads after both went", store.count())
+	}
+}
+
+// TestIntegrationStoreDown holds what a store that fails keeps from happening: nothing is begun, nothing is destroyed, what was begun is
+// recorded, and everything goes on once it is back.
+func TestIntegrationStoreDown(t *testing.T) {
+	b := newBench(t)
+	store := newMemoryStore()
+	b.target.Storage = Storage{Store: store, Outside: true}
+	chrt := withWidgets(newChart("1.0.0", twoConfigMaps()), "store.down.test")
+	run := b.newRun(chrt, map[string]any{"cidr": "1"})
+	run.options.Install.NamespaceLabels = map[string]string{"labelled": "yes"}
+	for _, call := range []string{"prepare", "put"} {
+		store.failWith(errStoreDown, call)
+		_, err := run.actNow(t, ActionInstall)
+		wantError(t, err, ErrRecordStorage, false, "nothing was begun", "registry unreachable")
+		b.wantRecords(run.desired)
+		b.wantNoConfigMap("first")
+		if call == "prepare" && (b.get("/api/v1/namespaces/"+b.namespace) != nil || b.crdVersions("store.down.test") != nil) {
+			t.Error("the namespace or the CRD is there")
+		}
+	}
+	store.failWith(nil)
+	run.mustSettle(t)
+	installed := store.count()
+
+	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	for _, call := range []string{"prepare", "put", "get"} {
+		b.newProcess(run)
+		store.failWith(errStoreDown, call)
+		_, err := run.actNow(t, ActionUpgrade)
+		wantError(t, err, ErrRecordStorage, false)
+		b.wantConfigMap("first", "1")
+		b.wantRecords(run.desired, "1 deployed")
+	}
+	_, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1)
+	wantError(t, err, ErrRecordStorage, false, "left as it is")
+	uninstall := DecideUninstall(b.observe(run.desired), run.desired, Policy{}, time.Now())
+	_, err = run.act(t.Context(), uninstall)
+	wantError(t, err, ErrRecordStorage, false)
+	b.wantConfigMap("first", "1")
+	b.wantRecords(run.desired, "1 deployed")
+
+	// A store that fails after the payload was put keeps no outcome from being recorded.
+	store.failWith(nil)
+	b.newProcess(run)
+	put := false
+	store.fail = func(call string) error {
+		defer func() { put = put || call == "put" }()
+		if put {
+			return errStoreDown
+		}
+		return nil
+	}
+	run.mustSettle(t)
+	b.wantNoConfigMap("first")
+	b.wantRecords(run.desired, "2 deployed", "1 superseded")
+	store.failWith(nil)
+	if store.count() != installed+1 {
+		t.Errorf("%d payloads", store.count())
+	}
+	if err := run.settleUninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if store.count() != 0 {
+		t.Errorf("%d payloads are left", store.count())
+	}
+}
+
+// TestIntegrationStoreKeeps holds that a store which does not delete holds nothing up, and that the result says so.
+func TestIntegrationStoreKeeps(t *testing.T) {
+	b := newBench(t)
+	store := newMemoryStore()
+	b.target.Storage = Storage{Store: store, Outside: true}
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.options.Upgrade.MaxHistory = new(2)
+	run.mustSettle(t)
+	run.want("a2", newChart("2.0.0", twoConfigMaps()))
+	run.mustSettle(t)
+	store.failWith(fmt.Errorf("%w: 405", payload.ErrKept), "delete")
+	run.want("a3", newChart("3.0.0", twoConfigMaps()))
+	result, err := run.actNow(t, ActionUpgrade)
+	if err != nil || result.PayloadsLeft != 1 || !strings.Contains(result.PayloadsLeftReason, "405") {
+		t.Errorf("%+v, %v", result, err)
+	}
+	b.wantRecords(run.desired, "3 deployed", "2 superseded")
+	store.failWith(nil)
+	run.want("a4", newChart("4.0.0", twoConfigMaps()))
+	if result, err = run.actNow(t, ActionUpgrade); err != nil || result.PayloadsLeft != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if store.count() != 3 {
+		t.Errorf("%d payloads: two that are needed and one that stayed", store.count())
+	}
+	// While the store cannot be written to, the history loses nothing.
+	store.failWith(errStoreDown, "put")
+	run.want("a5", newChart("5.0.0", twoConfigMaps()))
+	result, err = run.actNow(t, ActionUpgrade)
+	wantError(t, err, ErrRecordStorage, false)
+	if result.StorageChanged {
+		t.Error("the storage changed")
+	}
+	b.wantRecords(run.desired, "4 deployed", "3 superseded")
+}
+
+// TestIntegrationPayloadDamaged holds that nothing is destroyed because a payload is missing, or not what was written.
+func TestIntegrationPayloadDamaged(t *testing.T) {
+	damage := map[string]func(*bench, *memoryStore){
+		"missing": func(_ *bench, m *memoryStore) { clear(m.kept) },
+		"changed": func(_ *bench, m *memoryStore) {
+			for _, data := range m.kept {
+				data[len(data)/2] ^= 1
+			}
+		},
+		"without its key": func(b *bench, _ *memoryStore) {
+			b.editRecord(func(rls *release.Release) {
+				file := rls.Chart.Files[0]
+				file.Data = []byte(strings.Replace(string(file.Data), `"key":"`, `"other":"`, 1))
+			})
+		},
+		"without its file": func(b *bench, _ *memoryStore) {
+			b.editRecord(func(rls *release.Release) { rls.Chart.Files = nil })
+		},
+	}
+	for name, change := range damage {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			store := newMemoryStore()
+			b.target.Storage = Storage{Store: store, Outside: true}
+			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			change(b, store)
+			b.newProcess(run)
+			b.wantNothingDestroyed(run)
+		})
+	}
+	t.Run("a part of it missing", func(t *testing.T) {
+		b := newBench(t)
+		b.target.Storage.splitAll = true
+		run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+		run.mustSettle(t)
+		for _, part := range b.parts() {
+			if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), part.Name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.newProcess(run)
+		b.wantNothingDestroyed(run)
+	})
+}
+
+// wantNothingDestroyed holds that neither an upgrade nor an uninstallation does anything.
+func (b *bench) wantNothingDestroyed(run *releaseRun) {
+	b.t.Helper()
+	uninstall := DecideUninstall(b.observe(run.desired), run.desired, Policy{}, time.Now())
+	_, err := run.act(b.t.Context(), uninstall)
+	wantError(b.t, err, ErrRecordDamaged, false)
+	run.want("a2", newChart("2.0.0", nil))
+	_, err = run.actNow(b.t, ActionUpgrade)
+	wantError(b.t, err, ErrRecordDamaged, false)
+	b.wantConfigMap("first", "1")
+	b.wantRecords(run.desired, "1 deployed")
+}
+
+// editRecord changes the first record as somebody could by hand.
+func (b *bench) editRecord(change func(*release.Release)) {
+	b.t.Helper()
+	secret := b.recordSecrets()[0]
+	rls, err := newRecordCodec().decode(secret.Data[recordKey])
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	change(rls)
+	if secret.Data[recordKey], err = encodeSmall(rls); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.kube.CoreV1().Secrets(b.namespace).Update(b.t.Context(), &secret, metav1.UpdateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestIntegrationStorageSwitch holds that records stay readable where they are, whatever the next one is to be.
+func TestIntegrationStorageSwitch(t *testing.T) {
+	b := newBench(t)
+	store := newMemoryStore()
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	steps := []Storage{{}, {Store: store, Outside: true}, {Store: store, splitAll: true}, {Store: store}}
+	for i, next := range steps {
+		b.target.Storage = next
+		b.newProcess(run)
+		run.want(fmt.Sprintf("a%d", i+1), newChart(fmt.Sprintf("%d.0.0", i+1), twoConfigMaps()))
+		run.mustSettle(t)
+	}
+	b.wantRecords(run.desired, "4 deployed", "3 superseded", "2 superseded", "1 superseded")
+	if store.count() != 1 || len(b.parts()) != 1 {
+		t.Errorf("%d payloads in the store, %d in the cluster", store.count(), len(b.parts()))
+	}
+	if err := run.settleUninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.wantNoConfigMap("first")
+	if store.count() != 0 || len(b.parts()) != 0 {
+		t.Errorf("%d payloads in the store, %d in the cluster are left", store.count(), len(b.parts()))
+	}
+}
+
+// TestIntegrationCutSplit cuts off what writes records in two parts, at each request.
+func TestIntegrationCutSplit(t *testing.T) {
+	cases := cutCases()
+	for name, stored := range map[string]func() Storage{
+		"cluster": func() Storage { return Storage{splitAll: true} },
+		"store":   func() Storage { return Storage{Store: newMemoryStore(), Outside: true} },
+	} {
+		for _, action := range []string{"install", "upgrade", "uninstall"} {
+			t.Run(name+"/"+action, func(t *testing.T) {
+				b := newBench(t)
+				b.target.Storage = stored()
+				c := cases[action]
+				c.modes = []string{"answer lost, cluster gone", "request lost, cluster gone"}
+				c.also = (*cutRun).onlyReferred
+				b.cutEverywhere(t, c)
+			})
+		}
+	}
+}
+
+// onlyReferred holds that each record has its payload, and that after the next actions no part is in the cluster that no record has.
+func (r *cutRun) onlyReferred() error {
+	referred := map[string]bool{}
+	conn, err := r.client.connections.get(r.target)
+	if err != nil {
+		return err
+	}
+	records := conn.records(r.ctx, r.name, r.storage)
+	list, err := records.listMetadata(recordSelector("demo"))
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if _, err := records.Get(list[i].Name); err != nil {
+			return err
+		}
+		referred[list[i].Labels[LabelPayload]] = true
+	}
+	// What is younger than chunkGrace is left for later.
+	if err := records.sweep("demo", time.Now().Add(2*chunkGrace)); err != nil {
+		return err
+	}
+	parts, err := records.listMetadata(labelChunkOf)
+	if err != nil {
+		return err
+	}
+	found := map[string]bool{}
+	for i := range parts {
+		found[parts[i].Labels[LabelPayload]] = true
+	}
+	if r.storage.Store == nil && !maps.Equal(found, referred) {
+		return fmt.Errorf("payloads %v, records with %v", found, referred)
+	}
+	return nil
+}
+
+// TestIntegrationPayloadMemory holds that actions with large records wait for each other, in time, and give back what they took.
+func TestIntegrationPayloadMemory(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(bigChart("1.0.0", 2<<20, 0), map[string]any{"cidr": "1"})
+	memory := b.client.connections.shared.payloads
+	if !memory.TryAcquire(maxPayloadMemory) {
+		t.Fatal("somebody has some")
+	}
+	run.options.Install.Timeout = 2 * time.Second
+	_, err := run.actNow(t, ActionInstall)
+	wantError(t, err, ErrTimeout, false, "large records")
+	b.wantRecords(run.desired)
+	memory.Release(maxPayloadMemory)
+	run.options.Install.Timeout = 0
+	run.mustSettle(t)
+	b.newProcess(run)
+	if _, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1); err != nil {
+		t.Fatal(err)
+	}
+	for name, memory := range map[string]*semaphore.Weighted{"acting": memory, "reading": b.client.connections.shared.payloads} {
+		if !memory.TryAcquire(maxPayloadMemory) {
+			t.Errorf("not all was given back after %s", name)
+		}
+	}
+}

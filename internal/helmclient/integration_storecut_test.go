@@ -1,0 +1,262 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
+)
+
+// storeCut says at which call to a store of payloads it breaks, and how.
+type storeCut struct {
+	// at is the number of the call, from 1. Zero is never.
+	at int
+	// answer says that the call is carried out and its answer lost, otherwise that the call is.
+	answer bool
+	// once says that the store is well afterwards, kills that the process is no more: nothing of what it does gets anywhere.
+	once, kills bool
+}
+
+// storeCuts are the ways in which a store breaks.
+var storeCuts = map[string]storeCut{
+	"call lost once":              {once: true},
+	"answer lost once":            {once: true, answer: true},
+	"call lost, store gone":       {},
+	"answer lost, store gone":     {answer: true},
+	"killed before the call":      {kills: true},
+	"killed after it was carried": {kills: true, answer: true},
+}
+
+// cuttingStore is a store that breaks at one of its calls.
+type cuttingStore struct {
+	*memoryStore
+	cut  storeCut
+	kill func() error
+
+	counting sync.Mutex
+	calls    []string
+}
+
+// pass counts a call and says whether it is carried out, and what its caller is told.
+func (c *cuttingStore) pass(call string) (carriedOut bool, err error) {
+	c.counting.Lock()
+	defer c.counting.Unlock()
+	c.calls = append(c.calls, call)
+	n := len(c.calls)
+	switch {
+	case c.cut.at == 0, n < c.cut.at, n > c.cut.at && c.cut.once:
+		return true, nil
+	case n == c.cut.at && c.cut.kills:
+		return c.cut.answer, errors.Join(errStoreDown, c.kill())
+	default:
+		return n == c.cut.at && c.cut.answer, errStoreDown
+	}
+}
+
+func (c *cuttingStore) Prepare(ctx context.Context) error {
+	carriedOut, err := c.pass("prepare")
+	if carriedOut {
+		err = errors.Join(c.memoryStore.Prepare(ctx), err)
+	}
+	return err
+}
+
+func (c *cuttingStore) Put(ctx context.Context, name payload.Name, data []byte) (place payload.Place, err error) {
+	carriedOut, err := c.pass("put")
+	if carriedOut {
+		var putErr error
+		place, putErr = c.memoryStore.Put(ctx, name, data)
+		err = errors.Join(putErr, err)
+	}
+	return place, err
+}
+
+func (c *cuttingStore) Get(ctx context.Context, place payload.Place) (data []byte, err error) {
+	carriedOut, err := c.pass("get")
+	if carriedOut && err == nil {
+		return c.memoryStore.Get(ctx, place)
+	}
+	return nil, err
+}
+
+func (c *cuttingStore) Delete(ctx context.Context, place payload.Place, name payload.Name) error {
+	carriedOut, err := c.pass("delete")
+	if carriedOut {
+		err = errors.Join(c.memoryStore.Delete(ctx, place, name), err)
+	}
+	return err
+}
+
+// storeCutCases are actions with payloads in a store. Those that delete some are of more revisions than one.
+func storeCutCases() map[string]cutCase {
+	cases := cutCases()
+	uninstall := cases["uninstall"]
+	uninstall.prepare = func(r *cutRun) error {
+		if err := r.settle(r.ctx); err != nil {
+			return err
+		}
+		r.wantSecondVersion()
+		return r.settle(r.ctx)
+	}
+	uninstall.objects = map[string]string{"ConfigMap/hook": "ran"}
+	// Of three revisions two are kept.
+	prune := cases["upgrade"]
+	prune.prepare = func(r *cutRun) error {
+		r.options.Upgrade.MaxHistory = new(2)
+		if err := r.settle(r.ctx); err != nil {
+			return err
+		}
+		r.desired.ValuesDigest, r.values = "v1b", map[string]any{"cidr": "1"}
+		if err := r.settle(r.ctx); err != nil {
+			return err
+		}
+		r.wantSecondVersion()
+		return nil
+	}
+	prune.revisions, prune.anyHistory = nil, true
+	return map[string]cutCase{
+		"install": cases["install"], "upgrade": cases["upgrade"], "rollback": cases["rollback"], "return": cases["return"],
+		"uninstall": uninstall, "upgrade that prunes": prune,
+	}
+}
+
+// TestIntegrationStoreCut breaks a store of payloads at each of its calls, in every way, and holds that the next process completes what
+// was begun: each record that is there has its payload, and no payload is left that the store could have been told to delete.
+func TestIntegrationStoreCut(t *testing.T) {
+	for name, c := range storeCutCases() {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			prefix := strings.TrimPrefix(namespaceOf(t), "testintegration")
+			calls, err := b.storeCutOnce(t.Context(), c, prefix+"-0", storeCut{})
+			if err != nil || len(calls) == 0 {
+				t.Fatalf("without a cut: %q, %v", calls, err)
+			}
+			t.Logf("%s: %q", name, calls)
+			var group sync.WaitGroup
+			slots := make(chan struct{}, cutWorkers)
+			number := 0
+			for at := range calls {
+				for way, cut := range storeCuts {
+					cut.at = at + 1
+					number++
+					release := fmt.Sprintf("%s-%d", prefix, number)
+					slots <- struct{}{}
+					group.Go(func() {
+						defer func() { <-slots }()
+						if _, err := b.storeCutOnce(t.Context(), c, release, cut); err != nil {
+							t.Errorf("%s at call %d of %q: %v", way, cut.at, calls, err)
+						}
+					})
+				}
+			}
+			group.Wait()
+		})
+	}
+}
+
+// storeCutOnce runs a case with one cut and then as the next process does. It returns the calls that the store got.
+func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut storeCut) (calls []string, err error) {
+	r := newCutRun(ctx, b, name)
+	memory := newMemoryStore()
+	r.storage = Storage{Store: memory, Outside: true}
+	r.restart()
+	if c.prepare != nil {
+		if err := c.prepare(r); err != nil {
+			return nil, fmt.Errorf("preparing: %w", err)
+		}
+	}
+	if _, r.before, err = r.objects(); err != nil {
+		return nil, err
+	}
+	decision, err := c.decide(r)
+	if err != nil {
+		return nil, err
+	}
+	if r.proxy, err = cutproxy.Start(sharedServer.server.RESTConfig()); err != nil {
+		return nil, err
+	}
+	store := &cuttingStore{memoryStore: memory, cut: cut, kill: r.proxy.Die}
+	r.cut.Once = cut.once
+	result, err := New().Act(ctx, Target{Key: name, Config: r.proxy.Config(), Storage: Storage{Store: store, Outside: true}},
+		decision, r.desired, r.options, r.chart, r.values)
+	if cut.at == 0 && err != nil {
+		return store.calls, err
+	}
+	if cut.at > len(store.calls) {
+		return store.calls, fmt.Errorf("the action made fewer calls than before: %q", store.calls)
+	}
+	if err := r.proxy.Stop(); err != nil {
+		return store.calls, err
+	}
+	if cut.at > 0 && !cut.kills && store.calls[cut.at-1] == "delete" && result.PayloadsLeft == 0 {
+		return store.calls, errors.New("nobody is told of what could not be deleted")
+	}
+	r.restart()
+	if err := c.finish(r); err != nil {
+		return store.calls, fmt.Errorf("afterwards: %w\ncalls before: %q", err, store.calls)
+	}
+	if err := errors.Join(r.check(c), r.onlyReferred()); err != nil {
+		return store.calls, fmt.Errorf("%w\ncalls before: %q\ndecided afterwards: %+v", err, store.calls, r.decisions)
+	}
+	return store.calls, r.noneLeft(memory, store, cut)
+}
+
+// noneLeft holds that the store has nothing that no record names, but for what it was not, or could not be, told to delete.
+func (r *cutRun) noneLeft(memory *memoryStore, store *cuttingStore, cut storeCut) error {
+	conn, err := r.client.connections.get(r.target)
+	if err != nil {
+		return err
+	}
+	list, err := conn.records(r.ctx, r.name, r.storage).listMetadata(recordSelector("demo"))
+	if err != nil {
+		return err
+	}
+	named := map[string]bool{}
+	for i := range list {
+		named[list[i].Labels[LabelPayload]] = true
+	}
+	memory.mu.Lock()
+	defer memory.mu.Unlock()
+	var left []string
+	for id := range memory.kept {
+		if !named[id] {
+			left = append(left, id)
+		}
+	}
+	excused := 0
+	if cut.at > 0 {
+		for _, call := range store.calls[cut.at-1:] {
+			if call == "delete" || call == "put" {
+				excused++
+			}
+		}
+		if cut.kills {
+			excused = len(store.calls)
+		}
+	}
+	if len(left) > excused {
+		return fmt.Errorf("%d payloads are left, %d calls failed that would have kept them from it\ncalls before: %q", len(left), excused, store.calls)
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package jsonvalues counts the values of JSON texts before they are decoded: the bytes
+// alone do not bound what they take in memory, "{}," becomes forty times as much.
+package jsonvalues
+
+// Counter counts the values of a JSON text, roughly and without memory: each comma and
+// each bracket that opens stands for one. It takes the text in parts.
+type Counter struct {
+	// Count is the number so far.
+	Count           int
+	quoted, escaped bool
+}
+
+// Add takes the next part of the text.
+func (c *Counter) Add(text []byte) {
+	for _, b := range text {
+		switch {
+		case c.escaped:
+			c.escaped = false
+		case c.quoted:
+			c.escaped, c.quoted = b == '\\', b != '"'
+		case b == '"':
+			c.quoted = true
+		case b == ',', b == '{', b == '[':
+			c.Count++
+		}
+	}
+}
+
+// Count returns the number of values in a whole text.
+func Count(text []byte) int {
+	var c Counter
+	c.Add(text)
+	return c.Count
+}

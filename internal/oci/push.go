@@ -1,0 +1,219 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+)
+
+const (
+	opPush   = "push to"
+	opDelete = "delete"
+
+	hintPush   = "check that the user of the credentials may push to the repository"
+	hintDelete = "check that the registry deletes manifests and that the user of the credentials may delete in the repository"
+)
+
+// Upload is an artifact of one layer.
+type Upload struct {
+	// Tag to push it under. It keeps the registry's garbage collection away.
+	Tag string
+	// ArtifactType is that of the manifest, LayerType the media type of the layer.
+	ArtifactType, LayerType string
+	// Layer are its bytes.
+	Layer []byte
+	// Annotations of the manifest.
+	Annotations map[string]string
+}
+
+// Pushed is an artifact that was pushed.
+type Pushed struct {
+	// Digest of the manifest, LayerDigest of the layer, "sha256:…".
+	Digest, LayerDigest string
+}
+
+// PreparePush sees to it that a repository has what every Upload refers to, and so finds out, mostly by one request, whether the
+// registry answers and takes the credentials. It takes no longer than Options.Timeout.
+func (c *Client) PreparePush(ctx context.Context, url string, access Access) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	return c.write(ctx, opPush, url, url, access, func(ctx context.Context, to *remote.Repository) error {
+		config := ocispec.DescriptorEmptyJSON
+		exists, err := to.Blobs().Exists(ctx, config)
+		if err != nil || exists {
+			return err
+		}
+		return to.Blobs().Push(ctx, config, bytes.NewReader(config.Data))
+	})
+}
+
+// Push pushes an artifact to a repository, after PreparePush. It goes to the registry itself, never to a mirror, and is not put into the
+// store. It takes no longer than Options.PullTimeout.
+func (c *Client) Push(ctx context.Context, url string, access Access, upload Upload) (Pushed, error) {
+	layer := ocispec.Descriptor{MediaType: upload.LayerType, Digest: digest.FromBytes(upload.Layer), Size: int64(len(upload.Layer))}
+	data, err := json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: upload.ArtifactType,
+		Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer}, Annotations: upload.Annotations,
+	})
+	if err != nil {
+		return Pushed{}, err
+	}
+	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(data), Size: int64(len(data))}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.PullTimeout)
+	defer cancel()
+	err = c.write(ctx, opPush, url, url+":"+upload.Tag, access, func(ctx context.Context, to *remote.Repository) error {
+		if err := to.Blobs().Push(ctx, layer, bytes.NewReader(upload.Layer)); err != nil {
+			return err
+		}
+		return to.Manifests().PushReference(ctx, desc, bytes.NewReader(data), upload.Tag)
+	})
+	return Pushed{Digest: desc.Digest.String(), LayerDigest: layer.Digest.String()}, err
+}
+
+// PullBlob returns a blob of a repository that has the digest and the size, from a mirror or the registry, and puts nothing into the
+// store. It takes no longer than Options.PullTimeout.
+func (c *Client) PullBlob(ctx context.Context, url string, access Access, dgst string, size int64) ([]byte, error) {
+	desc := ocispec.Descriptor{Digest: digest.Digest(dgst), Size: size}
+	if err := (Source{URL: url, Ref: Reference{Digest: dgst}}).Validate(); err != nil {
+		return nil, err
+	}
+	if size < 0 || size > c.opts.MaxBlobBytes {
+		return nil, tooLargeBlob(url, desc, c.opts.MaxBlobBytes)
+	}
+	e, err := c.clients.endpoint(url, access)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.PullTimeout)
+	defer cancel()
+	var failure *Error
+	for range max(blobAttempts, len(e.hops)) {
+		requests, x := withExchange(ctx, e.ref.Registry)
+		x.size = size
+		data, err := readBlob(requests, e, desc)
+		if err == nil {
+			return data, nil
+		}
+		failure = classify(opBlob, url+"@"+dgst, err, x).brokeOff(err)
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !e.mayHelp(failure) {
+			break
+		}
+	}
+	return nil, failure
+}
+
+func readBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor) ([]byte, error) {
+	body, err := e.repository().Blobs().Fetch(ctx, desc)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }() // all that is needed has been read
+	return content.ReadAll(body, desc)
+}
+
+// Delete deletes a manifest, with its tags. One that does not exist is no error; ErrUnsupported says that the registry does not delete.
+// It takes no longer than Options.Timeout.
+func (c *Client) Delete(ctx context.Context, url string, access Access, dgst string) error {
+	if err := (Source{URL: url, Ref: Reference{Digest: dgst}}).Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	// With its type, the library would read the manifest once more to look for what it refers to.
+	desc := ocispec.Descriptor{Digest: digest.Digest(dgst)}
+	return c.write(ctx, opDelete, url, url+"@"+dgst, access, func(ctx context.Context, to *remote.Repository) error {
+		err := to.Manifests().Delete(ctx, desc)
+		switch {
+		case errors.Is(err, errdef.ErrNotFound):
+			return nil
+		case isUnsupported(err):
+			return &Error{Kind: ErrUnsupported, Detail: "the registry does not delete manifests", Hint: hintDelete}
+		}
+		return err
+	})
+}
+
+// isUnsupported tells whether a registry refused a method, whoever asks.
+func isUnsupported(err error) bool {
+	var answer *errcode.ErrorResponse
+	if !errors.As(err, &answer) {
+		return false
+	}
+	return answer.StatusCode == http.StatusMethodNotAllowed || answer.StatusCode == http.StatusNotImplemented ||
+		slices.ContainsFunc(answer.Errors, func(e errcode.Error) bool { return e.Code == errcode.ErrorCodeUnsupported })
+}
+
+// write has a function write to the registry itself.
+func (c *Client) write(ctx context.Context, op, url, subject string, access Access, fn func(context.Context, *remote.Repository) error) error {
+	e, err := c.clients.endpoint(url, access)
+	if err != nil {
+		return err
+	}
+	requests, x := withExchange(ctx, e.ref.Registry)
+	err = fn(requests, e.writable())
+	if err == nil {
+		return nil
+	}
+	failure := classify(op, subject, err, x).brokeOff(err)
+	if errors.Is(failure, ErrUnauthorized) && failure.Hint == hintGiven {
+		failure.Hint = hintPush
+		if op == opDelete {
+			failure.Hint = hintDelete
+		}
+	}
+	return failure
+}
+
+// brokeOff is an error that says so where a connection broke: what was on its way is not thereby wrong.
+func (e *Error) brokeOff(err error) *Error {
+	if errors.Is(e, ErrIntegrity) && errors.Is(err, io.ErrUnexpectedEOF) {
+		e.Kind, e.Detail = ErrUnreachable, "the connection broke"
+	}
+	return e
+}
+
+// writable returns a protocol client that asks no mirror.
+func (e *endpoint) writable() *remote.Repository {
+	home := e.hops[slices.IndexFunc(e.hops, func(h *hop) bool { return !h.mirror })]
+	return &remote.Repository{
+		Client: homeClient{home}, Reference: home.ref, PlainHTTP: home.insecure, MaxMetadataBytes: maxMetadata,
+	}
+}
+
+// homeClient sends the requests of one operation to one host.
+type homeClient struct{ hop *hop }
+
+// Do implements remote.Client.
+func (c homeClient) Do(req *http.Request) (*http.Response, error) {
+	x := exchangeFrom(req.Context())
+	x.ask(c.hop.ref.Registry)
+	return c.hop.do(req)
+}

@@ -1,0 +1,138 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// deletionRequests is how many requests a deletion takes: a look at the manifest, and its deletion.
+const deletionRequests = 2
+
+// TestStoreCutDeletion has the registry fail at each request of a deletion, once and from then on. What is said to be deleted is gone,
+// what is not is deleted by the next try, and nothing else ever is.
+func TestStoreCutDeletion(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, registry.Options{})
+	faults := map[string]registry.Fault{
+		"request lost": {Mode: registry.Cut}, "answer lost": {Mode: registry.LoseAnswer}, "cut off": {Mode: registry.Truncate},
+		"changed": {Mode: registry.Corrupt}, "silent": {Mode: registry.Hang},
+		"broken": {Mode: registry.Status, Code: http.StatusInternalServerError}, "busy": {Mode: registry.Status, Code: http.StatusTooManyRequests},
+		"forbidden": {Mode: registry.Status, Code: http.StatusForbidden}, "unsupported": {Mode: registry.Status, Code: http.StatusMethodNotAllowed},
+		"odd": {Mode: registry.Status, Code: http.StatusTeapot},
+	}
+	for name, fault := range faults {
+		for at := 1; at <= deletionRequests; at++ {
+			for _, once := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s at request %d, once %t", name, at, once), func(t *testing.T) {
+					t.Parallel()
+					cutDeletion(t, b, fault, at, once)
+				})
+			}
+		}
+	}
+}
+
+// TestStoreWithdraws holds that what was put, and is not known to have been, is deleted as soon as the registry answers.
+func TestStoreWithdraws(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, registry.Options{})
+	store := b.store(cluster, "records/a")
+	check(t, store.Prepare(t.Context()))
+	end, err := b.registry.Fail(registry.Fault{Mode: registry.LoseAnswer, Match: func(r registry.Request) bool {
+		return r.Method == http.MethodPut && r.Reference != "" && r.Authorization != ""
+	}})
+	check(t, err)
+	if _, err := store.Put(t.Context(), demo, random(t, 1<<10)); !errors.Is(err, oci.ErrUnreachable) {
+		t.Errorf("%v", err)
+	}
+	end()
+	if _, err := b.registry.Manifest(t.Context(), "records/a", tagOf(cluster, demo)); err == nil {
+		t.Error("it is still there")
+	}
+}
+
+func cutDeletion(t *testing.T, b *bench, fault registry.Fault, at int, once bool) {
+	t.Helper()
+	// Nobody knows what another one has learned of the host.
+	client, err := oci.New(oci.Options{Dir: t.TempDir(), Timeout: 2 * time.Second})
+	check(t, err)
+	t.Cleanup(client.Close)
+	path := strings.ToLower(strings.NewReplacer("/", "-", ",", "", " ", "-").Replace(t.Name()))
+	repository := b.repository("records/" + path[len("teststorecutdeletion-"):])
+	store := New(client).Store(Options{Cluster: cluster, New: &repository})
+	check(t, store.Prepare(t.Context()))
+	place, err := store.Put(t.Context(), demo, random(t, 1<<10))
+	check(t, err)
+	next := demo
+	next.ID = strings.Repeat("cd", 16)
+	kept, err := store.Put(t.Context(), next, random(t, 1<<10))
+	check(t, err)
+
+	repositoryPath, seen := strings.TrimPrefix(repository.URL, "oci://"+b.registry.Host()+"/"), 0
+	fault.Match = func(r registry.Request) bool {
+		// Who is not known yet asks once without a credential.
+		if r.Repository != repositoryPath || r.Authorization == "" {
+			return false
+		}
+		seen++
+		return seen == at || seen > at && !once
+	}
+	end, err := b.registry.Fail(fault)
+	check(t, err)
+	err = store.Delete(t.Context(), place, demo)
+	end()
+	if seen < at {
+		t.Fatalf("%d requests", seen)
+	}
+	isThere := func(place payload.Place) bool {
+		_, err := b.registry.Manifest(t.Context(), repositoryPath, place.Manifest)
+		return err == nil
+	}
+	if err == nil && isThere(place) {
+		t.Error("it is said to be deleted, and is there")
+	}
+	if errors.Is(err, payload.ErrMissing) || errors.Is(err, payload.ErrNotAllowed) {
+		t.Errorf("the store says %v", err)
+	}
+	if err != nil && strings.Contains(err.Error(), b.registry.Password()) {
+		t.Errorf("the password is in %v", err)
+	}
+	// An hour later, whatever was refused, by a process that is new.
+	again, err := oci.New(oci.Options{Dir: t.TempDir(), Timeout: 2 * time.Second})
+	check(t, err)
+	t.Cleanup(again.Close)
+	store = New(again).Store(Options{Cluster: cluster, New: &repository})
+	check(t, store.Delete(t.Context(), place, demo))
+	if isThere(place) {
+		t.Error("the next try has not deleted it")
+	}
+	if !isThere(kept) {
+		t.Error("another record is gone")
+	}
+	_, err = store.Get(t.Context(), kept)
+	check(t, err)
+}

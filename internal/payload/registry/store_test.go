@@ -1,0 +1,349 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package registry
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+const cluster = "default/one"
+
+var demo = payload.Name{Namespace: "apps", Release: "demo", Revision: 3, ID: strings.Repeat("ab", 16)}
+
+// bench is a real registry and the store of a release in it.
+type bench struct {
+	t        *testing.T
+	registry *registry.Registry
+	access   oci.Access
+	all      *Registries
+	clock    time.Time
+}
+
+func newBench(t *testing.T, opts registry.Options) *bench {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a real registry")
+	}
+	programs, err := binaries.Ensure(t.Context(), binaries.Options{})
+	check(t, err)
+	opts.Dir, opts.Binaries = t.TempDir(), programs
+	r, err := registry.Start(t.Context(), opts)
+	check(t, err)
+	t.Cleanup(func() { check(t, r.Stop(context.Background())) })
+	client, err := oci.New(oci.Options{Dir: t.TempDir(), Timeout: 2 * time.Second})
+	check(t, err)
+	t.Cleanup(client.Close)
+	config, err := r.DockerConfigJSON()
+	check(t, err)
+	b := &bench{t: t, registry: r, access: oci.Access{CA: r.CA(), DockerConfigs: [][]byte{config}}, all: New(client), clock: time.Now()}
+	b.all.now = func() time.Time { return b.clock }
+	return b
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) repository(path string) Repository {
+	return Repository{URL: "oci://" + b.registry.Host() + "/" + path, Access: func(context.Context) (oci.Access, error) { return b.access, nil }}
+}
+
+// store is that of a release in a cluster, with new payloads in a repository.
+func (b *bench) store(inCluster, path string, known ...Repository) payload.Store {
+	repository := b.repository(path)
+	return b.all.Store(Options{Cluster: inCluster, New: &repository, Known: known})
+}
+
+func random(t *testing.T, size int) []byte {
+	t.Helper()
+	data := make([]byte, size)
+	_, err := rand.Read(data)
+	check(t, err)
+	return data
+}
+
+// TestStore puts, gets and deletes a payload, and holds what that costs the registry and what is there.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]registry.Options{
+		"Distribution": {}, "Distribution with tokens": {Auth: registry.AuthToken}, "another": {Implementation: registry.InProcess},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, opts)
+			store := b.store(cluster, "records/a")
+			data := random(t, 3<<20)
+			check(t, store.Prepare(t.Context()))
+			check(t, store.Prepare(t.Context()))
+			b.registry.ResetCounts()
+			place, err := store.Put(t.Context(), demo, data)
+			check(t, err)
+			if counts := b.registry.Counts(); counts.Writes != 3 || counts.Total()-counts.Refused != 3 {
+				t.Errorf("putting costs %+v", counts)
+			}
+			manifest, err := b.registry.Manifest(t.Context(), "records/a", "one.demo.v3."+demo.ID)
+			check(t, err)
+			if manifest.ArtifactType != ArtifactType || len(manifest.Layers) != 1 || manifest.Annotations[ClusterAnnotation] != cluster ||
+				manifest.Annotations[ReleaseAnnotation] != "apps/demo" || manifest.Annotations[RevisionAnnotation] != "3" {
+				t.Errorf("%+v", manifest)
+			}
+			b.registry.ResetCounts()
+			got, err := store.Get(t.Context(), place)
+			check(t, err)
+			if counts := b.registry.Counts(); counts.BlobGets != 1 || counts.Total()-counts.Refused != 1 {
+				t.Errorf("getting costs %+v", counts)
+			}
+			if !bytes.Equal(got, data) || place.Size != int64(len(data)) {
+				t.Error("it is something else")
+			}
+			check(t, store.Delete(t.Context(), place, demo))
+			if _, err := b.registry.Manifest(t.Context(), "records/a", place.Manifest); err == nil {
+				t.Error("the manifest is still there")
+			}
+			check(t, store.Delete(t.Context(), place, demo))
+		})
+	}
+}
+
+// TestStoreDoesNotTrust holds that a workload cluster cannot have anything read or deleted that is not its release's.
+func TestStoreDoesNotTrust(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, registry.Options{})
+	own, other := b.store(cluster, "records/a", b.repository("records/b")), b.store("default/other", "records/b")
+	for _, store := range []payload.Store{own, other} {
+		check(t, store.Prepare(t.Context()))
+	}
+	mine, err := own.Put(t.Context(), demo, []byte("mine"))
+	check(t, err)
+	theirs, err := other.Put(t.Context(), demo, []byte("theirs"))
+	check(t, err)
+	chart, err := b.registry.PushChart(t.Context(), "records/b", "1.0.0", registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: demo\nversion: 1.0.0\n",
+	}))
+	check(t, err)
+	elsewhere := mine
+	elsewhere.URL = "oci://" + b.registry.Host() + "/records/c"
+	b.registry.ResetCounts()
+	if _, err := own.Get(t.Context(), elsewhere); !errors.Is(err, payload.ErrNotAllowed) {
+		t.Errorf("reading elsewhere: %v", err)
+	}
+	if err := own.Delete(t.Context(), elsewhere, demo); !errors.Is(err, payload.ErrNotAllowed) {
+		t.Errorf("deleting elsewhere: %v", err)
+	}
+	if counts := b.registry.Counts(); counts.Total() != 0 {
+		t.Errorf("the registry was asked: %+v", counts)
+	}
+	isChart := payload.Place{URL: theirs.URL, Manifest: chart.Digest.String()}
+	renamed := demo
+	renamed.Release = "other"
+	for name, test := range map[string]struct {
+		place payload.Place
+		name  payload.Name
+	}{"another cluster's": {theirs, demo}, "a chart": {isChart, demo}, "another release's": {mine, renamed}} {
+		if err := own.Delete(t.Context(), test.place, test.name); !errors.Is(err, payload.ErrNotAllowed) {
+			t.Errorf("deleting %s: %v", name, err)
+		}
+	}
+	for _, digest := range []string{theirs.Manifest, chart.Digest.String()} {
+		if _, err := b.registry.Manifest(t.Context(), "records/b", digest); err != nil {
+			t.Errorf("%s: %v", digest, err)
+		}
+	}
+	for name, place := range map[string]payload.Place{
+		"no digest": {URL: mine.URL}, "odd digest": {URL: mine.URL, Digest: "sha256:../.."}, "huge": {URL: mine.URL, Digest: mine.Digest, Size: 1 << 60},
+		"negative": {URL: mine.URL, Digest: mine.Digest, Size: -1}, "another size": {URL: mine.URL, Digest: mine.Digest, Size: 3},
+	} {
+		if _, err := own.Get(t.Context(), place); !errors.Is(err, payload.ErrMissing) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestStoreCut fails each request of each call in turn. A call that fails says why, says nothing that is secret, and works the next time.
+func TestStoreCut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, registry.Options{})
+	store := b.store(cluster, "records/a")
+	check(t, store.Prepare(t.Context()))
+	faults := map[string]struct {
+		fault registry.Fault
+		kind  error
+	}{
+		"forbidden": {registry.Fault{Mode: registry.Status, Code: http.StatusForbidden}, oci.ErrUnauthorized},
+		"broken":    {registry.Fault{Mode: registry.Status, Code: http.StatusNotImplemented}, nil},
+		"silent":    {registry.Fault{Mode: registry.Hang}, oci.ErrUnreachable},
+	}
+	for _, name := range []string{"forbidden", "broken", "silent"} {
+		test := faults[name]
+		place, err := store.Put(t.Context(), demo, random(t, 64<<10))
+		check(t, err)
+		calls := map[string]struct {
+			requests int
+			do       func() error
+		}{
+			"prepare": {1, func() error { return store.Prepare(t.Context()) }},
+			"put": {3, func() error {
+				_, err := store.Put(t.Context(), demo, random(t, 64<<10))
+				return err
+			}},
+			"get": {1, func() error {
+				_, err := store.Get(t.Context(), place)
+				return err
+			}},
+		}
+		for call, c := range calls {
+			for at := range c.requests {
+				// Another user, so that nothing is known of the last failure.
+				b.access.DockerConfigs = append(b.access.DockerConfigs, []byte(`{"auths":{}}`))
+				seen := 0
+				fault := test.fault
+				fault.Match = func(registry.Request) bool {
+					seen++
+					return seen > at
+				}
+				end, err := b.registry.Fail(fault)
+				check(t, err)
+				err = c.do()
+				end()
+				if err == nil || test.kind != nil && !errors.Is(err, test.kind) {
+					t.Errorf("%s, %s at request %d: %v", name, call, at+1, err)
+				}
+				if err != nil && strings.Contains(err.Error(), b.registry.Password()) {
+					t.Errorf("the password is in %v", err)
+				}
+			}
+		}
+		b.access.DockerConfigs = append(b.access.DockerConfigs, []byte(`{"auths":{}}`))
+		// A host that was silent is left alone for ten seconds.
+		if _, err := store.Put(t.Context(), demo, []byte("again")); err != nil && test.fault.Mode != registry.Hang {
+			t.Errorf("%s: afterwards: %v", name, err)
+		}
+	}
+}
+
+// TestStoreRefusesDeletion holds that who may not delete asks once, and again an hour later.
+func TestStoreRefusesDeletion(t *testing.T) {
+	t.Parallel()
+	for name, code := range map[string]int{"not permitted": http.StatusForbidden, "not supported": http.StatusMethodNotAllowed, "not authorized": http.StatusUnauthorized} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, registry.Options{})
+			store := b.store(cluster, "records/a")
+			check(t, store.Prepare(t.Context()))
+			place, err := store.Put(t.Context(), demo, []byte("data"))
+			check(t, err)
+			end, err := b.registry.Fail(registry.Fault{Mode: registry.Status, Code: code, Match: func(r registry.Request) bool {
+				return r.Method == http.MethodDelete
+			}})
+			check(t, err)
+			if err := store.Delete(t.Context(), place, demo); !errors.Is(err, payload.ErrKept) {
+				t.Errorf("%v", err)
+			}
+			b.registry.ResetCounts()
+			for range 3 {
+				if err := store.Delete(t.Context(), place, demo); !errors.Is(err, payload.ErrKept) {
+					t.Errorf("%v", err)
+				}
+			}
+			if counts := b.registry.Counts(); counts.Total() != 0 {
+				t.Errorf("the registry was asked: %+v", counts)
+			}
+			end()
+			b.clock = b.clock.Add(refusalMemory + time.Second)
+			check(t, store.Delete(t.Context(), place, demo))
+		})
+	}
+}
+
+// TestStoreDamaged holds that a payload which is not what was put is missing.
+func TestStoreDamaged(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, registry.Options{})
+	store := b.store(cluster, "records/a")
+	check(t, store.Prepare(t.Context()))
+	place, err := store.Put(t.Context(), demo, random(t, 64<<10))
+	check(t, err)
+	// What breaks off may come whole the next time.
+	for mode, want := range map[registry.Mode]error{
+		registry.Corrupt: payload.ErrMissing, registry.Truncate: oci.ErrUnreachable, registry.Cut: oci.ErrUnreachable,
+	} {
+		end, err := b.registry.Fail(registry.Fault{Mode: mode, Match: registry.In("records/a", registry.BlobGet)})
+		check(t, err)
+		if _, err := store.Get(t.Context(), place); !errors.Is(err, want) || errors.Is(err, payload.ErrMissing) != errors.Is(want, payload.ErrMissing) {
+			t.Errorf("mode %d: %v", mode, err)
+		}
+		end()
+	}
+	gone := place
+	gone.Digest = "sha256:" + strings.Repeat("0", 64)
+	if _, err := store.Get(t.Context(), gone); !errors.Is(err, payload.ErrMissing) {
+		t.Errorf("gone: %v", err)
+	}
+}
+
+// TestStoreNowhere holds what is said where no registry is configured, or its credentials cannot be read.
+func TestStoreNowhere(t *testing.T) {
+	t.Parallel()
+	all := New(nil)
+	store := all.Store(Options{Cluster: cluster})
+	if err := store.Prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "spec.storage.registry") {
+		t.Errorf("%v", err)
+	}
+	if _, err := store.Put(t.Context(), demo, nil); err == nil {
+		t.Error("no error")
+	}
+	unreadable := errors.New("Secret default/gone: not found")
+	broken := Repository{URL: "oci://r/a", Access: func(context.Context) (oci.Access, error) { return oci.Access{}, unreadable }}
+	store = all.Store(Options{Cluster: cluster, New: &broken})
+	place := payload.Place{URL: broken.URL}
+	_, putErr := store.Put(t.Context(), demo, nil)
+	_, getErr := store.Get(t.Context(), place)
+	for call, err := range map[string]error{
+		"prepare": store.Prepare(t.Context()), "put": putErr, "get": getErr, "delete": store.Delete(t.Context(), place, demo),
+	} {
+		if !errors.Is(err, unreadable) {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+}
+
+// TestTags holds that tags are valid and tell payloads apart.
+func TestTags(t *testing.T) {
+	t.Parallel()
+	long := payload.Name{Release: strings.Repeat("r", 53), Revision: 1 << 31, ID: demo.ID}
+	for _, tag := range []string{tagOf(cluster, demo), tagOf("ns/"+strings.Repeat("c", 63), long)} {
+		source := oci.Source{URL: "oci://r/a", Ref: oci.Reference{Tag: tag}}
+		if err := source.Validate(); err != nil || strings.HasPrefix(tag, "sha256-") {
+			t.Errorf("%q (%d): %v", tag, len(tag), err)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// recordsInBoth starts two registries for records and returns what a HelmOp says of the first, with the credentials for both, and the
+// repository of the second.
+func (s *scenario) recordsInBoth(name string) (first, second *registry.Registry, storage *addonsv1.RecordStorage, secondURL string) {
+	s.Helper()
+	first, second = s.startRegistry(registry.Options{}), s.startRegistry(registry.Options{})
+	auths := map[string]any{}
+	for _, r := range []*registry.Registry{first, second} {
+		config, err := r.DockerConfigJSON()
+		s.must(err)
+		var read struct {
+			Auths map[string]any `json:"auths"`
+		}
+		s.must(json.Unmarshal(config, &read))
+		maps.Copy(auths, read.Auths)
+	}
+	config, err := json.Marshal(map[string]any{"auths": auths})
+	s.must(err)
+	s.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Type: corev1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{corev1.DockerConfigJsonKey: config},
+	})
+	return first, second, &addonsv1.RecordStorage{Registry: &addonsv1.RecordRegistry{
+		URL: "oci://" + first.Host() + "/records", SecretRef: &addonsv1.SecretReference{Name: name},
+		CertSecretRef: s.opaque(name+"-ca", map[string][]byte{"ca.crt": bytes.Join([][]byte{first.CA(), second.CA()}, nil)}),
+	}}, "oci://" + second.Host() + "/records"
+}
+
+// testRecordsChange has a release go from Secrets to parts, to a registry, to another one, where an upgrade fails and is rolled back to what
+// the first one keeps, and back to Secrets, until nothing of before is left anywhere.
+func testRecordsChange(w *workload) {
+	s := w.scenario
+	first, second, storage, secondURL := s.recordsInBoth("change")
+	repository := s.namespace + "/change"
+	s.pushNoisy(repository, 0, "1.0.0", "1.2.0", "1.3.0", "1.4.0")
+	s.pushNoisy(repository, 1, "1.1.0")
+	broken := uniqueNoteFiles("1.9.0")
+	broken["templates/broken.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"no name\"}\n"
+	_, err := s.env.Registry.PushChart(s.Context(), repository, "1.9.0", registry.ChartFiles(broken))
+	s.must(err)
+	helmOp := s.noisy("change", repository, &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
+	rollingBack(0)(helmOp)
+	s.create(helmOp)
+	w.eventuallyReleased(helmOp, releaseNamespace, "change", 1)
+	wants := func(tag string, storage *addonsv1.RecordStorage) {
+		s.Helper()
+		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag, h.Spec.Storage = tag, storage })
+	}
+	kept := func(inFirst, inSecond int) {
+		s.Helper()
+		s.Expect([]int{len(s.tags(first, "records")), len(s.tags(second, "records"))}).To(gomega.Equal([]int{inFirst, inSecond}))
+	}
+	wants("1.1.0", &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
+	w.eventuallyReleased(helmOp, releaseNamespace, "change", 2)
+	s.Expect(w.parts("change")).To(gomega.BeNumerically(">=", 3))
+	wants("1.2.0", storage)
+	w.eventuallyReleased(helmOp, releaseNamespace, "change", 3)
+	kept(1, 0)
+
+	moved := storage.DeepCopy()
+	moved.Registry.URL, moved.FormerURLs = secondURL, []string{storage.Registry.URL}
+	wants("1.9.0", moved)
+	w.eventuallyRevisions(releaseNamespace, "change", "1 superseded", "2 superseded", "3 superseded", "4 failed", "5 deployed")
+	w.eventuallyHello(releaseNamespace, "change", map[string]string{"chartVersion": "1.2.0"})
+	kept(1, 2)
+
+	back := moved.DeepCopy()
+	back.Type = addonsv1.StorageTypeCluster
+	wants("1.3.0", back)
+	w.eventuallyReleased(helmOp, releaseNamespace, "change", 6)
+	update(s, helmOp, func(h *addonsv1.HelmOp) {
+		h.Spec.Upgrade.MaxHistory, h.Spec.Source.Ref.Tag = new(int32(1)), "1.4.0"
+	})
+	w.eventuallyReleased(helmOp, releaseNamespace, "change", 7)
+	// Helm never takes the last one that worked away for the next.
+	w.eventuallyRevisions(releaseNamespace, "change", "6 superseded", "7 deployed")
+	kept(0, 0)
+	s.Expect(w.parts("change")).To(gomega.BeZero())
+	wants("1.0.0", nil)
+	s.remove(helmOp)
+	s.eventuallyGone(helmOp)
+	w.eventuallyRevisions(releaseNamespace, "change")
+	kept(0, 0)
+}
+
+// testRecordsLost goes the ways that docs/storage.md tells out of a registry that is gone for good, and of one that has lost its records.
+func testRecordsLost(w *workload) {
+	s := w.scenario
+	r, storage := s.recordsIn("lost")
+	s.pushNoisy(s.namespace+"/lost", 0, "1.0.0", "1.1.0", "1.2.0")
+	keeping, replaced := s.noisy("keeping", s.namespace+"/lost", storage), s.noisy("replaced", s.namespace+"/lost", storage)
+	for _, helmOp := range []*addonsv1.HelmOp{keeping, replaced} {
+		s.create(helmOp)
+		w.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
+	}
+	end, err := r.Fail(registry.Fault{Mode: registry.Status, Code: http.StatusNotFound, Match: registry.In("records", registry.BlobGet)})
+	s.must(err)
+	s.useTag(replaced, "1.1.0")
+	s.child(replaced, w.name, childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RecordDamagedReason))
+	end()
+	s.must(r.SetFault(registry.Fault{Mode: registry.Down}))
+	s.useTag(keeping, "1.1.0")
+	s.child(keeping, w.name, childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RecordStorageFailedReason))
+
+	orphan := func(helmOp *addonsv1.HelmOp) {
+		s.Helper()
+		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan })
+		s.remove(helmOp)
+		s.eventuallyGone(helmOp)
+		w.eventuallyHello(releaseNamespace, helmOp.Name, map[string]string{"chartVersion": "1.0.0"})
+		w.eventuallyRevisions(releaseNamespace, helmOp.Name, "1 deployed")
+	}
+	orphan(keeping)
+	orphan(replaced)
+	for _, name := range []string{"keeping", "replaced"} {
+		s.must(w.DeleteAllOf(s.Context(), &corev1.Secret{}, client.InNamespace(releaseNamespace), client.MatchingLabels{"owner": "helm", "name": name}))
+		anew := s.noisy(name, s.namespace+"/lost", &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
+		anew.Spec.Source.Ref.Tag = "1.2.0"
+		s.create(anew)
+		w.eventuallyReleased(anew, releaseNamespace, name, 1)
+		w.eventuallyHello(releaseNamespace, name, map[string]string{"chartVersion": "1.2.0"})
+		s.remove(anew)
+		s.eventuallyGone(anew)
+		data, err := w.hello(s.Context(), releaseNamespace, name)
+		s.must(err)
+		s.Expect(data).To(gomega.BeNil(), "what it adopted it uninstalls")
+	}
+}

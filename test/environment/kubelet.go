@@ -1,0 +1,244 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+const (
+	// kubeletPeriod is how often the stand-in looks at pods and processes.
+	kubeletPeriod = 200 * time.Millisecond
+	// restartPause is between the starts of a program that ends.
+	restartPause = 2 * time.Second
+	// stopTimeout is how long a manager may take to end.
+	stopTimeout = 30 * time.Second
+)
+
+// Kubelet stands in for a kubelet: the pods of the manager's Deployment run as processes of this machine, and are ready when these say so.
+// There are no containers here, and all else of them is the real thing: the controllers that make pods, the arguments, the identity.
+type Kubelet struct {
+	env *Environment
+	// images are programs by the names of images; nothing runs of others.
+	images map[string]string
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu      sync.Mutex
+	running map[types.UID]*Manager
+	// restartAt is when one that has ended is started again, at the earliest.
+	restartAt map[types.UID]time.Time
+	started   int
+	err       error
+}
+
+// StartKubelet runs the pods in the manager's namespace, by the programs that their images stand for, until Stop.
+func (e *Environment) StartKubelet(images map[string]string) *Kubelet {
+	ctx, cancel := context.WithCancel(context.Background())
+	k := &Kubelet{env: e, images: images, cancel: cancel, done: make(chan struct{}), running: map[types.UID]*Manager{}, restartAt: map[types.UID]time.Time{}}
+	go k.run(ctx)
+	return k
+}
+
+// Stop ends it and all that it runs, and returns what went wrong since it was started.
+func (k *Kubelet) Stop() error {
+	k.cancel()
+	<-k.done
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	errs := []error{k.err}
+	for _, manager := range k.running {
+		errs = append(errs, manager.Kill())
+	}
+	return errors.Join(errs...)
+}
+
+// PIDs are the processes that run, and started is how many were started in all.
+func (k *Kubelet) PIDs() (pids []int, started int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, manager := range k.running {
+		if manager.Running() {
+			pids = append(pids, manager.PID())
+		}
+	}
+	slices.Sort(pids)
+	return pids, k.started
+}
+
+func (k *Kubelet) run(ctx context.Context) {
+	defer close(k.done)
+	ticker := time.NewTicker(kubeletPeriod)
+	defer ticker.Stop()
+	for {
+		if err := k.pass(ctx); err != nil && ctx.Err() == nil {
+			k.mu.Lock()
+			k.err = err
+			k.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// pass starts what is to run, ends what is not, and tells how they are.
+func (k *Kubelet) pass(ctx context.Context) error {
+	pods := &corev1.PodList{}
+	if err := k.env.Client.List(ctx, pods, client.InNamespace(Namespace)); err != nil {
+		return err
+	}
+	there := map[types.UID]bool{}
+	var errs []error
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		there[pod.UID] = true
+		errs = append(errs, k.sync(ctx, pod))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for uid, manager := range k.running {
+		if there[uid] {
+			continue
+		}
+		delete(k.running, uid)
+		// The next one runs meanwhile, as with a kubelet.
+		go func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+			defer cancel()
+			if err := manager.Stop(ctx); err != nil {
+				k.mu.Lock()
+				defer k.mu.Unlock()
+				k.err = errors.Join(k.err, fmt.Errorf("end a manager: %w", err))
+			}
+		}()
+	}
+	return errors.Join(errs...)
+}
+
+// sync makes a pod run, if its image is known, and says whether it is ready.
+func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) error {
+	program, known := k.images[pod.Spec.Containers[0].Image]
+	ready := false
+	if known {
+		manager, err := k.ensure(ctx, pod, program)
+		if err != nil {
+			return err
+		}
+		ready = isReady(ctx, manager)
+	}
+	return k.report(ctx, pod, known, ready)
+}
+
+func (k *Kubelet) ensure(ctx context.Context, pod *corev1.Pod, program string) (*Manager, error) {
+	k.mu.Lock()
+	manager := k.running[pod.UID]
+	k.mu.Unlock()
+	if manager != nil && (manager.Running() || !k.mayRestart(pod.UID)) {
+		return manager, nil
+	}
+	dir, m := k.env.dir("pod-"+pod.Name), &Manager{}
+	adapted, err := m.adaptedArgs(dir)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := k.env.Management.ServiceAccountKubeconfig(ctx, Namespace, pod.Spec.ServiceAccountName, tokenTTL)
+	if err != nil {
+		return nil, err
+	}
+	args := given(pod.Spec.Containers[0])
+	m.Manager, err = testbed.StartManager(testbed.ManagerOptions{
+		Binary: program, Dir: dir, Kubeconfig: kubeconfig, Args: append(args, adapted...),
+	})
+	if err != nil {
+		return nil, err
+	}
+	k.env.mu.Lock()
+	k.env.managers = append(k.env.managers, m)
+	k.env.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.running[pod.UID], k.restartAt[pod.UID] = m, time.Now().Add(restartPause)
+	k.started++
+	return m, nil
+}
+
+// mayRestart tells whether a program that has ended may be started again.
+func (k *Kubelet) mayRestart(pod types.UID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return time.Now().After(k.restartAt[pod])
+}
+
+func isReady(ctx context.Context, manager *Manager) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+manager.HealthAddress+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+}
+
+// report writes the status of a pod where it is another than before.
+func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, running, ready bool) error {
+	phase, status := corev1.PodPending, corev1.ConditionFalse
+	if running {
+		phase = corev1.PodRunning
+	}
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	for _, known := range pod.Status.Conditions {
+		if known.Type == corev1.PodReady && known.Status == status && pod.Status.Phase == phase {
+			return nil
+		}
+	}
+	before := pod.DeepCopy()
+	pod.Status.Phase, pod.Status.Conditions = phase, nil
+	for _, kind := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady} {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.Now()})
+	}
+	err := k.env.Client.Status().Patch(ctx, pod, client.MergeFrom(before))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

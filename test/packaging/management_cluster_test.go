@@ -1,0 +1,72 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package packaging
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// TestManagementClusterIsOneMoreRight holds that config/management-cluster is config/default with the flag and the rights for it, and that
+// the manager itself gets no more of these than to act as one ServiceAccount.
+func TestManagementClusterIsOneMoreRight(t *testing.T) {
+	t.Parallel()
+	text, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build", "config/management-cluster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, plain := deployment(t)
+	managers := map[string]bool{}
+	for _, obj := range parse(t, variable.ReplaceAllString(text, "$2")) {
+		if obj.GetLabels()["cluster.x-k8s.io/provider"] != "addon-helmop" {
+			t.Errorf("%s %s is not clusterctl's to delete", obj.GetKind(), obj.GetName())
+		}
+		switch obj.GetKind() {
+		case "Deployment":
+			made := convert[appsv1.Deployment](t, obj)
+			args := made.Spec.Template.Spec.Containers[0].Args
+			for i := range args {
+				args[i] = expand(args[i], made.Spec.Template.Spec.Containers[0].Env)
+			}
+			if want := append(slices.Clone(plain.Args), "--management-cluster-namespaces=helmop-system"); !slices.Equal(args, want) {
+				t.Errorf("its arguments are %v, not %v", args, want)
+			}
+			managerFlags(t, args)
+			if rolling := made.Spec.Strategy.RollingUpdate; rolling == nil || rolling.MaxUnavailable.IntValue() != 0 {
+				t.Error("a manager ends before the next is ready")
+			}
+		case "ClusterRoleBinding":
+			binding := convert[rbacv1.ClusterRoleBinding](t, obj)
+			if binding.RoleRef.Name == "cluster-admin" && (len(binding.Subjects) != 1 || binding.Subjects[0].Name != "helmop-management") {
+				t.Errorf("cluster-admin is for %v", binding.Subjects)
+			}
+		case "Role":
+			role := convert[rbacv1.Role](t, obj)
+			for _, rule := range role.Rules {
+				if slices.Contains(rule.Verbs, "impersonate") {
+					managers[role.Name] = slices.Equal(rule.ResourceNames, []string{"helmop-management"}) && slices.Equal(rule.Resources, []string{"serviceaccounts"})
+				}
+			}
+		}
+	}
+	if len(managers) != 1 || !managers["helmop-management-impersonator-role"] {
+		t.Errorf("who may be impersonated: %v", managers)
+	}
+}
