@@ -26,6 +26,7 @@ import (
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -83,7 +84,7 @@ func (s *scenario) empty() {
 	defer cancel()
 	var errs []error
 	for _, obj := range []client.Object{&addonsv1.HelmOp{}, &clusterv1.Cluster{}} {
-		errs = append(errs, s.client.DeleteAllOf(ctx, obj, client.InNamespace(s.namespace)))
+		errs = append(errs, ignoreNotServed(s.client.DeleteAllOf(ctx, obj, client.InNamespace(s.namespace))))
 	}
 	if err := errors.Join(errs...); err != nil {
 		s.Errorf("cannot clean up: %v", err)
@@ -118,7 +119,7 @@ func (s *scenario) waitEmpty(ctx context.Context) (left string, err error) {
 func (s *scenario) left(ctx context.Context) string {
 	var names []string
 	for _, list := range []client.ObjectList{&addonsv1.HelmOpList{}, &addonsv1.HelmOpReleaseList{}, &clusterv1.ClusterList{}} {
-		if err := s.client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
+		if err := ignoreNotServed(s.client.List(ctx, list, client.InNamespace(s.namespace))); err != nil {
 			return err.Error()
 		}
 		_ = meta.EachListItem(list, func(object runtime.Object) error {
@@ -127,6 +128,14 @@ func (s *scenario) left(ctx context.Context) string {
 		})
 	}
 	return strings.Join(names, ", ")
+}
+
+// ignoreNotServed drops the error of a kind that is not served: a scenario that removes HelmOp takes its kinds away, and their objects with them.
+func ignoreNotServed(err error) error {
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
 }
 
 // lastLines returns the last lines of a file that contain a text.
