@@ -182,7 +182,11 @@ func upgradeHoldNames(holders map[string]upgradeHolder, annotations map[string]s
 			names.Insert(name)
 		}
 		if released, ok := strings.CutPrefix(name, addonsv1.UpgradeReleasedAnnotationPrefix+"/"); ok {
-			names.Insert(clusterv1.BeforeClusterUpgradeHookAnnotationPrefix + "/" + released)
+			hold := clusterv1.BeforeClusterUpgradeHookAnnotationPrefix + "/" + released
+			// Who else holds by that name is not ours to release.
+			if value, held := annotations[hold]; !held || isUpgradeHold(hold, value) {
+				names.Insert(hold)
+			}
 		}
 	}
 	return sets.List(names)

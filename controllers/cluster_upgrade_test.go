@@ -18,6 +18,7 @@ package controllers
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -281,6 +282,25 @@ func TestUnreadyFor(t *testing.T) {
 	for name, tc := range tests {
 		if got := unreadyFor(tc.release, "v1.36.0"); (got == "") != tc.ready {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestUpgradeHoldNamesLeaveOthersAlone holds that no annotation of somebody else is taken for one of ours, whatever is beside it.
+func TestUpgradeHoldNamesLeaveOthersAlone(t *testing.T) {
+	own, foreign := upgradeHoldName(client.ObjectKey{Namespace: "default", Name: "cni"}), clusterv1.BeforeClusterUpgradeHookAnnotationPrefix+"/backup"
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		want        []string
+	}{
+		"held":                           {map[string]string{own: "v1.34.0"}, []string{own}},
+		"released":                       {map[string]string{upgradeReleasedName(own): "v1.35.0"}, []string{own}},
+		"held again":                     {map[string]string{own: "v1.35.0", upgradeReleasedName(own): "v1.35.0"}, []string{own}},
+		"somebody else's":                {map[string]string{foreign: "wait"}, nil},
+		"somebody else's, said released": {map[string]string{foreign: "wait", upgradeReleasedName(foreign): "v1.35.0"}, nil},
+	} {
+		if got := upgradeHoldNames(nil, tc.annotations); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
 }

@@ -158,6 +158,9 @@ func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, tar
 	}
 	r.assessHealth(p)
 	decision := r.decide(p)
+	if remembered && decision.Action != helmclient.ActionNone {
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	}
 	if isIdle(decision) {
 		r.assessDrift(ctx, p)
 		if drifted := r.decide(p); drifted.Action == helmclient.ActionCorrectDrift {
@@ -166,9 +169,6 @@ func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, tar
 	}
 	if !isIdle(decision) {
 		r.sightings.outdate(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)})
-		if remembered {
-			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
-		}
 	}
 	result, err := r.carryOut(ctx, p, decision)
 	p.due(result.RequeueAfter)
