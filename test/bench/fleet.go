@@ -363,6 +363,9 @@ func (f *bigFleet) idle(ctx context.Context) error {
 	f.report.Add("fleet", "idle", "health probes per Cluster and minute", "", float64(cost.Traffic.Probes)/float64(len(f.clusters))/minutes)
 	f.report.Add("fleet", "idle", "management requests per minute", "", float64(cost.Traffic.Management)/minutes)
 	f.report.Add("fleet", "idle", "registry requests", "", float64(cost.Registry.Total()), report.Max(0))
+	if err := f.manager.Settle(ctx); err != nil {
+		return err
+	}
 	return f.addSize(ctx, "idle", len(f.clusters) <= memoryClusters)
 }
 

@@ -65,7 +65,7 @@ func main() {
 	flag.Float64Var(&s.growth, "max-growth", 0.1, "by what share memory and goroutines may grow from the first rest to the last")
 	flag.Uint64Var(&s.seed, "seed", 1, "what happens is a function of it")
 	flag.StringVar(&s.binary, "manager", "", "manager to measure; default: it is built")
-	flag.StringVar(&s.profiles, "profiles", "", "folder for heap and goroutine profiles of the manager at its first and its last rest")
+	flag.StringVar(&s.profiles, "profiles", "", "folder for heap and goroutine profiles of the manager at its first and its last rest, and in the middle")
 	flag.BoolVar(&s.keep, "keep", false, "keep logs")
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())

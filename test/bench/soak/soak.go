@@ -252,8 +252,15 @@ func (s *soak) selected(helmOp string) int {
 // churn lets something happen again and again, and measures the manager meanwhile.
 func (s *soak) churn(ctx context.Context) error {
 	end := time.Now().Add(s.duration)
+	middle := end.Add(-s.duration / 2)
 	var sampled time.Time
 	for time.Now().Before(end) {
+		if now := time.Now(); !middle.IsZero() && now.After(middle) {
+			middle = time.Time{}
+			if err := s.profile(ctx, "middle"); err != nil {
+				return err
+			}
+		}
 		next := time.Now().Add(s.beat)
 		what, do := s.next()
 		s.happened[what]++
@@ -349,7 +356,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// profile keeps profiles of the manager, if they are wanted.
+// profile keeps profiles of the manager, if they are wanted: of its first and last rest, and of the middle.
 func (s *soak) profile(ctx context.Context, which string) error {
 	if s.profiles == "" {
 		return nil

@@ -20,11 +20,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/contestant"
@@ -34,8 +36,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// profileSeconds is how long CPU profiles take.
-const profileSeconds = 10
+const (
+	// profileSeconds is how long CPU profiles take.
+	profileSeconds = 10
+	// settleInterval is how often Settle looks, settledFor for how long memory has to stay, and settlePatience how long Settle takes at most.
+	settleInterval, settledFor, settlePatience = 5 * time.Second, 30 * time.Second, 2 * time.Minute
+)
 
 // Traffic is what was asked for. The audit logs of the API servers tell.
 type Traffic struct {
@@ -270,6 +276,26 @@ func (m *Manager) Size(ctx context.Context) (Size, error) {
 		Memory: memory, Files: files, Heap: int64(metrics.Sum("go_memstats_heap_alloc_bytes")), Goroutines: int(metrics.Sum("go_goroutines")),
 		Connections: connections(metrics),
 	}, err
+}
+
+// Settle waits until the manager takes no less memory than a moment before, for some minutes at most: what an action needed is given back in its time,
+// connections half a minute after they ended, and pages to the system by and by.
+func (m *Manager) Settle(ctx context.Context) error {
+	least, since := int64(math.MaxInt64), time.Now()
+	err := wait.PollUntilContextTimeout(ctx, settleInterval, settlePatience, true, func(ctx context.Context) (bool, error) {
+		size, err := m.Size(ctx)
+		if err != nil {
+			return false, err
+		}
+		if float64(size.Memory) < 0.99*float64(least) {
+			least, since = size.Memory, time.Now()
+		}
+		return time.Since(since) >= settledFor, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 // connections tells how many workload clusters a manager is connected to.
