@@ -24,7 +24,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -46,46 +45,12 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
 // sharedServer is the API server of all integration tests; each test has a namespace of its own.
-var sharedServer struct {
-	once   sync.Once
-	dir    string
-	server *apiserver.Server
-	err    error
-}
+var sharedServer apiserver.Shared
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if sharedServer.server != nil {
-		if err := sharedServer.server.Stop(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, "stopping the API server:", err)
-			code = max(code, 1)
-		}
-	}
-	if sharedServer.dir != "" {
-		_ = os.RemoveAll(sharedServer.dir)
-	}
-	os.Exit(code)
-}
-
-func startServer() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-	defer cancel()
-	set, err := binaries.Ensure(ctx, binaries.Options{Progress: os.Stderr})
-	if err != nil {
-		sharedServer.err = err
-		return
-	}
-	if sharedServer.dir, sharedServer.err = os.MkdirTemp("", "drift-"); sharedServer.err != nil {
-		return
-	}
-	sharedServer.server, sharedServer.err = apiserver.Start(ctx, apiserver.Options{
-		Name: "workload", Dir: filepath.Join(sharedServer.dir, "server"), Binaries: set,
-	})
-}
+func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
 
 // benches counts them.
 var benches atomic.Int32
@@ -102,18 +67,12 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
 	t.Parallel()
-	sharedServer.once.Do(startServer)
-	if sharedServer.err != nil {
-		t.Fatal(sharedServer.err)
-	}
+	server := sharedServer.Server(t)
 	// With a number, because a test may run more than once.
 	name := fmt.Sprintf("%s-%d", strings.ToLower(t.Name()), benches.Add(1))
 	b := &bench{T: t, namespace: name, release: Release{Namespace: name, Name: "demo"}, requests: &requests{}}
-	config := rest.CopyConfig(sharedServer.server.RESTConfig())
+	config := rest.CopyConfig(server.RESTConfig())
 	config.UserAgent = "kubectl-edit/1"
 	var err error
 	if b.human, err = dynamic.NewForConfig(config); err != nil {

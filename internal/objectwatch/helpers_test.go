@@ -20,7 +20,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -44,48 +43,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
 // sharedServer is the API server of all integration tests; each test has a namespace and a user agent of its own.
-var sharedServer struct {
-	once   sync.Once
-	dir    string
-	set    *binaries.Set
-	server *apiserver.Server
-	err    error
-}
+var sharedServer apiserver.Shared
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if sharedServer.server != nil {
-		if err := sharedServer.server.Stop(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, "stopping the API server:", err)
-			code = max(code, 1)
-		}
-	}
-	if sharedServer.dir != "" {
-		_ = os.RemoveAll(sharedServer.dir)
-	}
-	os.Exit(code)
-}
-
-func startServer() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-	defer cancel()
-	set, err := binaries.Ensure(ctx, binaries.Options{Progress: os.Stderr})
-	if err != nil {
-		sharedServer.err = err
-		return
-	}
-	sharedServer.set = set
-	if sharedServer.dir, sharedServer.err = os.MkdirTemp("", "objectwatch-"); sharedServer.err != nil {
-		return
-	}
-	sharedServer.server, sharedServer.err = apiserver.Start(ctx, apiserver.Options{
-		Name: "workload", Dir: filepath.Join(sharedServer.dir, "server"), Binaries: set,
-	})
-}
+func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
 
 // bench is one test's Watcher and its view of the API server.
 type bench struct {
@@ -104,19 +67,13 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
-	sharedServer.once.Do(startServer)
-	if sharedServer.err != nil {
-		t.Fatal(sharedServer.err)
-	}
-	kube, err := kubernetes.NewForConfig(sharedServer.server.RESTConfig())
+	server := sharedServer.Server(t)
+	kube, err := kubernetes.NewForConfig(server.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &bench{
-		t: t, namespace: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), agent: "watcher-" + t.Name(), server: sharedServer.server, kube: kube,
+		t: t, namespace: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), agent: "watcher-" + t.Name(), server: server, kube: kube,
 		requests: map[types.NamespacedName]int{},
 	}
 	// With -count the namespace may exist.

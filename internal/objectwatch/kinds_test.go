@@ -19,7 +19,6 @@ package objectwatch
 import (
 	"context"
 	"net/http"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -153,7 +152,7 @@ func TestRealControllers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	server, err := apiserver.Start(ctx, apiserver.Options{
-		Name: "controllers", Dir: filepath.Join(sharedServer.dir, t.Name()), Binaries: sharedServer.set, KwokNodes: 1,
+		Name: "controllers", Dir: t.TempDir(), Binaries: sharedServer.Binaries(), KwokNodes: 1,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,86 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+// buildTimeout bounds the start of a shared API server, whose binaries may have to be built.
+const buildTimeout = 20 * time.Minute
+
+// Shared is the API server of all tests of a package. It starts for the first one that needs it. The zero value is ready for use.
+type Shared struct {
+	once   sync.Once
+	dir    string
+	set    *binaries.Set
+	server *Server
+	err    error
+}
+
+// Server returns the API server. It skips tests and benchmarks where only short ones are to run, and fails them if there is none.
+func (s *Shared) Server(t testing.TB) *Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a real API server")
+	}
+	s.once.Do(func() { s.err = s.start() })
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.server
+}
+
+// Binaries are those by which the API server runs. Server was called before.
+func (s *Shared) Binaries() *binaries.Set { return s.set }
+
+func (s *Shared) start() error {
+	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
+	defer cancel()
+	var err error
+	if s.set, err = binaries.Ensure(ctx, binaries.Options{Progress: os.Stderr}); err != nil {
+		return err
+	}
+	if s.dir, err = os.MkdirTemp("", "apiserver-"); err != nil {
+		return err
+	}
+	s.server, err = Start(ctx, Options{Name: "workload", Dir: filepath.Join(s.dir, "server"), Binaries: s.set})
+	return err
+}
+
+// Run runs the tests of a package, stops the API server and returns the exit code, for TestMain.
+func (s *Shared) Run(m *testing.M) int {
+	code := m.Run()
+	if s.server != nil {
+		if err := s.server.Stop(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "stopping the API server:", err)
+			code = max(code, 1)
+		}
+	}
+	if s.dir != "" {
+		_ = os.RemoveAll(s.dir)
+	}
+	return code
+}
