@@ -23,6 +23,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -71,6 +72,9 @@ type Options struct {
 
 	// Charts makes charts of pulled artifacts.
 	Charts ChartLoader
+
+	// Recorder records Events.
+	Recorder events.EventRecorder
 
 	// Engine brings releases to what is wanted.
 	Engine Engine
@@ -170,7 +174,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		told:       newToldGenerations(),
 		guard:      guard,
 		pace:       newStatusPace(),
-		recorder:   mgr.GetEventRecorder("helmop-controller"),
+		recorder:   options.Recorder,
 		now:        time.Now,
 
 		watchFilter: options.WatchFilterValue,
@@ -231,7 +235,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		references: references,
 		renderer:   renderer,
 		guard:      guard,
-		recorder:   mgr.GetEventRecorder("helmop-controller"),
+		recorder:   options.Recorder,
 		now:        time.Now,
 
 		kubeconfigs: options.Kubeconfigs,
