@@ -230,7 +230,7 @@ const (
 	// RecordStorageFailedReason: the registry that keeps the records of the release does not answer, or refuses. What runs is left as it is.
 	RecordStorageFailedReason = "RecordStorageFailed"
 
-	// RecordDamagedReason: a part of a record of the release is missing, or is not what was written. What runs is left as it is.
+	// RecordDamagedReason: a part of a record of the release is missing, is not what was written, or cannot be read. What runs is left as it is.
 	RecordDamagedReason = "RecordDamaged"
 
 	// ClusterForbiddenReason: the kubeconfig of the Cluster does not permit what is needed.

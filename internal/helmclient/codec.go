@@ -23,7 +23,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -53,7 +52,9 @@ const (
 	maxPieces = 1000
 )
 
-var errUnreadableRecord = errors.New("it cannot be decoded")
+// errUnreadableRecord says that a record is there and tells nothing: nobody knows what it installed.
+var errUnreadableRecord = errorOfKind(ErrRecordDamaged, "it cannot be decoded: take its Secret from a backup of the cluster, or see "+
+	"docs/storage.md for the ways out")
 
 // recordCodec writes and reads Helm's records: base64 of gzip of JSON. The files of the chart are most
 // of it and are the same in each record of that chart, in every cluster. They are therefore packed once, as a gzip
@@ -308,8 +309,11 @@ func (c *recordCodec) decode(data []byte) (*release.Release, error) {
 func (c *recordCodec) unpackRecord(packed []byte) (*release.Release, error) {
 	rls := &release.Release{}
 	piece, text, err := c.unpack(packed)
+	if err == nil && jsonvalues.Count(text) > maxRecordValues {
+		return nil, fmt.Errorf("it has more than %d JSON values: %w", maxRecordValues, errUnreadableRecord)
+	}
 	// The error of the decoder may quote values.
-	if err != nil || jsonvalues.Count(text) > maxRecordValues || json.Unmarshal(text, rls) != nil || rls.Info == nil {
+	if err != nil || json.Unmarshal(text, rls) != nil || rls.Info == nil {
 		return nil, errUnreadableRecord
 	}
 	if piece != nil && rls.Chart != nil {

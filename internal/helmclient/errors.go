@@ -57,7 +57,7 @@ var (
 	// ErrRecordStorage means that the store which keeps records outside of the cluster does not answer or refuses: nothing was
 	// begun, or what was could be recorded all the same. Try again later.
 	ErrRecordStorage = errors.New("the storage of release records failed")
-	// ErrRecordDamaged means that a part of a record is missing or not what was written.
+	// ErrRecordDamaged means that a part of a record is missing, not what was written, or cannot be read.
 	ErrRecordDamaged = errors.New("release record damaged")
 	// ErrTimeout means that the action, or one of its hooks, took longer than allowed.
 	ErrTimeout = errors.New("timed out")

@@ -386,7 +386,7 @@ func (s *recordStore) readSmall(key string) (*corev1.Secret, *release.Release, e
 	}
 	small, err := s.codec.decode(secret.Data[recordKey])
 	if err != nil {
-		return nil, nil, fmt.Errorf("the release record %q cannot be read: %w", key, err)
+		return nil, nil, errUnread(key, err)
 	}
 	return secret, small, nil
 }

@@ -128,7 +128,7 @@ func (s *recordStore) Get(key string) (*release.Release, error) {
 	}
 	rls, err := s.decode(secret)
 	if err != nil {
-		return nil, fmt.Errorf("the release record %q cannot be read: %w", key, err)
+		return nil, errUnread(key, err)
 	}
 	s.mu.Lock()
 	s.read[key] = copyRelease(rls)
@@ -214,9 +214,7 @@ func (s *recordStore) assemble(name, status string, objects []metav1.PartialObje
 	}
 	for i, stub := range list {
 		if status == "" && stub.Version != newest {
-			s.mu.Lock()
-			s.stubs[stub] = true
-			s.mu.Unlock()
+			s.markStub(stub)
 			continue
 		}
 		whole, err := s.Get(recordName(name, stub.Version))
@@ -271,8 +269,9 @@ func (s *recordStore) list(name string) ([]metav1.PartialObjectMetadata, error) 
 	return listed, nil
 }
 
-// readAll reads the records with the labels, payloads included. Those that cannot be read are left out, as Helm does, but for those
-// that are split: what is missing of one may come back.
+// readAll reads the records with the labels, payloads included. One that cannot be decoded is a stub, for its Secret can be deleted all
+// the same; but what Helm goes by is the newest one, and to take an older one for it would leave behind what that one installed. Of
+// split records none may be damaged: what is missing of one may come back.
 func (s *recordStore) readAll(labels map[string]string) ([]*release.Release, error) {
 	secrets := &corev1.SecretList{}
 	options := metav1.ListOptions{LabelSelector: kblabels.Set(labels).AsSelector().String()}
@@ -285,16 +284,52 @@ func (s *recordStore) readAll(labels map[string]string) ([]*release.Release, err
 		return nil, driver.ErrReleaseNotFound
 	}
 	var list []*release.Release
+	var newest int
+	var unread error
 	for i := range secrets.Items {
-		rls, err := s.decode(&secrets.Items[i])
-		switch {
-		case err == nil:
-			list = append(list, rls)
-		case !errors.Is(err, errUnreadableRecord):
+		rls, err := s.decodeOrStub(labels[helmLabelName], &secrets.Items[i])
+		if rls == nil && err != nil {
 			return nil, err
 		}
+		if rls == nil {
+			continue
+		}
+		if rls.Version > newest {
+			newest, unread = rls.Version, err
+		}
+		list = append(list, rls)
+	}
+	if unread != nil {
+		return nil, unread
 	}
 	return list, nil
+}
+
+// decodeOrStub returns a record of the release with the name, if that is known. Beside the stub of one that cannot be decoded it returns why.
+func (s *recordStore) decodeOrStub(name string, secret *corev1.Secret) (*release.Release, error) {
+	rls, err := s.decode(secret)
+	switch {
+	case !errors.Is(err, errUnreadableRecord):
+		return rls, err
+	case name == "":
+		return nil, nil //nolint:nilnil // Helm leaves it out, too.
+	}
+	stub := s.stub(name, &metav1.PartialObjectMetadata{ObjectMeta: secret.ObjectMeta})
+	if stub != nil {
+		s.markStub(stub)
+	}
+	return stub, errUnread(secret.Name, err)
+}
+
+func errUnread(key string, err error) error {
+	return fmt.Errorf("the release record %q cannot be read: %w", key, err)
+}
+
+// markStub notes that a release holds no more than the metadata of its record.
+func (s *recordStore) markStub(stub *release.Release) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stubs[stub] = true
 }
 
 // persist carries out a write that may be repeated, again where the connection broke. Helm only logs it if it cannot mark

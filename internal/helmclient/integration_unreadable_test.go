@@ -1,0 +1,109 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// spoilRecord changes the Secret of a revision as somebody could by hand.
+func (b *bench) spoilRecord(revision int, spoil func(*corev1.Secret)) {
+	b.t.Helper()
+	secrets := b.kube.CoreV1().Secrets(b.namespace)
+	secret, err := secrets.Get(b.t.Context(), recordName("demo", revision), metav1.GetOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	spoil(secret)
+	if _, err := secrets.Update(b.t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func garble(secret *corev1.Secret) { secret.Data[recordKey] = []byte("garbage") }
+
+// tooManyValues makes a record of one that has more JSON values than are read.
+func tooManyValues(t *testing.T) func(*corev1.Secret) {
+	return func(secret *corev1.Secret) {
+		values := strings.TrimSuffix(strings.Repeat("{},", maxRecordValues), ",")
+		packed, err := packText(nil, []byte(`{"name":"demo","version":1,"info":{"status":"deployed"},"config":{"a":[`+values+`]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret.Data[recordKey] = encodeBase64(packed)
+	}
+}
+
+// TestIntegrationUnreadable holds that nothing is begun where the newest record cannot be read, above all no uninstallation of less than
+// there is, and that the ways out of the documentation lead out.
+func TestIntegrationUnreadable(t *testing.T) {
+	for name, spoil := range map[string]func(*corev1.Secret){"garbage": garble, "too many values": tooManyValues(t)} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			b.spoilRecord(1, spoil)
+			b.newProcess(run)
+			b.wantNothingDestroyed(run)
+		})
+	}
+	t.Run("after another", func(t *testing.T) {
+		b := newBench(t)
+		run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+		run.mustSettle(t)
+		run.want("a2", newChart("2.0.0", map[string]string{"second.yaml": configMap("second", "2"), "first.yaml": configMap("first", "2")}))
+		run.mustSettle(t)
+		b.spoilRecord(2, garble)
+		b.newProcess(run)
+		_, err := run.act(t.Context(), DecideUninstall(b.observe(run.desired), run.desired, Policy{}, time.Now()))
+		wantError(t, err, ErrRecordDamaged, false, recordName("demo", 2), "take its Secret from a backup")
+		b.wantConfigMap("first", "2")
+		b.wantConfigMap("second", "2")
+		b.wantRecords(run.desired, "2 deployed", "1 superseded")
+		// Without it, the revision before counts.
+		if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), recordName("demo", 2), metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := run.settleUninstall(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.wantNoConfigMap("first")
+		b.wantConfigMap("second", "2")
+		b.wantRecords(run.desired)
+	})
+	t.Run("before another", func(t *testing.T) {
+		b := newBench(t)
+		run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+		run.mustSettle(t)
+		run.want("a2", newChart("2.0.0", twoConfigMaps()))
+		run.mustSettle(t)
+		b.spoilRecord(1, garble)
+		// What its label says is not what it is, so that all are read.
+		b.spoilRecord(2, func(secret *corev1.Secret) { secret.Labels[helmLabelStatus] = "superseded" })
+		b.newProcess(run)
+		if err := run.settleUninstall(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.wantNoConfigMap("first")
+		b.wantRecords(run.desired)
+	})
+}
