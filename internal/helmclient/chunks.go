@@ -17,8 +17,10 @@ limitations under the License.
 package helmclient
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -28,6 +30,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kblabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 const (
@@ -36,8 +40,8 @@ const (
 	chunkKey        = "payload"
 	// chunkSize is the number of bytes in each but the last. The data of a Secret may have 1 MiB.
 	chunkSize = 1000 << 10
-	// maxChunks is the number of those that the largest payload takes.
-	maxChunks = (maxClusterPayload + chunkSize - 1) / chunkSize
+	// maxChunkAnswer bounds the cluster's answer with one, in bytes: in base64, with its metadata.
+	maxChunkAnswer = 2 << 20
 	// chunksAtOnce is how many are written, or read, at the same time.
 	chunksAtOnce = 4
 	// chunkGrace is how old a part that no record points to must be to be taken for what a crash left behind, and not for what
@@ -60,6 +64,9 @@ type chunks struct {
 func (c chunks) key(i int) string {
 	return fmt.Sprintf("helmop.payload.%s.v%d.%s.%d", c.name, c.revision, c.id, i)
 }
+
+// chunkCount is the number of parts that a payload of the size takes.
+func chunkCount(size int) int { return (size + chunkSize - 1) / chunkSize }
 
 // chunksOf returns the Secrets of a payload that is in the cluster.
 func chunksOf(name string, to *pointer) chunks {
@@ -112,30 +119,26 @@ func (s *recordStore) putChunk(c chunks, i int, data []byte) error {
 	return nil
 }
 
-// readChunks reads a payload of the size from Secrets.
+// readChunks reads a payload of the size, which their number is for, from Secrets.
 func (s *recordStore) readChunks(c chunks, size int) ([]byte, error) {
 	parts := make([][]byte, c.count)
 	var group errgroup.Group
 	group.SetLimit(chunksAtOnce)
 	for i := range c.count {
 		group.Go(func() (err error) {
-			parts[i], err = s.readChunk(c, i)
+			parts[i], err = s.readChunk(c, i, min(chunkSize, size-i*chunkSize))
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	data := make([]byte, 0, min(size, maxClusterPayload))
-	for _, part := range parts {
-		data = append(data, part...)
-	}
-	return data, nil
+	return bytes.Join(parts, nil), nil
 }
 
-func (s *recordStore) readChunk(c chunks, i int) ([]byte, error) {
-	secret := &corev1.Secret{}
-	err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(c.key(i)).Do(context.Background()).Into(secret)
+// readChunk reads a part of the length.
+func (s *recordStore) readChunk(c chunks, i, length int) ([]byte, error) {
+	answer, err := s.readAnswer(c.key(i))
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, errorOfKind(ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d is gone: take it from a "+
@@ -143,7 +146,27 @@ func (s *recordStore) readChunk(c chunks, i int) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("reading part %d of %d of the record of revision %d: %w", i+1, c.count, c.revision, err)
 	}
-	return secret.Data[chunkKey], nil
+	secret := &corev1.Secret{}
+	if len(answer) <= maxChunkAnswer {
+		// What cannot be decoded has no part in it.
+		_ = runtime.DecodeInto(scheme.Codecs.UniversalDeserializer(), answer, secret)
+	}
+	if part := secret.Data[chunkKey]; len(part) == length {
+		return part, nil
+	}
+	return nil, errorOfKind(ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d is not what was written: take it "+
+		"from a backup of the cluster", c.key(i), i+1, c.count, c.revision)
+}
+
+// readAnswer returns what the cluster answers when it is asked for a Secret, and no more of it than tells that it is too long.
+func (s *recordStore) readAnswer(key string) ([]byte, error) {
+	body, err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(key).Stream(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	// All that is needed is read, or it is an error.
+	defer func() { _ = body.Close() }()
+	return io.ReadAll(io.LimitReader(body, maxChunkAnswer+1))
 }
 
 // deleteChunks deletes the Secrets of a payload. Those that are gone are no error.

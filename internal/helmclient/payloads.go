@@ -167,7 +167,7 @@ func (s *recordStore) keepPayload(rls *release.Release, packed []byte) (*splitRe
 
 func (s *recordStore) putPayload(record *splitRecord, packed []byte) error {
 	if !s.storage.Outside {
-		record.Chunks = (len(packed) + chunkSize - 1) / chunkSize
+		record.Chunks = chunkCount(len(packed))
 		return s.putChunks(chunksOf(record.name, &record.pointer), packed)
 	}
 	if s.storage.Store == nil {

@@ -159,12 +159,23 @@ func pointerOf(rls *release.Release) (*pointer, error) {
 	if to.Version != pointerVersion {
 		return damaged(fmt.Sprintf("its format %d is of a newer version of HelmOp: update this one", to.Version))
 	}
-	inCluster := to.Place == nil && to.Chunks > 0 && to.Chunks <= maxChunks
-	if !payloadID.MatchString(to.ID) || to.Revision < 1 || to.Size < 0 || to.Size > maxStoredPayload ||
-		!inCluster && (to.Place == nil || to.Chunks != 0) {
+	if !to.isSound() {
 		return damaged("what tells where the other one is, makes no sense")
 	}
 	return to, nil
+}
+
+// isSound tells whether a pointer could have been written by this package. What it says is then all that is read of a payload: neither
+// the cluster nor a store is trusted with the memory of this process.
+func (to *pointer) isSound() bool {
+	switch {
+	case !payloadID.MatchString(to.ID), to.Revision < 1, to.Size < 1:
+		return false
+	case to.Place == nil:
+		return to.Size <= maxClusterPayload && to.Chunks == chunkCount(to.Size)
+	default:
+		return to.Size <= maxStoredPayload && to.Chunks == 0 && to.Place.Size == int64(to.Size)+sealOverhead
+	}
 }
 
 // whole returns the release that a pointer and its payload are. It shares what does not change with the payload.

@@ -129,24 +129,35 @@ func TestPointerNotes(t *testing.T) {
 // TestPointerDamaged holds that what is wrong with a pointer is an error, and never taken for a release without objects.
 func TestPointerDamaged(t *testing.T) {
 	t.Parallel()
-	place := &payload.Place{URL: "oci://r/a"}
+	place := func(size int64) *payload.Place { return &payload.Place{URL: "oci://r/a", Size: size} }
+	full := maxClusterPayload / chunkSize
 	tests := map[string]struct {
 		change func(*pointer)
 		file   func(*chart.File)
 		good   bool
 	}{
-		"as written":      {change: func(*pointer) {}, good: true},
-		"in a store":      {change: func(p *pointer) { p.Chunks, p.Place = 0, place }, good: true},
-		"newer":           {change: func(p *pointer) { p.Version++ }},
-		"no ID":           {change: func(p *pointer) { p.ID = "" }},
-		"odd ID":          {change: func(p *pointer) { p.ID = strings.Repeat("../", 11) }},
-		"no revision":     {change: func(p *pointer) { p.Revision = 0 }},
-		"huge":            {change: func(p *pointer) { p.Size = 1 << 40 }},
-		"negative":        {change: func(p *pointer) { p.Size = -1 }},
-		"nowhere":         {change: func(p *pointer) { p.Chunks = 0 }},
-		"both":            {change: func(p *pointer) { p.Place = place }},
-		"too many parts":  {change: func(p *pointer) { p.Chunks = maxChunks + 1 }},
-		"negative parts":  {change: func(p *pointer) { p.Chunks = -1 }},
+		"as written":     {change: func(*pointer) {}, good: true},
+		"in a store":     {change: func(p *pointer) { p.Chunks, p.Place = 0, place(7+sealOverhead) }, good: true},
+		"full parts":     {change: func(p *pointer) { p.Chunks, p.Size = full, full*chunkSize }, good: true},
+		"the largest":    {change: func(p *pointer) { p.Chunks, p.Size = full+1, maxClusterPayload }, good: true},
+		"newer":          {change: func(p *pointer) { p.Version++ }},
+		"no ID":          {change: func(p *pointer) { p.ID = "" }},
+		"odd ID":         {change: func(p *pointer) { p.ID = strings.Repeat("../", 11) }},
+		"no revision":    {change: func(p *pointer) { p.Revision = 0 }},
+		"huge":           {change: func(p *pointer) { p.Size = 1 << 40 }},
+		"too large":      {change: func(p *pointer) { p.Chunks, p.Size = full+1, maxClusterPayload+1 }},
+		"negative":       {change: func(p *pointer) { p.Size = -1 }},
+		"empty":          {change: func(p *pointer) { p.Chunks, p.Size = 0, 0 }},
+		"nowhere":        {change: func(p *pointer) { p.Chunks = 0 }},
+		"both":           {change: func(p *pointer) { p.Place = place(7 + sealOverhead) }},
+		"too many parts": {change: func(p *pointer) { p.Chunks = 2 }},
+		"too few parts":  {change: func(p *pointer) { p.Size = chunkSize + 1 }},
+		"negative parts": {change: func(p *pointer) { p.Chunks = -1 }},
+		"not sealed":     {change: func(p *pointer) { p.Chunks, p.Place = 0, place(7) }},
+		"large in store": {change: func(p *pointer) { p.Chunks, p.Place = 0, place(1<<40) }},
+		"huge in store": {change: func(p *pointer) {
+			p.Chunks, p.Size, p.Place = 0, maxStoredPayload+1, place(maxStoredPayload+1+sealOverhead)
+		}},
 		"not JSON":        {file: func(f *chart.File) { f.Data = []byte("{key: planted") }},
 		"another file":    {file: func(f *chart.File) { f.Name = "README.md" }},
 		"endless":         {file: func(f *chart.File) { f.Data = bytes.Repeat([]byte(" "), maxPointerFile+1) }},
@@ -197,8 +208,8 @@ func TestSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Contains(sealed, plain[:8]) {
-		t.Error("it can be read")
+	if bytes.Contains(sealed, plain[:8]) || len(sealed) != len(plain)+sealOverhead {
+		t.Errorf("it can be read, or has %d bytes for %d", len(sealed), len(plain))
 	}
 	if back, err := unseal(sealed, key); err != nil || !bytes.Equal(back, plain) {
 		t.Errorf("%q, %v", back, err)

@@ -23,8 +23,12 @@ import (
 	"errors"
 )
 
-// sealKeySize is that of AES-256.
-const sealKeySize = 32
+const (
+	// sealKeySize is that of AES-256.
+	sealKeySize = 32
+	// sealOverhead is by how many bytes sealing makes a payload longer: by the nonce and the tag.
+	sealOverhead = 12 + 16
+)
 
 // errSeal says nothing of what it was about.
 var errSeal = errors.New("it cannot be decrypted")
