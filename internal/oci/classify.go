@@ -140,17 +140,19 @@ func (e *Error) fromStatus(answer *errcode.ErrorResponse, x *exchange) {
 	}
 }
 
-// fromNotFound says what was not found, if the registry said so.
+// fromNotFound says what was not found, if the registry said so, or what it hides from us.
 func (e *Error) fromNotFound(x *exchange) {
 	code, _ := x.outcome()
 	e.Kind, e.Hint = ErrNotFound, hintReference
 	switch code {
 	case errcode.ErrorCodeNameUnknown:
-		e.Detail = "the registry does not know the repository"
+		e.Detail, e.noRepository = "the registry does not know the repository", true
 	case errcode.ErrorCodeManifestUnknown:
 		e.Detail = "the registry has no such manifest in that repository"
 	case errcode.ErrorCodeBlobUnknown:
 		e.Detail = "the repository has no such blob"
+	case errcode.ErrorCodeUnauthorized, errcode.ErrorCodeDenied:
+		e.Kind, e.Detail, e.Hint = ErrUnauthorized, "the registry answered 404 "+code, x.credentialHint()
 	default:
 		e.Detail = "the repository or the manifest does not exist"
 	}

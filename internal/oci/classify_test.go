@@ -25,6 +25,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"oras.land/oras-go/v2/errdef"
 )
 
 // What the other side sends instead of an answer is not repeated.
@@ -92,6 +94,23 @@ func TestMessagesDoNotChangeWithoutReason(t *testing.T) {
 		}
 		if errors.Is(first, ErrRateLimited) && first.RetryAfter < time.Minute/2 {
 			t.Errorf("%s: RetryAfter = %s", name, first.RetryAfter)
+		}
+	}
+}
+
+// A registry that says 404 of what the caller may not see says so, if at all, in the code.
+func TestNotFoundTellsWhatIsHidden(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]struct {
+		kind         error
+		noRepository bool
+	}{
+		"": {kind: ErrNotFound}, "BLOB_UNKNOWN": {kind: ErrNotFound}, "MANIFEST_UNKNOWN": {kind: ErrNotFound},
+		"NAME_UNKNOWN": {kind: ErrNotFound, noRepository: true}, "UNAUTHORIZED": {kind: ErrUnauthorized}, "DENIED": {kind: ErrUnauthorized},
+	} {
+		failure := explain("op", "subject", errdef.ErrNotFound, &exchange{notFound: code})
+		if !errors.Is(failure, want.kind) || errors.Is(failure, ErrNoRepository) != want.noRepository || failure.Hint == "" {
+			t.Errorf("%q: %v", code, failure)
 		}
 	}
 }

@@ -37,6 +37,9 @@ var (
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrNotFound says that the repository, the manifest or a blob does not exist.
 	ErrNotFound = errors.New("not found")
+	// ErrNoRepository says, beside ErrNotFound, that the registry does not know the repository: some registries answer so to
+	// whoever may not see it.
+	ErrNoRepository = errors.New("repository unknown")
 	// ErrNoMatchingTag says that the repository has no tag in the range.
 	ErrNoMatchingTag = errors.New("no matching tag")
 	// ErrTLS says that the registry's certificate is not trusted, or that the
@@ -82,6 +85,8 @@ type Error struct {
 
 	// timeout marks failures caused by a deadline.
 	timeout bool
+	// noRepository marks those of a repository that the registry does not know.
+	noRepository bool
 }
 
 // Error returns "op subject: kind: detail; hint".
@@ -101,14 +106,18 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the kind, and context.DeadlineExceeded when a deadline was
-// the cause. The underlying network error is left out because its text may
+// Unwrap returns the kind, context.DeadlineExceeded when a deadline was the
+// cause, and ErrNoRepository when it was the repository. The underlying network error is left out because its text may
 // hold URLs with signatures in them.
 func (e *Error) Unwrap() []error {
+	kinds := []error{e.Kind}
 	if e.timeout {
-		return []error{e.Kind, context.DeadlineExceeded}
+		kinds = append(kinds, context.DeadlineExceeded)
 	}
-	return []error{e.Kind}
+	if e.noRepository {
+		kinds = append(kinds, ErrNoRepository)
+	}
+	return kinds
 }
 
 // contextError describes the end of the caller's own context.

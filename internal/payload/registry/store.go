@@ -22,7 +22,8 @@ limitations under the License.
 //   - Only repositories that are configured are written to, read from or deleted from: what a pointer in a workload cluster says may be
 //     anybody's word.
 //   - Nothing is deleted that does not say, in its own manifest, that it is a payload of the very release whose record is deleted.
-//   - A payload is read by the digest of its layer, by one request, and is not kept.
+//   - A payload is read by the digest of its layer, by one request, and is not kept. It is missing where the registry says that
+//     it does not have it, not where the registry does not know the repository, does not accept the credentials or breaks off.
 //   - Where a registry does not let a user delete, that user does not ask again for an hour.
 package registry
 
@@ -216,10 +217,17 @@ func (s *store) Get(ctx context.Context, place payload.Place) ([]byte, error) {
 	}
 	data, err := s.client.PullBlob(ctx, from.URL, access, place.Digest, place.Size)
 	switch {
+	case errors.Is(err, oci.ErrNoRepository):
+		return nil, hiddenError(err)
 	case errors.Is(err, oci.ErrNotFound), errors.Is(err, oci.ErrIntegrity), errors.Is(err, oci.ErrInvalidReference), errors.Is(err, oci.ErrTooLarge):
 		return nil, fmt.Errorf("%w: %w", payload.ErrMissing, err)
 	}
 	return data, err
+}
+
+// hiddenError says that a repository, which had a payload, is not there any more, or not for these credentials: nobody can tell.
+func hiddenError(err error) error {
+	return fmt.Errorf("%w (see that the credentials may still pull from it)", err)
 }
 
 // Delete implements payload.Store.
@@ -238,6 +246,8 @@ func (s *store) Delete(ctx context.Context, place payload.Place, name payload.Na
 	}
 	content, err := s.client.Fetch(ctx, from.URL, place.Manifest, access)
 	switch {
+	case errors.Is(err, oci.ErrNoRepository):
+		return hiddenError(err)
 	case errors.Is(err, oci.ErrNotFound):
 		return nil
 	case err != nil:

@@ -310,6 +310,37 @@ func TestStoreDamaged(t *testing.T) {
 	}
 }
 
+// TestStoreHidden holds that a payload is not taken for missing, nor for deleted, because the registry hides it from who asks.
+func TestStoreHidden(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, registry.Options{})
+	store := b.store(cluster, "records/a")
+	check(t, store.Prepare(t.Context()))
+	place, err := store.Put(t.Context(), demo, random(t, 64<<10))
+	check(t, err)
+	for code, want := range map[string]error{
+		"NAME_UNKNOWN": oci.ErrNoRepository, "UNAUTHORIZED": oci.ErrUnauthorized, "DENIED": oci.ErrUnauthorized,
+		"BLOB_UNKNOWN": payload.ErrMissing,
+	} {
+		end, err := b.registry.Fail(registry.Fault{
+			Mode: registry.Status, Code: http.StatusNotFound, Body: []byte(`{"errors":[{"code":"` + code + `"}]}`),
+			Match: func(r registry.Request) bool { return r.Method == http.MethodGet },
+		})
+		check(t, err)
+		if _, err := store.Get(t.Context(), place); !errors.Is(err, want) || errors.Is(err, payload.ErrMissing) != (code == "BLOB_UNKNOWN") {
+			t.Errorf("get, %s: %v", code, err)
+		}
+		if err := store.Delete(t.Context(), place, demo); (err == nil) != (code == "BLOB_UNKNOWN") {
+			t.Errorf("delete, %s: %v", code, err)
+		}
+		end()
+	}
+	check(t, store.Delete(t.Context(), place, demo))
+	if _, err := b.registry.Manifest(t.Context(), "records/a", place.Manifest); err == nil {
+		t.Error("the manifest is still there")
+	}
+}
+
 // TestStoreNowhere holds what is said where no registry is configured, or its credentials cannot be read.
 func TestStoreNowhere(t *testing.T) {
 	t.Parallel()
