@@ -158,3 +158,29 @@ func testRecordsLost(w *workload) {
 		s.Expect(data).To(gomega.BeNil(), "what it adopted it uninstalls")
 	}
 }
+
+// testRecordsUnreadable has a record that nobody can read. Its release stays, and says why, until the way out of docs/storage.md is taken.
+func testRecordsUnreadable(w *workload) {
+	s := w.scenario
+	s.pushNoisy(s.namespace+"/unreadable", 0, "1.0.0", "1.1.0")
+	helmOp := s.noisy("unreadable", s.namespace+"/unreadable", &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
+	s.create(helmOp)
+	w.eventuallyReleased(helmOp, releaseNamespace, "unreadable", 1)
+	s.useTag(helmOp, "1.1.0")
+	w.eventuallyReleased(helmOp, releaseNamespace, "unreadable", 2)
+	record := &corev1.Secret{}
+	s.must(w.Get(s.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "sh.helm.release.v1.unreadable.v2"}, record))
+	record.Data["release"] = []byte("garbage")
+	s.must(w.Update(s.Context(), record))
+
+	s.remove(helmOp)
+	s.child(helmOp, w.name, childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RecordDamagedReason))
+	w.eventuallyHello(releaseNamespace, "unreadable", map[string]string{"chartVersion": "1.1.0"})
+	w.eventuallyRevisions(releaseNamespace, "unreadable", "1 superseded", "2 deployed")
+	s.must(w.Delete(s.Context(), record))
+	s.eventuallyGone(helmOp)
+	w.eventuallyRevisions(releaseNamespace, "unreadable")
+	data, err := w.hello(s.Context(), releaseNamespace, "unreadable")
+	s.must(err)
+	s.Expect(data).To(gomega.BeNil(), "the revision before had it, too")
+}

@@ -102,6 +102,7 @@ func TestRecords(t *testing.T) {
 		"kept":          func(s *scenario) { testRecordsKept(one.in(s)) },
 		"changing":      func(s *scenario) { testRecordsChange(one.in(s)) },
 		"lost":          func(s *scenario) { testRecordsLost(one.in(s)) },
+		"unreadable":    func(s *scenario) { testRecordsUnreadable(one.in(s)) },
 	})
 }
 
