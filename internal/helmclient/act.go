@@ -138,10 +138,16 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 
 // performAndFinish gives back what the action took also where it panics.
 func (c *Client) performAndFinish(s *session, j job) error {
-	if s.records != nil {
-		defer func() { s.records.finish(c.now()) }()
+	if s.records == nil {
+		return s.perform(j)
 	}
-	return s.perform(j)
+	defer func() { s.records.finish(c.now()) }()
+	err := s.perform(j)
+	if overtaken := s.records.overtaken(); overtaken != nil {
+		// Helm only logs of most records that they were not saved.
+		return overtaken
+	}
+	return err
 }
 
 // actionTimeout returns how long an action may take; ok is false where there is nothing to act.

@@ -43,6 +43,8 @@ type splitRecord struct {
 	// content stands for what the payload holds; known is false until that was read or written.
 	content [sha256.Size]byte
 	known   bool
+	// seen is the pointer as this action last read or wrote it.
+	seen pointerSight
 }
 
 // splitRecords is what an action knows of records that are split. The recordStore's mutex guards it.
@@ -59,6 +61,8 @@ type splitRecords struct {
 	// be lost. doomed are their keys.
 	keepsOld bool
 	doomed   []string
+	// overtaken says that another one has written a record which this action was at work on.
+	overtaken error
 	// touched is the name of the release whose payloads were written or deleted.
 	touched string
 	// memory bounds what all actions take for payloads, held is what this one does.
@@ -205,8 +209,9 @@ func (s *recordStore) settle(key string, record *splitRecord, err error) error {
 	if err == nil || record == nil {
 		return err
 	}
-	id, readErr := s.namedPayload(key)
+	id, seen, readErr := s.namedPayload(key)
 	if readErr == nil && id == record.ID {
+		s.noteSeen(record, seen)
 		return nil
 	}
 	if readErr != nil || !isRefusal(err) {
@@ -219,25 +224,25 @@ func (s *recordStore) settle(key string, record *splitRecord, err error) error {
 
 // namedPayload returns the ID of the payload that a record names by now, empty if it names none, or is not there. It reads more than the
 // label, which old versions of Helm drop.
-func (s *recordStore) namedPayload(key string) (string, error) {
-	_, small, err := s.readSmall(key)
+func (s *recordStore) namedPayload(key string) (id string, seen pointerSight, err error) {
+	secret, small, err := s.readSmall(key)
 	if apierrors.IsNotFound(err) {
-		return "", nil
+		return "", pointerSight{}, nil
 	}
 	if err != nil {
-		return "", err
+		return "", pointerSight{}, err
 	}
 	to, err := pointerOf(small)
 	if err != nil || to == nil {
-		return "", err
+		return "", pointerSight{}, err
 	}
-	return to.ID, nil
+	return to.ID, sightOf(secret, secret.ResourceVersion), nil
 }
 
 // isRefusal tells that a write was not done, and is not on its way any more.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Code < 500 && !apierrors.IsTimeout(err) && !apierrors.IsTooManyRequests(err)
+	return errors.Is(err, ErrStale) || errors.As(err, &status) && status.Status().Code < 500 && !apierrors.IsTimeout(err) && !apierrors.IsTooManyRequests(err)
 }
 
 // resolve returns the release that a record is which was read: the same where it is whole.
@@ -249,7 +254,7 @@ func (s *recordStore) resolve(secret *corev1.Secret, small *release.Release) (*r
 	if to == nil {
 		return small, nil
 	}
-	record := &splitRecord{pointer: *to, name: small.Name}
+	record := &splitRecord{pointer: *to, name: small.Name, seen: sightOf(secret, secret.ResourceVersion)}
 	content, err := s.content(record)
 	if err != nil {
 		return nil, err

@@ -33,13 +33,18 @@ import (
 
 // Create implements driver.Creator.
 func (s *recordStore) Create(key string, rls *release.Release) error {
+	if err := s.overtaken(); err != nil {
+		return err
+	}
 	secret, record, err := s.newSecret(key, rls, "createdAt")
 	if err != nil {
 		return err
 	}
 	defer s.forget()
-	err = s.client.Post().Namespace(s.namespace).Resource("secrets").SetHeader("Accept", acceptMetadata).Body(secret).
-		Do(context.Background()).Error()
+	version, err := write(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
+	if err == nil {
+		s.noteSeen(record, sightOf(secret, version))
+	}
 	err = s.settle(key, record, err)
 	if apierrors.IsAlreadyExists(err) {
 		return driver.ErrReleaseExists
@@ -55,6 +60,9 @@ func (s *recordStore) Create(key string, rls *release.Release) error {
 // Update implements driver.Updator. Of a stub only the status and the description are saved. A payload stays as it is: the store that
 // keeps it is not asked.
 func (s *recordStore) Update(key string, rls *release.Release) error {
+	if err := s.overtaken(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	stub := s.stubs[rls]
 	marked := s.split.ids[key] != ""
@@ -72,7 +80,7 @@ func (s *recordStore) Update(key string, rls *release.Release) error {
 	}
 	record := s.splitOf(key)
 	if record != nil && record.content == contentOf(rls) {
-		return s.updatePointer(key, rls, record)
+		return s.updatePointer(key, rls, record, s.seenOf(record))
 	}
 	if record == nil {
 		return s.putWhole(key, rls)
@@ -85,7 +93,7 @@ func (s *recordStore) Update(key string, rls *release.Release) error {
 	if err != nil {
 		return err
 	}
-	if err := s.settle(key, changed, s.updatePointer(key, rls, changed)); err != nil {
+	if err := s.settle(key, changed, s.updatePointer(key, rls, changed, s.seenOf(record))); err != nil {
 		return err
 	}
 	s.written(key, changed)
@@ -124,7 +132,8 @@ func (s *recordStore) updateSmall(key string, stub *release.Release) error {
 	}
 	updated := recordSecret(key, small, "modifiedAt", text)
 	updated.Labels[LabelPayload] = secret.Labels[LabelPayload]
-	return s.putSecret(updated)
+	_, err = s.putPointer(updated, sightOf(secret, secret.ResourceVersion))
+	return err
 }
 
 // putWhole saves a record that is not split.
@@ -133,21 +142,27 @@ func (s *recordStore) putWhole(key string, rls *release.Release) error {
 	if err != nil {
 		return fmt.Errorf("encoding the release record %q: %w", key, err)
 	}
-	return s.putSecret(recordSecret(key, rls, "modifiedAt", text))
+	_, err = s.putSecret(recordSecret(key, rls, "modifiedAt", text))
+	return err
 }
 
-// updatePointer saves what changed of a record whose payload stays.
-func (s *recordStore) updatePointer(key string, rls *release.Release, record *splitRecord) error {
+// updatePointer saves a record that is split in place of the one that was seen.
+func (s *recordStore) updatePointer(key string, rls *release.Release, record *splitRecord, seen pointerSight) error {
 	secret, err := pointerSecret(key, rls, "modifiedAt", record)
 	if err != nil {
 		return err
 	}
-	return s.putSecret(secret)
+	seen, err = s.putPointer(secret, seen)
+	s.noteSeen(record, seen)
+	return err
 }
 
 // Replace implements carefulDriver. The connection may break after a write that was done: of a record that is not split, that cannot be
 // told from another's, and the error is that of another's.
 func (s *recordStore) Replace(key string, rls *release.Release) error {
+	if err := s.overtaken(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	read, ok := s.versions[key]
 	s.mu.Unlock()
@@ -163,7 +178,11 @@ func (s *recordStore) Replace(key string, rls *release.Release) error {
 		return err
 	}
 	secret.ResourceVersion = read
-	err = s.settle(key, record, s.putSecret(secret))
+	version, err := s.putSecret(secret)
+	if err == nil {
+		s.noteSeen(record, sightOf(secret, version))
+	}
+	err = s.settle(key, record, err)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return driver.ErrReleaseExists
 	}
@@ -197,17 +216,17 @@ func (s *recordStore) written(key string, record *splitRecord) {
 // Refresh implements carefulDriver.
 func (s *recordStore) Refresh() { s.forget() }
 
-// putSecret writes the Secret of a record in place of the one that is there.
-func (s *recordStore) putSecret(secret *corev1.Secret) error {
+// putSecret writes the Secret of a record in place of the one that is there, and returns its resource version.
+func (s *recordStore) putSecret(secret *corev1.Secret) (version string, err error) {
 	defer s.forget()
-	err := persist(func() error {
-		return s.client.Put().Namespace(s.namespace).Resource("secrets").Name(secret.Name).SetHeader("Accept", acceptMetadata).
-			Body(secret).Do(context.Background()).Error()
+	err = persist(func() error {
+		version, err = write(s.client.Put().Namespace(s.namespace).Resource("secrets").Name(secret.Name).Body(secret))
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("updating the release record %q: %w", secret.Name, err)
+		return "", fmt.Errorf("updating the release record %q: %w", secret.Name, err)
 	}
-	return nil
+	return version, nil
 }
 
 // Delete implements driver.Deletor. What it returns is a stub, or nil where the record goes later.
@@ -231,6 +250,9 @@ func (s *recordStore) Delete(key string) (*release.Release, error) {
 
 // remove deletes a record, and then its payload, if no other record has it.
 func (s *recordStore) remove(key string) error {
+	if err := s.overtaken(); err != nil {
+		return err
+	}
 	record, err := s.pointed(key)
 	if err != nil {
 		return err

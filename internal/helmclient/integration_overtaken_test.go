@@ -1,0 +1,148 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// takeOver replaces a record as another manager does that takes its holder for gone, with another payload.
+func (b *bench) takeOver(key string) error {
+	conn, err := New().connections.get(Target{Key: b.namespace, Config: sharedServer.server.RESTConfig()})
+	if err != nil {
+		return err
+	}
+	records := conn.records(b.t.Context(), b.namespace, b.target.Storage)
+	rls, err := records.Get(key)
+	if err != nil {
+		return err
+	}
+	rls.Manifest += "# of another manager\n"
+	return records.Replace(key, rls)
+}
+
+// TestIntegrationOvertaken holds that an action which is late writes no record that another manager has taken over: its pointer would name a
+// payload that is gone.
+func TestIntegrationOvertaken(t *testing.T) {
+	for name, use := range storages() {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			kept := use(b)
+			b.target.Storage.splitAll = true
+			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			var once sync.Once
+			var taken error
+			config := sharedServer.server.RESTConfig()
+			config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
+				return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+					if req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/configmaps") {
+						once.Do(func() { taken = b.takeOver(recordName("demo", 2)) })
+					}
+					return base.RoundTrip(req)
+				})
+			}
+			run.client, run.target.Config = New(), config
+			run.want("a2", newChart("2.0.0", map[string]string{"second.yaml": configMap("second", "2")}))
+			_, err := run.actNow(t, ActionUpgrade)
+			if taken != nil {
+				t.Fatal(taken)
+			}
+			wantError(t, err, ErrStale, true, "another manager", "revision 2")
+			// Helm writes the revision before first.
+			b.wantRecords(run.desired, "2 pending-upgrade", "1 superseded")
+			read, err := b.newRecords().Get(recordName("demo", 2))
+			if err != nil || !strings.Contains(read.Manifest, "another manager") {
+				t.Errorf("what took over: %v", err)
+			}
+			if n := len(kept()); n != 2 {
+				t.Errorf("%d payloads are kept of two records", n)
+			}
+			b.newProcess(run)
+			run.mustSettle(t)
+			b.wantConfigMap("second", "2")
+		})
+	}
+}
+
+// TestIntegrationPointerWrites holds what is no reason to give up a record: metadata that somebody changed, and answers that were lost. After
+// a write by another hand, nothing is written any more.
+func TestIntegrationPointerWrites(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	b.target.Storage.splitAll = true
+	lost := 0
+	config := sharedServer.server.RESTConfig()
+	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
+		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+			answer, err := base.RoundTrip(req)
+			if err != nil || req.Method != http.MethodPut || lost == 0 {
+				return answer, err
+			}
+			lost--
+			return nil, errors.Join(errCut, answer.Body.Close())
+		})
+	}
+	b.target.Config = config
+	records, key := b.newRecords(), recordName("demo", 1)
+	rls := fullRelease()
+	rls.Namespace, rls.Version, rls.Info.Status = b.namespace, 1, release.StatusPendingInstall
+	if err := records.Create(key, rls); err != nil {
+		t.Fatal(err)
+	}
+	update := func(store *recordStore, status release.Status) error {
+		rls.Info.Status = status
+		return store.Update(key, rls)
+	}
+	b.spoilRecord(1, func(secret *corev1.Secret) { secret.Labels["backup"] = "yes" })
+	if err := update(records, release.StatusFailed); err != nil {
+		t.Errorf("after a label: %v", err)
+	}
+	lost = 1
+	if err := update(records, release.StatusPendingUpgrade); err != nil {
+		t.Errorf("after a lost answer: %v", err)
+	}
+	lost = writeTries
+	if err := update(records, release.StatusSuperseded); err == nil || errors.Is(err, ErrStale) {
+		t.Errorf("without any answer: %v", err)
+	}
+	if err := update(records, release.StatusDeployed); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+	other := b.newRecords()
+	if _, err := other.Get(key); err != nil {
+		t.Fatal(err)
+	}
+	if err := update(other, release.StatusFailed); err != nil {
+		t.Fatal(err)
+	}
+	updated := update(records, release.StatusDeployed)
+	_, deleted := records.Delete(key)
+	rls.Version = 2
+	for what, err := range map[string]error{"update": updated, "delete": deleted, "create": records.Create(recordName("demo", 2), rls)} {
+		if !errors.Is(err, ErrStale) {
+			t.Errorf("%s after another's write: %v", what, err)
+		}
+	}
+}
