@@ -79,7 +79,7 @@ var (
 
 	recordsLeft = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "helmop_records_left_total",
-		Help: "Records of releases in registries that no release needs any more and that could not be deleted there.",
+		Help: "Records of releases, in registries or in parts, that no release needs any more and that could not be deleted.",
 	})
 
 	releasesDesc = prometheus.NewDesc("helmop_releases",

@@ -92,7 +92,7 @@ func (r *releaseReconciler) recordRepositories(told *addonsv1.RecordStorage, nam
 	return options, outside
 }
 
-// reportRecordsLeft tells of records that a registry does not delete: each HelmOp once, for it is always the same.
+// reportRecordsLeft tells of records that cannot be deleted: each HelmOp once, for it is always the same.
 func (r *releaseReconciler) reportRecordsLeft(scope *releaseScope, result helmclient.Result) {
 	if result.PayloadsLeft == 0 {
 		return
@@ -106,6 +106,6 @@ func (r *releaseReconciler) reportRecordsLeft(scope *releaseScope, result helmcl
 	}
 	r.recordsLeft.Add(scope.helmOp.UID, true)
 	r.recorder.Eventf(scope.helmOp, scope.release, corev1.EventTypeWarning, addonsv1.RecordsLeftEvent, "DeleteRecords", "%s", truncate(fmt.Sprintf(
-		"Records that no release needs any more stay in the registry: %s; allow the credentials to delete, or have the registry's own retention see to it",
+		"Records that no release needs any more are left: %s; delete them by hand, or allow the credentials to delete, or have a registry's own retention see to it",
 		result.PayloadsLeftReason), maxEventMessage))
 }

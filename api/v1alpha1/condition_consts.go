@@ -434,7 +434,7 @@ const (
 	// ObjectsMovedEvent: clusterctl move took objects of a release to another management cluster, so the release is paused.
 	ObjectsMovedEvent = "ObjectsMoved"
 
-	// RecordsLeftEvent: the registry that keeps records of releases does not delete old ones.
+	// RecordsLeftEvent: records of releases that nobody needs any more could not be deleted.
 	RecordsLeftEvent = "RecordsLeft"
 
 	// OrphanedEvent: a release was left in place, by deletionPolicy or because its Cluster goes.

@@ -51,8 +51,8 @@ type Result struct {
 	Generations map[inventory.Ref]Generation
 	// Tests are the tests that ran, in the order in which they did. Set by ActionTest, also where they failed.
 	Tests []TestResult
-	// PayloadsLeft is the number of payloads outside of the cluster that no record names any more and that could not be deleted,
-	// PayloadsLeftReason says why.
+	// PayloadsLeft is the number of payloads outside of the cluster, and of parts of a release that is gone in it, that no record names any
+	// more and that could not be deleted, at least. PayloadsLeftReason says where they are, and why.
 	PayloadsLeft       int
 	PayloadsLeftReason string
 }
@@ -120,12 +120,12 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 		s.cluster.stop = options.Stop
 		s.records.split.keepsOld = true
 	}
-	err = c.performAndFinish(s, j)
+	late, err := c.performAndFinish(ctx, s, j)
 	c.manifests.note(target, desired, s.storage)
 	result := s.result(decision.Action)
 	if err != nil {
 		actErr := fail(err, s)
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) && (actErr.Kind == nil || errors.Is(actErr.Kind, ErrUnreachable)) {
+		if late && (actErr.Kind == nil || errors.Is(actErr.Kind, ErrUnreachable)) {
 			actErr.Kind = ErrTimeout
 		}
 		return result, actErr
@@ -136,18 +136,26 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 	return result, nil
 }
 
-// performAndFinish gives back what the action took also where it panics.
-func (c *Client) performAndFinish(s *session, j job) error {
-	if s.records == nil {
-		return s.perform(j)
+// performAndFinish gives back what the action took also where it panics. It tells whether the action ran out of time, which what comes
+// after it does not count for.
+func (c *Client) performAndFinish(ctx context.Context, s *session, j job) (late bool, err error) {
+	if s.records != nil {
+		defer func() { s.records.finish(c.now(), j.decision.Action == ActionUninstall && err == nil) }()
 	}
-	defer func() { s.records.finish(c.now()) }()
-	err := s.perform(j)
+	err = s.perform(j)
+	late = errors.Is(ctx.Err(), context.DeadlineExceeded)
+	if s.records == nil {
+		return late, err
+	}
 	if overtaken := s.records.overtaken(); overtaken != nil {
 		// Helm only logs of most records that they were not saved.
-		return overtaken
+		return late, overtaken
 	}
-	return err
+	if err == nil && j.decision.Action == ActionUninstall {
+		// Nobody looks at what is left of it later.
+		s.records.touch(j.desired.Name)
+	}
+	return late, err
 }
 
 // actionTimeout returns how long an action may take; ok is false where there is nothing to act.

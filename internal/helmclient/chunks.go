@@ -21,6 +21,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -190,42 +191,71 @@ func (s *recordStore) deleteChunk(key string) error {
 	return nil
 }
 
-// sweep deletes parts that no record points to: a process that ended between a payload and its pointer left them behind. It takes a
-// list of the parts' metadata and, where one is in question, a list of the records'.
-func (s *recordStore) sweep(name string, now time.Time) error {
+// sweep deletes parts that no record points to: a process that ended between a payload and its pointer left them behind, or one that could
+// not delete them. It takes a list of the parts' metadata and, where one is in question, a list of the records'. It returns how many parts
+// that no record points to are left, at least 1 if that is not known, and why.
+func (s *recordStore) sweep(name string, now time.Time) (left int, err error) {
 	parts, err := s.listMetadata(kblabels.Set{labelChunkOf: name}.AsSelector().String())
 	if err != nil {
-		return err
+		return 1, err
 	}
 	known := s.payloadIDs()
 	parts = slices.DeleteFunc(parts, func(part metav1.PartialObjectMetadata) bool { return known[part.Labels[LabelPayload]] })
 	if len(parts) == 0 {
-		return nil
+		return 0, nil
 	}
 	records, err := s.listMetadata(recordSelector(name))
 	if err != nil {
-		return err
+		return len(parts), err
 	}
+	s.mu.Lock()
+	deleted := maps.Clone(s.split.deleted)
+	s.mu.Unlock()
 	for i := range parts {
-		if isLeftover(&parts[i], records, now) {
-			if err := s.deleteChunk(parts[i].Name); err != nil {
-				return err
-			}
+		part := &parts[i]
+		var kept error
+		switch fateOf(part, records, deleted[part.Labels[LabelPayload]], now) {
+		case partNamed:
+			continue
+		case partYoung:
+			kept = fmt.Errorf("somebody may be about to need those which are younger than %s", chunkGrace)
+		case partLeftover:
+			kept = s.deleteChunk(part.Name)
+		}
+		if kept != nil {
+			left++
+			err = kept
 		}
 	}
-	return nil
+	return left, err
 }
 
-// isLeftover tells whether no record points to a part. Helm before 3.13 drops the label of a record that it writes.
-func isLeftover(part *metav1.PartialObjectMetadata, records []metav1.PartialObjectMetadata, now time.Time) bool {
+// partFate is what is to become of a part.
+type partFate int
+
+const (
+	// partNamed is one that a record points to, or may.
+	partNamed partFate = iota
+	// partYoung is one that no record points to, and that somebody may be about to point to.
+	partYoung
+	// partLeftover is one that nobody needs.
+	partLeftover
+)
+
+// fateOf tells what is to become of a part; deleted says that it was to be deleted with its record. Helm before 3.13 drops the label of a
+// record that it writes.
+func fateOf(part *metav1.PartialObjectMetadata, records []metav1.PartialObjectMetadata, deleted bool, now time.Time) partFate {
 	for i := range records {
 		labels := records[i].Labels
 		id := labels[LabelPayload]
 		if id == part.Labels[LabelPayload] || id == "" && labels[helmLabelVersion] == part.Labels[labelChunkRevision] {
-			return false
+			return partNamed
 		}
 	}
-	return len(records) == 0 || now.Sub(part.CreationTimestamp.Time) > chunkGrace
+	if deleted || now.Sub(part.CreationTimestamp.Time) > chunkGrace {
+		return partLeftover
+	}
+	return partYoung
 }
 
 func (s *recordStore) listMetadata(selector string) ([]metav1.PartialObjectMetadata, error) {

@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,7 @@ func (b *bench) takeOver(key string) error {
 		return err
 	}
 	rls.Manifest += "# of another manager\n"
+	defer records.finish(time.Now(), false)
 	return records.Replace(key, rls)
 }
 

@@ -510,7 +510,7 @@ func (r *cutRun) onlyReferred() error {
 		referred[list[i].Labels[LabelPayload]] = true
 	}
 	// What is younger than chunkGrace is left for later.
-	if err := records.sweep("demo", time.Now().Add(2*chunkGrace)); err != nil {
+	if _, err := records.sweep("demo", time.Now().Add(2*chunkGrace)); err != nil {
 		return err
 	}
 	parts, err := records.listMetadata(labelChunkOf)

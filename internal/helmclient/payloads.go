@@ -58,13 +58,17 @@ type splitRecords struct {
 	// unused is a payload that was put and that no pointer names yet.
 	unused *splitRecord
 	// keepsOld says that records which are to be deleted are kept until a new one was made: while a store does not answer, nothing is to
-	// be lost. doomed are their keys.
-	keepsOld bool
-	doomed   []string
+	// be lost. doomed are their keys, and discarded are payloads that no pointer names any more. All that goes at the end: a store that
+	// is slow must not take an action's time.
+	keepsOld  bool
+	doomed    []string
+	discarded []*splitRecord
 	// overtaken says that another one has written a record which this action was at work on.
 	overtaken error
-	// touched is the name of the release whose payloads were written or deleted.
+	// touched is the name of the release whose payloads were written or deleted, or may be left over. deleted are the IDs of those that
+	// this action was to delete.
 	touched string
+	deleted map[string]bool
 	// memory bounds what all actions take for payloads, held is what this one does.
 	memory *semaphore.Weighted
 	held   int64
@@ -74,7 +78,10 @@ type splitRecords struct {
 }
 
 func newSplitRecords(memory *semaphore.Weighted) splitRecords {
-	return splitRecords{byKey: map[string]*splitRecord{}, contents: map[string]*release.Release{}, ids: map[string]string{}, memory: memory}
+	return splitRecords{
+		byKey: map[string]*splitRecord{}, contents: map[string]*release.Release{}, ids: map[string]string{}, deleted: map[string]bool{},
+		memory: memory,
+	}
 }
 
 const (
@@ -330,11 +337,25 @@ func (s *recordStore) removePayload(record *splitRecord) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.split.touched = record.name
+	s.split.touched, s.split.deleted[record.ID] = record.name, true
 	if err != nil && record.Place != nil {
 		s.split.left++
 		s.split.leftErr = fmt.Errorf("%s: %w", record.Place.URL, err)
 	}
+}
+
+// discard has a payload deleted at the end of the action.
+func (s *recordStore) discard(record *splitRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.split.discarded = append(s.split.discarded, record)
+}
+
+// touch has the parts of a release's payloads looked at when the action ends.
+func (s *recordStore) touch(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.split.touched = name
 }
 
 // isShared tells whether another record has the payload of this one, as Helm's rollback by hand makes it.
@@ -396,20 +417,43 @@ func (s *recordStore) readSmall(key string) (*corev1.Secret, *release.Release, e
 	return secret, small, nil
 }
 
-// finish ends an action: payloads that no pointer came to name are deleted, and what crashes left behind, too.
-func (s *recordStore) finish(now time.Time) {
+// finish ends an action: what was to make place for what it made is deleted, payloads that no pointer came to name, and what crashes left
+// behind. What cannot be deleted now is deleted by the next action; of a release that isGone there is none.
+func (s *recordStore) finish(now time.Time, isGone bool) {
 	defer s.release()
 	s.mu.Lock()
-	unused, touched := s.split.unused, s.split.touched
-	s.split.unused = nil
+	doomed, discarded := s.split.doomed, s.split.discarded
+	if s.split.keepsOld {
+		doomed = nil
+	}
+	if s.split.unused != nil {
+		discarded = append(discarded, s.split.unused)
+	}
+	s.split.unused, s.split.doomed, s.split.discarded = nil, nil, nil
 	s.mu.Unlock()
-	if unused != nil {
-		s.removePayload(unused)
+	for _, key := range doomed {
+		_ = s.remove(key)
 	}
-	if touched != "" {
-		// The next action does what fails now.
-		_ = s.sweep(touched, now)
+	for _, record := range discarded {
+		s.removePayload(record)
 	}
+	s.mu.Lock()
+	touched := s.split.touched
+	s.mu.Unlock()
+	if touched == "" {
+		return
+	}
+	if left, err := s.sweep(touched, now); isGone && left > 0 {
+		s.noteLeft(touched, left, err)
+	}
+}
+
+// noteLeft says that parts of a release that is gone are left, as far as is known.
+func (s *recordStore) noteLeft(name string, count int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.split.left += count
+	s.split.leftErr = fmt.Errorf("parts of records, with the label %s=%s, in the namespace %s: %w", labelChunkOf, name, s.namespace, err)
 }
 
 // leftBehind tells how many payloads could not be deleted, and why.

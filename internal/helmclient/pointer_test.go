@@ -230,8 +230,8 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// TestIsLeftover holds which parts are taken for what a crash left behind.
-func TestIsLeftover(t *testing.T) {
+// TestFateOfParts holds which parts are taken for what a crash left behind.
+func TestFateOfParts(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	record := func(revision int, id string) metav1.PartialObjectMetadata {
@@ -243,23 +243,27 @@ func TestIsLeftover(t *testing.T) {
 	for name, test := range map[string]struct {
 		records []metav1.PartialObjectMetadata
 		age     time.Duration
-		want    bool
+		deleted bool
+		want    partFate
 	}{
-		"pointed to":               {records(record(1, "other"), record(2, "own")), time.Hour, false},
-		"pointed to by a copy":     {records(record(3, "own")), time.Hour, false},
-		"of a record that lost it": {records(record(2, "")), time.Hour, false},
-		"replaced":                 {records(record(2, "other")), time.Hour, true},
-		"replaced a moment ago":    {records(record(2, "other")), time.Minute, false},
-		"of no record":             {records(record(1, "other")), time.Hour, true},
-		"of no record, young":      {records(record(1, "other")), time.Minute, false},
-		"of a release that ended":  {nil, time.Second, true},
+		"pointed to":                   {records(record(1, "other"), record(2, "own")), time.Hour, false, partNamed},
+		"pointed to by a copy":         {records(record(3, "own")), time.Hour, true, partNamed},
+		"of a record that lost it":     {records(record(2, "")), time.Hour, false, partNamed},
+		"replaced":                     {records(record(2, "other")), time.Hour, false, partLeftover},
+		"replaced a moment ago":        {records(record(2, "other")), time.Minute, false, partYoung},
+		"of no record":                 {records(record(1, "other")), time.Hour, false, partLeftover},
+		"of no record, young":          {records(record(1, "other")), time.Minute, false, partYoung},
+		"of a record that was deleted": {records(record(1, "other")), time.Minute, true, partLeftover},
+		"of a release that ended":      {nil, time.Hour, false, partLeftover},
+		"of one that ended, deleted":   {nil, time.Second, true, partLeftover},
+		"of one that is to begin":      {nil, time.Second, false, partYoung},
 	} {
 		part := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Labels:            map[string]string{LabelPayload: "own", labelChunkRevision: "2"},
 			CreationTimestamp: metav1.NewTime(now.Add(-test.age)),
 		}}
-		if got := isLeftover(part, test.records, now); got != test.want {
-			t.Errorf("%s: %t", name, got)
+		if got := fateOf(part, test.records, test.deleted, now); got != test.want {
+			t.Errorf("%s: %d", name, got)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -346,6 +347,12 @@ func persist(write func() error) error {
 
 func recordName(name string, revision int) string {
 	return storage.HelmStorageType + "." + name + ".v" + strconv.Itoa(revision)
+}
+
+// nameIn returns the name of the release that a record is of.
+func nameIn(key string) string {
+	name := strings.TrimPrefix(key, storage.HelmStorageType+".")
+	return name[:max(strings.LastIndex(name, ".v"), 0)]
 }
 
 func recordSelector(name string) string {

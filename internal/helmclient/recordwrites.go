@@ -98,7 +98,7 @@ func (s *recordStore) Update(key string, rls *release.Release) error {
 	}
 	s.written(key, changed)
 	if !s.isShared(key, record.ID) {
-		s.removePayload(record)
+		s.discard(record)
 	}
 	return nil
 }
@@ -192,25 +192,20 @@ func (s *recordStore) Replace(key string, rls *release.Release) error {
 	s.forgetSplit(key)
 	s.written(key, record)
 	if before != nil && !s.isShared(key, before.ID) {
-		s.removePayload(before)
+		s.discard(before)
 	}
 	return nil
 }
 
 // written says that a record was made, of which record is the payload if it has one. Only now the records that were to make place for
-// it go.
+// it may go.
 func (s *recordStore) written(key string, record *splitRecord) {
 	if record != nil {
 		s.used(key, record)
 	}
 	s.mu.Lock()
-	doomed := s.split.doomed
-	s.split.doomed, s.split.keepsOld = nil, false
-	s.mu.Unlock()
-	for _, old := range doomed {
-		// What stays makes place for the next one.
-		_ = s.remove(old)
-	}
+	defer s.mu.Unlock()
+	s.split.keepsOld = false
 }
 
 // Refresh implements carefulDriver.
@@ -257,6 +252,9 @@ func (s *recordStore) remove(key string) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	marked := s.split.ids[key] != ""
+	s.mu.Unlock()
 	defer s.forget()
 	err = persist(func() error {
 		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", acceptMetadata).
@@ -269,7 +267,11 @@ func (s *recordStore) remove(key string) error {
 		return fmt.Errorf("deleting the release record %q: %w", key, err)
 	}
 	s.forgetSplit(key)
-	if record != nil && !s.isShared(key, record.ID) {
+	switch {
+	case record == nil && marked:
+		// Which payload was its own, nobody knows.
+		s.touch(nameIn(key))
+	case record != nil && !s.isShared(key, record.ID):
 		s.removePayload(record)
 	}
 	return nil

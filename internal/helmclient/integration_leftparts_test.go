@@ -1,0 +1,139 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// refuseParts has the first deletions of parts of payloads fail; all of them if the number is negative.
+func (b *bench) refuseParts(run *releaseRun, failures int) {
+	config := sharedServer.server.RESTConfig()
+	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
+		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodDelete && strings.Contains(req.URL.Path, "/helmop.payload.") && failures != 0 {
+				failures--
+				return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Request: req, Body: http.NoBody}, nil
+			}
+			return base.RoundTrip(req)
+		})
+	}
+	run.client, run.target.Config = New(), config
+}
+
+// TestIntegrationPartsLeft holds that no part outlives its release because its deletion failed once, and that somebody is told of those
+// that do.
+func TestIntegrationPartsLeft(t *testing.T) {
+	for name, test := range map[string]struct{ failures, left int }{"once": {1, 0}, "always": {-1, 1}} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.target.Storage.splitAll = true
+			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			b.refuseParts(run, test.failures)
+			decision, err := run.decideUninstall(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := run.act(t.Context(), decision)
+			if err != nil || result.PayloadsLeft != test.left || (test.left > 0) != strings.Contains(result.PayloadsLeftReason, labelChunkOf+"=demo") {
+				t.Errorf("%+v, %v", result, err)
+			}
+			if n := len(b.parts()); n != test.left {
+				t.Errorf("%d parts are left", n)
+			}
+			b.wantRecords(run.desired)
+		})
+	}
+}
+
+// TestIntegrationPartsUnknown holds that an uninstallation finds the parts of a record that cannot be read, and of one that never came to
+// be, and leaves those alone that somebody may be about to need.
+func TestIntegrationPartsUnknown(t *testing.T) {
+	for name, test := range map[string]struct {
+		later time.Duration
+		left  int
+	}{"young": {0, 2}, "old": {2 * chunkGrace, 0}} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.target.Storage.splitAll = true
+			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			b.target.Storage.splitAll = false
+			b.newProcess(run)
+			run.want("a2", newChart("2.0.0", twoConfigMaps()))
+			run.mustSettle(t)
+			b.spoilRecord(1, garble)
+			killed := chunks{name: "demo", revision: 3, id: newPayloadID(), count: 1}
+			if err := b.newRecords().putChunks(killed, []byte("of a process that was killed")); err != nil {
+				t.Fatal(err)
+			}
+			b.newProcess(run)
+			run.client.now = func() time.Time { return time.Now().Add(test.later) }
+			if err := run.settleUninstall(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(b.parts()); n != test.left {
+				t.Errorf("%d parts are left", n)
+			}
+			b.wantRecords(run.desired)
+		})
+	}
+}
+
+// TestIntegrationStoreSlow holds that what a store deletes is deleted after the action, whose time it does not take.
+func TestIntegrationStoreSlow(t *testing.T) {
+	b := newBench(t)
+	store := newMemoryStore()
+	b.target.Storage = Storage{Store: store, Outside: true}
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.options.Upgrade.MaxHistory = new(2)
+	run.mustSettle(t)
+	for _, version := range []string{"2", "3"} {
+		if version == "3" {
+			store.fail = func(call string) error {
+				if value, _ := b.configMapValue("first"); call == "delete" && value != "3" {
+					t.Errorf("a payload is deleted while there is %q", value)
+				}
+				return nil
+			}
+		}
+		run.want("a"+version, newChart(version+".0.0", map[string]string{"first.yaml": configMap("first", version)}))
+		run.mustSettle(t)
+	}
+	b.wantRecords(run.desired, "3 deployed", "2 superseded")
+	if store.count() != 2 {
+		t.Errorf("%d payloads of two records", store.count())
+	}
+	// An action that failed in time did not time out because the store is slow afterwards.
+	run.options.Upgrade.Timeout = 5 * time.Second
+	store.fail = func(call string) error {
+		if call == "delete" {
+			ends, cancel := context.WithTimeout(t.Context(), run.options.Upgrade.Timeout)
+			defer cancel()
+			<-ends.Done()
+		}
+		return nil
+	}
+	run.want("a4", newChart("4.0.0", map[string]string{"broken.yaml": configMap("Not_A_Name", "4")}))
+	_, err := run.actNow(t, ActionUpgrade)
+	wantError(t, err, nil, true)
+}
