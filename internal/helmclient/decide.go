@@ -62,8 +62,8 @@ const (
 	// RecoverReplace does the same again under the same revision. The pending record stays, as the proof that something
 	// began, until the new one takes its place.
 	RecoverReplace Recovery = "Replace"
-	// RecoverFail marks the pending record as failed, and what is done next is another revision. What it had created stays
-	// known to Helm.
+	// RecoverFail marks the pending record, or one that Helm by hand could not uninstall, as failed, and what is done next is another
+	// revision. What it had created stays known to Helm.
 	RecoverFail Recovery = "Fail"
 )
 
@@ -211,6 +211,10 @@ func (s situation) decide(d Decision) Decision {
 	case StateUninstalling:
 		if wait := remainingUninstall(s.newest, s.desired, s.policy, s.now); wait > 0 {
 			return d.waitFor(s.newest, s.desired, wait)
+		}
+		if s.newest.KeptElsewhere && !s.newest.Uninstalling {
+			return d.recoverFailed(ReasonChangedByAnotherHand, fmt.Sprintf("Somebody has told helm to uninstall revision %d. Its record is a "+
+				"pointer, which helm cannot uninstall: nothing was deleted, and the release is upgraded.", revision))
 		}
 		if wait := s.remainingBackoff(d.Failures); wait > 0 {
 			return d.backOff(wait, fmt.Sprintf("An uninstall of revision %d did not end.", revision))

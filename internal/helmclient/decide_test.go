@@ -57,6 +57,8 @@ func otherArtifact(r *Record) { r.ArtifactDigest = "1" }
 func otherValues(r *Record)   { r.ValuesDigest = "1" }
 func otherOptions(r *Record)  { r.OptionsDigest = "1" }
 func old(r *Record)           { r.ChangedAt = testNow.Add(-16 * time.Minute) }
+func keptElsewhere(r *Record) { r.KeptElsewhere = true }
+func uninstalling(r *Record)  { r.Uninstalling = true }
 func fromFuture(r *Record)    { r.ChangedAt = testNow.Add(time.Hour) }
 
 func TestDecide(t *testing.T) {
@@ -95,6 +97,10 @@ func TestDecide(t *testing.T) {
 		"uninstalled":        {records: one(testRecord("uninstalled", 3)), state: StateUninstalled, action: ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
 		"uninstalled, other": {records: one(testRecord("uninstalled", 3, otherOwner)), state: StateUninstalled, action: ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
 		"uninstalling":       {records: one(testRecord("uninstalling", 3)), state: StateUninstalling, action: ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
+		"uninstalling, kept elsewhere": {records: one(testRecord("uninstalling", 3, keptElsewhere, uninstalling)), state: StateUninstalling, action: ActionUninstall,
+			reason: ReasonFinishUninstall, from: 3, to: 3},
+		"uninstalled by hand, in vain": {records: one(testRecord("uninstalling", 3, keptElsewhere)), state: StateUninstalling, action: ActionRecoverThenUpgrade,
+			reason: ReasonChangedByAnotherHand, from: 3, to: 4, recovery: RecoverFail, message: "nothing was deleted"},
 
 		"foreign":                     {records: one(testRecord("deployed", 3, otherOwner)), state: StateForeign, action: ActionRefuse, reason: ReasonConflict, from: 3, to: 3, message: `"default.other"`},
 		"foreign made with helm":      {records: one(testRecord("deployed", 3, unlabelled)), state: StateForeign, action: ActionRefuse, reason: ReasonConflict, from: 3, to: 3, message: "without HelmOp"},
@@ -159,6 +165,7 @@ func TestDecideUninstall(t *testing.T) {
 		"failed":                        {records: []Record{testRecord("failed", 2)}, action: ActionUninstall, reason: ReasonUninstall},
 		"by another hand":               {records: []Record{testRecord("deployed", 2, otherHand)}, action: ActionUninstall, reason: ReasonUninstall},
 		"uninstalling":                  {records: []Record{testRecord("uninstalling", 2)}, action: ActionUninstall, reason: ReasonFinishUninstall},
+		"uninstalling by hand, in vain": {records: []Record{testRecord("uninstalling", 2, keptElsewhere)}, action: ActionUninstall, reason: ReasonFinishUninstall},
 		"own pending":                   {records: []Record{testRecord("pending-upgrade", 2)}, action: ActionUninstall, reason: ReasonUninstall},
 		"other's pending, young":        {records: []Record{testRecord("pending-upgrade", 2, otherUID)}, action: ActionWait, reason: ReasonPendingElsewhere},
 		"other's pending, old":          {records: []Record{testRecord("pending-upgrade", 2, otherUID, old)}, action: ActionUninstall, reason: ReasonUninstall},

@@ -149,14 +149,19 @@ func (d *recordingDriver) Update(key string, rls *release.Release) error {
 	return nil
 }
 
-// sign notes on a record of ours which shard wrote it last: who marks a release as uninstalling is at work on it, whoever made it.
+// sign notes on a record of ours which shard wrote it last: who marks a release as uninstalling is at work on it, whoever made it. And it
+// notes that it is this package which uninstalls.
 func (d *recordingDriver) sign(rls *release.Release) {
-	if rls.Labels[LabelOwner] == "" || rls.Labels[LabelShard] == d.shard {
+	if rls.Labels[LabelOwner] == "" {
 		return
 	}
 	labels := maps.Clone(rls.Labels)
 	delete(labels, LabelShard)
 	setText(labels, LabelShard, d.shard)
+	delete(labels, LabelUninstalling)
+	if rls.Info != nil && rls.Info.Status == release.StatusUninstalling {
+		labels[LabelUninstalling] = "true"
+	}
 	rls.Labels = labels
 }
 

@@ -31,6 +31,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
@@ -215,8 +216,15 @@ func TestIntegrationSplitHelm(t *testing.T) {
 				t.Error("helm uninstall did not fail")
 			}
 			b.wantConfigMap("first", "1")
-			// Helm has written the record anew, without what it does not know.
+			b.wantRecords(run.desired, "2 uninstalling", "1 superseded")
+			// Helm has written the record anew, without what it does not know. The next process takes nothing away.
 			b.newProcess(run)
+			before := b.configMapUID("first")
+			run.mustSettle(t)
+			b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
+			if b.configMapUID("first") != before {
+				t.Error("the object is another by now")
+			}
 			if err := run.settleUninstall(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -224,6 +232,15 @@ func TestIntegrationSplitHelm(t *testing.T) {
 			b.wantRecords(run.desired)
 		})
 	}
+}
+
+func (b *bench) configMapUID(name string) types.UID {
+	b.t.Helper()
+	object, err := b.kube.CoreV1().ConfigMaps(b.namespace).Get(b.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return object.UID
 }
 
 // TestIntegrationSplitHelmRollback holds that a payload which Helm, by hand, has another record point to is kept for it.
@@ -245,6 +262,13 @@ func TestIntegrationSplitHelmRollback(t *testing.T) {
 	obs, err := run.observe(t.Context())
 	if err != nil || obs.Records[0].Revision != 3 || obs.Records[0].Status != "pending-rollback" {
 		t.Fatalf("%+v, %v", obs.Records, err)
+	}
+	now := time.Now()
+	if d := Decide(obs, run.desired, run.policy, run.past, now); d.Action != ActionWait || d.RequeueAfter <= 0 {
+		t.Errorf("%+v", d)
+	}
+	if d := Decide(obs, run.desired, run.policy, run.past, now.Add(DefaultPendingTimeout+time.Minute)); d.Action != ActionRecoverThenUpgrade {
+		t.Errorf("later: %+v", d)
 	}
 	records := b.newRecords()
 	if _, err := records.list("demo"); err != nil {

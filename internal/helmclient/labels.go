@@ -69,6 +69,8 @@ const (
 	LabelRequest = labelPrefix + "request"
 	// LabelShard holds the [Desired].Shard of the process that wrote the record last; absent where that is empty.
 	LabelShard = labelPrefix + "shard"
+	// LabelUninstalling is "true" on the record of a release that this package uninstalls, absent where somebody uses Helm for that.
+	LabelUninstalling = labelPrefix + "uninstalling"
 
 	// LabelPayload holds the ID of the payload of a record that is kept in two parts, see pointer.go; absent on others.
 	LabelPayload = labelPrefix + "payload"
@@ -232,6 +234,8 @@ func recordFromLabels(labels map[string]string) (record Record, ok bool) {
 		Interruptions:    countIn(labels, LabelInterruptions),
 		Request:          labels[LabelRequest],
 		Shard:            labels[LabelShard],
+		Uninstalling:     labels[LabelUninstalling] == "true",
+		KeptElsewhere:    labels[LabelPayload] != "",
 	}, true
 }
 

@@ -25,7 +25,7 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
-// recoverPending resolves the pending record that the decision was made on, so that Helm acts on the release again. One that
+// recoverPending resolves the pending record, or the one that Helm by hand could not uninstall, that the decision was made on, so that Helm acts on the release again. One that
 // is to be replaced is hidden from this session only: whatever happens before the new record is made, the old one says
 // that an action began, and what it may have created.
 func (s *session) recoverPending(decision Decision, desired Desired) error {
@@ -39,7 +39,7 @@ func (s *session) recoverPending(decision Decision, desired Desired) error {
 	if record.Version != decision.FromRevision {
 		return errorOfKind(ErrStale, "the newest revision is %d, no longer the pending %d", record.Version, decision.FromRevision)
 	}
-	if record.Info == nil || !record.Info.Status.IsPending() {
+	if record.Info == nil || !record.Info.Status.IsPending() && record.Info.Status != release.StatusUninstalling {
 		return errorOfKind(ErrStale, "revision %d is no longer pending", decision.FromRevision)
 	}
 	if decision.Recovery == RecoverReplace {

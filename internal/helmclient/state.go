@@ -103,6 +103,10 @@ type Record struct {
 	Request string
 	// Shard is that of the process that wrote the record last, see [LabelShard].
 	Shard string
+	// Uninstalling says that this package began to uninstall the release, see [LabelUninstalling].
+	Uninstalling bool
+	// KeptElsewhere says that the record is a pointer to a payload.
+	KeptElsewhere bool
 	// ChangedAt is when the record was last written, as far as its metadata tells.
 	ChangedAt time.Time
 }
