@@ -142,7 +142,8 @@ func (c *recordCodec) pack(rls *release.Release) ([]byte, error) {
 			(piece.unpacked+len(rest))>>20, c.limit>>20)
 	}
 	if piece.values+jsonvalues.Count(rest) > maxRecordValues {
-		return nil, errorOfKind(ErrTooLarge, "the values of chart and release are more than %d", maxRecordValues)
+		return nil, errorOfKind(ErrTooLarge, "chart and release have more than %d JSON values in their values and metadata, which is the limit: "+
+			"put long lists into a file of the chart, or split the chart", maxRecordValues)
 	}
 	return packText(piece.packed, rest)
 }
