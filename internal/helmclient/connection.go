@@ -190,7 +190,7 @@ func (c *connection) observationKey(namespace, name string) observationKey {
 // actionConfig is like restConfig, for the objects of one action: it does not ask twice in a row for the same object.
 func (c *connection) actionConfig(ctx context.Context) *rest.Config {
 	config := c.restConfig(ctx)
-	config.Transport = newReadCache(config.Transport, c.root, c.namespaces)
+	config.Transport = newReadCache(&refusals{base: config.Transport}, c.root, c.namespaces)
 	return config
 }
 

@@ -92,7 +92,7 @@ func (s *bootstrapScenario) keepsOldState() {
 
 	s.file("state/clusters/production/bad.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bad, namespace: "+stateNamespace+"}\ndata: {key: {no: text}}\n"))
 	s.pushState(s.signs...)
-	expectKept(addonsv1.UpgradeFailedReason, "cannot be handled as a ConfigMap")
+	expectKept(addonsv1.UpgradeFailedReason, "ConfigMap "+stateNamespace+"/bad: ConfigMap in version")
 
 	s.push("one")
 	s.eventually(state, ready(1))
