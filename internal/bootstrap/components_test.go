@@ -18,6 +18,7 @@ package bootstrap
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -122,6 +123,16 @@ func TestVariables(t *testing.T) {
 	}}))
 	if !strings.Contains(all, "--helmop-concurrency=7") || !strings.Contains(all, "--helmoprelease-concurrency=20") {
 		t.Error("the variable was not taken, or a default was lost")
+	}
+	// Some texts are numbers or truths to YAML.
+	for _, value := range []string{"1", "true"} {
+		built := container(t, mustBuild(t, Options{Version: "v1", Variable: func(name string) (string, bool) {
+			return value, name == "HELMOP_NO_PROXY" || name == "HELMOP_WATCH_FILTER"
+		}}))
+		if env, args := fmt.Sprintf("%q", built["env"]), fmt.Sprintf("%q", built["args"]); !strings.Contains(env, `"$(EMPTY)`+value+`"`) ||
+			!strings.Contains(args, `"--watch-filter=`+value+`"`) {
+			t.Errorf("%s: the environment is %s, the arguments are %s", value, env, args)
+		}
 	}
 }
 

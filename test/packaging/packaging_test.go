@@ -49,7 +49,7 @@ const (
 )
 
 // variable is the only form in which clusterctl may find a variable here: with a default, so that a user need set none.
-var variable = regexp.MustCompile(`\$\{(HELMOP_[A-Z_]+):=([^${}]+)\}`)
+var variable = regexp.MustCompile(`\$\{(HELMOP_[A-Z_]+):=([^{}]+)\}`)
 
 // components is what config/default makes, built once for all tests.
 var components = sync.OnceValues(func() (string, error) {

@@ -1,0 +1,112 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package packaging
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+const (
+	// volumeSize is the one variable that is no text.
+	volumeSize = "HELMOP_ARTIFACT_VOLUME_SIZE"
+	// placeholder stands for values until YAML is read.
+	placeholder = "PLACEHOLDER"
+)
+
+// TestVariablesMayBeAnything holds that what clusterctl makes of the manifests is a Deployment that an API server takes, with each
+// value as it was given: it replaces variables before anybody reads YAML, in which some texts are numbers, truths or aliases.
+func TestVariablesMayBeAnything(t *testing.T) {
+	t.Parallel()
+	programs, err := binaries.Ensure(t.Context(), binaries.Options{Progress: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"config/default", "config/management-cluster", "config/shard"} {
+		text, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build", folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "components.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, value := range []string{"", "1", "0x1", "true", "null", "*.example.com", "[a]"} {
+			t.Run(folder+"="+value, func(t *testing.T) {
+				t.Parallel()
+				env := []string{"XDG_CONFIG_HOME=" + t.TempDir(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true"}
+				for _, found := range variable.FindAllStringSubmatch(text, -1) {
+					if value != "" && found[1] != volumeSize {
+						env = append(env, found[1]+"="+value)
+					}
+				}
+				if value == "1" {
+					env = append(env, volumeSize+"="+value)
+				}
+				made, err := testbed.Run(t.Context(), programs.Path(binaries.Clusterctl), env, "generate", "yaml", "--from", file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := settings(t, managerOf(t, variable.ReplaceAllStringFunc(text, func(found string) string {
+					if parts := variable.FindStringSubmatch(found); value == "" || parts[1] == volumeSize {
+						return parts[2]
+					}
+					return placeholder
+				})))
+				for i := range want {
+					want[i] = strings.ReplaceAll(want[i], placeholder, value)
+				}
+				if got := settings(t, managerOf(t, made.Stdout)); !slices.Equal(got, want) {
+					t.Errorf("the settings are %q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+// managerOf returns the Deployment among objects.
+func managerOf(t *testing.T, text string) unstructured.Unstructured {
+	t.Helper()
+	found := ofKind(parse(t, text), "Deployment")
+	if len(found) != 1 {
+		t.Fatalf("%d Deployments, want 1", len(found))
+	}
+	return found[0]
+}
+
+// settings are the arguments and the environment of the manager, as the kubelet gives them to it.
+func settings(t *testing.T, deployment unstructured.Unstructured) []string {
+	t.Helper()
+	container := convert[appsv1.Deployment](t, deployment).Spec.Template.Spec.Containers[0]
+	all := slices.Clone(container.Args)
+	for _, one := range container.Env {
+		all = append(all, one.Name+"="+one.Value)
+	}
+	for i := range all {
+		all[i] = expand(all[i], container.Env)
+	}
+	return all
+}
