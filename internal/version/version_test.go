@@ -1,0 +1,36 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package version
+
+import "testing"
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ linked, module, want string }{
+		{development, "v0.1.0", "v0.1.0"},
+		{development, "v0.2.0-rc.1", "v0.2.0-rc.1"},
+		{development, "(devel)", development},
+		{development, "", development},
+		{development, "v0.1.1-0.20261122123000-321c4c4aaaaa", development},
+		{development, "v0.1.0+dirty", development},
+		{"v0.3.0", "v0.1.0", "v0.3.0"},
+	} {
+		if got := choose(test.linked, test.module); got != test.want {
+			t.Errorf("%s of %s: got %s, want %s", test.linked, test.module, got, test.want)
+		}
+	}
+}
