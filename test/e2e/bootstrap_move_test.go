@@ -173,7 +173,7 @@ func (s *bootstrapScenario) exported() {
 	for object, content := range s.applied(text) {
 		s.Expect(content).To(gomega.Equal(before[object]), "the command makes the same of %s", object)
 	}
-	_, started := s.kubelet.PIDs()
+	_, started := s.kubelet.PIDs("")
 	s.Expect(started).To(gomega.Equal(1), "and restarts nothing")
 	s.expectNoCluster()
 }

@@ -207,13 +207,15 @@ func (s *bootstrapScenario) pushState(args ...string) {
 	}
 }
 
-// pushProvider pushes another provider from where there is no access to the cluster.
-func (s *bootstrapScenario) pushProvider(args ...string) {
+// pushProvider pushes another provider from where there is no access to the cluster, and returns its digest.
+func (s *bootstrapScenario) pushProvider(args ...string) string {
 	s.Helper()
-	code, _, said := s.run("writer.json", slices.Concat([]string{"bootstrap", "oci", "--url", s.at("helmop:production"), "--push-only"}, s.signs, args)...)
+	code, out, said := s.run("writer.json", slices.Concat([]string{"bootstrap", "oci", "--url", s.at("helmop:production"), "--push-only"}, s.signs, args)...)
 	if code != 0 {
 		s.Fatalf("exit code %d: %s", code, said)
 	}
+	_, digest, _ := strings.Cut(strings.TrimSpace(out), "@")
+	return digest
 }
 
 func (s *bootstrapScenario) helmOp(name string) *addonsv1.HelmOp {
@@ -234,7 +236,7 @@ func (s *bootstrapScenario) eventuallyImage(image string) {
 		g.Expect(deployment.Spec.Template.Spec.Containers[0].Image).To(gomega.Equal(image))
 		g.Expect(deployment.Status.ObservedGeneration).To(gomega.Equal(deployment.Generation))
 		g.Expect([]int32{deployment.Status.Replicas, deployment.Status.UpdatedReplicas, deployment.Status.ReadyReplicas}).To(gomega.Equal([]int32{1, 1, 1}))
-		pids, _ := s.kubelet.PIDs()
+		pids, _ := s.kubelet.PIDs("")
 		g.Expect(pids).To(gomega.HaveLen(1))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
@@ -265,7 +267,7 @@ func TestBootstrap(t *testing.T) {
 		w.in(s.scenario).eventuallyRevisions(environment.Namespace, providerHelmOp, "1 deployed")
 		w.in(s.scenario).eventuallyRevisions(environment.Namespace, stateHelmOp, "1 deployed")
 		s.Expect(s.deployment(s.Context(), s.Gomega).Generation).To(gomega.BeEquivalentTo(1), "HelmOp has taken over without a change")
-		_, started := s.kubelet.PIDs()
+		_, started := s.kubelet.PIDs("")
 		s.Expect(started).To(gomega.Equal(1), "and without a restart")
 	})
 	s.step("what is in the cluster cannot push", func(s *bootstrapScenario) { s.cannotPush() })
@@ -287,7 +289,7 @@ func TestBootstrap(t *testing.T) {
 	s.step("another run brings another credential", func(s *bootstrapScenario) { s.rotatesCredential() })
 	s.step("a newer provider takes over", func(s *bootstrapScenario) { s.updatesItself(w.in(s.scenario)) })
 	for _, broken := range brokenProviders() {
-		s.step("one that "+broken.what+" does not", func(s *bootstrapScenario) { s.staysOnTheOld(broken) })
+		s.step(broken.step, func(s *bootstrapScenario) { s.staysOnTheOld(broken) })
 	}
 	s.step("another run brings another version", func(s *bootstrapScenario) {
 		result := s.bootstrap("--image", firstImage)
@@ -345,14 +347,16 @@ func (s *bootstrapScenario) updatesItself(w *workload) {
 	s.file("overlay/kustomization.yaml", []byte("patches:\n- target: {kind: CustomResourceDefinition}\n  patch: |\n    - {op: add, path: /metadata/annotations/example.com~1extra, value: \"yes\"}\n"+
 		"resources: [extra.yaml]\n"))
 	s.file("overlay/extra.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra, namespace: helmop-system}\n"))
-	before, _ := s.kubelet.PIDs()
+	before, _ := s.kubelet.PIDs("")
+	leader := s.leader()
 	s.pushProvider("--image", secondImage, "--kustomization", s.path("overlay/kustomization.yaml"))
 	s.eventuallyImage(secondImage)
 	w.eventuallyRevisions(environment.Namespace, providerHelmOp, "1 superseded", "2 deployed")
 	s.eventually(s.helmOp(providerHelmOp), ready(1))
-	after, started := s.kubelet.PIDs()
+	after, started := s.kubelet.PIDs("")
 	s.Expect(after).NotTo(gomega.Equal(before))
 	s.Expect(started).To(gomega.Equal(2))
+	s.Eventually(s.leader).WithContext(s.Context()).ShouldNot(gomega.Equal(leader))
 	s.must(s.client.Get(s.Context(), client.ObjectKey{Namespace: environment.Namespace, Name: "extra"}, &corev1.ConfigMap{}))
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	s.must(s.client.Get(s.Context(), client.ObjectKey{Name: "helmops.addons.cluster.x-k8s.io"}, crd))

@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -161,14 +160,14 @@ func (f *fleet) failover(s *scenario) {
 	leader := managers[len(managers)-1]
 	_, err := f.env.StartManager(s.Context())
 	s.must(err)
-	before := f.holder(s)
+	before := s.leader()
 	s.must(leader.Kill())
 	s.greet(f.helmOp, "after the failover")
 	for _, w := range f.in(s) {
 		w.expectGreeting(f.helmOp, 2, "after the failover")
 		w.eventuallyRevisions(releaseNamespace, "fleet", "1 superseded", "2 deployed")
 	}
-	s.Expect(f.holder(s)).NotTo(gomega.Equal(before))
+	s.Expect(s.leader()).NotTo(gomega.Equal(before))
 	s.eventually(f.helmOp, ready(fleetSize))
 }
 
@@ -266,15 +265,6 @@ func (f *fleet) storage(s *scenario) map[string]map[string]string {
 		all[w.name] = versions
 	}
 	return all
-}
-
-// holder is the manager that leads.
-func (f *fleet) holder(s *scenario) string {
-	s.Helper()
-	lease := &coordinationv1.Lease{}
-	s.must(s.client.Get(s.Context(), client.ObjectKey{Namespace: environment.Namespace, Name: leaseName}, lease))
-	s.Expect(lease.Spec.HolderIdentity).NotTo(gomega.BeNil())
-	return *lease.Spec.HolderIdentity
 }
 
 // in is the same fleet's clusters for a step of the scenario.

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -312,6 +313,17 @@ func expectCondition(g gomega.Gomega, obj conditions.Getter, conditionType strin
 	g.Expect(c).NotTo(gomega.BeNil(), "condition %s of %s", conditionType, toJSON(obj.GetConditions()))
 	g.Expect([]string{string(c.Status), c.Reason}).To(gomega.Equal([]string{string(status), reason}),
 		"condition %s: %s", conditionType, c.Message)
+}
+
+// leader waits until a manager leads, and returns its name; each has another one, however often it is started.
+func (s *scenario) leader() string {
+	s.Helper()
+	lease := &coordinationv1.Lease{}
+	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+		g.Expect(s.client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: leaseName}, lease)).To(gomega.Succeed())
+		g.Expect(lease.Spec.HolderIdentity).To(gomega.HaveValue(gomega.Not(gomega.BeEmpty())))
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+	return *lease.Spec.HolderIdentity
 }
 
 // children returns the HelmOpReleases of a HelmOp by the names of their Clusters.

@@ -39,6 +39,8 @@ const (
 	kubeletPeriod = 200 * time.Millisecond
 	// restartPause is between the starts of a program that ends.
 	restartPause = 2 * time.Second
+	// unreadyAfter is how long a program that was ready may leave its probe without an answer, as a kubelet has it by default.
+	unreadyAfter = 30 * time.Second
 	// stopTimeout is how long a manager may take to end.
 	stopTimeout = 30 * time.Second
 )
@@ -53,17 +55,32 @@ type Kubelet struct {
 	done   chan struct{}
 
 	mu      sync.Mutex
-	running map[types.UID]*Manager
-	// restartAt is when one that has ended is started again, at the earliest.
-	restartAt map[types.UID]time.Time
-	started   int
-	err       error
+	running map[types.UID]*container
+	// started are the numbers of starts by the names of images.
+	started map[string]int
+	err     error
+}
+
+// container is the program of a pod.
+type container struct {
+	*Manager
+	image string
+	// restartAt is when it is started again if it has ended, at the earliest.
+	restartAt time.Time
+	// readyAt is when it last said that it is ready.
+	readyAt time.Time
+}
+
+// isReady tells whether a program counts as ready: one that was is not given up because a busy machine lets it miss a probe. Of two old
+// versions of a Deployment, Kubernetes ends the one that is not ready, and that would be the one that works.
+func isReady(running bool, readyAt, now time.Time) bool {
+	return running && now.Sub(readyAt) < unreadyAfter
 }
 
 // StartKubelet runs the pods in the manager's namespace, by the programs that their images stand for, until Stop.
 func (e *Environment) StartKubelet(images map[string]string) *Kubelet {
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &Kubelet{env: e, images: images, cancel: cancel, done: make(chan struct{}), running: map[types.UID]*Manager{}, restartAt: map[types.UID]time.Time{}}
+	k := &Kubelet{env: e, images: images, cancel: cancel, done: make(chan struct{}), running: map[types.UID]*container{}, started: map[string]int{}}
 	go k.run(ctx)
 	return k
 }
@@ -81,17 +98,22 @@ func (k *Kubelet) Stop() error {
 	return errors.Join(errs...)
 }
 
-// PIDs are the processes that run, and started is how many were started in all.
-func (k *Kubelet) PIDs() (pids []int, started int) {
+// PIDs are the processes that run of an image, and started is how many were started of it. No image means all.
+func (k *Kubelet) PIDs(image string) (pids []int, started int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, manager := range k.running {
-		if manager.Running() {
-			pids = append(pids, manager.PID())
+	for _, one := range k.running {
+		if one.Running() && (image == "" || image == one.image) {
+			pids = append(pids, one.PID())
+		}
+	}
+	for name, count := range k.started {
+		if image == "" || image == name {
+			started += count
 		}
 	}
 	slices.Sort(pids)
-	return pids, k.started
+	return pids, started
 }
 
 func (k *Kubelet) run(ctx context.Context) {
@@ -154,21 +176,24 @@ func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) error {
 	program, known := k.images[pod.Spec.Containers[0].Image]
 	ready := false
 	if known {
-		manager, err := k.ensure(ctx, pod, program)
+		one, err := k.ensure(ctx, pod, program)
 		if err != nil {
 			return err
 		}
-		ready = isReady(ctx, manager)
+		if answersReady(ctx, one.Manager) {
+			one.readyAt = time.Now()
+		}
+		ready = isReady(one.Running(), one.readyAt, time.Now())
 	}
 	return k.report(ctx, pod, known, ready)
 }
 
-func (k *Kubelet) ensure(ctx context.Context, pod *corev1.Pod, program string) (*Manager, error) {
+func (k *Kubelet) ensure(ctx context.Context, pod *corev1.Pod, program string) (*container, error) {
 	k.mu.Lock()
-	manager := k.running[pod.UID]
+	known := k.running[pod.UID]
 	k.mu.Unlock()
-	if manager != nil && (manager.Running() || !k.mayRestart(pod.UID)) {
-		return manager, nil
+	if known != nil && (known.Running() || time.Now().Before(known.restartAt)) {
+		return known, nil
 	}
 	dir, m := k.env.dir("pod-"+pod.Name), &Manager{}
 	adapted, err := m.adaptedArgs(dir)
@@ -191,19 +216,13 @@ func (k *Kubelet) ensure(ctx context.Context, pod *corev1.Pod, program string) (
 	k.env.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.running[pod.UID], k.restartAt[pod.UID] = m, time.Now().Add(restartPause)
-	k.started++
-	return m, nil
+	one := &container{Manager: m, image: pod.Spec.Containers[0].Image, restartAt: time.Now().Add(restartPause)}
+	k.running[pod.UID] = one
+	k.started[one.image]++
+	return one, nil
 }
 
-// mayRestart tells whether a program that has ended may be started again.
-func (k *Kubelet) mayRestart(pod types.UID) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return time.Now().After(k.restartAt[pod])
-}
-
-func isReady(ctx context.Context, manager *Manager) bool {
+func answersReady(ctx context.Context, manager *Manager) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+manager.HealthAddress+"/readyz", nil)
