@@ -44,7 +44,7 @@ import (
 
 // settings are the flags.
 type settings struct {
-	clusters, hosts              int
+	clusters, hosts, history     int
 	duration, beat, sample, rest time.Duration
 	growth                       float64
 	seed                         uint64
@@ -58,10 +58,11 @@ func main() {
 	s := settings{}
 	flag.IntVar(&s.clusters, "clusters", 200, "Clusters")
 	flag.IntVar(&s.hosts, "hosts", 4, "API servers that the Clusters share")
+	flag.IntVar(&s.history, "history", 11, "how often all releases change before the first rest: histories are full then, and grow no more")
 	flag.DurationVar(&s.duration, "duration", 30*time.Minute, "how long something happens")
 	flag.DurationVar(&s.beat, "beat", 10*time.Second, "how often something happens")
 	flag.DurationVar(&s.sample, "sample", 15*time.Second, "how often the manager is measured")
-	flag.DurationVar(&s.rest, "rest", time.Minute, "how long nothing happens before the first and the last samples of a manager at rest")
+	flag.DurationVar(&s.rest, "rest", 2*time.Minute, "how long nothing happens before the first and the last samples of a manager at rest")
 	flag.Float64Var(&s.growth, "max-growth", 0.1, "by what share memory and goroutines may grow from the first rest to the last")
 	flag.Uint64Var(&s.seed, "seed", 1, "what happens is a function of it")
 	flag.StringVar(&s.binary, "manager", "", "manager to measure; default: it is built")

@@ -44,6 +44,9 @@ import (
 const (
 	namespace = "soak"
 
+	// allName is the HelmOp of all Clusters.
+	allName = "all"
+
 	// quarters are the parts of the fleet that have a HelmOp of their own, beside that of all.
 	quarters = 4
 
@@ -86,6 +89,9 @@ func (s *soak) run(ctx context.Context) error {
 	if err := s.build(ctx); err != nil {
 		return err
 	}
+	if err := s.fill(ctx); err != nil {
+		return err
+	}
 	first, err := s.atRest(ctx, "first")
 	if err != nil {
 		return err
@@ -123,7 +129,7 @@ func (s *soak) build(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.env.Client.Create(ctx, s.helmOp("all", map[string]string{"fleet": namespace})); err != nil {
+	if err := s.env.Client.Create(ctx, s.helmOp(allName, map[string]string{"fleet": namespace})); err != nil {
 		return err
 	}
 	for range s.clusters {
@@ -133,6 +139,31 @@ func (s *soak) build(ctx context.Context) error {
 	}
 	s.say("%d Clusters were created", s.clusters)
 	return nil
+}
+
+// fill changes all releases so often that their histories are as long as they get: what is kept of one then takes no more later.
+func (s *soak) fill(ctx context.Context) error {
+	for i := range s.history {
+		if err := s.converge(ctx); err != nil {
+			return err
+		}
+		s.say("%d of %d revisions of all releases", i+1, s.history)
+		for _, name := range s.helmOps() {
+			if err := s.change(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// helmOps are the names of all HelmOps.
+func (s *soak) helmOps() []string {
+	names := []string{allName}
+	for i := range quarters {
+		names = append(names, partName(i))
+	}
+	return names
 }
 
 func hostName(i int) string { return fmt.Sprintf("host-%d", i) }
@@ -172,14 +203,8 @@ func (s *soak) add(ctx context.Context) error {
 // atRest waits until everything is as it is wanted, and then for a while, and measures the manager.
 func (s *soak) atRest(ctx context.Context, which string) (sample, error) {
 	s.say("waiting until everything is as it is wanted")
-	missing := ""
-	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
-		var err error
-		missing, err = s.missing(ctx)
-		return missing == "", err
-	})
-	if err != nil {
-		return sample{}, fmt.Errorf("not everything is as it is wanted: %s: %w", missing, err)
+	if err := s.converge(ctx); err != nil {
+		return sample{}, err
 	}
 	s.say("it is")
 	var best sample
@@ -198,6 +223,20 @@ func (s *soak) atRest(ctx context.Context, which string) (sample, error) {
 			return sample{}, err
 		}
 	}
+}
+
+// converge waits until everything is as it is wanted.
+func (s *soak) converge(ctx context.Context) error {
+	missing := ""
+	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
+		var err error
+		missing, err = s.missing(ctx)
+		return missing == "", err
+	})
+	if err != nil {
+		return fmt.Errorf("not everything is as it is wanted: %s: %w", missing, err)
+	}
+	return nil
 }
 
 // missing says what is not as it is wanted, empty if everything is.
@@ -236,7 +275,7 @@ func (s *soak) missing(ctx context.Context) (string, error) {
 
 // selected is how many Clusters a HelmOp has.
 func (s *soak) selected(helmOp string) int {
-	if helmOp == "all" {
+	if helmOp == allName {
 		return len(s.present)
 	}
 	n := 0
@@ -291,7 +330,7 @@ func (s *soak) next() (string, func(context.Context) error) {
 	case n < 15:
 		return "values changed", func(ctx context.Context) error { return s.change(ctx, partName(s.dice.IntN(quarters))) }
 	case n < 16:
-		return "values of all changed", func(ctx context.Context) error { return s.change(ctx, "all") }
+		return "values of all changed", func(ctx context.Context) error { return s.change(ctx, allName) }
 	case n < 18:
 		return "API servers restarted", func(ctx context.Context) error {
 			return s.interrupt(ctx, (*apiserver.Server).StopAPIServer, (*apiserver.Server).StartAPIServer)
