@@ -32,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
 )
 
@@ -85,11 +86,12 @@ type cutCase struct {
 // cutRun is one release of which one action is interrupted once.
 type cutRun struct {
 	releaseRun
-	ctx   context.Context
-	kube  kubernetes.Interface
-	name  string
-	proxy *cutproxy.Proxy
-	cut   cutproxy.Cut
+	ctx    context.Context
+	server *apiserver.Server
+	kube   kubernetes.Interface
+	name   string
+	proxy  *cutproxy.Proxy
+	cut    cutproxy.Cut
 	// storage is where records are kept.
 	storage Storage
 	// before are the UIDs of the objects before the action.
@@ -97,7 +99,7 @@ type cutRun struct {
 }
 
 func newCutRun(ctx context.Context, b *bench, name string) *cutRun {
-	r := &cutRun{ctx: ctx, kube: b.kube, name: name, storage: b.target.Storage}
+	r := &cutRun{ctx: ctx, server: sharedServer.Server(b.t), kube: b.kube, name: name, storage: b.target.Storage}
 	r.desired, r.chart, r.values = desiredFor(name, "demo", "a1", "v1"), cutChart("1.0.0", "old"), map[string]any{"cidr": "1"}
 	r.restart()
 	return r
@@ -105,7 +107,7 @@ func newCutRun(ctx context.Context, b *bench, name string) *cutRun {
 
 // restart replaces the process: nothing is known any more but what the cluster says.
 func (r *cutRun) restart() {
-	r.client, r.target = New(), Target{Key: r.name, Config: sharedServer.server.RESTConfig(), Storage: r.storage}
+	r.client, r.target = New(), Target{Key: r.name, Config: r.server.RESTConfig(), Storage: r.storage}
 }
 
 // cutChart has objects of several kinds, a hook, and one object that other versions don't have.
@@ -382,7 +384,7 @@ func (r *cutRun) run(c cutCase, cut cutproxy.Cut) error {
 	if err != nil {
 		return err
 	}
-	if r.proxy, err = cutproxy.Start(sharedServer.server.RESTConfig()); err != nil {
+	if r.proxy, err = cutproxy.Start(r.server.RESTConfig()); err != nil {
 		return err
 	}
 	r.cut = cut

@@ -55,7 +55,7 @@ func (r *cutRun) cutInstall() error {
 	cut := &cutter{after: -1, last: func(req *http.Request) bool {
 		return req.Method != http.MethodGet && strings.Contains(req.URL.Path, "/configmaps")
 	}}
-	config := sharedServer.server.RESTConfig()
+	config := r.server.RESTConfig()
 	config.Wrap(cut.wrap)
 	_, err = New().Act(r.ctx, Target{Key: r.name, Config: config, Storage: r.storage}, decision, r.desired, r.options, r.chart, r.values)
 	if !errors.Is(err, ErrUnreachable) {

@@ -435,7 +435,7 @@ func TestIntegrationProgress(t *testing.T) {
 func (b *bench) waitAllowed(user string) {
 	b.t.Helper()
 	all := authorizationv1.ResourceAttributes{Namespace: b.namespace, Verb: "*", Group: "*", Resource: "*"}
-	if err := sharedServer.server.WaitAllowed(b.t.Context(), user, all); err != nil {
+	if err := sharedServer.Server(b.t).WaitAllowed(b.t.Context(), user, all); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -26,7 +26,7 @@ import (
 
 // refuseParts has the first deletions of parts of payloads fail; all of them if the number is negative.
 func (b *bench) refuseParts(run *releaseRun, failures int) {
-	config := sharedServer.server.RESTConfig()
+	config := sharedServer.Server(b.t).RESTConfig()
 	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
 		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			if req.Method == http.MethodDelete && strings.Contains(req.URL.Path, "/helmop.payload.") && failures != 0 {

@@ -30,7 +30,7 @@ import (
 
 // takeOver replaces a record as another manager does that takes its holder for gone, with another payload.
 func (b *bench) takeOver(key string) error {
-	conn, err := New().connections.get(Target{Key: b.namespace, Config: sharedServer.server.RESTConfig()})
+	conn, err := New().connections.get(Target{Key: b.namespace, Config: sharedServer.Server(b.t).RESTConfig()})
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func TestIntegrationOvertaken(t *testing.T) {
 			run.mustSettle(t)
 			var once sync.Once
 			var taken error
-			config := sharedServer.server.RESTConfig()
+			config := sharedServer.Server(t).RESTConfig()
 			config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
 				return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 					if req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/configmaps") {
@@ -95,7 +95,7 @@ func TestIntegrationPointerWrites(t *testing.T) {
 	b.createNamespace()
 	b.target.Storage.splitAll = true
 	lost := 0
-	config := sharedServer.server.RESTConfig()
+	config := sharedServer.Server(t).RESTConfig()
 	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
 		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			answer, err := base.RoundTrip(req)

@@ -193,7 +193,7 @@ func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut st
 	if err != nil {
 		return nil, err
 	}
-	if r.proxy, err = cutproxy.Start(sharedServer.server.RESTConfig()); err != nil {
+	if r.proxy, err = cutproxy.Start(sharedServer.Server(b.t).RESTConfig()); err != nil {
 		return nil, err
 	}
 	store := &cuttingStore{memoryStore: memory, cut: cut, kill: r.proxy.Die}

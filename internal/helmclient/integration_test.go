@@ -21,11 +21,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,16 +36,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
 // sharedServer is the API server of all integration tests; each test has a namespace of its own.
-var sharedServer struct {
-	once   sync.Once
-	dir    string
-	server *apiserver.Server
-	err    error
-}
+var sharedServer apiserver.Shared
 
 // testsAtOnce is how many tests run at once, unless -parallel says otherwise. Most wait for the API server most of the time.
 const testsAtOnce = 6
@@ -60,33 +52,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	code := m.Run()
-	if sharedServer.server != nil {
-		if err := sharedServer.server.Stop(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, "stopping the API server:", err)
-			code = max(code, 1)
-		}
-	}
-	if sharedServer.dir != "" {
-		_ = os.RemoveAll(sharedServer.dir)
-	}
-	os.Exit(code)
-}
-
-func startServer() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-	defer cancel()
-	set, err := binaries.Ensure(ctx, binaries.Options{Progress: os.Stderr})
-	if err != nil {
-		sharedServer.err = err
-		return
-	}
-	if sharedServer.dir, sharedServer.err = os.MkdirTemp("", "helmclient-"); sharedServer.err != nil {
-		return
-	}
-	sharedServer.server, sharedServer.err = apiserver.Start(ctx, apiserver.Options{
-		Name: "workload", Dir: filepath.Join(sharedServer.dir, "server"), Binaries: set,
-	})
+	os.Exit(sharedServer.Run(m))
 }
 
 // bench is one test's view of the API server.
@@ -102,15 +68,8 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
 	t.Parallel()
-	sharedServer.once.Do(startServer)
-	if sharedServer.err != nil {
-		t.Fatal(sharedServer.err)
-	}
-	kube, err := kubernetes.NewForConfig(sharedServer.server.RESTConfig())
+	kube, err := kubernetes.NewForConfig(sharedServer.Server(t).RESTConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +90,7 @@ func namespaceOf(t *testing.T) string {
 // reconnect replaces the client, as a restarted process would; its connection breaks after a number of requests.
 func (b *bench) reconnect(after int) {
 	b.cutter = &cutter{after: after}
-	config := sharedServer.server.RESTConfig()
+	config := sharedServer.Server(b.t).RESTConfig()
 	config.WrapTransport = b.cutter.wrap
 	b.client = New()
 	b.target = Target{Key: b.namespace, Config: config}
@@ -223,7 +182,7 @@ func (b *bench) createNamespace() {
 // human returns Helm as somebody uses it by hand, without this package's labels.
 func (b *bench) human() *action.Configuration {
 	b.t.Helper()
-	kept, err := newCluster(sharedServer.server.RESTConfig(), newSharedKnowledge())
+	kept, err := newCluster(sharedServer.Server(b.t).RESTConfig(), newSharedKnowledge())
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -195,7 +195,7 @@ func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	config := sharedServer.server.RESTConfig()
+	config := sharedServer.Server(b.t).RESTConfig()
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		b.t.Fatal(err)

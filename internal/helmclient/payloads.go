@@ -94,18 +94,24 @@ const (
 	smallPayload = 256 << 10
 )
 
-// hold waits until there is memory for payloads of a size. An action does so once, for its first payload, and never waits while it holds
-// some already.
+// hold waits until there is memory for payloads of a size. An action that holds some already never waits, or two of them would for each
+// other; what it needs beyond that counts where there is room.
 func (s *recordStore) hold(size int) error {
 	weight := min(int64(size)*payloadCopies, maxPayloadMemory)
 	s.mu.Lock()
 	held := s.split.held
 	s.mu.Unlock()
-	if held > 0 || size <= smallPayload {
+	switch {
+	case size <= smallPayload, weight <= held:
 		return nil
-	}
-	if err := s.split.memory.Acquire(s.ctx, weight); err != nil {
-		return errorOfKind(ErrTimeout, "other releases with large records were at work all the time")
+	case held > 0:
+		if !s.split.memory.TryAcquire(weight - held) {
+			return nil
+		}
+	default:
+		if err := s.split.memory.Acquire(s.ctx, weight); err != nil {
+			return errorOfKind(ErrTimeout, "other releases with large records were at work all the time")
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

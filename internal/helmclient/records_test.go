@@ -217,7 +217,7 @@ func TestIntegrationRecordsPersist(t *testing.T) {
 	b.createNamespace()
 	b.createRecords(release.StatusDeployed)
 	failures := 0
-	config := sharedServer.server.RESTConfig()
+	config := sharedServer.Server(t).RESTConfig()
 	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
 		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			if req.Method != http.MethodGet && failures < 2 {

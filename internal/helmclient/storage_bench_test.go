@@ -68,13 +68,7 @@ func (b *countedBody) Read(p []byte) (int, error) {
 // BenchmarkStorage installs and upgrades releases with records of several sizes in each storage, at a real API server and a real registry, and
 // tells what that costs. The figures are in docs/storage.md.
 func BenchmarkStorage(b *testing.B) {
-	if testing.Short() {
-		b.Skip("needs a real API server")
-	}
-	sharedServer.once.Do(startServer)
-	if sharedServer.err != nil {
-		b.Fatal(sharedServer.err)
-	}
+	sharedServer.Server(b)
 	store, kept := benchRegistry(b)
 	charts := map[string]*chart.Chart{
 		"a small record":     newChart("1.0.0", twoConfigMaps()),
@@ -121,7 +115,7 @@ func benchRegistry(b *testing.B) (payload.Store, *registry.Registry) {
 
 func benchStorage(b *testing.B, chrt *chart.Chart, stored Storage, kept *registry.Registry) {
 	counted := &traffic{}
-	config := sharedServer.server.RESTConfig()
+	config := sharedServer.Server(b).RESTConfig()
 	config.WrapTransport = counted.wrap
 	prefix := fmt.Sprintf("bench-%d", benches.Add(1))
 	client := New()

@@ -50,3 +50,42 @@ func TestPanicGivesBackMemory(t *testing.T) {
 		t.Error("the memory is lost")
 	}
 }
+
+// TestHoldCountsTheLargestPayload holds that an action counts with the largest of its payloads, waits only while it holds nothing, and gives
+// all back.
+func TestHoldCountsTheLargestPayload(t *testing.T) {
+	t.Parallel()
+	const most = maxPayloadMemory / payloadCopies
+	for name, tc := range map[string]struct {
+		taken int64
+		sizes []int
+		want  int64
+	}{
+		"small ones do not count":         {0, []int{smallPayload, 10}, 0},
+		"the first":                       {0, []int{1 << 20}, payloadCopies << 20},
+		"a larger one":                    {0, []int{1 << 20, 10, 3 << 20, 2 << 20}, 3 * payloadCopies << 20},
+		"a larger one, for which no room": {maxPayloadMemory - payloadCopies<<20, []int{1 << 20, 3 << 20}, payloadCopies << 20},
+		"larger than all":                 {0, []int{2 * most}, maxPayloadMemory},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			memory := semaphore.NewWeighted(maxPayloadMemory)
+			if !memory.TryAcquire(tc.taken) {
+				t.Fatal("there is not as much")
+			}
+			s := &recordStore{ctx: t.Context(), split: newSplitRecords(memory)}
+			for _, size := range tc.sizes {
+				if err := s.hold(size); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s.split.held != tc.want {
+				t.Errorf("%d bytes are held, want %d", s.split.held, tc.want)
+			}
+			s.release()
+			if !memory.TryAcquire(maxPayloadMemory - tc.taken) {
+				t.Error("not all was given back")
+			}
+		})
+	}
+}
