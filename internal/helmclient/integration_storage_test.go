@@ -27,11 +27,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
@@ -183,113 +181,6 @@ func (b *bench) rollBack(run *releaseRun) {
 	run.mustSettle(b.t)
 	b.wantRecords(run.desired, "3 deployed", "2 superseded", "1 superseded")
 	run.desired.Return = false
-}
-
-// TestIntegrationSplitHelm holds what Helm, by hand, makes of records that are split: it lists them, and refuses to do what it would
-// do wrong.
-func TestIntegrationSplitHelm(t *testing.T) {
-	for name, use := range storages() {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			use(b)
-			b.target.Storage.splitAll = true
-			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
-			run.mustSettle(t)
-			run.want("a2", newChart("2.0.0", twoConfigMaps()))
-			run.mustSettle(t)
-			list := action.NewList(b.human())
-			list.All = true
-			releases, err := list.Run()
-			if err != nil || len(releases) != 1 || releases[0].Chart.Metadata.Version != "2.0.0" || releases[0].Info.Status != release.StatusDeployed {
-				t.Fatalf("helm list: %+v, %v", releases, err)
-			}
-			history, err := action.NewHistory(b.human()).Run("demo")
-			if err != nil || len(history) != 2 {
-				t.Fatalf("helm history: %d, %v", len(history), err)
-			}
-			upgrade := action.NewUpgrade(b.human())
-			upgrade.Namespace = b.namespace
-			if _, err := upgrade.Run("demo", newChart("3.0.0", twoConfigMaps()), nil); err == nil || !strings.Contains(err.Error(), pointerKind) {
-				t.Errorf("helm upgrade: %v", err)
-			}
-			if _, err := action.NewUninstall(b.human()).Run("demo"); err == nil {
-				t.Error("helm uninstall did not fail")
-			}
-			b.wantConfigMap("first", "1")
-			b.wantRecords(run.desired, "2 uninstalling", "1 superseded")
-			// Helm has written the record anew, without what it does not know. The next process takes nothing away.
-			b.newProcess(run)
-			before := b.configMapUID("first")
-			run.mustSettle(t)
-			b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
-			if b.configMapUID("first") != before {
-				t.Error("the object is another by now")
-			}
-			if err := run.settleUninstall(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			b.wantNoConfigMap("first")
-			b.wantRecords(run.desired)
-		})
-	}
-}
-
-func (b *bench) configMapUID(name string) types.UID {
-	b.t.Helper()
-	object, err := b.kube.CoreV1().ConfigMaps(b.namespace).Get(b.t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return object.UID
-}
-
-// TestIntegrationSplitHelmRollback holds that a payload which Helm, by hand, has another record point to is kept for it.
-func TestIntegrationSplitHelmRollback(t *testing.T) {
-	b := newBench(t)
-	store := newMemoryStore()
-	b.target.Storage = Storage{Store: store, Outside: true}
-	b.options.Upgrade.MaxHistory = new(2)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
-	run.options = b.options
-	run.mustSettle(t)
-	run.want("a2", newChart("2.0.0", twoConfigMaps()))
-	run.mustSettle(t)
-	rollback := action.NewRollback(b.human())
-	rollback.Version = 1
-	if err := rollback.Run("demo"); err == nil {
-		t.Fatal("helm rollback did not fail")
-	}
-	obs, err := run.observe(t.Context())
-	if err != nil || obs.Records[0].Revision != 3 || obs.Records[0].Status != "pending-rollback" {
-		t.Fatalf("%+v, %v", obs.Records, err)
-	}
-	now := time.Now()
-	if d := Decide(obs, run.desired, run.policy, run.past, now); d.Action != ActionWait || d.RequeueAfter <= 0 {
-		t.Errorf("%+v", d)
-	}
-	if d := Decide(obs, run.desired, run.policy, run.past, now.Add(DefaultPendingTimeout+time.Minute)); d.Action != ActionRecoverThenUpgrade {
-		t.Errorf("later: %+v", d)
-	}
-	records := b.newRecords()
-	if _, err := records.list("demo"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := records.Delete(recordName("demo", 1)); err != nil {
-		t.Fatal(err)
-	}
-	if store.count() != 2 {
-		t.Errorf("%d payloads: that of revision 1 is revision 3's, too", store.count())
-	}
-	read, err := b.newRecords().Get(recordName("demo", 3))
-	if err != nil || !strings.Contains(read.Manifest, "first") {
-		t.Fatalf("revision 3: %v", err)
-	}
-	if _, err := records.Delete(recordName("demo", 3)); err != nil {
-		t.Fatal(err)
-	}
-	if store.count() != 1 {
-		t.Errorf("%d payloads after both went", store.count())
-	}
 }
 
 // TestIntegrationStoreDown holds what a store that fails keeps from happening: nothing is begun, nothing is destroyed, what was begun is
