@@ -268,7 +268,8 @@ func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
 // removesItself removes HelmOp as docs/bootstrap.md has it.
 func (s *bootstrapScenario) removesItself() {
 	s.kubectl("-n", environment.Namespace, "delete", "helmop", stateHelmOp, providerHelmOp, "--wait=false")
-	s.kubectl("-n", environment.Namespace, "annotate", "helmopreleases", "--all", "cluster.x-k8s.io/paused-")
+	// That of the provider is not paused and goes meanwhile, which kubectl would take for an error.
+	s.kubectl("-n", environment.Namespace, "annotate", "helmopreleases", "-l", addonsv1.HelmOpNameLabel+"="+stateHelmOp, "cluster.x-k8s.io/paused-")
 	s.kubectl("-n", environment.Namespace, "wait", "--for=delete", "helmop/"+stateHelmOp, "helmop/"+providerHelmOp)
 	s.kubectl("delete", "helmops", "--all", "--all-namespaces")
 	code, text, said := s.run("writer.json", append(s.bootstrapArgs(), "--export")...)
