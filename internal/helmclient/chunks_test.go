@@ -51,9 +51,9 @@ func lyingRecords(t *testing.T, part []byte) *recordStore {
 
 // TestLyingPartsTakeLittleMemory holds that a cluster cannot have more held of a payload than the pointer says.
 func TestLyingPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
-	// Seventeen answers, each in a buffer that grows. Without the bound, more than ten times as much is taken.
-	const limit = 17 * 3 * maxChunkAnswer
-	records := lyingRecords(t, make([]byte, 32<<20))
+	// Seventeen answers, each in a buffer that grows by a quarter at a time: all of them together are five times as large as the last one.
+	const limit = 17 * 6 * maxChunkAnswer
+	records := lyingRecords(t, make([]byte, 16<<20))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := records.readChunks(chunks{name: "demo", revision: 1, id: newPayloadID(), count: chunkCount(maxClusterPayload)}, maxClusterPayload)
