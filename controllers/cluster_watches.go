@@ -45,7 +45,7 @@ func setupClusters(mgr ctrl.Manager, options Options, objects *objectReader, uns
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
 		objects:  objects,
-		recorder: options.Recorder,
+		recorder: mgr.GetEventRecorder("helmop-controller"),
 		now:      time.Now,
 
 		watchFilter: options.WatchFilterValue,

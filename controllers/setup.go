@@ -23,7 +23,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -72,9 +71,6 @@ type Options struct {
 
 	// Charts makes charts of pulled artifacts.
 	Charts ChartLoader
-
-	// Recorder records Events.
-	Recorder events.EventRecorder
 
 	// Engine brings releases to what is wanted.
 	Engine Engine
@@ -174,7 +170,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 		told:       newToldGenerations(),
 		guard:      guard,
 		pace:       newStatusPace(),
-		recorder:   options.Recorder,
+		recorder:   mgr.GetEventRecorder("helmop-controller"),
 		now:        time.Now,
 
 		watchFilter: options.WatchFilterValue,
@@ -235,7 +231,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		references: references,
 		renderer:   renderer,
 		guard:      guard,
-		recorder:   options.Recorder,
+		recorder:   mgr.GetEventRecorder("helmop-controller"),
 		now:        time.Now,
 
 		kubeconfigs: options.Kubeconfigs,

@@ -36,8 +36,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	eventsv1client "k8s.io/client-go/kubernetes/typed/events/v1"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/flags"
@@ -57,7 +55,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/cloud"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recorder"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
@@ -183,15 +180,10 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 	if err := mgr.Add(watcher); err != nil {
 		return fmt.Errorf("setting up the watches of objects: %w", err)
 	}
-	sink, err := eventsv1client.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return fmt.Errorf("setting up the recorder of Events: %w", err)
-	}
 	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		Registry:         registry,
 		Verifier:         verifier,
 		Charts:           charts,
-		Recorder:         recorder.New(mgr.GetScheme(), "helmop-controller", &events.EventSinkImpl{Interface: sink}, mgr.GetLogger().WithName("events")),
 		Engine:           helmclient.New(),
 		Records:          recordStorage(&options.records, registry),
 		Watcher:          watcher,
