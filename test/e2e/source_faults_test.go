@@ -18,6 +18,7 @@ package e2e
 
 import (
 	"archive/tar"
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -98,10 +99,15 @@ func gzipBomb() (registry.Raw, error) {
 	return chartOf(archive), err
 }
 
+// errorCodes are those of the distribution specification that go with a status.
+var errorCodes = map[int]string{
+	http.StatusUnauthorized: "UNAUTHORIZED", http.StatusForbidden: "DENIED", http.StatusNotFound: "MANIFEST_UNKNOWN", http.StatusTooManyRequests: "TOOMANYREQUESTS",
+}
+
 func status(code int, header ...string) registry.Fault {
 	fault := registry.Fault{
 		Mode: registry.Status, Code: code, Header: http.Header{"X-Planted": {planted}},
-		Body: []byte(`{"errors":[{"code":"DENIED","message":"` + planted + `","detail":"` + planted + `"}]}`),
+		Body: []byte(`{"errors":[{"code":"` + cmp.Or(errorCodes[code], "UNKNOWN") + `","message":"` + planted + `","detail":"` + planted + `"}]}`),
 	}
 	for i := 0; i < len(header); i += 2 {
 		fault.Header.Set(header[i], header[i+1])
