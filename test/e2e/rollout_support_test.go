@@ -246,8 +246,8 @@ type rolloutStep struct {
 	cluster  string
 	revision int64
 	reason   addonsv1.ReleaseRolloutReason
-	// ready tells that the release is Ready as it was told last.
-	ready bool
+	// ready tells that the release is Ready as it was told last, lost that nobody knows, for its Cluster does not answer.
+	ready, lost bool
 }
 
 // watchRollout begins to follow the releases of a HelmOp.
@@ -284,6 +284,7 @@ func (l *rolloutLog) add(event watch.Event) {
 	l.steps = append(l.steps, rolloutStep{
 		cluster: child.Spec.ClusterRef.Name, revision: child.Spec.Rollout.Revision, reason: child.Spec.Rollout.Reason,
 		ready: conditions.IsTrue(child, addonsv1.ReadyCondition) && child.Status.ObservedGeneration == child.Generation,
+		lost:  conditions.GetReason(child, addonsv1.ReadyCondition) == addonsv1.ClusterUnreachableReason,
 	})
 }
 
@@ -312,6 +313,10 @@ func (l *rolloutLog) of(revision int64, order ...string) course {
 			}
 			c.order, told[step.cluster] = append(c.order, step.cluster), true
 			c.early = append(c.early, tooEarly(step.cluster, ready, order)...)
+		}
+		if step.lost && now[step.cluster] == step.revision {
+			// It stays what it was: a manager that has just started on a busy machine may not have its answer at once.
+			continue
 		}
 		now[step.cluster] = step.revision
 		ready[step.cluster] = step.revision == revision && step.ready
