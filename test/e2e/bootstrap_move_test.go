@@ -53,12 +53,13 @@ func TestBootstrapMove(t *testing.T) {
 	other := ownEnvironment(t, options)
 	to := *from
 	to.scenario = &scenario{T: t, Gomega: from.Gomega, env: other, client: other.Client, namespace: from.namespace}
-	t.Cleanup(to.empty)
 	program, err := suite.binary()
 	from.must(err)
 	images := map[string]string{firstImage: program, from.deployment(t.Context(), from.Gomega).Spec.Template.Spec.Containers[0].Image: program}
 	from.runPods(images)
 	to.runPods(images)
+	// Before the managers end.
+	t.Cleanup(to.empty)
 	hello := from.newHelmOp("hello", forAll)
 	var one *workload
 
