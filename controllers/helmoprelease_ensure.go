@@ -158,7 +158,7 @@ func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, tar
 	}
 	r.assessHealth(p)
 	decision := r.decide(p)
-	if remembered && decision.Action != helmclient.ActionNone {
+	if remembered && !memorySuffices(decision, p.policy) {
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 	}
 	if isIdle(decision) {

@@ -164,8 +164,13 @@ func sightingKey(release *addonsv1.HelmOpRelease, target helmclient.Target, desi
 	return strings.Join([]string{target.Key, release.Status.ClusterUID, target.Impersonate, desired.Namespace, desired.Name, string(release.UID)}, "\n")
 }
 
-// remembered is what was read of a release as it was met, if that was a moment ago. It is good for seeing that there is nothing to do,
-// and for nothing else.
+// memorySuffices tells whether a pass may go by what is remembered of a release: it is good for seeing that there is nothing to do, and for
+// nothing else. Waiting counts on what is waited for, and drift is corrected to the revision that is there.
+func memorySuffices(decision helmclient.Decision, policy helmclient.Policy) bool {
+	return decision.Action == helmclient.ActionNone && !policy.CorrectDrift
+}
+
+// remembered is what was read of a release as it was met, if that was a moment ago. See memorySuffices for what it is good for.
 func (r *releaseReconciler) remembered(p *releasePass) (helmclient.Observation, bool) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
 	return r.sightings.again(request, sightingKey(p.release, p.target, p.desired), r.now())

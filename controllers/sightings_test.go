@@ -202,3 +202,17 @@ func TestFirstSightServesTwoPasses(t *testing.T) {
 		})
 	}
 }
+
+func TestMemorySufficesForNothingToDo(t *testing.T) {
+	t.Parallel()
+	for action, want := range map[helmclient.Action]bool{
+		helmclient.ActionNone: true, helmclient.ActionWait: false, helmclient.ActionStall: false, helmclient.ActionUpgrade: false, helmclient.ActionRefuse: false,
+	} {
+		if got := memorySuffices(helmclient.Decision{Action: action}, helmclient.Policy{}); got != want {
+			t.Errorf("%s: %v, want %v", action, got, want)
+		}
+		if memorySuffices(helmclient.Decision{Action: action}, helmclient.Policy{CorrectDrift: true}) {
+			t.Errorf("%s, and drift is corrected by it", action)
+		}
+	}
+}
