@@ -18,6 +18,7 @@ package environment
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -47,8 +48,12 @@ const (
 	User = "system:serviceaccount:" + Namespace + ":" + ServiceAccount
 )
 
-// tokenTTL is longer than any run.
-const tokenTTL = 6 * time.Hour
+const (
+	// tokenTTL is longer than any run.
+	tokenTTL = 6 * time.Hour
+	// diagnosticsTimeout bounds what a manager takes from being ready to serving its metrics.
+	diagnosticsTimeout = time.Minute
+)
 
 // Manager is a manager of HelmOp that was started.
 type Manager struct {
@@ -61,7 +66,8 @@ type Manager struct {
 }
 
 // StartManager starts a manager with the arguments of the installed Deployment, adapted to a process on this machine,
-// then those of Options, then the given ones; the last of a flag counts. It returns when the manager is ready.
+// then those of Options, then the given ones; the last of a flag counts. It returns when the manager is ready and serves
+// its metrics.
 func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manager, error) {
 	e.mu.Lock()
 	number := len(e.managers)
@@ -93,7 +99,25 @@ func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manage
 	e.mu.Lock()
 	e.managers = append(e.managers, m)
 	e.mu.Unlock()
-	return m, m.WaitReady(ctx, "http://"+m.HealthAddress+"/readyz")
+	if err := m.WaitReady(ctx, "http://"+m.HealthAddress+"/readyz"); err != nil {
+		return m, err
+	}
+	return m, m.waitDiagnostics(ctx)
+}
+
+// waitDiagnostics returns when the manager serves its metrics. It is ready before: the certificate that it makes for
+// them takes seconds on a busy machine.
+func (m *Manager) waitDiagnostics(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, diagnosticsTimeout)
+	defer cancel()
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+	return m.WaitHealthy(ctx, func(ctx context.Context) error {
+		connection, err := dialer.DialContext(ctx, "tcp", m.DiagnosticsAddress)
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	})
 }
 
 // deployed are the arguments that clusterctl's installation gives to the manager.
