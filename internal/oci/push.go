@@ -60,17 +60,14 @@ type Pushed struct {
 	Digest, LayerDigest string
 }
 
-// PreparePush sees to it that a repository has what every Upload refers to, and so finds out, mostly by one request, whether the
-// registry answers and takes the credentials. It takes no longer than Options.Timeout.
+// PreparePush sees to it that a repository has what every Upload refers to, and so finds out, by two requests, whether the registry takes
+// something from the user of the credentials. It pushes what is there already, too: that it is there tells nothing about the rights of
+// today. It takes no longer than Options.Timeout.
 func (c *Client) PreparePush(ctx context.Context, url string, access Access) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	return c.write(ctx, opPush, url, url, access, func(ctx context.Context, to *remote.Repository) error {
 		config := ocispec.DescriptorEmptyJSON
-		exists, err := to.Blobs().Exists(ctx, config)
-		if err != nil || exists {
-			return err
-		}
 		return to.Blobs().Push(ctx, config, bytes.NewReader(config.Data))
 	})
 }

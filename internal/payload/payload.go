@@ -58,8 +58,8 @@ type Place struct {
 // Store keeps payloads outside of the cluster of their release. What it is given is encrypted. The places that it is asked for come from
 // the workload cluster and are not to be trusted. Its errors hold no secrets. It is safe for concurrent use.
 type Store interface {
-	// Prepare finds out, before anything is begun, whether the store answers and lets itself be written to, as far as that can
-	// be told without leaving anything behind.
+	// Prepare finds out, before anything is begun, whether the store answers and lets itself be written to now, without leaving
+	// anything behind that is of one release.
 	Prepare(ctx context.Context) error
 	// Put keeps a payload.
 	Put(ctx context.Context, name Name, data []byte) (Place, error)

@@ -22,7 +22,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
@@ -37,14 +36,7 @@ const deletionRequests = 2
 func TestStoreCutDeletion(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
-	faults := map[string]registry.Fault{
-		"request lost": {Mode: registry.Cut}, "answer lost": {Mode: registry.LoseAnswer}, "cut off": {Mode: registry.Truncate},
-		"changed": {Mode: registry.Corrupt}, "silent": {Mode: registry.Hang},
-		"broken": {Mode: registry.Status, Code: http.StatusInternalServerError}, "busy": {Mode: registry.Status, Code: http.StatusTooManyRequests},
-		"forbidden": {Mode: registry.Status, Code: http.StatusForbidden}, "unsupported": {Mode: registry.Status, Code: http.StatusMethodNotAllowed},
-		"odd": {Mode: registry.Status, Code: http.StatusTeapot},
-	}
-	for name, fault := range faults {
+	for name, fault := range storeFaults {
 		for at := 1; at <= deletionRequests; at++ {
 			for _, once := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s at request %d, once %t", name, at, once), func(t *testing.T) {
@@ -75,15 +67,10 @@ func TestStoreWithdraws(t *testing.T) {
 	}
 }
 
-func cutDeletion(t *testing.T, b *bench, fault registry.Fault, at int, once bool) {
+func cutDeletion(t *testing.T, b *bench, fault storeFault, at int, once bool) {
 	t.Helper()
-	// Nobody knows what another one has learned of the host.
-	client, err := oci.New(oci.Options{Dir: t.TempDir(), Timeout: 2 * time.Second})
-	check(t, err)
-	t.Cleanup(client.Close)
-	path := strings.ToLower(strings.NewReplacer("/", "-", ",", "", " ", "-").Replace(t.Name()))
-	repository := b.repository("records/" + path[len("teststorecutdeletion-"):])
-	store := New(client).Store(Options{Cluster: cluster, New: &repository})
+	repository := b.ownRepository(t)
+	store := b.newcomer(t, repository, patience)
 	check(t, store.Prepare(t.Context()))
 	place, err := store.Put(t.Context(), demo, random(t, 1<<10))
 	check(t, err)
@@ -92,24 +79,12 @@ func cutDeletion(t *testing.T, b *bench, fault registry.Fault, at int, once bool
 	kept, err := store.Put(t.Context(), next, random(t, 1<<10))
 	check(t, err)
 
-	repositoryPath, seen := strings.TrimPrefix(repository.URL, "oci://"+b.registry.Host()+"/"), 0
-	fault.Match = func(r registry.Request) bool {
-		// Who is not known yet asks once without a credential.
-		if r.Repository != repositoryPath || r.Authorization == "" {
-			return false
-		}
-		seen++
-		return seen == at || seen > at && !once
-	}
-	end, err := b.registry.Fail(fault)
-	check(t, err)
-	err = store.Delete(t.Context(), place, demo)
+	failing := b.newcomer(t, repository, fault.timeout())
+	end := b.failAt(t, repository, fault, at, once)
+	err = failing.Delete(t.Context(), place, demo)
 	end()
-	if seen < at {
-		t.Fatalf("%d requests", seen)
-	}
 	isThere := func(place payload.Place) bool {
-		_, err := b.registry.Manifest(t.Context(), repositoryPath, place.Manifest)
+		_, err := b.registry.Manifest(t.Context(), b.pathOf(repository), place.Manifest)
 		return err == nil
 	}
 	if err == nil && isThere(place) {
@@ -122,10 +97,7 @@ func cutDeletion(t *testing.T, b *bench, fault registry.Fault, at int, once bool
 		t.Errorf("the password is in %v", err)
 	}
 	// An hour later, whatever was refused, by a process that is new.
-	again, err := oci.New(oci.Options{Dir: t.TempDir(), Timeout: 2 * time.Second})
-	check(t, err)
-	t.Cleanup(again.Close)
-	store = New(again).Store(Options{Cluster: cluster, New: &repository})
+	store = b.newcomer(t, repository, patience)
 	check(t, store.Delete(t.Context(), place, demo))
 	if isThere(place) {
 		t.Error("the next try has not deleted it")

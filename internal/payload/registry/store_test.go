@@ -188,65 +188,24 @@ func TestStoreDoesNotTrust(t *testing.T) {
 	}
 }
 
-// TestStoreCut fails each request of each call in turn. A call that fails says why, says nothing that is secret, and works the next time.
-func TestStoreCut(t *testing.T) {
+// TestStorePreparesByRights holds that preparing asks for the rights of now, in a repository that was written to before, too: what is
+// begun otherwise could not be recorded.
+func TestStorePreparesByRights(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, registry.Options{})
+	b := newBench(t, registry.Options{Auth: registry.AuthToken})
 	store := b.store(cluster, "records/a")
 	check(t, store.Prepare(t.Context()))
-	faults := map[string]struct {
-		fault registry.Fault
-		kind  error
-	}{
-		"forbidden": {registry.Fault{Mode: registry.Status, Code: http.StatusForbidden}, oci.ErrUnauthorized},
-		"broken":    {registry.Fault{Mode: registry.Status, Code: http.StatusNotImplemented}, nil},
-		"silent":    {registry.Fault{Mode: registry.Hang}, oci.ErrUnreachable},
-	}
-	for _, name := range []string{"forbidden", "broken", "silent"} {
-		test := faults[name]
-		place, err := store.Put(t.Context(), demo, random(t, 64<<10))
-		check(t, err)
-		calls := map[string]struct {
-			requests int
-			do       func() error
-		}{
-			"prepare": {1, func() error { return store.Prepare(t.Context()) }},
-			"put": {3, func() error {
-				_, err := store.Put(t.Context(), demo, random(t, 64<<10))
-				return err
-			}},
-			"get": {1, func() error {
-				_, err := store.Get(t.Context(), place)
-				return err
-			}},
-		}
-		for call, c := range calls {
-			for at := range c.requests {
-				// Another user, so that nothing is known of the last failure.
-				b.access.DockerConfigs = append(b.access.DockerConfigs, []byte(`{"auths":{}}`))
-				seen := 0
-				fault := test.fault
-				fault.Match = func(registry.Request) bool {
-					seen++
-					return seen > at
-				}
-				end, err := b.registry.Fail(fault)
-				check(t, err)
-				err = c.do()
-				end()
-				if err == nil || test.kind != nil && !errors.Is(err, test.kind) {
-					t.Errorf("%s, %s at request %d: %v", name, call, at+1, err)
-				}
-				if err != nil && strings.Contains(err.Error(), b.registry.Password()) {
-					t.Errorf("the password is in %v", err)
-				}
-			}
-		}
-		b.access.DockerConfigs = append(b.access.DockerConfigs, []byte(`{"auths":{}}`))
-		// A host that was silent is left alone for ten seconds.
-		if _, err := store.Put(t.Context(), demo, []byte("again")); err != nil && test.fault.Mode != registry.Hang {
-			t.Errorf("%s: afterwards: %v", name, err)
-		}
+	place, err := store.Put(t.Context(), demo, []byte("data"))
+	check(t, err)
+	password, err := b.registry.AddReader("reader")
+	check(t, err)
+	reader, err := registry.DockerConfig(b.registry.Host(), "reader", password)
+	check(t, err)
+	b.access.DockerConfigs = [][]byte{reader}
+	_, err = store.Get(t.Context(), place)
+	check(t, err)
+	if err := store.Prepare(t.Context()); !errors.Is(err, oci.ErrUnauthorized) || !strings.Contains(err.Error(), "may push") {
+		t.Errorf("who can only pull prepares: %v", err)
 	}
 }
 

@@ -1,0 +1,186 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package registry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// storeFault is a way in which a registry fails.
+type storeFault struct {
+	registry.Fault
+	// kind is what a call to the store says of a registry that goes on so; nil where it may say anything, or do without the answer.
+	kind error
+}
+
+var storeFaults = map[string]storeFault{
+	"request lost": {registry.Fault{Mode: registry.Cut}, oci.ErrUnreachable},
+	"answer lost":  {registry.Fault{Mode: registry.LoseAnswer}, oci.ErrUnreachable},
+	"cut off":      {registry.Fault{Mode: registry.Truncate}, nil},
+	"changed":      {registry.Fault{Mode: registry.Corrupt}, nil},
+	"silent":       {registry.Fault{Mode: registry.Hang}, oci.ErrUnreachable},
+	"broken":       {registry.Fault{Mode: registry.Status, Code: http.StatusInternalServerError}, oci.ErrUnreachable},
+	"busy":         {registry.Fault{Mode: registry.Status, Code: http.StatusTooManyRequests}, oci.ErrRateLimited},
+	"forbidden":    {registry.Fault{Mode: registry.Status, Code: http.StatusForbidden}, oci.ErrUnauthorized},
+	"unsupported":  {registry.Fault{Mode: registry.Status, Code: http.StatusMethodNotAllowed}, oci.ErrUnexpected},
+	"odd":          {registry.Fault{Mode: registry.Status, Code: http.StatusTeapot}, oci.ErrUnexpected},
+}
+
+// ownRepository is a repository that is named after a test.
+func (b *bench) ownRepository(t *testing.T) Repository {
+	t.Helper()
+	_, name, _ := strings.Cut(t.Name(), "/")
+	return b.repository("records/" + strings.ToLower(strings.NewReplacer("/", "-", ",", "", " ", "-").Replace(name)))
+}
+
+func (b *bench) pathOf(repository Repository) string {
+	return strings.TrimPrefix(repository.URL, "oci://"+b.registry.Host()+"/")
+}
+
+const (
+	// impatience is for registries that are silent, patience for all others.
+	impatience, patience = 2 * time.Second, time.Minute
+)
+
+// timeout is how long a call waits for a registry that fails so.
+func (f storeFault) timeout() time.Duration {
+	if f.Mode == registry.Hang {
+		return impatience
+	}
+	return patience
+}
+
+// newcomer is the store of a process that knows nothing of what another one has learned of the registry.
+func (b *bench) newcomer(t *testing.T, repository Repository, timeout time.Duration) payload.Store {
+	t.Helper()
+	client, err := oci.New(oci.Options{Dir: t.TempDir(), Timeout: timeout, PullTimeout: timeout})
+	check(t, err)
+	t.Cleanup(client.Close)
+	return New(client).Store(Options{Cluster: cluster, New: &repository})
+}
+
+// failAt has the registry fail at a request, from 1, for a repository, and at all that follow unless once is set. The end of it holds that
+// this request was made.
+func (b *bench) failAt(t *testing.T, repository Repository, fault storeFault, at int, once bool) func() {
+	t.Helper()
+	path, seen := b.pathOf(repository), 0
+	fault.Match = func(r registry.Request) bool {
+		// Who is not known yet asks once without a credential.
+		if r.Repository != path || r.Authorization == "" {
+			return false
+		}
+		seen++
+		return seen == at || seen > at && !once
+	}
+	end, err := b.registry.Fail(fault.Fault)
+	check(t, err)
+	return func() {
+		t.Helper()
+		end()
+		if seen < at {
+			t.Fatalf("%d requests", seen)
+		}
+	}
+}
+
+// TestStoreCut fails each request of each call but deletions, once and from then on. A call that fails says why and says nothing that is
+// secret, one that does not has done what it says, and the next try works.
+func TestStoreCut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, registry.Options{})
+	for name, fault := range storeFaults {
+		for call, requests := range map[string]int{"prepare": 2, "put": 3, "get": 1} {
+			for at := 1; at <= requests; at++ {
+				for _, once := range []bool{true, false} {
+					t.Run(fmt.Sprintf("%s, %s at request %d, once %t", name, call, at, once), func(t *testing.T) {
+						t.Parallel()
+						cutCall(t, b, call, fault, at, once)
+					})
+				}
+			}
+		}
+	}
+}
+
+func cutCall(t *testing.T, b *bench, call string, fault storeFault, at int, once bool) {
+	t.Helper()
+	repository := b.ownRepository(t)
+	data, name := random(t, 64<<10), demo
+	var place payload.Place
+	if call != "prepare" {
+		store := b.newcomer(t, repository, patience)
+		check(t, store.Prepare(t.Context()))
+		var err error
+		place, err = store.Put(t.Context(), name, data)
+		check(t, err)
+	}
+	name.ID = strings.Repeat("cd", 16)
+	try := func(store payload.Store) error {
+		switch call {
+		case "prepare":
+			return store.Prepare(t.Context())
+		case "put":
+			made, err := store.Put(t.Context(), name, data)
+			if err == nil {
+				place = made
+			}
+			return err
+		default:
+			got, err := store.Get(t.Context(), place)
+			if err == nil && !bytes.Equal(got, data) {
+				t.Error("it is something else")
+			}
+			return err
+		}
+	}
+	end := b.failAt(t, repository, fault, at, once)
+	err := try(b.newcomer(t, repository, fault.timeout()))
+	end()
+	if !once && fault.kind != nil && !errors.Is(err, fault.kind) {
+		t.Errorf("the store says %v, want %v", err, fault.kind)
+	}
+	if err != nil && strings.Contains(err.Error(), b.registry.Password()) {
+		t.Errorf("the password is in %v", err)
+	}
+	_, missing := b.registry.Manifest(t.Context(), b.pathOf(repository), tagOf(cluster, name))
+	// Where the registry goes on failing, what it took without saying so cannot be taken back.
+	if isThere := missing == nil; call == "put" && isThere != (err == nil) && (once || fault.Mode == registry.Status || !isThere) {
+		t.Errorf("the record is there: %t, and the store says %v", isThere, err)
+	}
+	store := b.newcomer(t, repository, patience)
+	check(t, try(store))
+	if call == "prepare" {
+		_, err = store.Put(t.Context(), name, data)
+		check(t, err)
+		return
+	}
+	got, err := store.Get(t.Context(), place)
+	check(t, err)
+	if !bytes.Equal(got, data) {
+		t.Error("what was put is something else")
+	}
+}
