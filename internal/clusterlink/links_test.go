@@ -184,6 +184,14 @@ func (f *fleet) look(what, token string, told bool, next time.Duration) {
 	if low, high := next*8/10, next*12/10; result.RequeueAfter < low || result.RequeueAfter > high {
 		f.Errorf("%s: the next look comes after %s, want %s", what, result.RequeueAfter, next)
 	}
+	// What goes on failing must not keep others from being probed.
+	wanted := probePriority
+	if f.links.State(one).Failures >= failing {
+		wanted = failingPriority
+	}
+	if result.Priority != nil && *result.Priority != wanted {
+		f.Errorf("%s: the next look has priority %d, want %d", what, *result.Priority, wanted)
+	}
 }
 
 func (f *fleet) pass(d time.Duration) { f.clock = f.clock.Add(d) }

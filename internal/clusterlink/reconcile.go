@@ -30,7 +30,6 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,8 +49,11 @@ const (
 	readRetry = 10 * time.Second
 	// configTimeout is the timeout of the configs that are given out.
 	configTimeout = 10 * time.Second
-	// probePriority is that of probes and retries in the queue. New Clusters, and those whose kubeconfig changed, come first.
-	probePriority = -200
+	// probePriority is that of probes and first retries in the queue: new Clusters, and those whose kubeconfig changed, come before them.
+	// Those that go on failing come last, with failingPriority: where a whole region is dark, each try holds a worker until its time is over.
+	probePriority, failingPriority = -200, -300
+	// failing is the number of failures in a row from which on a Cluster comes last.
+	failing = 3
 )
 
 var errUnauthorized = errors.New("the API server does not accept the credentials of the kubeconfig")
@@ -66,7 +68,7 @@ func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 			l.drop(request.NamespacedName)
 			return ctrl.Result{}, nil
 		}
-		return after(readRetry), nil
+		return after(readRetry, 0), nil
 	}
 	if !isSet(cluster, "controlPlaneInitialized") {
 		l.drop(request.NamespacedName)
@@ -82,12 +84,16 @@ func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if isUp := known.config != nil; isUp != wasUp || isUp && isNew {
 		l.tell(ctx, cluster)
 	}
-	return after(wait), nil
+	return after(wait, known.state.Failures), nil
 }
 
 // after is the result of a look: the next one comes after a while, and not for all Clusters in the same moment.
-func after(wait time.Duration) ctrl.Result {
-	return ctrl.Result{RequeueAfter: wait - wait/10 + rand.N(wait/5+1), Priority: ptr.To(probePriority)}
+func after(wait time.Duration, failures int) ctrl.Result {
+	priority := probePriority
+	if failures >= failing {
+		priority = failingPriority
+	}
+	return ctrl.Result{RequeueAfter: wait - wait/10 + rand.N(wait/5+1), Priority: &priority}
 }
 
 // isSet tells whether a field of a Cluster's status.initialization is true.
