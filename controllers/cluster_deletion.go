@@ -23,7 +23,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,7 +80,7 @@ func asksForUninstall(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) 
 	if release.Spec.BeforeClusterDelete == nil || isChildPaused(release) || !takesPart(release, helmOp) {
 		return false
 	}
-	if helmOp.Spec.Suspend || annotations.HasPaused(helmOp) {
+	if isHelmOpPaused(helmOp) {
 		return false
 	}
 	return deletionPolicy(&releaseScope{release: release, helmOp: helmOp}) != addonsv1.DeletionPolicyOrphan

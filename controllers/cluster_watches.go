@@ -39,12 +39,12 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=patch
 
 // setupClusters adds the controller of Clusters to a manager.
-func setupClusters(mgr ctrl.Manager, options Options, objects *objectReader, unseen *unseenReleases) error {
+func setupClusters(mgr ctrl.Manager, options Options, common *sharedParts) error {
 	log := mgr.GetLogger().WithValues("controller", "cluster")
 	reconciler := &clusterReconciler{
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
-		objects:  objects,
+		objects:  common.objects,
 		recorder: mgr.GetEventRecorder("helmop-controller"),
 		now:      time.Now,
 
@@ -53,8 +53,9 @@ func setupClusters(mgr ctrl.Manager, options Options, objects *objectReader, uns
 		disconnect: func(cluster string) {
 			options.Engine.Forget(cluster)
 			options.Watcher.Disconnect(cluster)
+			common.sightings.forget(cluster)
 		},
-		unseen: unseen,
+		unseen: common.unseen,
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop-cluster").
@@ -62,7 +63,7 @@ func setupClusters(mgr ctrl.Manager, options Options, objects *objectReader, uns
 		Watches(&addonsv1.HelmOpRelease{}, handler.EnqueueRequestsFromMapFunc(requestForClusterOf), builder.WithPredicates(lifeChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(clusterRequestsForHelmOp(mgr.GetClient())),
 			builder.WithPredicates(lifeOptionsChanged())).
-		WithOptions(controllerOptions(options.HelmOpConcurrency, 5)).
+		WithOptions(controllerOptions(options.HelmOpConcurrency)).
 		Build(reconciler)
 	if err != nil {
 		return err

@@ -90,6 +90,7 @@ func unsettled(helmOp *addonsv1.HelmOp) string {
 	return ""
 }
 
+// isHelmOpPaused tells whether nothing is to be done for a HelmOp.
 func isHelmOpPaused(helmOp *addonsv1.HelmOp) bool {
 	return helmOp.Spec.Suspend || annotations.HasPaused(helmOp)
 }

@@ -34,6 +34,9 @@ const (
 	// errandKept is how long the result of an errand waits for the objects that wait for it. They come as soon as there is a
 	// worker for them, unless they were suspended meanwhile or want something else; an older result is none.
 	errandKept = 5 * time.Minute
+
+	// sweepsPerKept is how often results are looked for in the time for which they are kept.
+	sweepsPerKept = 10
 )
 
 // errPanic stands for a panic, whose text may hold anything.
@@ -53,6 +56,8 @@ type errands[T any] struct {
 	// kept is how long a result waits for who asked for it.
 	kept    time.Duration
 	running map[string]*errand[T]
+	// swept is when results that nobody came for were looked for last.
+	swept time.Time
 }
 
 type errand[T any] struct {
@@ -220,8 +225,21 @@ func (e *errands[T]) release(key string, job *errand[T]) {
 	}
 }
 
-// sweep forgets the results that nobody came for: their objects are gone, or want something else by now. The caller holds mu.
+// isUnderWay tells whether there is an errand of a key.
+func (e *errands[T]) isUnderWay(key string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ok := e.running[key]
+	return ok
+}
+
+// sweep forgets the results that nobody came for: their objects are gone, or want something else by now. It looks at thousands now
+// and then, and not with every errand. The caller holds mu.
 func (e *errands[T]) sweep() {
+	if e.now().Sub(e.swept) < e.kept/sweepsPerKept {
+		return
+	}
+	e.swept = e.now()
 	for key, job := range e.running {
 		if !job.ended.IsZero() && e.now().Sub(job.ended) > e.kept {
 			delete(e.running, key)

@@ -30,7 +30,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/controllers/external"
-	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -63,11 +63,14 @@ type helmOpReconciler struct {
 	tracker    *external.ObjectTracker
 	now        func() time.Time
 
+	// resyncPeriod is Options.ResyncPeriod.
+	resyncPeriod time.Duration
+
 	// watchFilter is Options.WatchFilterValue, shard and namespace are those of Options.
 	watchFilter, shard, namespace string
 
-	// answers tells whether the API server of a Cluster has answered when it was asked last; nil if nobody knows.
-	answers func(cluster client.ObjectKey) bool
+	// answers tells which Clusters are served first; nil if nobody knows.
+	answers clusterAnswers
 
 	// adoptions tell which HelmOps have all that is theirs in the shard.
 	adoptions *adoptions
@@ -151,6 +154,9 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 		if wait := r.pace.hold(before, helmOp, r.now()); wait > 0 && (result.RequeueAfter == 0 || result.RequeueAfter > wait) {
 			result.RequeueAfter = wait
 		}
+		if reterr == nil {
+			result.RequeueAfter = withinResync(result.RequeueAfter, r.resyncPeriod, helmOp)
+		}
 		helmOp.Status.ObservedGeneration = helmOp.Generation
 		if err := writeObject(ctx, r.client, before, helmOp, helmOpConditions); err != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
@@ -161,8 +167,12 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 		}
 	}()
 
-	if isPaused := helmOp.Spec.Suspend || annotations.HasPaused(helmOp); isPaused {
-		setPaused(helmOp, true, "spec.suspend or the paused annotation is set: nothing is done for this HelmOp")
+	if isHelmOpPaused(helmOp) {
+		const message = "spec.suspend or the paused annotation is set: nothing is done for this HelmOp"
+		setPaused(helmOp, true, message)
+		if conditions.GetReason(helmOp, addonsv1.ReadyCondition) == addonsv1.ShardNotServedReason {
+			setCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.PausedReason, message)
+		}
 		return ctrl.Result{}, nil
 	}
 	setPaused(helmOp, false, "")

@@ -131,7 +131,7 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
 	result, err := r.reconcile(ctx, req, release)
-	result.Priority = new(priorityOf(release))
+	result.Priority = new(priorityOf(release, answersOf(r.clusters)(clusterKey(release))))
 	if err == nil {
 		result.RequeueAfter = withinResync(result.RequeueAfter, r.resyncPeriod, release)
 	}

@@ -23,6 +23,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
@@ -249,9 +250,9 @@ func followsHealth(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return spec.Health == nil || spec.Health.Mode != addonsv1.HealthModeDisabled
 }
 
-// jitter is a number from 0 to 1 that is always the same for one release and spreads what many do at the same intervals.
-func jitter(release *addonsv1.HelmOpRelease) float64 {
+// jitter is a number from 0 to 1 that is always the same for one object and spreads what many do at the same intervals.
+func jitter(object client.Object) float64 {
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(release.UID))
+	_, _ = hash.Write([]byte(object.GetUID()))
 	return float64(hash.Sum32()) / math.MaxUint32
 }

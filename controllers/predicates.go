@@ -94,15 +94,6 @@ func sourceChanged() predicate.Predicate {
 	}
 }
 
-// noResync drops the periodic resync of an informer, which is of all objects at once.
-func noResync() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
-		},
-	}
-}
-
 // saidNotServed passes the event of a HelmOp of which the manager without a shard said, by mistake or before this one came, that nobody
 // serves it.
 func saidNotServed() predicate.Predicate {

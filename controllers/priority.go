@@ -53,18 +53,23 @@ const (
 // retryJitter is how much the passes of what failed together are spread, as a share of their delay.
 const retryJitter = 0.4
 
-// priorityOf is how urgent a pass over a release is.
-func priorityOf(release *addonsv1.HelmOpRelease) int {
-	status := &release.Status
+// isFirst tells whether a release is not there yet, and is to be.
+func isFirst(release *addonsv1.HelmOpRelease) bool {
+	return release.DeletionTimestamp.IsZero() && release.Status.Release == nil
+}
+
+// priorityOf is how urgent a pass over a release is. answers tells whether the API server of its Cluster has answered when it was asked
+// last: that of a new Cluster often begins to after the release was reported as unreachable.
+func priorityOf(release *addonsv1.HelmOpRelease, answers bool) int {
 	switch {
-	case conditions.IsFalse(release, addonsv1.ClusterReachableCondition):
+	case conditions.IsFalse(release, addonsv1.ClusterReachableCondition) && (!answers || !isFirst(release)):
 		return priorityOfRest
-	case status.Failures > 0:
+	case release.Status.Failures > 0:
 		return priorityOfFailure
+	case isFirst(release):
+		return priorityOfFirst
 	case !release.DeletionTimestamp.IsZero():
 		return priorityOfWork
-	case status.Release == nil:
-		return priorityOfFirst
 	case !isReadyNow(release):
 		return priorityOfWork
 	default:
@@ -107,9 +112,20 @@ func (q *judgedQueue) AddWithOpts(opts priorityqueue.AddOpts, objects ...ctrl.Re
 	}
 }
 
+// clusterAnswers tells whether the API server of a Cluster has answered when it was asked last.
+type clusterAnswers func(cluster client.ObjectKey) bool
+
+// answersOf is clusterAnswers by the ways to the clusters.
+func answersOf(clusters Clusters) clusterAnswers {
+	return func(cluster client.ObjectKey) bool {
+		state := clusters.State(cluster)
+		return !state.LastAnswer.IsZero() && state.Failures == 0
+	}
+}
+
 // newReleaseQueue makes queues of releases, which are read from a cache: at the start of the manager thousands are looked at since their
 // connections have come, and a new Cluster must not wait for them.
-func newReleaseQueue(reader client.Reader) func(string, workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+func newReleaseQueue(reader client.Reader, answers clusterAnswers) func(string, workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
 	judge := func(request ctrl.Request, given *int) int {
 		// The low priority of what is listed at the start counts for nothing: what is found unfinished then is as urgent as ever.
 		if given != nil && *given != handler.LowPriority {
@@ -119,7 +135,7 @@ func newReleaseQueue(reader client.Reader) func(string, workqueue.TypedRateLimit
 		if reader.Get(context.Background(), request.NamespacedName, release, client.UnsafeDisableDeepCopy) != nil {
 			return priorityOfWork // It is gone, or about to be known.
 		}
-		return priorityOf(release)
+		return priorityOf(release, answers(clusterKey(release)))
 	}
 	return func(name string, limiter workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
 		return newJudgedQueue(name, limiter, judge)
@@ -146,14 +162,14 @@ func spread(delay time.Duration, release *addonsv1.HelmOpRelease) time.Duration 
 	return time.Duration(float64(delay) * (1 - retryJitter/2 + retryJitter*jitter(release)))
 }
 
-// withinResync is when a release is looked at again: after delay, and no later than every release is. Each has a period of its own, a
+// withinResync is when a HelmOp or a release is looked at again: after delay, and no later than each is. Each has a period of its own, a
 // tenth shorter or longer at most, so that they are not looked at all at once. 0 is never.
-func withinResync(delay, period time.Duration, release *addonsv1.HelmOpRelease) time.Duration {
-	isGone := !release.DeletionTimestamp.IsZero() && len(release.Finalizers) == 0
+func withinResync(delay, period time.Duration, object client.Object) time.Duration {
+	isGone := !object.GetDeletionTimestamp().IsZero() && len(object.GetFinalizers()) == 0
 	if period <= 0 || isGone {
 		return delay
 	}
-	period = time.Duration(float64(period) * (0.9 + 0.2*jitter(release)))
+	period = time.Duration(float64(period) * (0.9 + 0.2*jitter(object)))
 	if delay <= 0 || delay > period {
 		return period
 	}

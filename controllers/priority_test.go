@@ -58,12 +58,16 @@ func TestPriorityOfARelease(t *testing.T) {
 			r.Status = addonsv1.HelmOpReleaseStatus{Failures: 3}
 		}, priorityOfFailure},
 		"unreachable": {func(r *addonsv1.HelmOpRelease) { r.Generation++; reportUnreachable(r, "") }, priorityOfRest},
+		"new and unreachable": {func(r *addonsv1.HelmOpRelease) {
+			r.Status = addonsv1.HelmOpReleaseStatus{}
+			reportUnreachable(r, "")
+		}, priorityOfRest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			release := settledRelease("one")
 			test.change(release)
-			if got := priorityOf(release); got != test.want {
+			if got := priorityOf(release, false); got != test.want {
 				t.Errorf("%d, want %d", got, test.want)
 			}
 		})
@@ -80,8 +84,11 @@ func TestNewReleaseOvertakesAThousand(t *testing.T) {
 	}
 	changed := settledRelease("changed")
 	changed.Generation++
-	objects = append(objects, changed, releaseFor("default", "new", addonsv1.ClusterReference{Name: "new"}))
-	queue := newReleaseQueue(storeOf(t, objects...))("test", retryLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
+	// Its API server did not answer at first.
+	late := releaseFor("default", "new", addonsv1.ClusterReference{Name: "new"})
+	reportUnreachable(late, "")
+	objects = append(objects, changed, late)
+	queue := newReleaseQueue(storeOf(t, objects...), func(client.ObjectKey) bool { return true })("test", retryLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
 	defer queue.ShutDown()
 	for i := range 1000 {
 		old := requestFor(fmt.Sprintf("old-%d", i))

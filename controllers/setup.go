@@ -111,8 +111,8 @@ type Options struct {
 	// ClusterConcurrency is the number of Helm actions that run in one Cluster at the same time. Default: 4.
 	ClusterConcurrency int
 
-	// ResyncPeriod is how often a release is looked at though nothing happened, give or take a tenth: each has a period of
-	// its own, so that they spread. Default: 0, which is never.
+	// ResyncPeriod is how often a HelmOp and a release are looked at though nothing happened, give or take a tenth: each has a period
+	// of its own, so that they spread. Default: 0, which is never.
 	ResyncPeriod time.Duration
 }
 
@@ -137,55 +137,75 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := setupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("registering indexes: %w", err)
 	}
+	if options.HelmOpConcurrency <= 0 {
+		options.HelmOpConcurrency = 5
+	}
+	if options.ReleaseConcurrency <= 0 {
+		options.ReleaseConcurrency = 20
+	}
 	references := newReferenceReader(mgr.GetCache(), mgr.GetAPIReader())
 	objects := newObjectReader(mgr.GetClient())
-	renderer := newRenderer(references, objects)
-	guard := newClusterGuard(mgr.GetClient(), options.ManagementClusterNamespaces...)
-	unseen := &unseenReleases{}
-	if err := setupHelmOps(mgr, options, references, renderer, guard); err != nil {
+	common := &sharedParts{
+		references: references,
+		objects:    objects,
+		renderer:   newRenderer(references, objects),
+		guard:      newClusterGuard(mgr.GetClient(), options.ManagementClusterNamespaces...),
+		unseen:     &unseenReleases{},
+		sightings:  newSightings(options.ReleaseConcurrency),
+	}
+	if err := setupHelmOps(mgr, options, common); err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
 	}
-	if err := setupReleases(mgr, options, references, renderer, guard, unseen); err != nil {
+	if err := setupReleases(mgr, options, common); err != nil {
 		return fmt.Errorf("setting up the HelmOpRelease controller: %w", err)
 	}
-	if err := setupClusters(mgr, options, objects, unseen); err != nil {
+	if err := setupClusters(mgr, options, common); err != nil {
 		return fmt.Errorf("setting up the controller of Clusters: %w", err)
 	}
 	return metrics.Registry.Register(newStateCollector(mgr.GetClient()))
 }
 
-func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer, guard *clusterGuard) error {
+// sharedParts are what the controllers have in common.
+type sharedParts struct {
+	references *referenceReader
+	objects    *objectReader
+	renderer   *renderer
+	guard      *clusterGuard
+	unseen     *unseenReleases
+	sightings  *sightings
+}
+
+func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error {
 	log := mgr.GetLogger().WithValues("controller", "helmop")
-	concurrency := controllerOptions(options.HelmOpConcurrency, 5)
+	concurrency := controllerOptions(options.HelmOpConcurrency)
 	reconciler := &helmOpReconciler{
 		client:     mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
 		registry:   options.Registry,
 		verifier:   options.Verifier,
 		errands:    newErrands[resolution](concurrency.MaxConcurrentReconciles),
-		references: references,
-		renderer:   renderer,
+		references: common.references,
+		renderer:   common.renderer,
 		resolution: newResolutionSchedule(),
 		rollouts:   newRevisionMemory(),
 		told:       newToldGenerations(),
-		guard:      guard,
+		guard:      common.guard,
 		pace:       newStatusPace(),
 		recorder:   mgr.GetEventRecorder("helmop-controller"),
 		now:        time.Now,
+
+		resyncPeriod: options.ResyncPeriod,
 
 		watchFilter: options.WatchFilterValue,
 		shard:       options.Shard,
 		namespace:   options.Namespace,
 		adoptions:   newAdoptions(),
-		answers: func(cluster client.ObjectKey) bool {
-			state := options.Clusters.State(cluster)
-			return !state.LastAnswer.IsZero() && state.Failures == 0
-		},
+		answers:     answersOf(options.Clusters),
 	}
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return requestsForCluster(ctx, reconciler.client, obj)
 	}
-	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, references))
+	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, common.references))
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop").
 		For(&addonsv1.HelmOp{}, builder.WithPredicates(watchFilter(mgr, log, options), specChanged())).
@@ -209,12 +229,10 @@ func setupHelmOps(mgr ctrl.Manager, options Options, references *referenceReader
 	return nil
 }
 
-func setupReleases(mgr ctrl.Manager, options Options, references *referenceReader, renderer *renderer, guard *clusterGuard,
-	unseen *unseenReleases,
-) error {
+func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error {
 	log := mgr.GetLogger().WithValues("controller", "helmoprelease")
-	concurrency := controllerOptions(options.ReleaseConcurrency, 20)
-	concurrency.NewQueue = newReleaseQueue(mgr.GetClient())
+	concurrency := controllerOptions(options.ReleaseConcurrency)
+	concurrency.NewQueue = newReleaseQueue(mgr.GetClient(), answersOf(options.Clusters))
 	reconciler := &releaseReconciler{
 		client:     mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
@@ -225,12 +243,12 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		errands:    newErrands[*oci.Content](concurrency.MaxConcurrentReconciles),
 		fetches:    newFetchFailures(),
 		slots:      newActionSlots(concurrency.MaxConcurrentReconciles, options.ClusterConcurrency),
-		sightings:  newSightings(concurrency.MaxConcurrentReconciles),
+		sightings:  common.sightings,
 		engine:     options.Engine,
 		watcher:    options.Watcher,
-		references: references,
-		renderer:   renderer,
-		guard:      guard,
+		references: common.references,
+		renderer:   common.renderer,
+		guard:      common.guard,
 		recorder:   mgr.GetEventRecorder("helmop-controller"),
 		now:        time.Now,
 
@@ -241,7 +259,7 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 		resyncPeriod: options.ResyncPeriod,
 		watchFilter:  options.WatchFilterValue,
 		shard:        options.Shard,
-		unseen:       unseen,
+		unseen:       common.unseen,
 		records:      options.Records,
 		recordsLeft:  lru.New(maxToldOfRecords),
 	}
@@ -250,10 +268,10 @@ func setupReleases(mgr ctrl.Manager, options Options, references *referenceReade
 	}
 	ofCluster := childRequestsForCluster(reconciler.client)
 	ending := handler.EnqueueRequestsFromMapFunc(endingRequests(reconciler.client))
-	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, references))
+	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, common.references))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("helmoprelease").
-		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(watchFilter(mgr, log, options), noResync(), specChanged())).
+		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(watchFilter(mgr, log, options), specChanged())).
 		Watches(newCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(servabilityChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(childRequestsForHelmOp(reconciler.client)),
 			builder.WithPredicates(orderChanged())).
@@ -281,10 +299,7 @@ func watchFilter(mgr ctrl.Manager, log logr.Logger, options Options) predicate.P
 	return predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, options.WatchFilterValue)
 }
 
-func controllerOptions(concurrency, defaultConcurrency int) controller.Options {
-	if concurrency <= 0 {
-		concurrency = defaultConcurrency
-	}
+func controllerOptions(concurrency int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: concurrency,
 		RateLimiter:             retryLimiter(),

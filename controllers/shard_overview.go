@@ -26,6 +26,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -157,20 +158,17 @@ func (o *ShardOverview) look(ctx context.Context) error {
 	}
 	shardObjects.Reset()
 	shardOwned.Reset()
-	if err := o.countOwn(ctx); err != nil {
-		return err
-	}
+	// One that cannot be looked at, or told of, hides no other.
+	errs := []error{o.countOwn(ctx)}
 	for shard := range o.shards {
 		if shards[shard] == nil {
 			delete(o.shards, shard)
 		}
 	}
 	for shard, content := range shards {
-		if err := o.see(ctx, shard, content); err != nil {
-			return err
-		}
+		errs = append(errs, o.see(ctx, shard, content))
 	}
-	return nil
+	return kerrors.NewAggregate(errs)
 }
 
 // countOwn counts what is of no shard.
@@ -219,12 +217,11 @@ func (o *ShardOverview) see(ctx context.Context, shard string, content *shardCon
 	if o.now().Sub(state.unservedSince) < 2*o.LeaseDuration {
 		return nil
 	}
+	var errs []error
 	for i := range content.helmOps {
-		if err := o.tell(ctx, &content.helmOps[i], state); err != nil {
-			return err
-		}
+		errs = append(errs, o.tell(ctx, &content.helmOps[i], state))
 	}
-	return nil
+	return kerrors.NewAggregate(errs)
 }
 
 // isServed tells whether the manager of a shard lives: it has renewed its lease within the time for which it holds it, or, whatever
@@ -261,8 +258,8 @@ func (o *ShardOverview) tell(ctx context.Context, known *metav1.PartialObjectMet
 		return client.IgnoreNotFound(err)
 	}
 	shard, ok := helmOp.Labels[addonsv1.ShardLabel]
-	if !ok || shard != known.Labels[addonsv1.ShardLabel] {
-		return nil
+	if !ok || shard != known.Labels[addonsv1.ShardLabel] || isHelmOpPaused(helmOp) {
+		return nil // Of what is paused nobody expects anything.
 	}
 	if conditions.GetReason(helmOp, addonsv1.ReadyCondition) != addonsv1.ShardNotServedReason {
 		before := helmOp.DeepCopy()

@@ -18,6 +18,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -27,11 +28,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -260,7 +264,9 @@ func TestShardOverview(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	h, c, _ := shardedObjects("b", "b", "b")
-	cached, live := shardStores(t, "", h, c)
+	suspended := h.DeepCopy()
+	suspended.Name, suspended.UID, suspended.Spec.Suspend = "suspended", "s", true
+	cached, live := shardStores(t, "", h, c, suspended)
 	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: live}, Live: live, Others: live, LeaseNamespace: "system", LeaseDuration: 15 * time.Second})
 	o.now = func() time.Time { return now }
 	reason := func() string {
@@ -280,6 +286,9 @@ func TestShardOverview(t *testing.T) {
 	now = now.Add(30 * time.Second)
 	if got := reason(); got != addonsv1.ShardNotServedReason {
 		t.Errorf("after a while: %s", got)
+	}
+	if err := live.Get(t.Context(), client.ObjectKeyFromObject(suspended), suspended); err != nil || len(suspended.Status.Conditions) > 0 {
+		t.Errorf("of one that is suspended: %+v, %v", suspended.Status.Conditions, err)
 	}
 	// The manager comes, and its clock is an hour behind.
 	renew := func() *coordinationv1.Lease {
@@ -309,6 +318,61 @@ func TestShardOverview(t *testing.T) {
 	reason()
 	if o.shards["b"].unservedSince.IsZero() {
 		t.Error("a lease that is not renewed any more counts")
+	}
+}
+
+// TestShardOverviewLeavesNoneOut holds that a HelmOp which cannot be told hides no shard.
+func TestShardOverviewLeavesNoneOut(t *testing.T) {
+	t.Parallel()
+	var objects []client.Object
+	for _, shard := range []string{"refused", "x", "y", "z"} {
+		h, _, _ := shardedObjects(shard, shard, shard)
+		h.Name, h.UID = shard, types.UID(shard)
+		objects = append(objects, h)
+	}
+	cached, live := shardStores(t, "", objects...)
+	failing := interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			if obj.GetName() == "refused" {
+				return errors.New("refused by a webhook")
+			}
+			return c.SubResource(name).Patch(ctx, obj, patch, opts...)
+		},
+	})
+	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: failing}, Live: live, Others: live, LeaseNamespace: "system"})
+	if err := o.look(t.Context()); err == nil {
+		t.Error("nothing is said of the one that was refused")
+	}
+	for _, h := range objects {
+		current := &addonsv1.HelmOp{}
+		if err := live.Get(t.Context(), client.ObjectKeyFromObject(h), current); err != nil {
+			t.Fatal(err)
+		}
+		told := conditions.GetReason(current, addonsv1.ReadyCondition) == addonsv1.ShardNotServedReason
+		if o.shards[h.GetName()] == nil || told != (h.GetName() != "refused") {
+			t.Errorf("shard %s is looked at: %t, told: %t", h.GetName(), o.shards[h.GetName()] != nil, told)
+		}
+	}
+}
+
+// TestPausedHelmOpSaysSo holds that what was said of a shard without a manager goes when there is one.
+func TestPausedHelmOpSaysSo(t *testing.T) {
+	t.Parallel()
+	h, _, _ := shardedObjects("", "", "")
+	h.Spec.Suspend, h.Finalizers = true, []string{addonsv1.HelmOpFinalizer}
+	setCondition(h, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.ShardNotServedReason, "")
+	_, c := shardStores(t, "", h)
+	r := &helmOpReconciler{client: c, live: c, now: time.Now, resolution: newResolutionSchedule(), pace: newStatusPace(), adoptions: newAdoptions(), resyncPeriod: time.Hour}
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)})
+	if err != nil || result.RequeueAfter < 54*time.Minute || result.RequeueAfter > 66*time.Minute {
+		t.Errorf("%+v, %v", result, err)
+	}
+	current := &addonsv1.HelmOp{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(h), current); err != nil {
+		t.Fatal(err)
+	}
+	if got := conditions.GetReason(current, addonsv1.ReadyCondition); got != addonsv1.PausedReason {
+		t.Errorf("Ready says %q", got)
 	}
 }
 

@@ -44,7 +44,7 @@ const (
 
 // sightings read what clusters say of their releases. A cluster that is well answers in milliseconds, and the worker waits. One that
 // does not is left to itself: its releases come back when it has answered or its time is over, and until one of them was answered
-// no worker waits for that cluster at all. It is safe for concurrent use.
+// no worker waits for that cluster at all, and one read at a time is enough. It is safe for concurrent use.
 type sightings struct {
 	running *errands[helmclient.Observation]
 
@@ -52,6 +52,12 @@ type sightings struct {
 	// doubtful are the clusters that did not answer promptly when they were asked last, and answers how many reads of a cluster ended.
 	doubtful sets.Set[string]
 	answers  map[string]uint64
+
+	// reading is how many reads of a cluster are under way, waiting are the releases that wait for how one of them ends, and verdicts are
+	// for those whose cluster did not answer: they need not ask it again.
+	reading  map[string]int
+	waiting  map[string]sets.Set[ctrl.Request]
+	verdicts map[ctrl.Request]error
 
 	// firsts are what was read of releases when they were met first, and nil from then on. A manager that starts passes over each release
 	// twice: when it meets it, and when it sees its objects.
@@ -69,7 +75,10 @@ type firstSight struct {
 func newSightings(workers int) *sightings {
 	running := newErrands[helmclient.Observation](workers)
 	running.patience, running.kept = workers, sightingKept
-	return &sightings{running: running, doubtful: sets.Set[string]{}, answers: map[string]uint64{}, firsts: map[ctrl.Request]*firstSight{}}
+	return &sightings{
+		running: running, doubtful: sets.Set[string]{}, answers: map[string]uint64{}, firsts: map[ctrl.Request]*firstSight{},
+		reading: map[string]int{}, waiting: map[string]sets.Set[ctrl.Request]{}, verdicts: map[ctrl.Request]error{},
+	}
 }
 
 // count is how many reads are under way, or done and not made use of.
@@ -79,19 +88,56 @@ func (s *sightings) count() float64 {
 	return float64(len(s.running.running))
 }
 
-// answered notes that a read of a cluster ended, and whether it had its answer.
-func (s *sightings) answered(cluster string, isDoubtful bool) {
+// begin notes that a cluster is about to be read.
+func (s *sightings) begin(cluster string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.reading[cluster]++
+}
+
+// answered notes that a read of a cluster ended; unreachable is why it had no answer. Those who wait for that come back.
+func (s *sightings) answered(cluster string, unreachable error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reading[cluster] == 0 {
+		return // It was forgotten meanwhile.
+	}
+	decrement(s.reading, cluster)
 	s.answers[cluster]++
-	s.doubt(cluster, isDoubtful)
+	s.doubt(cluster, unreachable != nil)
+	for release := range s.waiting[cluster] {
+		if unreachable != nil {
+			s.verdicts[release] = unreachable
+		}
+		s.running.waker.wake(release)
+	}
+	delete(s.waiting, cluster)
+}
+
+// stand tells whether a release has to wait until somebody else's read of a cluster in doubt has ended. When it comes back, err is why
+// that had no answer.
+func (s *sightings) stand(cluster string, release ctrl.Request) (err error, waits bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.verdicts[release]; err != nil {
+		delete(s.verdicts, release)
+		return err, false
+	}
+	if !s.doubtful.Has(cluster) || s.reading[cluster] == 0 {
+		return nil, false
+	}
+	if s.waiting[cluster] == nil {
+		s.waiting[cluster] = sets.Set[ctrl.Request]{}
+	}
+	s.waiting[cluster].Insert(release)
+	return nil, true
 }
 
 // hangs notes that a cluster let a worker wait in vain, unless an answer has come since grace told of so many.
 func (s *sightings) hangs(cluster string, answers uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.answers[cluster] == answers {
+	if s.reading[cluster] > 0 && s.answers[cluster] == answers {
 		s.doubt(cluster, true)
 	}
 }
@@ -111,6 +157,11 @@ func (s *sightings) forget(cluster string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.answers, cluster)
+	delete(s.reading, cluster)
+	for release := range s.waiting[cluster] {
+		s.running.waker.wake(release)
+	}
+	delete(s.waiting, cluster)
 	s.doubt(cluster, false)
 }
 
@@ -157,6 +208,7 @@ func (s *sightings) part(release ctrl.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.firsts, release)
+	delete(s.verdicts, release)
 }
 
 // sightingKey is different for whatever makes it another read: the objects of a release are one at a time.
@@ -183,14 +235,24 @@ func (r *releaseReconciler) observe(ctx context.Context, release *addonsv1.HelmO
 ) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
 	key := sightingKey(release, target, desired)
+	if !r.sightings.running.isUnderWay(key) {
+		if err, waits := r.sightings.stand(target.Key, request); err != nil || waits {
+			return observation, err, !waits
+		}
+	}
 	began := r.now()
 	grace, answers := r.sightings.grace(target.Key)
 	observation, err, ok = r.sightings.running.runWithin(ctx, grace, key, request,
 		func(ctx context.Context) (helmclient.Observation, error) {
 			ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 			defer cancel()
+			r.sightings.begin(target.Key)
+			var unreachable error
+			defer func() { r.sightings.answered(target.Key, unreachable) }()
 			observation, err := r.engine.Observe(ctx, target, desired.Namespace, desired.Name)
-			r.sightings.answered(target.Key, reasonFor(err, engineErrors, "") == addonsv1.ClusterUnreachableReason)
+			if reasonFor(err, engineErrors, "") == addonsv1.ClusterUnreachableReason {
+				unreachable = err
+			}
 			return observation, err
 		})
 	switch {

@@ -110,6 +110,9 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 				t.Fatalf("release %d holds its worker for %s, want %s", i, held, want)
 			}
 		}
+		if reads := len(b.r.sightings.running.running); reads != 1 {
+			t.Errorf("%d reads of a cluster that does not answer, want 1", reads)
+		}
 		for range 50 {
 			request, _ := b.queue.Get()
 			b.queue.Done(request)
@@ -133,8 +136,12 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 				t.Errorf("%s: %v, %t", name, err, ok)
 			}
 		}
-		if in := b.r.sightings.doubtful.Len(); in != 0 {
+		s := b.r.sightings
+		if in := s.doubtful.Len(); in != 0 {
 			t.Errorf("%d clusters are in doubt", in)
+		}
+		if len(s.reading)+len(s.waiting)+len(s.verdicts) != 0 {
+			t.Errorf("something is left: %v, %v, %v", s.reading, s.waiting, s.verdicts)
 		}
 	})
 }
@@ -146,14 +153,17 @@ func TestAnAnswerIsNotOvertakenByDoubt(t *testing.T) {
 		doubtful  bool
 	}{
 		"no answer":             {func(*sightings) {}, true},
-		"an answer":             {func(s *sightings) { s.answered("c", false) }, false},
-		"no connection":         {func(s *sightings) { s.answered("c", true) }, true},
-		"an answer of another":  {func(s *sightings) { s.answered("d", false) }, true},
-		"the cluster is gone":   {func(s *sightings) { s.answered("c", false); s.forget("c") }, false},
-		"it is gone, and hangs": {func(s *sightings) { s.forget("c"); s.hangs("c", 0) }, true},
+		"an answer":             {func(s *sightings) { s.answered("c", nil) }, false},
+		"no connection":         {func(s *sightings) { s.answered("c", helmclient.ErrUnreachable) }, true},
+		"an answer of another":  {func(s *sightings) { s.begin("d"); s.answered("d", nil) }, true},
+		"the cluster is gone":   {func(s *sightings) { s.answered("c", nil); s.forget("c") }, false},
+		"gone, and no answer":   {func(s *sightings) { s.forget("c"); s.answered("c", helmclient.ErrUnreachable) }, false},
+		"it is gone, and hangs": {func(s *sightings) { s.forget("c"); s.begin("c"); s.hangs("c", 0) }, true},
 	} {
 		s := newSightings(1)
-		s.answered("c", false)
+		s.begin("c")
+		s.begin("c")
+		s.answered("c", nil)
 		_, answers := s.grace("c")
 		tc.meanwhile(s)
 		s.hangs("c", answers)

@@ -32,7 +32,8 @@ const defaultSlotsPerCluster = 4
 // workers: a chart whose hooks wait for nodes must not keep the CNI, which brings them, from its Clusters.
 //
 // What finds no slot holds no worker: it stands in line and is woken when one is its own. The next slot goes to the HelmOp that
-// holds the fewest, and there to the release that has waited for the longest and whose Cluster has one left.
+// holds the fewest, and there to the release that has waited for the longest and whose Cluster has one left; to one that is not
+// there yet before all that are to be changed.
 type actionSlots struct {
 	waker waker
 
@@ -63,6 +64,9 @@ type actionSlots struct {
 type slotClaim struct {
 	release         ctrl.Request
 	cluster, helmOp string
+
+	// first tells that the release is not there yet: its Cluster must not wait until a thousand others are changed.
+	first bool
 
 	// ending tells that it is an uninstallation that waits until what it deletes is gone.
 	ending bool
@@ -128,6 +132,7 @@ func (s *actionSlots) acquire(claim slotClaim) (done func(), ok bool) {
 func (r *releaseReconciler) slot(p *releasePass) (done func(), ok bool) {
 	return r.slots.acquire(slotClaim{
 		release: ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}, cluster: p.target.Key, helmOp: p.desired.Owner,
+		first: isFirst(p.release),
 	})
 }
 
@@ -199,8 +204,10 @@ func (s *actionSlots) next() *place {
 		if !s.admits(helmOp) {
 			continue
 		}
-		if i := slices.IndexFunc(line, func(at *place) bool { return s.fits(at.slotClaim) }); i >= 0 && s.isBefore(line[i], best) {
-			best = line[i]
+		for _, at := range line {
+			if s.isBefore(at, best) && s.fits(at.slotClaim) {
+				best = at
+			}
 		}
 	}
 	return best
@@ -213,6 +220,9 @@ func (s *actionSlots) isBefore(at, other *place) bool {
 	}
 	if held, others := s.helmOp[at.helmOp], s.helmOp[other.helmOp]; held != others {
 		return held < others
+	}
+	if at.first != other.first {
+		return at.first
 	}
 	return at.number < other.number
 }

@@ -160,6 +160,30 @@ func TestSlotsAreShared(t *testing.T) {
 	b.wantWoken("later-0")
 }
 
+// TestSlotGoesToWhatIsNotThereYet holds that a new Cluster does not wait until a chart was changed in a thousand others, and that
+// HelmOps still share the slots.
+func TestSlotGoesToWhatIsNotThereYet(t *testing.T) {
+	t.Parallel()
+	b := newSlotBench(t, 8, 1)
+	for i := range 100 {
+		b.want(claimFor(fmt.Sprintf("old-%d", i), fmt.Sprintf("c%d", i), "cni"), i < 6)
+	}
+	b.want(claimFor("other", "c50", "other"), true)
+	b.want(claimFor("other-late", "c51", "other"), false)
+	first := claimFor("new", "new", "cni")
+	first.first = true
+	b.want(first, false)
+	b.end("old-0")
+	b.wantWoken("other-late") // Its HelmOp holds fewer.
+	b.end("old-1")
+	b.wantWoken()
+	b.end("old-2")
+	b.wantWoken("new")
+	b.want(first, true)
+	b.end("new")
+	b.wantWoken("old-6")
+}
+
 // TestSlotIsNotKeptFromOthers holds that one that does not need its slot any more, or whose pass could not ask for it, neither keeps
 // it nor loses it.
 func TestSlotIsNotKeptFromOthers(t *testing.T) {

@@ -150,7 +150,7 @@ func delayedBy(toRequests handler.MapFunc, delay func(context.Context, ctrl.Requ
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
-				return // A resync: each HelmOp has its own.
+				return // A resync: see withinResync.
 			}
 			enqueue(ctx, q, e.ObjectOld, e.ObjectNew)
 		},
@@ -159,14 +159,13 @@ func delayedBy(toRequests handler.MapFunc, delay func(context.Context, ctrl.Requ
 	}
 }
 
-// specChanged passes events that change what is wanted of an object, and the periodic resync. It drops what the
-// controllers themselves write into the status.
+// specChanged passes events that change what is wanted of an object. It drops what the controllers themselves write into the status,
+// and the periodic resync, which is of all objects at once: see withinResync.
 func specChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld, e.ObjectNew
-			return before.GetResourceVersion() == after.GetResourceVersion() ||
-				before.GetGeneration() != after.GetGeneration() ||
+			return before.GetGeneration() != after.GetGeneration() ||
 				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
 				len(before.GetFinalizers()) != len(after.GetFinalizers()) ||
 				!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
