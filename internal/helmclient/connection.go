@@ -27,7 +27,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -61,7 +60,7 @@ type cluster struct {
 	limiter flowcontrol.RateLimiter
 	codec   *recordCodec
 	// payloads is that of sharedKnowledge.
-	payloads *semaphore.Weighted
+	payloads *payloadMemory
 	// observations are for the actions that follow.
 	observations *observations
 	// namespaces are those that were seen.

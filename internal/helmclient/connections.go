@@ -19,8 +19,6 @@ package helmclient
 import (
 	"container/list"
 	"sync"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // maxConnections bounds the clusters about which something is kept. One without recent actions holds some tens of
@@ -44,12 +42,12 @@ type sharedKnowledge struct {
 	observations *observations
 	library      *kindsLibrary
 	// payloads bounds the memory for payloads of records that actions are at work on.
-	payloads *semaphore.Weighted
+	payloads *payloadMemory
 }
 
 func newSharedKnowledge() sharedKnowledge {
 	return sharedKnowledge{
-		codec: newRecordCodec(), observations: newObservations(), library: newKindsLibrary(), payloads: semaphore.NewWeighted(maxPayloadMemory),
+		codec: newRecordCodec(), observations: newObservations(), library: newKindsLibrary(), payloads: newPayloadMemory(),
 	}
 }
 

@@ -446,7 +446,7 @@ func (r *cutRun) onlyReferred() error {
 func TestIntegrationPayloadMemory(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(bigChart("1.0.0", 2<<20, 0), map[string]any{"cidr": "1"})
-	memory := b.client.connections.shared.payloads
+	memory := b.client.connections.shared.payloads.room
 	if !memory.TryAcquire(maxPayloadMemory) {
 		t.Fatal("somebody has some")
 	}
@@ -461,7 +461,7 @@ func TestIntegrationPayloadMemory(t *testing.T) {
 	if _, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1); err != nil {
 		t.Fatal(err)
 	}
-	for name, memory := range map[string]*semaphore.Weighted{"acting": memory, "reading": b.client.connections.shared.payloads} {
+	for name, memory := range map[string]*semaphore.Weighted{"acting": memory, "reading": b.client.connections.shared.payloads.room} {
 		if !memory.TryAcquire(maxPayloadMemory) {
 			t.Errorf("not all was given back after %s", name)
 		}

@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,65 +68,19 @@ type splitRecords struct {
 	// this action was to delete.
 	touched string
 	deleted map[string]bool
-	// memory bounds what all actions take for payloads, held is what this one does.
-	memory *semaphore.Weighted
+	// memory bounds what all actions take for payloads, held is what this one does of its room, and grown that it has its growth.
+	memory *payloadMemory
 	held   int64
+	grown  bool
 	// left counts the payloads that could not be deleted, leftErr says why.
 	left    int
 	leftErr error
 }
 
-func newSplitRecords(memory *semaphore.Weighted) splitRecords {
+func newSplitRecords(memory *payloadMemory) splitRecords {
 	return splitRecords{
 		byKey: map[string]*splitRecord{}, contents: map[string]*release.Release{}, ids: map[string]string{}, deleted: map[string]bool{},
 		memory: memory,
-	}
-}
-
-const (
-	// maxPayloadMemory bounds, by a guess, the memory for payloads of all actions together, in bytes: with the largest of them, few
-	// actions run at a time.
-	maxPayloadMemory = 384 << 20
-	// payloadCopies is about how often an action has a payload in memory: packed and unpacked, encrypted, the old one and the new one.
-	payloadCopies = 6
-	// smallPayload is the size up to which payloads are not counted.
-	smallPayload = 256 << 10
-)
-
-// hold waits until there is memory for payloads of a size. An action that holds some already never waits, or two of them would for each
-// other; what it needs beyond that counts where there is room.
-func (s *recordStore) hold(size int) error {
-	weight := min(int64(size)*payloadCopies, maxPayloadMemory)
-	s.mu.Lock()
-	held := s.split.held
-	s.mu.Unlock()
-	switch {
-	case size <= smallPayload, weight <= held:
-		return nil
-	case held > 0:
-		if !s.split.memory.TryAcquire(weight - held) {
-			return nil
-		}
-	default:
-		if err := s.split.memory.Acquire(s.ctx, weight); err != nil {
-			return errorOfKind(ErrTimeout, "other releases with large records were at work all the time")
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.split.held = weight
-	return nil
-}
-
-// release gives back what hold took.
-func (s *recordStore) release() {
-	s.mu.Lock()
-	held := s.split.held
-	s.split.held = 0
-	clear(s.split.contents)
-	s.mu.Unlock()
-	if held > 0 {
-		s.split.memory.Release(held)
 	}
 }
 
@@ -170,9 +123,6 @@ func (s *recordStore) keepPayload(rls *release.Release, packed []byte) (*splitRe
 	record := &splitRecord{name: rls.Name, content: content, known: true, pointer: pointer{
 		Version: pointerVersion, ID: newPayloadID(), Revision: rls.Version, Size: len(packed), Digest: digestOf(packed),
 	}}
-	if err := s.hold(len(packed)); err != nil {
-		return nil, err
-	}
 	if err := s.putPayload(record, packed); err != nil {
 		return nil, err
 	}

@@ -85,6 +85,7 @@ func (s *recordStore) Update(key string, rls *release.Release) error {
 	if record == nil {
 		return s.putWhole(key, rls)
 	}
+	// The action has memory for this record since it read or made it, and does not wait any more to tell how it ended.
 	packed, err := s.codec.pack(rls)
 	if err != nil {
 		return fmt.Errorf("encoding the release record %q: %w", key, err)
@@ -296,7 +297,7 @@ func (s *recordStore) forget() {
 
 // newSecret returns the Secret for a new record, whose payload, if it gets one, is put before.
 func (s *recordStore) newSecret(key string, rls *release.Release, timeLabel string) (*corev1.Secret, *splitRecord, error) {
-	packed, err := s.codec.pack(rls)
+	packed, err := s.pack(rls)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encoding the release record %q: %w", key, err)
 	}
@@ -304,6 +305,9 @@ func (s *recordStore) newSecret(key string, rls *release.Release, timeLabel stri
 		return recordSecret(key, rls, timeLabel, encodeBase64(packed)), nil, nil
 	}
 	if err := checkRecordSize(len(packed), s.storage); err != nil {
+		return nil, nil, err
+	}
+	if err := s.hold(len(packed)); err != nil {
 		return nil, nil, err
 	}
 	record, err := s.keepPayload(rls, packed)

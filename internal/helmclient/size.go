@@ -87,8 +87,8 @@ func (s *session) checkSize(desired Desired, chrt *chart.Chart, values map[strin
 		s.logs.printf("the size of the release is not known in advance: %s", err)
 		return nil
 	}
-	packed, err := s.cluster.clients.conn.codec.pack(rls)
-	if errors.Is(err, ErrTooLarge) {
+	packed, err := s.records.pack(rls)
+	if errors.Is(err, ErrTooLarge) || errors.Is(err, ErrTimeout) {
 		return err
 	}
 	if err != nil {

@@ -1,0 +1,106 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"golang.org/x/sync/semaphore"
+	"helm.sh/helm/v3/pkg/release"
+)
+
+const (
+	// maxPayloadMemory bounds, by a guess, the memory for payloads of all actions together, in bytes: with the largest of them, few
+	// actions run at a time. Beyond it, one action may take as much as the largest of its payloads needs.
+	maxPayloadMemory = 384 << 20
+	// payloadCopies is about how often an action has a payload in memory: packed and unpacked, encrypted, the old one and the new one.
+	payloadCopies = 6
+	// textCopies is how often it has the texts of a release in memory while it packs them.
+	textCopies = 2
+	// smallPayload is the size up to which payloads are not counted.
+	smallPayload = 256 << 10
+)
+
+// payloadMemory is the memory for payloads of all actions. An action knows how large a payload is when it is about to read or to write it,
+// and may have another one by then: two that wait for room and have some would wait for each other. What an action needs beyond what it
+// has, and for which there is no room, is therefore growth, which one action has at a time. That one waits for nothing any more, so those
+// that wait for it get it in the end.
+type payloadMemory struct{ room, growth *semaphore.Weighted }
+
+func newPayloadMemory() *payloadMemory {
+	return &payloadMemory{room: semaphore.NewWeighted(maxPayloadMemory), growth: semaphore.NewWeighted(1)}
+}
+
+// hold waits until there is memory for payloads of a size.
+func (s *recordStore) hold(size int) error {
+	weight := min(int64(size)*payloadCopies, maxPayloadMemory)
+	s.mu.Lock()
+	held, grown := s.split.held, s.split.grown
+	s.mu.Unlock()
+	memory := s.split.memory
+	var err error
+	switch {
+	case size <= smallPayload, weight <= held, grown:
+		return nil
+	case held == 0:
+		err = memory.room.Acquire(s.ctx, weight)
+	case !memory.room.TryAcquire(weight - held):
+		err, weight, grown = memory.growth.Acquire(s.ctx, 1), held, true
+	}
+	if err != nil {
+		return errorOfKind(ErrTimeout, "other releases with large records were at work all the time")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.split.held, s.split.grown = weight, grown
+	return nil
+}
+
+// pack packs a release, once there is memory for that.
+func (s *recordStore) pack(rls *release.Release) ([]byte, error) {
+	texts := len(rls.Manifest)
+	for _, hook := range rls.Hooks {
+		if hook != nil {
+			texts += len(hook.Manifest)
+		}
+	}
+	size := texts * textCopies / payloadCopies
+	if rls.Chart != nil {
+		piece, err := s.codec.piece(rls.Chart)
+		if err != nil {
+			return nil, err
+		}
+		size += len(piece.packed)
+	}
+	if err := s.hold(size); err != nil {
+		return nil, err
+	}
+	return s.codec.pack(rls)
+}
+
+// release gives back what hold took.
+func (s *recordStore) release() {
+	s.mu.Lock()
+	held, grown := s.split.held, s.split.grown
+	s.split.held, s.split.grown = 0, false
+	clear(s.split.contents)
+	s.mu.Unlock()
+	if held > 0 {
+		s.split.memory.room.Release(held)
+	}
+	if grown {
+		s.split.memory.growth.Release(1)
+	}
+}
