@@ -112,9 +112,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute,
 		"How often every object is looked at though nothing happened. A release costs its cluster one small read then.")
 	fs.Float32Var(&o.kubeAPIQPS, "kube-api-qps", 100,
-		"Requests per second to the API server of the management cluster.")
+		"Requests per second to the API server of the management cluster, for each kind of object.")
 	fs.IntVar(&o.kubeAPIBurst, "kube-api-burst", 200,
-		"Requests to the API server of the management cluster that may be sent at once.")
+		"Requests to the API server of the management cluster that may be sent at once, for each kind of object.")
 	fs.StringVar(&o.healthAddr, "health-addr", ":9440",
 		"Address of /healthz and /readyz.")
 	fs.StringVar(&o.artifactDir, "artifact-dir", "/var/cache/helmop",

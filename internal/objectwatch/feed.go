@@ -40,9 +40,9 @@ const (
 	ownerSelector   = "owner=helm"
 	recordNameLabel = "name"
 
-	// minWatch is how long a watch lasts at least, and twice as long at most: then the cluster is to end it, and after
+	// minWatch is how long a watch lasts at least, and twice as long at most, as where kube-apiserver chooses: then the cluster is to end it, and after
 	// watchGrace this side does.
-	minWatch, watchGrace = 5 * time.Minute, 30 * time.Second
+	minWatch, watchGrace = 30 * time.Minute, 30 * time.Second
 	// beginTime bounds the time until a watch has begun, or the first list was streamed. A proxy may hold back the beginning until
 	// the first event, which is a bookmark after a minute at the latest.
 	beginTime = 90 * time.Second

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -41,19 +42,21 @@ func arithmetic(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	args := append([]string{"test", "-run", "^$", "-bench", arithmeticBenchmarks, "-benchmem", "-benchtime", "20x"}, arithmeticPackages...)
-	if b.profiles != "" {
-		// Profiles are of one package only.
-		args = append(args[:len(args)-len(arithmeticPackages)], "-cpuprofile", filepath.Join(b.profiles, "arithmetic.cpu.pprof"), arithmeticPackages[0])
-	}
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Stderr = root, os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	for line := range bytes.Lines(out) {
-		b.addBenchmark(string(line))
+	for _, pkg := range arithmeticPackages {
+		args := []string{"test", "-run", "^$", "-bench", arithmeticBenchmarks, "-benchmem", "-benchtime", "20x"}
+		if b.profiles != "" {
+			args = append(args, "-o", filepath.Join(b.profiles, path.Base(pkg)+".test"),
+				"-cpuprofile", filepath.Join(b.profiles, "arithmetic-"+path.Base(pkg)+".cpu.pprof"))
+		}
+		cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
+		cmd.Dir, cmd.Stderr = root, os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		for line := range bytes.Lines(out) {
+			b.addBenchmark(string(line))
+		}
 	}
 	return nil
 }

@@ -51,6 +51,8 @@ type troubles struct {
 	relays []*world.Relay
 	// took are the times of each round, by surroundings.
 	install, upgrade map[surroundings][]time.Duration
+	// costs are those of the last round, by phase.
+	costs map[string]map[surroundings]world.Cost
 }
 
 // trouble has managers that are new install HelmOps and upgrade them, while other Clusters hang, refuse connections, or are not
@@ -63,6 +65,7 @@ func trouble(ctx context.Context, b *bench) error {
 	t := &troubles{
 		bench: b, charts: versions[0],
 		install: map[surroundings][]time.Duration{}, upgrade: map[surroundings][]time.Duration{},
+		costs: map[string]map[surroundings]world.Cost{},
 	}
 	defer func() {
 		for _, relay := range t.relays {
@@ -89,7 +92,22 @@ func trouble(ctx context.Context, b *bench) error {
 				report.Against("alone", median(took[alone]).Seconds()), report.MaxRatio(1.15))
 		}
 	}
+	for phase, costs := range t.costs {
+		for _, where := range []surroundings{alone, hanging, refused} {
+			t.addCosts("trouble "+where.name, phase, costs[where])
+		}
+	}
 	return nil
+}
+
+// addCosts adds what a phase of the last round cost, by the releases of Clusters that are well.
+func (t *troubles) addCosts(scenario, phase string, cost world.Cost) {
+	n := float64(t.servers * len(t.charts))
+	t.report.Add(scenario, phase, "CPU per release", "ms", 1000*cost.CPU.Seconds()/n)
+	t.report.Add(scenario, phase, "workload requests per release", "", float64(cost.Traffic.Workload)/n)
+	t.report.Add(scenario, phase, "peak memory", "MiB", float64(cost.Peak)/mebi)
+	t.addManagement(scenario, phase, cost, n)
+	t.addRegistry(scenario, phase, cost, float64(len(t.charts)))
 }
 
 func median(all []time.Duration) time.Duration {
@@ -156,9 +174,10 @@ func (t *troubles) round(ctx context.Context, round int, where surroundings) err
 			took, err = t.timed(ctx, where, helmOps, revision, begin)
 			return err
 		})
-		writes := cost.Traffic.Writes
-		t.say("%s, %s: %.2f s, %.2f s of CPU, %d requests to workload clusters, writes: %v", phase, where.name, took.Seconds(), cost.CPU.Seconds(),
-			cost.Traffic.Workload, writes)
+		if t.costs[phase] == nil {
+			t.costs[phase] = map[surroundings]world.Cost{}
+		}
+		t.costs[phase][where] = cost
 		return took, err
 	}
 	install, err := timed("install", 1, func(h world.HelmOp) error { return h.Create(ctx, t.world) })
