@@ -203,8 +203,10 @@ func (m Manifest) layersOf(format Format) []int {
 			layers = append(layers, i)
 		}
 	case FormatFiles:
+		// A kustomization may name files of any kind.
+		all := slices.ContainsFunc(m.Layers, func(layer Layer) bool { return IsKustomization(layer.Title) })
 		for i, layer := range m.Layers {
-			if layer.IsFolder || isManifestFile(layer.Title) {
+			if layer.IsFolder || isManifestFile(layer.Title) || all && layer.Title != "" {
 				layers = append(layers, i)
 			}
 		}

@@ -19,6 +19,7 @@ package bundle
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/konfig"
@@ -36,6 +37,11 @@ type kustomizer struct {
 
 func newKustomizer(files map[string][]byte, limits Limits) *kustomizer {
 	return &kustomizer{check: newKustomizationCheck(files, limits)}
+}
+
+// IsKustomization tells whether kustomize takes a file of that name for a kustomization, in whatever folder it is.
+func IsKustomization(name string) bool {
+	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
 }
 
 // above finds the outermost folder with a kustomization that a file is in, from a folder of the artifact on.

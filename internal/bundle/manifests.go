@@ -62,7 +62,7 @@ func objectsOf(c *chart.Chart, src *Source, format Format, layers []int, data []
 	if format == FormatPlain {
 		err = r.plain(c, files, src.Templates)
 	} else {
-		err = r.folder(c, files, src)
+		err = r.folder(c, files, src, format)
 	}
 	if err == nil && !r.saysEmpty && len(r.objects)+len(c.Templates)+len(c.Files) == 0 {
 		err = fmt.Errorf("%w: there is no object in it; it has %s", ErrInvalidManifests, files.roots())
@@ -122,22 +122,26 @@ func (r *reader) plain(c *chart.Chart, files *tree, templates bool) error {
 }
 
 // folder reads what is selected of the files of an artifact.
-func (r *reader) folder(c *chart.Chart, files *tree, src *Source) error {
+func (r *reader) folder(c *chart.Chart, files *tree, src *Source, format Format) error {
 	root := path.Clean("/" + src.Path)[1:]
 	names := files.below(root)
 	if len(names) == 0 {
 		return fmt.Errorf("%w: it has no folder %q; it has %s", ErrInvalidManifests, clip(root), files.roots())
 	}
-	if _, isChart := files.files[path.Join(root, "Chart.yaml")]; isChart {
-		return fmt.Errorf("%w: %q is a Helm chart; push it with \"helm push\"", ErrInvalidManifests, clip(path.Join(root, "Chart.yaml")))
-	}
 	k := newKustomizer(files.files, r.limits)
 	built := ""
 	for _, name := range names {
-		if built != "" && strings.HasPrefix(name, built) || isHidden(strings.TrimPrefix(name, root)) {
+		if built != "" && strings.HasPrefix(name, built) {
 			continue
 		}
-		if folder, ok := k.above(root, name); ok {
+		folder, isBuilt := k.above(root, name)
+		if err := refuseChosen(format, root, name, isBuilt, folder); err != nil {
+			return err
+		}
+		if isHidden(strings.TrimPrefix(name, root)) {
+			continue
+		}
+		if isBuilt {
 			if err := r.kustomization(k, folder); err != nil {
 				return err
 			}
@@ -154,6 +158,26 @@ func (r *reader) folder(c *chart.Chart, files *tree, src *Source) error {
 		if err := r.take(c, name, files.files[name], src.Templates); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+const (
+	chartMetadataFile = "Chart.yaml"
+	// fleetOverlays is the folder of an artifact of Fleet of which Fleet installs what its options choose, for each cluster.
+	fleetOverlays = "overlays/"
+)
+
+// refuseChosen refuses what whoever made an artifact does not mean to be installed as it is: charts, which Fleet keeps in hidden folders,
+// and Fleet's overlays. isBuilt tells that the kustomization in a folder is what is taken of the file.
+func refuseChosen(format Format, root, name string, isBuilt bool, folder string) error {
+	isFleet, hidden := format == FormatFleet, isHidden(strings.TrimPrefix(name, root))
+	switch {
+	case path.Base(name) == chartMetadataFile && (!hidden && !isBuilt || hidden && isFleet):
+		return fmt.Errorf("%w: %q is a Helm chart; push the chart itself with \"helm push\" or \"kubectl helmop push\"", ErrInvalidManifests, clip(name))
+	case isFleet && root == "" && strings.HasPrefix(name, fleetOverlays) && (isManifestFile(name) || isBuilt) && (!isBuilt || folder != ""):
+		return fmt.Errorf("%w: %q is of an overlay, which Fleet installs where its options choose it, and they are not in the artifact; push what is "+
+			"to be installed, or set path to one folder", ErrInvalidManifests, clip(name))
 	}
 	return nil
 }

@@ -29,6 +29,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 )
 
 // file is a file by its name below the folder that is packed, with slashes.
@@ -104,11 +106,15 @@ func readFile(name string, left *int64) ([]byte, error) {
 	return content, nil
 }
 
-// readManifests reads the files of a folder that can hold objects, of which there must be some.
+// readManifests reads the files of a folder that can hold objects, of which there must be some. A kustomization may name files of any
+// kind: beside one all are read.
 func readManifests(root string, limit int64) ([]file, error) {
 	files, err := readTree(root, limit)
 	if err != nil {
 		return nil, err
+	}
+	if _, ok := kustomizationIn(files); ok {
+		return files, nil
 	}
 	files = slices.DeleteFunc(files, func(f file) bool { return !isManifest(f.name) })
 	if len(files) == 0 {
@@ -117,9 +123,18 @@ func readManifests(root string, limit int64) ([]file, error) {
 	return files, nil
 }
 
+// kustomizationIn tells the first kustomization.
+func kustomizationIn(files []file) (string, bool) {
+	return firstOf(files, func(f file) bool { return bundle.IsKustomization(f.name) })
+}
+
 // inFolder tells the first file that is in a folder.
 func inFolder(files []file) (string, bool) {
-	i := slices.IndexFunc(files, func(f file) bool { return strings.Contains(f.name, "/") })
+	return firstOf(files, func(f file) bool { return strings.Contains(f.name, "/") })
+}
+
+func firstOf(files []file, is func(file) bool) (string, bool) {
+	i := slices.IndexFunc(files, is)
 	if i < 0 {
 		return "", false
 	}

@@ -17,9 +17,11 @@ limitations under the License.
 package pack
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -33,6 +35,7 @@ const (
 	filesArtifactType = "application/vnd.helmop.manifests.v1"
 	yamlMediaType     = "application/yaml"
 	jsonMediaType     = "application/json"
+	otherMediaType    = "application/octet-stream"
 
 	// fleetIDAnnotation has the name by which Fleet finds the content.
 	fleetIDAnnotation = "id"
@@ -46,7 +49,7 @@ func packFlux(path string, options Options) (*draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(files, func(f file) bool { return isManifest(f.name) || strings.HasPrefix(f.name, "Kustomization") }) {
+	if !slices.ContainsFunc(files, func(f file) bool { return isManifest(f.name) || bundle.IsKustomization(f.name) }) {
 		return nil, invalid("%s has no files that end with .yaml, .yml or .json", path)
 	}
 	packed, _, err := archive(files, "")
@@ -60,6 +63,9 @@ func packPlain(path string, options Options) (*draft, error) {
 	files, err := readManifests(path, options.MaxBytes)
 	if err != nil {
 		return nil, err
+	}
+	if name, ok := kustomizationIn(files); ok {
+		return nil, invalid("%s is a kustomization, of which the format knows none: take another one, or build it first", name)
 	}
 	if name, ok := inFolder(files); ok {
 		return nil, invalid("%s is in a folder, of which the format knows none", name)
@@ -91,8 +97,11 @@ func packFiles(path string, options Options) (*draft, error) {
 	made := &draft{artifactType: filesArtifactType, config: emptyConfig()}
 	for _, f := range files {
 		mediaType := yamlMediaType
-		if strings.HasSuffix(f.name, ".json") {
+		switch {
+		case strings.HasSuffix(f.name, ".json"):
 			mediaType = jsonMediaType
+		case !isManifest(f.name) && !bundle.IsKustomization(f.name):
+			mediaType = otherMediaType
 		}
 		layer := newBlob(mediaType, f.content)
 		layer.Annotations = map[string]string{ocispec.AnnotationTitle: f.name}
@@ -107,8 +116,9 @@ type fleetManifest struct {
 }
 
 type fleetResource struct {
-	Name    string `json:"name"`
-	Content string `json:"content"`
+	Name     string `json:"name"`
+	Content  string `json:"content"`
+	Encoding string `json:"encoding,omitempty"`
 }
 
 func packFleet(path string, options Options) (*draft, error) {
@@ -118,7 +128,11 @@ func packFleet(path string, options Options) (*draft, error) {
 	}
 	var list fleetManifest
 	for _, f := range files {
-		list.Resources = append(list.Resources, fleetResource{Name: f.name, Content: string(f.content)})
+		one := fleetResource{Name: f.name, Content: string(f.content)}
+		if !utf8.Valid(f.content) {
+			one.Content, one.Encoding = base64.StdEncoding.EncodeToString(f.content), "base64"
+		}
+		list.Resources = append(list.Resources, one)
 	}
 	data, err := json.Marshal(list)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -259,6 +260,42 @@ func TestFleet(t *testing.T) {
 	}
 }
 
+// TestKustomizationsAreWhole holds that an artifact with a kustomization installs what it makes of files of any kind.
+func TestKustomizationsAreWhole(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"app/Kustomization": "resources: [base/one.yaml]\npatches: [{path: patch.txt}]\ngeneratorOptions: {disableNameSuffixHash: true}\n" +
+			"configMapGenerator: [{name: two, files: [app.bin]}]\n",
+		"app/base/one.yaml": configMap, "app/patch.txt": configMap + "data: {patched: 'yes'}\n", "app/app.bin": "\xff\x00",
+	}
+	for _, format := range []bundle.Format{bundle.FormatFlux, bundle.FormatFiles, bundle.FormatFleet} {
+		t.Run(string(format), func(t *testing.T) {
+			t.Parallel()
+			packed := mustPack(t, folder(t, files), Options{Format: format})
+			manifest := bundle.Manifest{ConfigMediaType: packed.Config.MediaType, ArtifactType: manifestOf(t, packed).ArtifactType}
+			for _, layer := range packed.Layers {
+				manifest.Layers = append(manifest.Layers, bundle.Layer{MediaType: layer.MediaType, Size: layer.Size, Title: layer.Annotations[ocispec.AnnotationTitle]})
+			}
+			loader, err := bundle.NewLoader(bundle.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, err := loader.Chart(t.Context(), bundle.Source{Manifest: manifest, Digest: packed.Manifest.Digest.String(), Name: "demo",
+				ReadLayer: func(_ context.Context, i int) ([]byte, error) { return packed.Layers[i].Content, nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all string
+			for _, template := range made.Templates {
+				all += string(template.Data)
+			}
+			if len(made.Templates) != 2 || !strings.Contains(all, "patched:") || !strings.Contains(all, "app.bin: /wA=") {
+				t.Errorf("%s", all)
+			}
+		})
+	}
+}
+
 func mustJSON(t *testing.T, value any) []byte {
 	t.Helper()
 	data, err := json.Marshal(value)
@@ -304,10 +341,12 @@ func TestRefused(t *testing.T) {
 		"no manifests":         {folder(t, map[string]string{"a.txt": ""}), Options{Format: bundle.FormatFiles}, ErrInvalid, "has no files that end with"},
 		"no manifests in flux": {folder(t, map[string]string{"a.txt": ""}), Options{}, ErrInvalid, "has no files that end with"},
 		"a folder in plain":    {folder(t, map[string]string{"a/b.yaml": configMap}), Options{Format: bundle.FormatPlain}, ErrInvalid, "a/b.yaml is in a folder"},
-		"too large":            {folder(t, map[string]string{"a.yaml": configMap, "b.yaml": configMap}), Options{MaxBytes: 70}, ErrTooLarge, "b.yaml"},
-		"a broken chart":       {folder(t, broken), Options{}, ErrInvalid, "version"},
-		"no archive":           {filepath.Join(folder(t, map[string]string{"a.tgz": "x"}), "a.tgz"), Options{}, ErrInvalid, "gzip"},
-		"nothing there":        {filepath.Join(t.TempDir(), "none"), Options{}, os.ErrNotExist, "none"},
+		"a kustomization in plain": {folder(t, map[string]string{"a.yaml": configMap, "Kustomization": "resources: [a.yaml]"}), Options{Format: bundle.FormatPlain},
+			ErrInvalid, "Kustomization is a kustomization"},
+		"too large":      {folder(t, map[string]string{"a.yaml": configMap, "b.yaml": configMap}), Options{MaxBytes: 70}, ErrTooLarge, "b.yaml"},
+		"a broken chart": {folder(t, broken), Options{}, ErrInvalid, "version"},
+		"no archive":     {filepath.Join(folder(t, map[string]string{"a.tgz": "x"}), "a.tgz"), Options{}, ErrInvalid, "gzip"},
+		"nothing there":  {filepath.Join(t.TempDir(), "none"), Options{}, os.ErrNotExist, "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
