@@ -285,6 +285,28 @@ func TestIntegrationStoreKeeps(t *testing.T) {
 	b.wantRecords(run.desired, "4 deployed", "3 superseded")
 }
 
+// TestIntegrationStoreDownAtFirst holds that a full history of records in the cluster loses none to the first one that is to go to a store,
+// while the store does not take it.
+func TestIntegrationStoreDownAtFirst(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.options.Upgrade.MaxHistory = new(2)
+	run.mustSettle(t)
+	run.want("a2", newChart("2.0.0", twoConfigMaps()))
+	run.mustSettle(t)
+	store := newMemoryStore()
+	b.target.Storage = Storage{Store: store, Outside: true}
+	b.newProcess(run)
+	store.failWith(errStoreDown, "put")
+	run.want("a3", newChart("3.0.0", twoConfigMaps()))
+	_, err := run.actNow(t, ActionUpgrade)
+	wantError(t, err, ErrRecordStorage, false)
+	b.wantRecords(run.desired, "2 deployed", "1 superseded")
+	store.failWith(nil)
+	run.mustSettle(t)
+	b.wantRecords(run.desired, "3 deployed", "2 superseded")
+}
+
 // TestIntegrationPayloadDamaged holds that nothing is destroyed because a payload is missing, or not what was written.
 func TestIntegrationPayloadDamaged(t *testing.T) {
 	damage := map[string]func(*bench, *memoryStore){

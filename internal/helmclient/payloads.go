@@ -56,8 +56,8 @@ type splitRecords struct {
 	ids map[string]string
 	// unused is a payload that was put and that no pointer names yet.
 	unused *splitRecord
-	// keepsOld says that records which are to be deleted are kept until a new one was made: while a store does not answer, nothing is to
-	// be lost. doomed are their keys, and discarded are payloads that no pointer names any more. All that goes at the end: a store that
+	// keepsOld says that records which are to be deleted, split or not, are kept until a new one was made: while a store does not answer,
+	// nothing is to be lost. doomed are their keys, and discarded are payloads that no pointer names any more. All that goes at the end: a store that
 	// is slow must not take an action's time.
 	keepsOld  bool
 	doomed    []string

@@ -228,7 +228,7 @@ func (s *recordStore) putSecret(secret *corev1.Secret) (version string, err erro
 // Delete implements driver.Deletor. What it returns is a stub, or nil where the record goes later.
 func (s *recordStore) Delete(key string) (*release.Release, error) {
 	s.mu.Lock()
-	later := s.split.keepsOld && s.split.ids[key] != ""
+	later := s.split.keepsOld
 	if later {
 		s.split.doomed = append(s.split.doomed, key)
 	}
