@@ -28,8 +28,9 @@ import (
 )
 
 const (
-	// settleTime is how long a stream waits for more releases to join before it begins.
-	settleTime = 200 * time.Millisecond
+	// settleTime is how long a stream waits for more releases to join before it begins, and rejoinTime before it begins anew for one that
+	// came later: the charts of a new Cluster are installed within seconds, and each would cost a list of everything.
+	settleTime, rejoinTime = 200 * time.Millisecond, time.Second
 	// minPause and maxPause bound the pause after a stream broke; each is twice the one before.
 	minPause, maxPause = time.Second, 30 * time.Second
 	// quietPause is the pause where a quick change is unlikely: rights that are missing.
@@ -87,21 +88,24 @@ func (s *stream) beginLocked() {
 	if s.settling {
 		return
 	}
+	settle := settleTime
 	if s.cancel != nil {
+		settle = rejoinTime
 		s.cancel()
 	}
 	ctx, cancel := context.WithCancel(s.link.ctx)
 	s.run++
 	s.cancel, s.settling = cancel, true
 	run := s.run
-	s.link.watcher.goLocked(func() { s.follow(ctx, run) })
+	s.link.watcher.goLocked(func() {
+		if pause(ctx, settle) && s.settled(run) {
+			s.follow(ctx, run)
+		}
+	})
 }
 
 // follow keeps the stream going until the context ends.
 func (s *stream) follow(ctx context.Context, run int) {
-	if !pause(ctx, settleTime) || !s.settled(run) {
-		return
-	}
 	f := feed{stream: s, run: run}
 	for failures := 0; ctx.Err() == nil; {
 		began := time.Now()
