@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -145,27 +146,38 @@ func (a *Applier) KeepVerification(ctx context.Context, objects []*unstructured.
 
 func (a *Applier) apply(ctx context.Context, object *unstructured.Unstructured) (outcome Outcome, err error) {
 	err = a.bounded(ctx, func(ctx context.Context) error {
-		before := &metav1.PartialObjectMetadata{}
-		before.SetGroupVersionKind(object.GroupVersionKind())
-		getErr := a.Client.Get(ctx, client.ObjectKeyFromObject(object), before)
-		if getErr != nil && !apierrors.IsNotFound(getErr) {
-			return getErr
-		}
-		applied := object.DeepCopy()
-		err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(fieldManager), client.ForceOwnership)
-		switch {
-		case err != nil:
+		// The status of what is taken over may change meanwhile.
+		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			outcome, err = a.tryApply(ctx, object)
 			return err
-		case getErr != nil:
-			outcome = Created
-		case before.ResourceVersion == applied.GetResourceVersion():
-			outcome = Unchanged
-		default:
-			outcome = Configured
-		}
-		return nil
+		})
 	})
 	return outcome, err
+}
+
+func (a *Applier) tryApply(ctx context.Context, object *unstructured.Unstructured) (Outcome, error) {
+	now := &metav1.PartialObjectMetadata{}
+	now.SetGroupVersionKind(object.GroupVersionKind())
+	err := a.Client.Get(ctx, client.ObjectKeyFromObject(object), now)
+	isNew, before := apierrors.IsNotFound(err), now.ResourceVersion
+	if err == nil {
+		err = a.takeOver(ctx, object, now)
+	}
+	if err != nil && !isNew {
+		return "", err
+	}
+	applied := object.DeepCopy()
+	err = a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(fieldManager), client.ForceOwnership)
+	switch {
+	case err != nil:
+		return "", err
+	case isNew:
+		return Created, nil
+	case before == applied.GetResourceVersion():
+		return Unchanged, nil
+	default:
+		return Configured, nil
+	}
 }
 
 // Wait returns when all objects are what they are to be.

@@ -1,0 +1,99 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bootstrap
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+var sharedServer apiserver.Shared
+
+func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
+
+// TestApplyTakesWhatASelfUpdateAdded holds that a run of the command goes back from a version that the manager has installed, whatever that
+// added to lists, and that another run changes nothing.
+func TestApplyTakesWhatASelfUpdateAdded(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cluster, err := client.New(sharedServer.Server(t).RESTConfig(), client.Options{Scheme: runtime.NewScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []Outcome
+	applier := &Applier{Client: cluster, Tell: func(_ client.Object, outcome Outcome) { told = append(told, outcome) }}
+	components := Own(mustBuild(t, Options{Version: "v1"}))
+	first := []*unstructured.Unstructured{find(t, components, "Namespace", Namespace), find(t, components, "Deployment", Deployment)}
+	apply := func(want Outcome) *unstructured.Unstructured {
+		t.Helper()
+		told = nil
+		if err := applier.Apply(ctx, first); err != nil {
+			t.Fatal(err)
+		}
+		if got := told[len(told)-1]; got != want {
+			t.Errorf("the Deployment is %s, want %s", got, want)
+		}
+		now := first[1].DeepCopy()
+		if err := cluster.Get(ctx, client.ObjectKeyFromObject(now), now); err != nil {
+			t.Fatal(err)
+		}
+		return now
+	}
+	before := apply(Created)
+	spec := specOf(before)
+	apply(Unchanged)
+
+	patchAs(ctx, t, cluster, before, "helmop", `{"spec": {"template": {
+		"metadata": {"annotations": {"example.com/newer": "yes"}},
+		"spec": {
+			"initContainers": [{"name": "newer", "image": "registry.example/newer:1"}],
+			"volumes": [{"name": "newer", "emptyDir": {}}],
+			"containers": [{"name": "manager", "env": [{"name": "NEWER", "value": "yes"}], "volumeMounts": [{"name": "newer", "mountPath": "/newer"}]}]}}}}`)
+	// What others have set stays theirs.
+	patchAs(ctx, t, cluster, before, "kubectl-edit", `{"spec": {"template": {"metadata": {"annotations": {"example.com/others": "yes"}}}}}`)
+	if err := unstructured.SetNestedField(spec, "yes", "template", "metadata", "annotations", "example.com/others"); err != nil {
+		t.Fatal(err)
+	}
+	after := apply(Configured)
+	if diff := cmp.Diff(spec, specOf(after)); diff != "" {
+		t.Errorf("it is not what it was:\n%s", diff)
+	}
+	apply(Unchanged)
+}
+
+// patchAs changes an object as Helm and kubectl do it, in the name of a field manager.
+func patchAs(ctx context.Context, t *testing.T, cluster client.Client, object *unstructured.Unstructured, manager, change string) {
+	t.Helper()
+	err := cluster.Patch(ctx, object.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(change)), client.FieldOwner(manager))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func specOf(object *unstructured.Unstructured) map[string]any {
+	spec, _, _ := unstructured.NestedMap(object.Object, "spec")
+	return spec
+}
