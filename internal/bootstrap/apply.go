@@ -21,10 +21,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -93,6 +95,34 @@ func (a *Applier) Check(ctx context.Context) error {
 		return fmt.Errorf("%w: Cluster API in the cluster does not serve v1beta2: upgrade it to 1.11 or later", ErrInvalid)
 	}
 	return nil
+}
+
+// AppliedState tells what the desired state that is in the cluster comes from: what its HelmOp follows, or Helm's records of it where
+// that HelmOp was deleted, since another one would go on from these. Empty if there is no state.
+func (a *Applier) AppliedState(ctx context.Context) (told string, err error) {
+	err = a.bounded(ctx, func(ctx context.Context) error {
+		helmOp := &addonsv1.HelmOp{}
+		err := a.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: StateHelmOp}, helmOp)
+		if err == nil {
+			told = fmt.Sprintf("HelmOp %s follows %s", StateHelmOp, strings.TrimSuffix(helmOp.Spec.Source.URL+":"+helmOp.Spec.Source.Ref.Tag, ":"))
+			return nil
+		}
+		// Without the CustomResourceDefinition there is none, either.
+		if !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+			return err
+		}
+		records := &metav1.PartialObjectMetadataList{}
+		records.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "SecretList"})
+		err = a.Client.List(ctx, records, client.InNamespace(Namespace), client.MatchingLabels{"owner": "helm", "name": StateHelmOp}, client.Limit(1))
+		if err == nil && len(records.Items) > 0 {
+			told = fmt.Sprintf("HelmOp %s is gone, but what it has installed is there (Secret %s)", StateHelmOp, records.Items[0].Name)
+		}
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("asking the management cluster for its state: %w", err)
+	}
+	return told, nil
 }
 
 // Apply applies objects in their order, and waits for CustomResourceDefinitions before what comes after them.

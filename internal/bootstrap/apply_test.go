@@ -24,6 +24,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -42,7 +43,7 @@ const aDigest = "sha256:a"
 func newApplier(t *testing.T, objects ...client.Object) (*Applier, context.Context) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(appsv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), addonsv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(appsv1.AddToScheme(scheme), corev1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), addonsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -76,6 +77,36 @@ func TestCheck(t *testing.T) {
 	} {
 		applier, ctx := newApplier(t, tc.objects...)
 		expect(t, name, applier.Check(ctx), tc.want)
+	}
+}
+
+// TestAppliedState holds that a state in the cluster is seen as long as an empty one would delete what it has made.
+func TestAppliedState(t *testing.T) {
+	t.Parallel()
+	following := func(ref addonsv1.ArtifactReference) client.Object {
+		h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: StateHelmOp}}
+		h.Spec.Source = addonsv1.ArtifactSource{URL: "oci://r.example/fleet", Ref: ref}
+		return h
+	}
+	record := func(release string) client.Object {
+		name := "sh.helm.release.v1." + release + ".v3"
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: map[string]string{"owner": "helm", "name": release}}}
+	}
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"nothing":                      {nil, ""},
+		"another release":              {[]client.Object{record(ProviderHelmOp)}, ""},
+		"a HelmOp":                     {[]client.Object{following(addonsv1.ArtifactReference{Tag: "x"})}, "HelmOp cluster-state follows oci://r.example/fleet:x"},
+		"a HelmOp without a tag":       {[]client.Object{following(addonsv1.ArtifactReference{})}, "HelmOp cluster-state follows oci://r.example/fleet"},
+		"what a deleted HelmOp leaves": {[]client.Object{record(StateHelmOp)}, "is gone, but what it has installed is there (Secret sh.helm.release.v1.cluster-state.v3)"},
+	} {
+		applier, ctx := newApplier(t, tc.objects...)
+		got, err := applier.AppliedState(ctx)
+		if err != nil || !strings.HasSuffix(got, tc.want) || (got == "") != (tc.want == "") {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, tc.want)
+		}
 	}
 }
 

@@ -57,6 +57,7 @@ type bootstrapOCI struct {
 	interval         time.Duration
 	export, pushOnly bool
 	suspend          bool
+	allowEmptyState  bool
 	sign             signFlags
 	verifyKey        string
 	streams          Streams
@@ -103,7 +104,7 @@ func newBootstrap(streams Streams) *cobra.Command {
 }
 
 func newBootstrapOCI(streams Streams) *cobra.Command {
-	b := &bootstrapOCI{streams: streams, kube: genericclioptions.NewConfigFlags(true)}
+	b := &bootstrapOCI{streams: streams, kube: newKubeFlags()}
 	cmd := &cobra.Command{
 		Use:   "oci --url oci://HOST/REPOSITORY:TAG --cluster-url oci://HOST/REPOSITORY:TAG",
 		Short: "Keep HelmOp and the desired state of the management cluster in an OCI registry",
@@ -111,7 +112,7 @@ func newBootstrapOCI(streams Streams) *cobra.Command {
 
 The components of this version are pushed to --url, applied to the management cluster, and from then on updated from there by HelmOp itself.
 What --cluster-path of the artifact at --cluster-url holds (namespaces, Clusters, HelmOps) is applied and pruned by HelmOp; an empty artifact
-is pushed if there is none. To run it again upgrades to this version.
+is pushed if there is none and the cluster has no state yet. To run it again upgrades to this version.
 
 The credential for pushing (--username, or the Docker configuration) never gets into the cluster. What the cluster pulls with is
 --pull-username, which must not be able to push, or nothing where anybody may pull.`,
@@ -126,15 +127,16 @@ The credential for pushing (--username, or the Docker configuration) never gets 
 	b.add(cmd.Flags())
 	b.pull.add(cmd.Flags())
 	b.sign.add(cmd.Flags())
-	// Those of a connection; what is made has its own namespace.
-	all := pflag.NewFlagSet("kube", pflag.ContinueOnError)
-	b.kube.AddFlags(all)
-	all.VisitAll(func(flag *pflag.Flag) {
-		if slices.Contains([]string{"kubeconfig", "context", "cluster", "user", "request-timeout"}, flag.Name) {
-			cmd.Flags().AddFlag(flag)
-		}
-	})
+	b.kube.AddFlags(cmd.Flags())
 	return cmd
+}
+
+// newKubeFlags are kubectl's flags that say which cluster is meant, and as whom it is reached. What is made has its own namespace, and
+// nothing is cached; --username and --password are those for the registry.
+func newKubeFlags() *genericclioptions.ConfigFlags {
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.Namespace, flags.CacheDir = nil, nil
+	return flags
 }
 
 func (b *bootstrapOCI) add(flags *pflag.FlagSet) {
@@ -150,6 +152,8 @@ func (b *bootstrapOCI) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&b.interval, "interval", time.Minute, "How often HelmOp looks whether the tags have moved.")
 	flags.StringVar(&b.verifyKey, "verify-key", "", "Public key of cosign: the cluster takes nothing that is not signed with its private key.")
 	flags.BoolVar(&b.suspend, "suspend", false, "Suspend the HelmOp of the desired state, until the command runs without this flag: before a clusterctl move to this cluster.")
+	flags.BoolVar(&b.allowEmptyState, "allow-empty-state", false,
+		"Push an empty state where there is none even if the cluster has one: all that it has made is deleted then, Clusters included.")
 	flags.BoolVar(&b.export, "export", false, "Print what would be applied, and touch neither the cluster nor the registry.")
 	flags.BoolVar(&b.pushOnly, "push-only", false, "Push the components and leave the cluster to HelmOp: for upgrades from where there is no access to it.")
 }
@@ -395,7 +399,7 @@ func (b *bootstrapOCI) install(ctx context.Context, plan *bootstrapPlan, result 
 	return nil
 }
 
-// applier is the way to the management cluster.
+// applier is the way to the management cluster. What it does is told in the result.
 func (b *bootstrapOCI) applier(result *bootstrapped) (*bootstrap.Applier, error) {
 	config, err := b.kube.ToRESTConfig()
 	if err != nil {

@@ -47,8 +47,14 @@ const (
 
 // push pushes the components, and an empty state if there is none, and checks the credential of the cluster.
 func (b *bootstrapOCI) push(ctx context.Context, plan *bootstrapPlan, result *bootstrapped) error {
+	known := ""
 	if !b.pushOnly {
-		if err := b.checkRights(ctx, plan); err != nil {
+		var err error
+		if err = b.checkRights(ctx, plan); err != nil {
+			return err
+		}
+		// Before anything is pushed, and once: what was found is what is done.
+		if known, err = b.findState(ctx, plan); err != nil {
 			return err
 		}
 	}
@@ -67,7 +73,7 @@ func (b *bootstrapOCI) push(ctx context.Context, plan *bootstrapPlan, result *bo
 	if err != nil || b.pushOnly {
 		return err
 	}
-	state, err := b.ensureState(ctx, plan)
+	state, err := b.ensureState(ctx, plan, known)
 	if err != nil {
 		return err
 	}
@@ -107,14 +113,33 @@ func (b *bootstrapOCI) ensure(ctx context.Context, plan *bootstrapPlan, artifact
 	return made, err
 }
 
-// ensureState returns the artifact of the desired state, and pushes an empty one if there is none.
-func (b *bootstrapOCI) ensureState(ctx context.Context, plan *bootstrapPlan) (bootstrapArtifact, error) {
-	made := bootstrapArtifact{Tags: []string{plan.state.Reference.Reference}}
+// findState returns the digest of the desired state, empty if there is none and an empty one may be made.
+func (b *bootstrapOCI) findState(ctx context.Context, plan *bootstrapPlan) (string, error) {
 	repository, err := b.repository(plan.state)
 	if err != nil {
-		return made, err
+		return "", err
 	}
-	known, err := resolve(ctx, repository, made.Tags[0])
+	known, err := resolve(ctx, repository, plan.state.Reference.Reference)
+	if err != nil || known != "" || b.allowEmptyState {
+		return known, err
+	}
+	applier, err := b.applier(nil)
+	if err != nil {
+		return "", err
+	}
+	applied, err := applier.AppliedState(ctx)
+	if err != nil || applied == "" {
+		return "", err
+	}
+	return "", usageError{fmt.Errorf("there is no artifact at %s:%s, and an empty state would delete all that the present one has made, Clusters included: %s."+
+		" Correct --cluster-url, or push the state there first; --allow-empty-state begins anew",
+		plan.state.name(), plan.state.Reference.Reference, applied)}
+}
+
+// ensureState returns the artifact of the desired state, whose digest is known, and pushes an empty one if there is none.
+func (b *bootstrapOCI) ensureState(ctx context.Context, plan *bootstrapPlan, known string) (bootstrapArtifact, error) {
+	made := bootstrapArtifact{Tags: []string{plan.state.Reference.Reference}}
+	repository, err := b.repository(plan.state)
 	if err != nil {
 		return made, err
 	}

@@ -192,7 +192,7 @@ func (s *bootstrapScenario) push(names ...string) {
 	s.must(os.RemoveAll(s.path("state")))
 	state := "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: " + stateNamespace + "\n"
 	for _, name := range names {
-		state += "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\n  namespace: " + stateNamespace + "\n"
+		state += "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\n  namespace: " + stateNamespace + "\ndata:\n  of: state\n"
 	}
 	s.file("state/clusters/production/state.yaml", []byte(state))
 	s.file("state/clusters/other/state.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\n  namespace: default\n"))
@@ -285,6 +285,8 @@ func TestBootstrap(t *testing.T) {
 	})
 	s.step("signatures are demanded", func(s *bootstrapScenario) { s.demandsSignatures() })
 	s.step("the state of the cluster is applied, and pruned", func(s *bootstrapScenario) { s.keepsState() })
+	s.step("what somebody changes of it is put right", func(s *bootstrapScenario) { s.correctsState() })
+	s.step("a run with a slip in the address of the state is refused", func(s *bootstrapScenario) { s.refusesEmptyState(w.in(s.scenario)) })
 	s.step("a broken state changes nothing", func(s *bootstrapScenario) { s.keepsOldState() })
 	s.step("another run brings another credential", func(s *bootstrapScenario) { s.rotatesCredential() })
 	s.step("a newer provider takes over", func(s *bootstrapScenario) { s.updatesItself(w.in(s.scenario)) })
@@ -339,6 +341,49 @@ func (s *bootstrapScenario) keepsState() {
 		g.Expect([]bool{has(ctx, g, stateNamespace, "one"), has(ctx, g, stateNamespace, "two")}).To(gomega.Equal([]bool{true, false}))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 	s.eventually(s.helmOp(stateHelmOp), ready(1))
+}
+
+// correctsState changes an object of the state, and then deletes it.
+func (s *bootstrapScenario) correctsState() {
+	one := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: stateNamespace, Name: "one"}}
+	eventuallyRight := func() {
+		s.Helper()
+		s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+			g.Expect(s.client.Get(ctx, client.ObjectKeyFromObject(one), one)).To(gomega.Succeed())
+			g.Expect(one.Data).To(gomega.Equal(map[string]string{"of": "state"}))
+		}).WithContext(s.Context()).Should(gomega.Succeed())
+	}
+	eventuallyRight()
+	update(s.scenario, one, func(c *corev1.ConfigMap) { c.Data["of"] = "somebody" })
+	eventuallyRight()
+	s.must(s.client.Delete(s.Context(), one))
+	eventuallyRight()
+}
+
+// refusesEmptyState runs the command with the address of a state that is not there: nothing is pushed, and the state that is there stays.
+func (s *bootstrapScenario) refusesEmptyState(w *workload) {
+	state := s.helmOp(stateHelmOp)
+	s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(state), state))
+	generation := state.Generation
+	tagsOf := func(repository string) string {
+		s.Helper()
+		code, out, said := s.run("writer.json", "list", s.at(repository))
+		s.Expect(code).To(gomega.Equal(0), said)
+		return out
+	}
+	tags := tagsOf("helmop") + tagsOf(stateRepository)
+	before, err := w.storage(s.Context())
+	s.must(err)
+	code, _, said := s.run("writer.json", append(s.bootstrapArgs(), "--cluster-url", s.at(stateRepository+":prodution"), "--image", secondImage)...)
+	s.Expect(code).To(gomega.Equal(2), said)
+	s.Expect(said).To(gomega.ContainSubstring("HelmOp cluster-state follows " + s.at(stateRepository+":production")))
+	s.Expect(tagsOf("helmop")+tagsOf(stateRepository)).To(gomega.Equal(tags), "nothing was pushed")
+	after, err := w.storage(s.Context())
+	s.must(err)
+	s.Expect(after).To(gomega.Equal(before))
+	s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(state), state))
+	s.Expect(state.Generation).To(gomega.Equal(generation))
+	s.Expect(s.hasState(s.Context(), s.Gomega, "one")).To(gomega.BeTrue())
 }
 
 // updatesItself pushes a version from where there is no access to the cluster, with a kustomization that changes the manager and a
