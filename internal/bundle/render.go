@@ -45,7 +45,7 @@ type RenderOptions struct {
 	Values map[string]any
 }
 
-// Render returns the objects that a chart installs, its CRDs first, without a cluster: what a chart looks up there is not there, and the
+// Render returns the objects that a chart installs, its CRDs first and those in lists one by one, without a cluster: what a chart looks up there is not there, and the
 // Kubernetes version is that which Helm assumes. The chart must be the caller's own: Helm changes it. Errors are ErrInvalidChart.
 func Render(c *chart.Chart, options RenderOptions) (objects []*unstructured.Unstructured, err error) {
 	defer func() {
@@ -98,9 +98,39 @@ func decode(name, text string) ([]*unstructured.Unstructured, error) {
 		case err != nil:
 			return nil, fmt.Errorf("%w: %s: %w", ErrInvalidChart, name, err)
 		case len(content) > 0:
-			objects = append(objects, &unstructured.Unstructured{Object: content})
+			made, err := flat(&unstructured.Unstructured{Object: content})
+			if err != nil {
+				return nil, fmt.Errorf("%w: %s: %w", ErrInvalidChart, name, err)
+			}
+			objects = append(objects, made...)
 		}
 	}
+}
+
+// flat returns the objects in a list, or the one that is none. Those in a list of one kind need not tell theirs.
+func flat(object *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	if !object.IsList() {
+		return []*unstructured.Unstructured{object}, nil
+	}
+	var objects []*unstructured.Unstructured
+	items, _ := object.Object["items"].([]any)
+	for i, item := range items {
+		fields, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("item %d of a %s is no object", i, object.GetKind())
+		}
+		one := &unstructured.Unstructured{Object: fields}
+		if one.GetKind() == "" && one.GetAPIVersion() == "" {
+			one.SetAPIVersion(object.GetAPIVersion())
+			one.SetKind(strings.TrimSuffix(object.GetKind(), "List"))
+		}
+		made, err := flat(one)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, made...)
+	}
+	return objects, nil
 }
 
 // ObjectName names an object among others: its kind with the group, its namespace and its name.

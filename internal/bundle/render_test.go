@@ -67,11 +67,31 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// TestRenderTakesListsApart holds that an object in a list is what it would be outside.
+func TestRenderTakesListsApart(t *testing.T) {
+	t.Parallel()
+	c := chartOf(t, map[string]string{"templates/a.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: a}}\n" +
+		"- {apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret, metadata: {name: b}}]}\n" +
+		"---\napiVersion: v1\nkind: SecretList\nitems:\n- metadata: {name: c}\n---\napiVersion: v1\nkind: List\nitems: []\n"})
+	objects, err := Render(c, RenderOptions{Name: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, object := range objects {
+		names = append(names, object.GetAPIVersion()+" "+ObjectName(object))
+	}
+	if diff := cmp.Diff([]string{"v1 Secret a", "v1 Secret b", "v1 Secret c"}, names); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func TestRenderRefuses(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string]string{
 		"no YAML":              "a: b: c",
 		"no object":            "- a",
+		"no object in a list":  "{apiVersion: v1, kind: List, items: [a]}",
 		"a template's failure": `{{ fail "no" }}`,
 		"no template":          "{{",
 	} {

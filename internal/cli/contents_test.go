@@ -160,3 +160,31 @@ func TestDiffOfCharts(t *testing.T) {
 	}
 	b.fails(exitUsage, "--values", slices.Concat([]string{"diff"}, references, []string{"-f", b.path("none")})...)
 }
+
+// TestDiffTakesListsApart compares charts with several lists, and objects without names of their own.
+func TestDiffTakesListsApart(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	list := "apiVersion: v1\nkind: List\nitems:\n"
+	var references []string
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		b.write("cni/Chart.yaml", "apiVersion: v2\nname: cni\nversion: "+version+"\n")
+		b.write("cni/templates/a.yaml", list+"- {apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {v: '{{ .Chart.Version }}'}}\n"+
+			"- {apiVersion: v1, kind: Secret, metadata: {name: two}, stringData: {v: 'planted-{{ .Chart.Version }}'}}\n")
+		b.write("cni/templates/b.yaml", list+"- {apiVersion: v1, kind: ConfigMap, metadata: {name: same}}\n")
+		b.write("cni/templates/c.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: j-}\nspec: {parallelism: {{ .Chart.Version | replace \".\" \"\" }}}\n"+
+			"---\napiVersion: batch/v1\nkind: Job\nmetadata: {generateName: j-}\n")
+		references = append(references, strings.TrimSpace(b.ok("push", b.path("cni"), b.at("charts/cni"))))
+	}
+	got := b.run(append([]string{"diff", "-o", "json"}, references...)...)
+	if got.code != exitFailed || strings.Contains(got.out+got.err, "planted") {
+		t.Fatalf("%+v", got)
+	}
+	var changes []string
+	for _, object := range decode[diffed](t, got.out).Objects {
+		changes = append(changes, object.Change+" "+object.Object)
+	}
+	if diff := cmp.Diff([]string{"changed ConfigMap one", "changed Job.batch j-", "changed Secret two"}, changes); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

@@ -167,11 +167,22 @@ func (d *diff) objects(ctx context.Context, a *remoteArtifact) (map[string]strin
 	}
 	objects := map[string]string{}
 	for _, object := range rendered {
-		if objects[bundle.ObjectName(object)], err = d.textOf(object); err != nil {
+		if objects[nameBeside(objects, bundle.ObjectName(object))], err = d.textOf(object); err != nil {
 			return nil, err
 		}
 	}
 	return objects, nil
+}
+
+// nameBeside is a name that is not taken: objects of one name, as those with generateName are, have numbers from the second on.
+func nameBeside(taken map[string]string, name string) string {
+	free := name
+	for n := 2; ; n++ {
+		if _, is := taken[free]; !is {
+			return free
+		}
+		free = fmt.Sprintf("%s (%d)", name, n)
+	}
 }
 
 // textOf is an object as YAML. What a Secret holds is not shown, only whether it differs: the output may end in a log.
