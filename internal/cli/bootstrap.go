@@ -333,6 +333,9 @@ func (b *bootstrapOCI) print(plan *bootstrapPlan) error {
 	if err != nil {
 		return err
 	}
+	if b.verifyKey == "" {
+		b.say("warning: without --verify-key, what is printed demands no signatures; applied to a cluster that demands them, it may drop the demand")
+	}
 	_, err = b.streams.Out.Write(text)
 	return err
 }

@@ -106,6 +106,16 @@ func TestBootstrapExport(t *testing.T) {
 	if open := b.ok(b.bootstrapArgs("--export")...); strings.Contains(open, "helmop-pull") {
 		t.Error("there is a credential that nobody gave")
 	}
+	// The cluster, which may demand signatures, is not read.
+	const dropped = "warning: without --verify-key"
+	_, public := newKey(t)
+	b.write("cosign.pub", string(public))
+	if got := b.run(b.bootstrapArgs("--export")...); !strings.Contains(got.err, dropped) || strings.Contains(got.out, dropped) {
+		t.Errorf("without a key: %s", got.err)
+	}
+	if got := b.run(b.bootstrapArgs("--export", "--verify-key", b.path("cosign.pub"))...); got.code != exitDone || got.err != "" {
+		t.Errorf("with a key: %+v", got)
+	}
 	if total := b.Counts().Total(); total != 0 {
 		t.Errorf("%d requests", total)
 	}

@@ -195,31 +195,29 @@ func TestListAndTag(t *testing.T) {
 	}
 }
 
-// TestSigned holds that the manager trusts what is signed here, by keys of cosign and of PKCS #8.
-func TestSigned(t *testing.T) {
-	b := newBed(t)
-	b.write("dir/one.yaml", configMap)
+// newKey is a key as PKCS #8, and its public part in PEM.
+func newKey(t *testing.T) (private, public []byte) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
+	if private, err = x509.MarshalPKCS8PrivateKey(key); err != nil {
 		t.Fatal(err)
 	}
+	if public, err = cryptoutils.MarshalPublicKeyToPEM(key.Public()); err != nil {
+		t.Fatal(err)
+	}
+	return private, public
+}
+
+// TestSigned holds that the manager trusts what is signed here, by keys of cosign and of PKCS #8.
+func TestSigned(t *testing.T) {
+	b := newBed(t)
+	b.write("dir/one.yaml", configMap)
+	der, public := newKey(t)
+	strangers, _ := newKey(t)
 	sealed, err := encrypted.Encrypt(der, []byte("secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := cryptoutils.MarshalPublicKeyToPEM(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
-	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	strangers, err := x509.MarshalPKCS8PrivateKey(stranger)
 	if err != nil {
 		t.Fatal(err)
 	}
