@@ -43,7 +43,7 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 
 func newRoot(streams Streams) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "helmop",
+		Use:   programName,
 		Short: "Make, push, read and compare the artifacts that HelmOp installs, and install HelmOp itself",
 		Long: `Make, push, read and compare the artifacts that HelmOp installs: Helm charts and folders of Kubernetes objects in OCI registries.
 
@@ -51,6 +51,7 @@ Credentials are those of the Docker configuration (` + "`docker login`" + `, ` +
 
 Exit codes: 0 done; 1 failed, or "diff" found differences; 2 wrong arguments, or "diff" failed; 3 not found; 4 access denied;
 5 the registry does not answer.`,
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl helmop"},
 		Version:           version.String(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -71,6 +72,7 @@ Exit codes: 0 done; 1 failed, or "diff" found differences; 2 wrong arguments, or
 		newPush(streams), newPull(streams), newList(streams), newTag(streams), newDiff(streams), newLogin(streams), newLogout(streams),
 		newBootstrap(streams),
 	)
+	addCompletion(root, streams)
 	return root
 }
 
