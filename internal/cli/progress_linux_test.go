@@ -1,0 +1,94 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// terminal opens a terminal: what a program has, and what its user sees of it.
+func terminal(t *testing.T, columns uint16) (program, user *os.File) {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("there are no terminals here: %v", err)
+	}
+	t.Cleanup(func() { _ = user.Close() })
+	var locked, number int32
+	ioctl(t, user, syscall.TIOCSPTLCK, unsafe.Pointer(&locked))
+	ioctl(t, user, syscall.TIOCGPTN, unsafe.Pointer(&number))
+	ioctl(t, user, syscall.TIOCSWINSZ, unsafe.Pointer(&struct{ rows, columns, x, y uint16 }{rows: 24, columns: columns}))
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program, user
+}
+
+func ioctl(t *testing.T, file *os.File, request uintptr, argument unsafe.Pointer) {
+	t.Helper()
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, file.Fd(), request, uintptr(argument)); errno != 0 {
+		t.Fatal(errno)
+	}
+}
+
+// TestProgress holds that a transfer draws a bar on a terminal, and writes lines to all else.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("dir/one.yaml", configMap)
+	push := func(name string, to, from *os.File) string {
+		t.Helper()
+		args := []string{"push", b.path("dir"), b.at(name + ":v1"), "--ca-file", b.path("ca.crt"), "--registry-config", b.path("config.json")}
+		code := Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: io.Discard, ErrOut: to})
+		if err := to.Close(); err != nil {
+			t.Fatal(err)
+		}
+		said, _ := io.ReadAll(from) // Reading a terminal whose other side is closed is an error.
+		if code != exitDone {
+			t.Fatalf("exit code %d: %s", code, said)
+		}
+		return string(said)
+	}
+
+	program, user := terminal(t, 60)
+	drawn := push("drawn", program, user)
+	bars := strings.Split(strings.TrimSpace(drawn), "\r")
+	for _, bar := range bars[1:] {
+		if !strings.HasPrefix(bar, "pushing 0.0 MiB of 0.0 MiB [") || len(bar) >= 60 {
+			t.Errorf("%q is no bar of a line", bar)
+		}
+	}
+	if last := bars[len(bars)-1]; !strings.HasSuffix(last, "==]") || strings.Contains(drawn, "sha256:") {
+		t.Errorf("a terminal shows %q", drawn)
+	}
+
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := push("told", to, from)
+	if strings.Contains(lines, "\r") || strings.Count(lines, " sha256:") != 3 {
+		t.Errorf("a pipe gets %q", lines)
+	}
+}
