@@ -66,10 +66,7 @@ func testRecordsChange(w *workload) {
 	repository := s.namespace + "/change"
 	s.pushNoisy(repository, 0, "1.0.0", "1.2.0", "1.3.0", "1.4.0")
 	s.pushNoisy(repository, 1, "1.1.0")
-	broken := uniqueNoteFiles("1.9.0")
-	broken["templates/broken.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"no name\"}\n"
-	_, err := s.env.Registry.PushChart(s.Context(), repository, "1.9.0", registry.ChartFiles(broken))
-	s.must(err)
+	s.pushRefused(repository, 0, "1.9.0")
 	helmOp := s.noisy("change", repository, &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
 	rollingBack(0)(helmOp)
 	s.create(helmOp)
@@ -113,6 +110,47 @@ func testRecordsChange(w *workload) {
 	s.eventuallyGone(helmOp)
 	w.eventuallyRevisions(releaseNamespace, "change")
 	kept(0, 0)
+}
+
+// pushRefused pushes a chart with so many files that do not compress, and with an object that no cluster takes.
+func (s *scenario) pushRefused(repository string, files int, version string) {
+	s.Helper()
+	chart := uniqueNoteFiles(version)
+	chart["templates/broken.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"no name\"}\n"
+	addNoise(chart, files)
+	_, err := s.env.Registry.PushChart(s.Context(), repository, version, registry.ChartFiles(chart))
+	s.must(err)
+}
+
+// testRecordsRolledBack has a release whose records have megabytes in a registry return to a version of before, by its HelmOp and after an
+// upgrade that fails, go on, and leave nothing.
+func testRecordsRolledBack(w *workload) {
+	s := w.scenario
+	r, storage := s.recordsIn("back")
+	repository := s.namespace + "/back"
+	s.pushNoisy(repository, 1, "1.0.0", "1.1.0")
+	s.pushRefused(repository, 1, "1.9.0")
+	helmOp := s.noisy("back", repository, storage)
+	rollingBack(0)(helmOp)
+	s.create(helmOp)
+	w.eventuallyReleased(helmOp, releaseNamespace, "back", 1)
+	for i, tag := range []string{"1.1.0", "1.0.0"} {
+		s.useTag(helmOp, tag)
+		w.eventuallyReleased(helmOp, releaseNamespace, "back", i+2)
+		w.eventuallyHello(releaseNamespace, "back", map[string]string{"chartVersion": tag})
+	}
+	s.useTag(helmOp, "1.9.0")
+	w.eventuallyRevisions(releaseNamespace, "back", "1 superseded", "2 superseded", "3 superseded", "4 failed", "5 deployed")
+	w.eventuallyHello(releaseNamespace, "back", map[string]string{"chartVersion": "1.0.0"})
+	s.Expect(s.tags(r, "records")).To(gomega.HaveLen(5))
+	w.expectPointers("back", 0)
+	s.useTag(helmOp, "1.1.0")
+	w.eventuallyReleased(helmOp, releaseNamespace, "back", 6)
+	w.eventuallyHello(releaseNamespace, "back", map[string]string{"chartVersion": "1.1.0"})
+	s.remove(helmOp)
+	s.eventuallyGone(helmOp)
+	w.eventuallyRevisions(releaseNamespace, "back")
+	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty(), "records of a release that is gone")
 }
 
 // testRecordsLost goes the ways that docs/storage.md tells out of a registry that is gone for good, and of one that has lost its records.

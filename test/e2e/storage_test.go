@@ -100,6 +100,7 @@ func TestRecords(t *testing.T) {
 		"in parts":      func(s *scenario) { testRecordsInParts(one.in(s)) },
 		"by default":    func(s *scenario) { testRecordsByDefault(one.in(s)) },
 		"kept":          func(s *scenario) { testRecordsKept(one.in(s)) },
+		"rolled back":   func(s *scenario) { testRecordsRolledBack(one.in(s)) },
 		"changing":      func(s *scenario) { testRecordsChange(one.in(s)) },
 		"lost":          func(s *scenario) { testRecordsLost(one.in(s)) },
 		"unreadable":    func(s *scenario) { testRecordsUnreadable(one.in(s)) },
