@@ -41,6 +41,9 @@ const (
 
 	// patience bounds everything that is waited for.
 	patience = 15 * time.Minute
+
+	// progressInterval is how often it is told how far what is waited for has come.
+	progressInterval = 15 * time.Second
 )
 
 // Release is what the status of a HelmOpRelease says.
@@ -57,12 +60,13 @@ type Release struct {
 // Tracker follows all HelmOpReleases.
 type Tracker struct {
 	cancel context.CancelFunc
+	say    func(format string, args ...any)
 
 	mu       sync.Mutex
 	releases map[client.ObjectKey]Release
 }
 
-func newTracker(ctx context.Context, config *rest.Config) (*Tracker, error) {
+func newTracker(ctx context.Context, config *rest.Config, say func(format string, args ...any)) (*Tracker, error) {
 	scheme := runtime.NewScheme()
 	if err := addonsv1.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -72,7 +76,7 @@ func newTracker(ctx context.Context, config *rest.Config) (*Tracker, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	t := &Tracker{cancel: cancel, releases: map[client.ObjectKey]Release{}}
+	t := &Tracker{cancel: cancel, say: say, releases: map[client.ObjectKey]Release{}}
 	informer, err := objects.GetInformer(ctx, &addonsv1.HelmOpRelease{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		cancel()
@@ -154,6 +158,7 @@ func (t *Tracker) Wait(ctx context.Context, namespace string, n int, since time.
 	defer ticker.Stop()
 	done := map[client.ObjectKey]bool{}
 	var times []time.Duration
+	told := time.Now()
 	for {
 		now := time.Since(since)
 		for _, key := range t.newlyWanted(namespace, done, wanted) {
@@ -162,6 +167,10 @@ func (t *Tracker) Wait(ctx context.Context, namespace string, n int, since time.
 		}
 		if len(times) >= n {
 			return Times{First: times[0], Median: times[len(times)/2], Last: times[n-1]}, nil
+		}
+		if time.Since(told) >= progressInterval {
+			told = time.Now()
+			t.say("%d of %d releases after %.0f s", len(times), n, now.Seconds())
 		}
 		select {
 		case <-ctx.Done():

@@ -94,7 +94,7 @@ func (w *World) start(ctx context.Context) error {
 	if w.token, err = DiagnosticsToken(ctx, w.Env.Client); err != nil {
 		return err
 	}
-	w.Tracker, err = newTracker(ctx, w.Env.Management.Server.RESTConfig())
+	w.Tracker, err = newTracker(ctx, w.Env.Management.Server.RESTConfig(), w.opts.Say)
 	return err
 }
 
