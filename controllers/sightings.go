@@ -40,11 +40,15 @@ const (
 	// firstSightKept is for how long what the first pass over a release has read serves the second one as well. Among thousands of releases
 	// the second one comes late.
 	firstSightKept = time.Minute
+
+	// readsInDoubt is how many reads of a cluster that did not answer promptly are under way at the same time: as many as it has slots
+	// for actions, for it may just be slow.
+	readsInDoubt = defaultSlotsPerCluster
 )
 
 // sightings read what clusters say of their releases. A cluster that is well answers in milliseconds, and the worker waits. One that
 // does not is left to itself: its releases come back when it has answered or its time is over, and until one of them was answered
-// no worker waits for that cluster at all, and one read at a time is enough. It is safe for concurrent use.
+// no worker waits for that cluster at all, and a few reads at a time are enough. It is safe for concurrent use.
 type sightings struct {
 	running *errands[helmclient.Observation]
 
@@ -88,13 +92,6 @@ func (s *sightings) count() float64 {
 	return float64(len(s.running.running))
 }
 
-// begin notes that a cluster is about to be read.
-func (s *sightings) begin(cluster string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reading[cluster]++
-}
-
 // answered notes that a read of a cluster ended; unreachable is why it had no answer. Those who wait for that come back.
 func (s *sightings) answered(cluster string, unreachable error) {
 	s.mu.Lock()
@@ -114,16 +111,17 @@ func (s *sightings) answered(cluster string, unreachable error) {
 	delete(s.waiting, cluster)
 }
 
-// stand tells whether a release has to wait until somebody else's read of a cluster in doubt has ended. When it comes back, err is why
-// that had no answer.
-func (s *sightings) stand(cluster string, release ctrl.Request) (err error, waits bool) {
+// begin tells whether a cluster may be read for a release, which is noted until answered, or whether it has to wait until one of the reads
+// of a cluster in doubt has ended. When it comes back, err is why that had no answer.
+func (s *sightings) begin(cluster string, release ctrl.Request) (err error, waits bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.verdicts[release]; err != nil {
 		delete(s.verdicts, release)
 		return err, false
 	}
-	if !s.doubtful.Has(cluster) || s.reading[cluster] == 0 {
+	if !s.doubtful.Has(cluster) || s.reading[cluster] < readsInDoubt {
+		s.reading[cluster]++
 		return nil, false
 	}
 	if s.waiting[cluster] == nil {
@@ -236,7 +234,12 @@ func (r *releaseReconciler) observe(ctx context.Context, release *addonsv1.HelmO
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
 	key := sightingKey(release, target, desired)
 	if !r.sightings.running.isUnderWay(key) {
-		if err, waits := r.sightings.stand(target.Key, request); err != nil || waits {
+		err, waits := r.sightings.begin(target.Key, request)
+		if waits {
+			// Slow clusters would lose their turns otherwise, again and again.
+			r.slots.keep(request)
+		}
+		if err != nil || waits {
 			return observation, err, !waits
 		}
 	}
@@ -246,7 +249,6 @@ func (r *releaseReconciler) observe(ctx context.Context, release *addonsv1.HelmO
 		func(ctx context.Context) (helmclient.Observation, error) {
 			ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 			defer cancel()
-			r.sightings.begin(target.Key)
 			var unreachable error
 			defer func() { r.sightings.answered(target.Key, unreachable) }()
 			observation, err := r.engine.Observe(ctx, target, desired.Namespace, desired.Name)
