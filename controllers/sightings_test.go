@@ -155,14 +155,14 @@ func TestAnAnswerIsNotOvertakenByDoubt(t *testing.T) {
 		"no answer":             {func(*sightings) {}, true},
 		"an answer":             {func(s *sightings) { s.answered("c", nil) }, false},
 		"no connection":         {func(s *sightings) { s.answered("c", helmclient.ErrUnreachable) }, true},
-		"an answer of another":  {func(s *sightings) { s.begin("d", ctrl.Request{}); s.answered("d", nil) }, true},
+		"an answer of another":  {func(s *sightings) { _, _ = s.begin("d", ctrl.Request{}); s.answered("d", nil) }, true},
 		"the cluster is gone":   {func(s *sightings) { s.answered("c", nil); s.forget("c") }, false},
 		"gone, and no answer":   {func(s *sightings) { s.forget("c"); s.answered("c", helmclient.ErrUnreachable) }, false},
-		"it is gone, and hangs": {func(s *sightings) { s.forget("c"); s.begin("c", ctrl.Request{}); s.hangs("c", 0) }, true},
+		"it is gone, and hangs": {func(s *sightings) { s.forget("c"); _, _ = s.begin("c", ctrl.Request{}); s.hangs("c", 0) }, true},
 	} {
 		s := newSightings(1)
-		s.begin("c", ctrl.Request{})
-		s.begin("c", ctrl.Request{})
+		_, _ = s.begin("c", ctrl.Request{})
+		_, _ = s.begin("c", ctrl.Request{})
 		s.answered("c", nil)
 		_, answers := s.grace("c")
 		tc.meanwhile(s)
