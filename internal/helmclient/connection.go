@@ -186,13 +186,11 @@ func (c *connection) observationKey(namespace, name string) observationKey {
 	return observationKey{cluster: c.identity, user: c.user, namespace: namespace, name: name}
 }
 
-// actionConfig is like restConfig, for the objects of one action: it does not ask twice in a row for the same object. What it has
-// asked is in reads.
-func (c *connection) actionConfig(ctx context.Context) (config *rest.Config, reads *readCache) {
-	config = c.restConfig(ctx)
-	reads = newReadCache(&refusals{base: config.Transport}, c.root, c.namespaces)
-	config.Transport = reads
-	return config, reads
+// actionConfig is like restConfig, for the objects of one action: it does not ask twice in a row for the same object.
+func (c *connection) actionConfig(ctx context.Context) *rest.Config {
+	config := c.restConfig(ctx)
+	config.Transport = newReadCache(&refusals{base: config.Transport}, c.root, c.namespaces)
+	return config
 }
 
 // learnCapabilities returns what the cluster serves, not older than kindsTTL.

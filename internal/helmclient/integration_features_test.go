@@ -61,15 +61,6 @@ func TestIntegrationRequests(t *testing.T) {
 			t.Errorf("%s takes %d requests, want %d: %v", step.action, len(requests), step.want, requests)
 		}
 	}
-	// Nothing is looked for in a namespace that is not there, and it is made before anything is refused for that.
-	elsewhere := desiredFor(b.namespace+"-new", "demo", "a1", "v1")
-	b.cutter.take()
-	if _, err := b.act(Decision{Action: ActionInstall}, elsewhere, chrt, map[string]any{"cidr": "1"}); err != nil {
-		t.Fatal(err)
-	}
-	if requests, want := b.cutter.take(), objects+6; len(requests) != want {
-		t.Errorf("an installation with its namespace takes %d requests, want %d: %v", len(requests), want, requests)
-	}
 }
 
 func TestIntegrationObjectConflict(t *testing.T) {

@@ -32,17 +32,14 @@ import (
 
 // namespacer sees to the namespace of a release when its record is about to be made: by then the chart is rendered and
 // nobody else's object is in the way, so a chart that cannot be installed leaves no namespace behind. That it is
-// missing is known from the search for others' objects, or learned from the refusal of the record: in a namespace that
-// exists this costs no request.
+// missing is learned from the refusal of the record: in a namespace that exists this costs no request.
 type namespacer struct {
 	ctx     context.Context
 	clients *getter
 
-	name         string
-	create       bool
-	impersonated bool
-	// isKnownMissing tells whether a namespace was just seen not to exist.
-	isKnownMissing      func(name string) bool
+	name                string
+	create              bool
+	impersonated        bool
 	labels, annotations map[string]string
 	// done is set once labels and annotations are.
 	done bool
@@ -93,14 +90,12 @@ func (n *namespacer) around(makeRecord func() error) error {
 		}
 		n.done = true
 	}
-	if !n.create || !n.isKnownMissing(n.name) {
-		err := makeRecord()
-		if !n.isMissing(err) {
-			return n.explain(err)
-		}
-		if !n.create {
-			return n.missing()
-		}
+	err := makeRecord()
+	if !n.isMissing(err) {
+		return n.explain(err)
+	}
+	if !n.create {
+		return n.missing()
 	}
 	if err := n.make(); err != nil && !apierrors.IsAlreadyExists(err) {
 		return n.explain(fmt.Errorf("creating the namespace %q: %w", n.name, err))

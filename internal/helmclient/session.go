@@ -58,11 +58,10 @@ func (c *Client) openSession(ctx context.Context, target Target, desired Desired
 	if err != nil {
 		return nil, err
 	}
-	config, reads := conn.actionConfig(ctx)
-	clients := &getter{conn: conn, config: config}
+	clients := &getter{conn: conn, config: conn.actionConfig(ctx)}
 	cluster := newKubeClient(ctx, clients, desired.Namespace, logs.printf)
 	cluster.owner = releaseName{name: desired.Name, namespace: desired.Namespace}
-	namespace := &namespacer{ctx: ctx, clients: clients, impersonated: target.Impersonate != "", isKnownMissing: reads.isMissing}
+	namespace := &namespacer{ctx: ctx, clients: clients, impersonated: target.Impersonate != ""}
 	records := conn.records(ctx, desired.Namespace, target.Storage)
 	s := newSession(&recordDriver{carefulDriver: records, namespace: namespace, seen: cluster.seen}, cluster, desired, logs)
 	s.records, s.stored = records, target.Storage
