@@ -29,6 +29,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -57,6 +58,9 @@ const (
 	outage = 20 * time.Second
 
 	partLabel = "part"
+
+	// spoiledKey and spoiledValue are what is changed by hand.
+	spoiledKey, spoiledValue = "region", "changed by hand"
 )
 
 // soak is one run of this command.
@@ -70,6 +74,8 @@ type soak struct {
 	// present are the Clusters that are to be there, and made is how many there ever were.
 	present map[string]bool
 	made    int
+	// spoiled are those of them in which an object was changed by hand, until that was seen to be put right.
+	spoiled map[string]bool
 	// happened counts what happened.
 	happened map[string]int
 	samples  []sample
@@ -78,7 +84,7 @@ type soak struct {
 func newSoak(s settings, env *environment.Environment, manager *measure.Diagnostics) *soak {
 	//nolint:gosec // Nothing here is a secret.
 	dice := rand.New(rand.NewPCG(s.seed, 0))
-	return &soak{settings: s, env: env, manager: manager, began: time.Now(), dice: dice, present: map[string]bool{}, happened: map[string]int{}}
+	return &soak{settings: s, env: env, manager: manager, began: time.Now(), dice: dice, present: map[string]bool{}, spoiled: map[string]bool{}, happened: map[string]int{}}
 }
 
 func (s *soak) say(format string, args ...any) {
@@ -129,7 +135,9 @@ func (s *soak) build(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.env.Client.Create(ctx, s.helmOp(allName, map[string]string{"fleet": namespace})); err != nil {
+	all := s.helmOp(allName, map[string]string{"fleet": namespace})
+	all.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect}
+	if err := s.env.Client.Create(ctx, all); err != nil {
 		return err
 	}
 	for range s.clusters {
@@ -170,7 +178,7 @@ func hostName(i int) string { return fmt.Sprintf("host-%d", i) }
 
 func partName(i int) string { return fmt.Sprintf("part-%d", i) }
 
-// helmOp is a HelmOp whose release has a namespace of its Cluster's own.
+// helmOp is a HelmOp whose release has a namespace of its Cluster's own. Nothing runs the pods, so health is not asked for.
 func (s *soak) helmOp(name string, selector map[string]string) *addonsv1.HelmOp {
 	return &addonsv1.HelmOp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -270,7 +278,52 @@ func (s *soak) missing(ctx context.Context) (string, error) {
 	if len(clusters.Items) != len(s.present) {
 		return fmt.Sprintf("%d Clusters, want %d", len(clusters.Items), len(s.present)), nil
 	}
+	return s.uncorrected(ctx)
+}
+
+// uncorrected names a Cluster in which something is still as it was changed by hand.
+func (s *soak) uncorrected(ctx context.Context) (string, error) {
+	for name := range s.spoiled {
+		object, host, err := s.installed(name)
+		if err != nil {
+			return "", err
+		}
+		if err := host.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return "", err
+		}
+		if object.Data[spoiledKey] == spoiledValue {
+			return "what was changed by hand in " + name, nil
+		}
+		delete(s.spoiled, name)
+	}
 	return "", nil
+}
+
+// installed is an object of the release that is kept from drifting in a Cluster, and the way to it.
+func (s *soak) installed(name string) (*corev1.ConfigMap, client.Client, error) {
+	var i int
+	if _, err := fmt.Sscanf(name, "c%d", &i); err != nil {
+		return nil, nil, err
+	}
+	server := s.env.Management.Provider.Server(client.ObjectKey{Namespace: namespace, Name: hostName(i % s.hosts)})
+	host, err := client.New(server.RESTConfig(), client.Options{})
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: allName}}, host, err
+}
+
+// spoil changes an object by hand, if it is there yet.
+func (s *soak) spoil(ctx context.Context) error {
+	names := slices.Sorted(maps.Keys(s.present))
+	name := names[s.dice.IntN(len(names))]
+	object, host, err := s.installed(name)
+	if err != nil {
+		return err
+	}
+	patch := fmt.Appendf(nil, `{"data":{%q:%q}}`, spoiledKey, spoiledValue)
+	if err := host.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	s.spoiled[name] = true
+	return nil
 }
 
 // selected is how many Clusters a HelmOp has.
@@ -327,6 +380,8 @@ func (s *soak) next() (string, func(context.Context) error) {
 	switch n := s.dice.IntN(20); {
 	case n < 8:
 		return "Clusters replaced", s.replace
+	case n < 10:
+		return "objects changed by hand", s.spoil
 	case n < 15:
 		return "values changed", func(ctx context.Context) error { return s.change(ctx, partName(s.dice.IntN(quarters))) }
 	case n < 16:
@@ -349,6 +404,7 @@ func (s *soak) replace(ctx context.Context) error {
 		names := slices.Sorted(maps.Keys(s.present))
 		name := names[s.dice.IntN(len(names))]
 		delete(s.present, name)
+		delete(s.spoiled, name)
 		gone := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		if err := s.env.Client.Delete(ctx, gone); err != nil {
 			return err
