@@ -57,11 +57,11 @@ type sightings struct {
 	doubtful sets.Set[string]
 	answers  map[string]uint64
 
-	// reading is how many reads of a cluster are under way, waiting are the releases that wait for how one of them ends, and verdicts are
-	// for those whose cluster did not answer: they need not ask it again.
+	// reading is how many reads of a cluster are under way, waiting are the releases that wait for how one of them ends, and verdicts tell
+	// when it ended without an answer, for those that waited: they need not ask it again.
 	reading  map[string]int
 	waiting  map[string]sets.Set[ctrl.Request]
-	verdicts map[ctrl.Request]error
+	verdicts map[ctrl.Request]time.Time
 
 	// firsts are what was read of releases when they were met first, and nil from then on. A manager that starts passes over each release
 	// twice: when it meets it, and when it sees its objects.
@@ -81,7 +81,7 @@ func newSightings(workers int) *sightings {
 	running.patience, running.kept = workers, sightingKept
 	return &sightings{
 		running: running, doubtful: sets.Set[string]{}, answers: map[string]uint64{}, firsts: map[ctrl.Request]*firstSight{},
-		reading: map[string]int{}, waiting: map[string]sets.Set[ctrl.Request]{}, verdicts: map[ctrl.Request]error{},
+		reading: map[string]int{}, waiting: map[string]sets.Set[ctrl.Request]{}, verdicts: map[ctrl.Request]time.Time{},
 	}
 }
 
@@ -92,8 +92,8 @@ func (s *sightings) count() float64 {
 	return float64(len(s.running.running))
 }
 
-// answered notes that a read of a cluster ended; unreachable is why it had no answer. Those who wait for that come back.
-func (s *sightings) answered(cluster string, unreachable error) {
+// answered notes that a read of a cluster ended, and whether it had its answer. Those who wait for that come back.
+func (s *sightings) answered(cluster string, isDoubtful bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reading[cluster] == 0 {
@@ -101,24 +101,29 @@ func (s *sightings) answered(cluster string, unreachable error) {
 	}
 	decrement(s.reading, cluster)
 	s.answers[cluster]++
-	s.doubt(cluster, unreachable != nil)
+	s.doubt(cluster, isDoubtful)
 	for release := range s.waiting[cluster] {
-		if unreachable != nil {
-			s.verdicts[release] = unreachable
+		if isDoubtful {
+			s.verdicts[release] = s.running.now()
 		}
 		s.running.waker.wake(release)
 	}
 	delete(s.waiting, cluster)
 }
 
+// errNoAnswer is the outcome for a release that waited for the read of another one. What that came to names the other one.
+var errNoAnswer = &helmclient.Error{Kind: helmclient.ErrUnreachable, Message: "the API server does not answer when other releases are looked at"}
+
 // begin tells whether a cluster may be read for a release, which is noted until answered, or whether it has to wait until one of the reads
-// of a cluster in doubt has ended. When it comes back, err is why that had no answer.
+// of a cluster in doubt has ended. When it comes back, err tells that there was no answer.
 func (s *sightings) begin(cluster string, release ctrl.Request) (err error, waits bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.verdicts[release]; err != nil {
-		delete(s.verdicts, release)
-		return err, false
+	at, ok := s.verdicts[release]
+	delete(s.verdicts, release)
+	// Whoever could not come back at once, being suspended for example, asks anew.
+	if ok && s.running.now().Sub(at) <= sightingKept {
+		return errNoAnswer, false
 	}
 	if !s.doubtful.Has(cluster) || s.reading[cluster] < readsInDoubt {
 		s.reading[cluster]++
@@ -249,12 +254,10 @@ func (r *releaseReconciler) observe(ctx context.Context, release *addonsv1.HelmO
 		func(ctx context.Context) (helmclient.Observation, error) {
 			ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 			defer cancel()
-			var unreachable error
-			defer func() { r.sightings.answered(target.Key, unreachable) }()
+			isDoubtful := false
+			defer func() { r.sightings.answered(target.Key, isDoubtful) }()
 			observation, err := r.engine.Observe(ctx, target, desired.Namespace, desired.Name)
-			if reasonFor(err, engineErrors, "") == addonsv1.ClusterUnreachableReason {
-				unreachable = err
-			}
+			isDoubtful = reasonFor(err, engineErrors, "") == addonsv1.ClusterUnreachableReason
 			return observation, err
 		})
 	switch {

@@ -146,6 +146,39 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 	})
 }
 
+// TestSharedOutcome holds that a release which waited for the read of another one is told that there was no answer, for a while, and
+// nothing of the other one.
+func TestSharedOutcome(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newSightings(1)
+	s.running.now = func() time.Time { return now }
+	for _, name := range []string{"soon", "late"} {
+		for i := range readsInDoubt {
+			if err, waits := s.begin("c", requestFor(fmt.Sprint(i))); err != nil || waits {
+				t.Fatalf("%s: %v, %t", name, err, waits)
+			}
+		}
+		s.hangs("c", s.answers["c"])
+		if err, waits := s.begin("c", requestFor(name)); err != nil || !waits {
+			t.Fatalf("%s: %v, %t", name, err, waits)
+		}
+		for range readsInDoubt {
+			s.answered("c", true)
+		}
+	}
+	if err, waits := s.begin("c", requestFor("soon")); !errors.Is(err, helmclient.ErrUnreachable) || waits {
+		t.Errorf("one that comes back: %v, %t", err, waits)
+	}
+	now = now.Add(sightingKept + time.Second)
+	if err, waits := s.begin("c", requestFor("late")); err != nil || waits {
+		t.Errorf("one that comes late: %v, %t", err, waits)
+	}
+	if len(s.verdicts) != 0 {
+		t.Errorf("something is left: %v", s.verdicts)
+	}
+}
+
 // TestAnAnswerIsNotOvertakenByDoubt holds that a worker which gave up says nothing against a cluster that has answered meanwhile.
 func TestAnAnswerIsNotOvertakenByDoubt(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -153,17 +186,17 @@ func TestAnAnswerIsNotOvertakenByDoubt(t *testing.T) {
 		doubtful  bool
 	}{
 		"no answer":             {func(*sightings) {}, true},
-		"an answer":             {func(s *sightings) { s.answered("c", nil) }, false},
-		"no connection":         {func(s *sightings) { s.answered("c", helmclient.ErrUnreachable) }, true},
-		"an answer of another":  {func(s *sightings) { _, _ = s.begin("d", ctrl.Request{}); s.answered("d", nil) }, true},
-		"the cluster is gone":   {func(s *sightings) { s.answered("c", nil); s.forget("c") }, false},
-		"gone, and no answer":   {func(s *sightings) { s.forget("c"); s.answered("c", helmclient.ErrUnreachable) }, false},
+		"an answer":             {func(s *sightings) { s.answered("c", false) }, false},
+		"no connection":         {func(s *sightings) { s.answered("c", true) }, true},
+		"an answer of another":  {func(s *sightings) { _, _ = s.begin("d", ctrl.Request{}); s.answered("d", false) }, true},
+		"the cluster is gone":   {func(s *sightings) { s.answered("c", false); s.forget("c") }, false},
+		"gone, and no answer":   {func(s *sightings) { s.forget("c"); s.answered("c", true) }, false},
 		"it is gone, and hangs": {func(s *sightings) { s.forget("c"); _, _ = s.begin("c", ctrl.Request{}); s.hangs("c", 0) }, true},
 	} {
 		s := newSightings(1)
 		_, _ = s.begin("c", ctrl.Request{})
 		_, _ = s.begin("c", ctrl.Request{})
-		s.answered("c", nil)
+		s.answered("c", false)
 		_, answers := s.grace("c")
 		tc.meanwhile(s)
 		s.hangs("c", answers)

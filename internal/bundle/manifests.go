@@ -175,7 +175,7 @@ func refuseChosen(format Format, root, name string, isBuilt bool, folder string)
 	switch {
 	case path.Base(name) == chartMetadataFile && (!hidden && !isBuilt || hidden && isFleet):
 		return fmt.Errorf("%w: %q is a Helm chart; push the chart itself with \"helm push\" or \"kubectl helmop push\"", ErrInvalidManifests, clip(name))
-	case isFleet && root == "" && strings.HasPrefix(name, fleetOverlays) && (isManifestFile(name) || isBuilt) && (!isBuilt || folder != ""):
+	case isFleet && root == "" && strings.HasPrefix(name, fleetOverlays) && (isBuilt && folder != "" || !isBuilt && isManifestFile(name)):
 		return fmt.Errorf("%w: %q is of an overlay, which Fleet installs where its options choose it, and they are not in the artifact; push what is "+
 			"to be installed, or set path to one folder", ErrInvalidManifests, clip(name))
 	}
