@@ -23,6 +23,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -46,6 +47,8 @@ const (
 	// Manifests, templates and files are one value each. What is left are the values of the chart and of the release: the largest
 	// charts have some thousands, and a whole MiB of nothing but short values has less than this.
 	maxRecordValues = 250_000
+	// freeText is how much of a record is unpacked before there is room for it. Nearly all records have less.
+	freeText = 1 << 20
 	// maxPieceBytes bounds the memory for packed charts, their unpacked files included.
 	maxPieceBytes = 64 << 20
 	// maxPieces bounds their number.
@@ -297,19 +300,28 @@ func pieceKey(header gzip.Header) (key chartKey, ok bool) {
 	return chartKey(header.Extra[4:]), true
 }
 
+// holdText waits until there is memory for a text of a size, in bytes. Nil is for those who need not wait.
+type holdText func(size int) error
+
+// errNoRoom wraps the error of a holdText.
+type errNoRoom struct{ error }
+
 // decode reads a record as Helm's Secrets hold it, whoever wrote it.
-func (c *recordCodec) decode(data []byte) (*release.Release, error) {
+func (c *recordCodec) decode(data []byte, hold holdText) (*release.Release, error) {
 	packed, err := base64.StdEncoding.AppendDecode(nil, data)
 	if err != nil {
 		return nil, errUnreadableRecord
 	}
-	return c.unpackRecord(packed)
+	return c.unpackRecord(packed, hold)
 }
 
 // unpackRecord reads what pack returned.
-func (c *recordCodec) unpackRecord(packed []byte) (*release.Release, error) {
+func (c *recordCodec) unpackRecord(packed []byte, hold holdText) (*release.Release, error) {
 	rls := &release.Release{}
-	piece, text, err := c.unpack(packed)
+	piece, text, err := c.unpack(packed, hold)
+	if noRoom := (errNoRoom{}); errors.As(err, &noRoom) {
+		return nil, noRoom.error
+	}
 	if err == nil && jsonvalues.Count(text) > maxRecordValues {
 		return nil, fmt.Errorf("it has more than %d JSON values: %w", maxRecordValues, errUnreadableRecord)
 	}
@@ -325,7 +337,7 @@ func (c *recordCodec) unpackRecord(packed []byte) (*release.Release, error) {
 }
 
 // unpack returns the JSON of a record, and what is left out of it because it is known.
-func (c *recordCodec) unpack(packed []byte) (*chartPiece, []byte, error) {
+func (c *recordCodec) unpack(packed []byte, hold holdText) (*chartPiece, []byte, error) {
 	if !bytes.HasPrefix(packed, []byte{0x1f, 0x8b, 0x08}) {
 		// Helm 2 did not pack.
 		return nil, packed, nil
@@ -339,18 +351,33 @@ func (c *recordCodec) unpack(packed []byte) (*chartPiece, []byte, error) {
 		if err := reader.Reset(bytes.NewReader(packed[len(piece.packed):])); err != nil {
 			return nil, nil, err
 		}
-		text, err := readLimited(reader, c.limit, []byte(`{"chart":{`))
+		text, err := readLimited(reader, c.limit, []byte(`{"chart":{`), hold)
 		return piece, text, err
 	}
-	text, err := readLimited(reader, c.limit, nil)
+	text, err := readLimited(reader, c.limit, nil, hold)
 	return nil, text, err
 }
 
-func readLimited(reader io.Reader, limit int, begin []byte) ([]byte, error) {
+// readLimited reads up to a limit, in bytes, behind what it begins with. What is packed does not tell how much it unpacks to: memory is
+// asked for as it comes.
+func readLimited(reader io.Reader, limit int, begin []byte, hold holdText) ([]byte, error) {
 	buffer := bytes.NewBuffer(begin)
-	n, err := buffer.ReadFrom(io.LimitReader(reader, int64(limit)+1))
-	if err == nil && n > int64(limit) {
-		err = fmt.Errorf("it unpacks to more than %d MiB", limit>>20)
+	for read, step := 0, freeText; ; step = read {
+		step = min(step, limit+1-read)
+		n, err := buffer.ReadFrom(io.LimitReader(reader, int64(step)))
+		read += int(n)
+		switch {
+		case err != nil:
+			return nil, err
+		case read > limit:
+			return nil, fmt.Errorf("it unpacks to more than %d MiB", limit>>20)
+		case int(n) < step:
+			return buffer.Bytes(), nil
+		case hold == nil:
+			continue
+		}
+		if err := hold(2 * read); err != nil {
+			return nil, errNoRoom{err}
+		}
 	}
-	return buffer.Bytes(), err
 }

@@ -21,6 +21,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -127,7 +128,7 @@ func TestCodecAndHelm(t *testing.T) {
 			}
 			for who, data := range map[string][]byte{"Helm's": theirs.Data[recordKey], "ours": payload} {
 				for state, reader := range map[string]*recordCodec{"warm": codec, "cold": newRecordCodec()} {
-					read, err := reader.decode(data)
+					read, err := reader.decode(data, nil)
 					if err != nil {
 						t.Fatal(who, state, err)
 					}
@@ -157,7 +158,7 @@ func TestCodecTellsChartsApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := codec.decode(payload)
+		read, err := codec.decode(payload, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,19 +223,19 @@ func TestCodecUnreadable(t *testing.T) {
 	}
 	// Only its size keeps the bomb from being read.
 	bomb := pack(`{"info":{},"manifest":"` + strings.Repeat("0", codec.limit) + `"}`)
-	if _, err := codec.decode(pack(`{"info":{},"manifest":"` + strings.Repeat("0", codec.limit/2) + `"}`)); err != nil {
+	if _, err := codec.decode(pack(`{"info":{},"manifest":"`+strings.Repeat("0", codec.limit/2)+`"}`), nil); err != nil {
 		t.Errorf("half of it: %v", err)
 	}
 	for name, data := range map[string][]byte{
 		"nothing": nil, "no base64": []byte("***"), "no JSON": base64Of([]byte("secret value")), "no info": base64Of([]byte("{}")),
 		"cut off": base64Of(packed[:len(packed)-10]), "without the rest": base64Of(packed[:len(packed)/3]), "bomb": bomb,
 	} {
-		if rls, err := codec.decode(data); err == nil || strings.Contains(err.Error(), "secret") {
+		if rls, err := codec.decode(data, nil); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, %v", name, rls, err)
 		}
 	}
 	// A record without a chart is whole.
-	if rls, err := codec.decode(base64Of([]byte(`{"info":{}}`))); err != nil || rls.Chart != nil {
+	if rls, err := codec.decode(base64Of([]byte(`{"info":{}}`)), nil); err != nil || rls.Chart != nil {
 		t.Errorf("%+v, %v", rls, err)
 	}
 }
@@ -248,7 +249,7 @@ func FuzzCodecDecode(f *testing.F) {
 	f.Add(payload)
 	f.Add([]byte("e30="))
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		if rls, err := codec.decode(data); err == nil {
+		if rls, err := codec.decode(data, nil); err == nil {
 			_, _ = codec.encode(rls)
 		}
 	})
@@ -303,9 +304,46 @@ func BenchmarkDecode(b *testing.B) {
 	for name, reader := range map[string]*recordCodec{"unknown chart": newRecordCodec(), "known chart": codec} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := reader.decode(payload); err != nil {
+				if _, err := reader.decode(payload, nil); err != nil {
 					b.Fatal(err)
 				}
+			}
+		})
+	}
+}
+
+// TestDecodeWaitsForRoom holds that a record asks for memory as it unpacks, and that one for which there is none is not called damaged.
+func TestDecodeWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	codec := newRecordCodec()
+	errFull := errors.New("full")
+	for name, tc := range map[string]struct {
+		size, room int
+		want       error
+	}{
+		"a small one":                  {size: 1000},
+		"a large one":                  {size: 10 << 20, room: 64 << 20},
+		"a large one without the room": {size: 10 << 20, room: 8 << 20, want: errFull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data, err := codec.encode(&release.Release{Name: "demo", Info: &release.Info{}, Manifest: strings.Repeat("0", tc.size)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := 0
+			rls, err := codec.decode(data, func(size int) error {
+				asked = size
+				if size > tc.room {
+					return errFull
+				}
+				return nil
+			})
+			if !errors.Is(err, tc.want) || (err == nil) != (rls != nil) {
+				t.Errorf("%v, want %v", err, tc.want)
+			}
+			if asked > max(4*tc.size, 2*tc.room) || tc.room > 0 && asked < min(tc.size, tc.room) {
+				t.Errorf("room for %d is asked for", asked)
 			}
 		})
 	}

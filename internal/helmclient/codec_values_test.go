@@ -43,7 +43,7 @@ func TestHostileRecordTakesLittleMemory(t *testing.T) { //nolint:paralleltest //
 	record := encodeBase64(packed)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err = newRecordCodec().decode(record)
+	_, err = newRecordCodec().decode(record, nil)
 	runtime.ReadMemStats(&after)
 	if taken := after.TotalAlloc - before.TotalAlloc; taken > limit || !errors.Is(err, errUnreadableRecord) {
 		t.Errorf("a record takes %d MiB: %v", taken>>20, err)
@@ -73,7 +73,7 @@ func TestPackValues(t *testing.T) {
 		if large {
 			continue
 		}
-		if _, err := newRecordCodec().unpackRecord(packed); err != nil {
+		if _, err := newRecordCodec().unpackRecord(packed, nil); err != nil {
 			t.Errorf("%d values: %v", n, err)
 		}
 	}

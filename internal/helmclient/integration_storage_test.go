@@ -370,7 +370,7 @@ func (b *bench) wantNothingDestroyed(run *releaseRun) {
 func (b *bench) editRecord(change func(*release.Release)) {
 	b.t.Helper()
 	secret := b.recordSecrets()[0]
-	rls, err := newRecordCodec().decode(secret.Data[recordKey])
+	rls, err := newRecordCodec().decode(secret.Data[recordKey], nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

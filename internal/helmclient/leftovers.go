@@ -31,8 +31,12 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
-// maxLeftoverRevisions bounds the revisions that are read to learn what they may have left behind.
-const maxLeftoverRevisions = 10
+const (
+	// maxLeftoverRevisions bounds the revisions that are read to learn what they may have left behind.
+	maxLeftoverRevisions = 10
+	// maxLeftoverBytes bounds their manifests together: once they have more, no further one is read.
+	maxLeftoverBytes = 32 << 20
+)
 
 // leftovers are the manifests of revisions that Helm does not look at, although objects of them may exist: an upgrade
 // compares with the revision that is deployed, and knows nothing of what failed ones after it created; a rollback and
@@ -55,7 +59,7 @@ func (s *session) findLeftovers(decision Decision, desired Desired) error {
 	history = slices.Clone(history)
 	releaseutil.Reverse(history, releaseutil.SortByRevision)
 	found := &leftovers{}
-	known := map[string]bool{}
+	size, known := 0, map[string]bool{}
 	if decision.Action.rendersChart() {
 		known[digestsIn(desiredLabels(desired))] = true
 	}
@@ -74,6 +78,9 @@ func (s *session) findLeftovers(decision Decision, desired Desired) error {
 			return err
 		}
 		found.manifests = append(found.manifests, manifest)
+		if size += len(manifest); size > maxLeftoverBytes {
+			break
+		}
 	}
 	s.cluster.leftovers = found
 	return nil

@@ -29,6 +29,8 @@ const (
 	payloadCopies = 6
 	// textCopies is how often it has the texts of a release in memory while it packs them.
 	textCopies = 2
+	// readCopies is how often it has the text of a release in memory once it has read it.
+	readCopies = 3
 	// smallPayload is the size up to which payloads are not counted.
 	smallPayload = 256 << 10
 )
@@ -67,6 +69,9 @@ func (s *recordStore) hold(size int) error {
 	s.split.held, s.split.grown = weight, grown
 	return nil
 }
+
+// holdText is holdText for the texts of records that are read.
+func (s *recordStore) holdText(size int) error { return s.hold(size * readCopies / payloadCopies) }
 
 // pack packs a release, once there is memory for that.
 func (s *recordStore) pack(rls *release.Release) ([]byte, error) {

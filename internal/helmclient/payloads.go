@@ -50,7 +50,7 @@ type splitRecord struct {
 type splitRecords struct {
 	// byKey are those that were read or written.
 	byKey map[string]*splitRecord
-	// contents are payloads that were read, by their ID.
+	// contents are payloads that were read last, by their ID.
 	contents map[string]*release.Release
 	// ids are the IDs of payloads, by the keys of records, as the metadata says.
 	ids map[string]string
@@ -228,7 +228,7 @@ func (s *recordStore) resolve(secret *corev1.Secret, small *release.Release) (*r
 	return whole, nil
 }
 
-// content returns the payload of a record. It is read once in an action.
+// content returns the payload of a record. That of the newest, and of the deployed one, is read once in an action.
 func (s *recordStore) content(record *splitRecord) (*release.Release, error) {
 	s.mu.Lock()
 	content, ok := s.split.contents[record.ID]
@@ -246,12 +246,16 @@ func (s *recordStore) content(record *splitRecord) (*release.Release, error) {
 	if len(packed) != record.Size || digestOf(packed) != record.Digest {
 		return nil, errorOfKind(ErrRecordDamaged, "what is kept of revision %d is not what was written: take it from a backup", record.Revision)
 	}
-	if content, err = s.codec.unpackRecord(packed); err != nil {
+	content, err = s.codec.unpackRecord(packed, s.holdText)
+	switch {
+	case errors.Is(err, errUnreadableRecord):
 		return nil, errorOfKind(ErrRecordDamaged, "what is kept of revision %d cannot be read", record.Revision)
+	case err != nil:
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.split.contents[record.ID] = content
+	keepFew(s.split.contents, record.ID, content)
 	return content, nil
 }
 
@@ -366,7 +370,7 @@ func (s *recordStore) readSmall(key string) (*corev1.Secret, *release.Release, e
 	if err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(key).Do(context.Background()).Into(secret); err != nil {
 		return nil, nil, fmt.Errorf("reading the release record %q: %w", key, err)
 	}
-	small, err := s.codec.decode(secret.Data[recordKey])
+	small, err := s.codec.decode(secret.Data[recordKey], s.holdText)
 	if err != nil {
 		return nil, nil, errUnread(key, err)
 	}

@@ -80,7 +80,7 @@ func TestPointer(t *testing.T) {
 	if codec.pieces.Len() != 1 {
 		t.Errorf("%d charts are kept", codec.pieces.Len())
 	}
-	read, err := codec.decode(text)
+	read, err := codec.decode(text, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestPointer(t *testing.T) {
 	if err != nil || to == nil {
 		t.Fatalf("%+v, %v", to, err)
 	}
-	content, err := codec.unpackRecord(packed)
+	content, err := codec.unpackRecord(packed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestPackLimit(t *testing.T) {
 	}
 	reading := newRecordCodec()
 	reading.limit = 1 << 20
-	if _, err := reading.decode(data); err != nil {
+	if _, err := reading.decode(data, nil); err != nil {
 		t.Errorf("what fits cannot be unpacked: %v", err)
 	}
 	if newRecordCodec().limit != maxRecordBytes {

@@ -43,6 +43,11 @@ const (
 	recordKey        = "release"
 	// acceptMetadata spares the way back of what was just written.
 	acceptMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+	// maxRecordsKept is how many records and payloads an action keeps of those that it has read: each may be tens of megabytes. Helm
+	// asks again and again for the newest and for the deployed one.
+	maxRecordsKept = 2
+	// recordPageSize is how many records are read by one request, payloads included.
+	recordPageSize = 5
 	// writeTries is how often a write that lost its connection is tried, if the tries fail within writeTriesTime.
 	writeTries     = 3
 	writeTriesTime = 5 * time.Second
@@ -50,9 +55,9 @@ const (
 
 // recordStore keeps Helm's records in Secrets, byte by byte so that Helm's own driver reads them, and reads less than it:
 //
-//   - a history is the metadata of all records and the payload of the newest; the others are stubs with name, version,
-//     status and labels. [recordStore.Get] and queries by status return whole records. Where metadata and payload do
-//     not tell the same, all payloads are read;
+//   - a history, or a query by status, is the metadata of all records and the payload of the newest; the others are stubs with
+//     name, version, status and labels. [recordStore.Get] returns whole records. Where metadata and payload do not tell the same, all
+//     payloads are read, one after the other: what a cluster holds as records must not fill the memory of this process;
 //   - the metadata may be what Observe saw right before the action;
 //   - deletions read nothing, and answers to writes are metadata.
 //
@@ -74,7 +79,7 @@ type recordStore struct {
 	observed func(name string) ([]metav1.PartialObjectMetadata, bool)
 
 	mu sync.Mutex
-	// listed and read hold what was read since the last write.
+	// listed and read hold what was read since the last write, of whole records the last ones.
 	listed map[string][]metav1.PartialObjectMetadata
 	read   map[string]*release.Release
 	wrote  bool
@@ -132,13 +137,21 @@ func (s *recordStore) Get(key string) (*release.Release, error) {
 		return nil, errUnread(key, err)
 	}
 	s.mu.Lock()
-	s.read[key] = copyRelease(rls)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	keepFew(s.read, key, copyRelease(rls))
 	return rls, nil
 }
 
+// keepFew keeps one more of what an action has read.
+func keepFew(kept map[string]*release.Release, key string, rls *release.Release) {
+	if len(kept) >= maxRecordsKept {
+		clear(kept)
+	}
+	kept[key] = rls
+}
+
 func (s *recordStore) decode(secret *corev1.Secret) (*release.Release, error) {
-	small, err := s.codec.decode(secret.Data[recordKey])
+	small, err := s.codec.decode(secret.Data[recordKey], s.holdText)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +168,7 @@ func (s *recordStore) decode(secret *corev1.Secret) (*release.Release, error) {
 	return rls, nil
 }
 
-// List implements driver.Queryor.
+// List implements driver.Queryor, as a query without a name.
 func (s *recordStore) List(filter func(*release.Release) bool) ([]*release.Release, error) {
 	all, err := s.readAll(map[string]string{helmLabelOwner: "helm"})
 	if errors.Is(err, driver.ErrReleaseNotFound) {
@@ -199,8 +212,8 @@ func (s *recordStore) Query(labels map[string]string) ([]*release.Release, error
 	return list, nil
 }
 
-// assemble makes releases of the metadata of records: whole ones of those with the status, or of the newest if it is
-// empty, and stubs of the others. It is not ok if the records are not what their metadata says.
+// assemble makes releases of the metadata of records: a whole one of the newest of those with the status, and stubs of the others; of
+// all records if the status is empty. It is not ok if the records are not what their metadata says.
 func (s *recordStore) assemble(name, status string, objects []metav1.PartialObjectMetadata) (list []*release.Release, ok bool, err error) {
 	newest := 0
 	for i := range objects {
@@ -208,13 +221,13 @@ func (s *recordStore) assemble(name, status string, objects []metav1.PartialObje
 		if stub == nil {
 			return nil, false, nil
 		}
-		newest = max(newest, stub.Version)
 		if status == "" || string(stub.Info.Status) == status {
+			newest = max(newest, stub.Version)
 			list = append(list, stub)
 		}
 	}
 	for i, stub := range list {
-		if status == "" && stub.Version != newest {
+		if stub.Version != newest {
 			s.markStub(stub)
 			continue
 		}
@@ -270,40 +283,58 @@ func (s *recordStore) list(name string) ([]metav1.PartialObjectMetadata, error) 
 	return listed, nil
 }
 
-// readAll reads the records with the labels, payloads included. One that cannot be decoded is a stub, for its Secret can be deleted all
-// the same; but what Helm goes by is the newest one, and to take an older one for it would leave behind what that one installed. Of
-// split records none may be damaged: what is missing of one may come back.
+// readAll reads the records with the labels, payloads included, and keeps that of the newest. One that cannot be decoded is a stub, for its
+// Secret can be deleted all the same; but what Helm goes by is the newest one, and to take an older one for it would leave behind what
+// that one installed. Of split records none may be damaged: what is missing of one may come back.
 func (s *recordStore) readAll(labels map[string]string) ([]*release.Release, error) {
-	secrets := &corev1.SecretList{}
-	options := metav1.ListOptions{LabelSelector: kblabels.Set(labels).AsSelector().String()}
-	err := s.client.Get().Namespace(s.namespace).Resource("secrets").VersionedParams(&options, scheme.ParameterCodec).
-		Do(context.Background()).Into(secrets)
-	if err != nil {
-		return nil, fmt.Errorf("reading the release records: %w", err)
-	}
-	if len(secrets.Items) == 0 {
-		return nil, driver.ErrReleaseNotFound
-	}
 	var list []*release.Release
-	var newest int
+	var newest *release.Release
 	var unread error
-	for i := range secrets.Items {
-		rls, err := s.decodeOrStub(labels[helmLabelName], &secrets.Items[i])
-		if rls == nil && err != nil {
-			return nil, err
+	read := 0
+	options := metav1.ListOptions{LabelSelector: kblabels.Set(labels).AsSelector().String(), Limit: recordPageSize}
+	for begun := false; !begun || options.Continue != ""; begun = true {
+		secrets := &corev1.SecretList{}
+		err := s.client.Get().Namespace(s.namespace).Resource("secrets").VersionedParams(&options, scheme.ParameterCodec).
+			Do(context.Background()).Into(secrets)
+		if err != nil {
+			return nil, fmt.Errorf("reading the release records: %w", err)
 		}
-		if rls == nil {
-			continue
+		options.Continue = secrets.Continue
+		read += len(secrets.Items)
+		for i := range secrets.Items {
+			rls, err := s.decodeOrStub(labels[helmLabelName], &secrets.Items[i])
+			switch {
+			case rls == nil && err != nil:
+				return nil, err
+			case rls == nil:
+				continue
+			case newest == nil || rls.Version > newest.Version:
+				s.reduce(newest)
+				newest, unread = rls, err
+			default:
+				s.reduce(rls)
+			}
+			list = append(list, rls)
 		}
-		if rls.Version > newest {
-			newest, unread = rls.Version, err
-		}
-		list = append(list, rls)
+	}
+	if read == 0 {
+		return nil, driver.ErrReleaseNotFound
 	}
 	if unread != nil {
 		return nil, unread
 	}
 	return list, nil
+}
+
+// reduce makes a stub of a record that was read; nil stays nil.
+func (s *recordStore) reduce(rls *release.Release) {
+	if rls == nil {
+		return
+	}
+	*rls = release.Release{
+		Name: rls.Name, Namespace: rls.Namespace, Version: rls.Version, Info: &release.Info{Status: rls.Info.Status}, Labels: rls.Labels,
+	}
+	s.markStub(rls)
 }
 
 // decodeOrStub returns a record of the release with the name, if that is known. Beside the stub of one that cannot be decoded it returns why.

@@ -101,8 +101,50 @@ func TestIntegrationRecordsHistory(t *testing.T) {
 		t.Errorf("no such status: %v", err)
 	}
 	all, err := store.List(func(rls *release.Release) bool { return rls.Version > 1 })
-	if err != nil || len(all) != 2 || all[0].Chart == nil {
+	if err != nil || len(all) != 2 || all[0].Chart != nil || all[1].Chart == nil {
 		t.Errorf("list: %+v, %v", all, err)
+	}
+}
+
+// TestIntegrationRecordsFill holds that, of many records, no more than a few are kept in memory, whatever their metadata says: whoever may write
+// Secrets in a cluster must not fill the memory of the manager of all clusters.
+func TestIntegrationRecordsFill(t *testing.T) {
+	const count = 3*recordPageSize + 1
+	for name, query := range map[string]map[string]string{"a history": history(), "a status": deployed(), "in doubt": {"owner": "helm"}} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.createNamespace()
+			statuses := make([]release.Status, count)
+			for i := range statuses {
+				statuses[i] = release.StatusDeployed
+			}
+			b.createRecords(statuses...)
+			store := b.newRecords()
+			list, err := store.Query(query)
+			if err != nil || len(list) != count {
+				t.Fatalf("%d records, %v", len(list), err)
+			}
+			for _, rls := range list {
+				if whole := rls.Manifest != "" || rls.Chart != nil; whole != (rls.Version == count) {
+					t.Errorf("revision %d is whole: %t", rls.Version, whole)
+				}
+			}
+			for _, rls := range list {
+				if _, err := store.Get(recordName("demo", rls.Version)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(store.read) > maxRecordsKept {
+				t.Errorf("%d records are kept", len(store.read))
+			}
+			list[0].Info.Status = release.StatusSuperseded
+			if err := store.Update(recordName("demo", list[0].Version), list[0]); err != nil {
+				t.Fatal(err)
+			}
+			if saved, err := store.Get(recordName("demo", list[0].Version)); err != nil || saved.Manifest == "" || saved.Info.Status != release.StatusSuperseded {
+				t.Errorf("saved: %+v, %v", saved, err)
+			}
+		})
 	}
 }
 
@@ -139,7 +181,7 @@ func TestIntegrationRecordsWrites(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsDoubt holds that all is read where metadata and payload disagree.
+// TestIntegrationRecordsDoubt holds that all is read where metadata and payload disagree, and the newest one kept.
 func TestIntegrationRecordsDoubt(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
@@ -164,7 +206,7 @@ func TestIntegrationRecordsDoubt(t *testing.T) {
 			if !errors.Is(err, ErrRecordDamaged) {
 				t.Errorf("%s: %+v, %v", name, list, err)
 			}
-		} else if err != nil || len(list) != 2 || list[0].Chart == nil {
+		} else if err != nil || len(list) != 2 || list[0].Chart != nil || list[1].Chart == nil {
 			t.Errorf("%s: %+v, %v", name, list, err)
 		}
 		if err := secrets.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "owner=helm"}); err != nil {
