@@ -112,8 +112,13 @@ type releaseScope struct {
 }
 
 // Reconcile makes one pass over a HelmOpRelease, and says when the next is due and how urgent that is.
-func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	defer r.slots.settle(req)
+func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
+	defer func() {
+		r.slots.settle(req)
+		if r.slots.hasTurn(req) {
+			result.Priority = new(priorityOfTurn)
+		}
+	}()
 	release := &addonsv1.HelmOpRelease{}
 	if err := r.client.Get(ctx, req.NamespacedName, release); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -130,8 +135,8 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		r.slots.keep(req)
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
-	result, err := r.reconcile(ctx, req, release)
-	result.Priority = new(priorityOf(release, answersOf(r.clusters)(clusterKey(release))))
+	result, err = r.reconcile(ctx, req, release)
+	result.Priority = new(priorityOf(release, answersOf(r.clusters)(clusterKey(release)), r.now()))
 	if err == nil {
 		result.RequeueAfter = withinResync(result.RequeueAfter, r.resyncPeriod, release)
 	}
@@ -266,7 +271,7 @@ func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseS
 	}
 	target, ok := r.connect(ctx, release)
 	if !ok {
-		return ctrl.Result{RequeueAfter: spread(unreachableRetry, release)}, nil
+		return ctrl.Result{RequeueAfter: reconnectRetry(release, r.clusters.State(clusterKey(release)))}, nil
 	}
 	target.Storage = r.storage(scope)
 	return r.ensure(ctx, scope, target)
@@ -339,7 +344,7 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 	}
 	target, ok := r.connect(ctx, release)
 	if !ok {
-		return ctrl.Result{RequeueAfter: spread(unreachableRetry, release)}, nil
+		return ctrl.Result{RequeueAfter: reconnectRetry(release, r.clusters.State(clusterKey(release)))}, nil
 	}
 	target.Storage = r.storage(scope)
 	return r.uninstall(ctx, scope, target)

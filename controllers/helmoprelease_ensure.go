@@ -32,6 +32,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
@@ -41,6 +42,9 @@ const (
 	// unreachableRetry is how often a cluster that did not answer is tried again. The link to the Cluster tells when
 	// it answers again, sooner; this is for one that it did not yet see break.
 	unreachableRetry = 15 * time.Second
+
+	// downRetry is the same of one whose link saw it break: the link tells when it answers.
+	downRetry = 2 * time.Minute
 
 	// conflictRetry is how often it is looked whether a conflict has passed.
 	conflictRetry = 30 * time.Second
@@ -124,6 +128,14 @@ func (r *releaseReconciler) connect(ctx context.Context, release *addonsv1.HelmO
 	reportUnreachable(release, "there is no connection to the API server of the Cluster: see that it runs, that the Secret "+
 		clusterTitle(release)+"-kubeconfig is valid and that nothing blocks the way; the release goes on when it answers")
 	return helmclient.Target{}, false
+}
+
+// reconnectRetry is when a release without a connection is looked at again.
+func reconnectRetry(release *addonsv1.HelmOpRelease, state clusterlink.State) time.Duration {
+	if state.Failures > 0 {
+		return spread(downRetry, release)
+	}
+	return spread(unreachableRetry, release)
 }
 
 // checkKubeconfig returns why the kubeconfig of a Cluster must not be used; nil if it may, or if it cannot be read.

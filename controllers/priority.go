@@ -36,6 +36,10 @@ const (
 	// priorityOfTurn is for what has been given a slot, which nobody else can use meanwhile.
 	priorityOfTurn = 100
 
+	// priorityOfFresh is for those that were installed a moment ago, and are not ready as far as is known: the next charts of their Clusters
+	// wait for them. A look costs little, and there are no more of them than are installed in freshFor.
+	priorityOfFresh = 30
+
 	// priorityOfFirst is for releases that are not there yet: their Clusters wait for them.
 	priorityOfFirst = 20
 
@@ -50,6 +54,10 @@ const (
 	priorityOfRest = -90
 )
 
+// freshFor is for how long after its first installation a release is looked at before those that are not there yet. One that is not ready
+// by then may never be.
+const freshFor = 2 * time.Minute
+
 // retryJitter is how much the passes of what failed together are spread, as a share of their delay.
 const retryJitter = 0.4
 
@@ -58,9 +66,15 @@ func isFirst(release *addonsv1.HelmOpRelease) bool {
 	return release.DeletionTimestamp.IsZero() && release.Status.Release == nil
 }
 
+// isFresh tells whether a release was installed, for the first time, a moment ago.
+func isFresh(release *addonsv1.HelmOpRelease, now time.Time) bool {
+	observed := release.Status.Release
+	return observed != nil && observed.Revision == 1 && now.Sub(observed.LastDeployed.Time) < freshFor
+}
+
 // priorityOf is how urgent a pass over a release is. answers tells whether the API server of its Cluster has answered when it was asked
 // last: that of a new Cluster often begins to after the release was reported as unreachable.
-func priorityOf(release *addonsv1.HelmOpRelease, answers bool) int {
+func priorityOf(release *addonsv1.HelmOpRelease, answers bool, now time.Time) int {
 	switch {
 	case conditions.IsFalse(release, addonsv1.ClusterReachableCondition) && (!answers || !isFirst(release)):
 		return priorityOfRest
@@ -70,6 +84,8 @@ func priorityOf(release *addonsv1.HelmOpRelease, answers bool) int {
 		return priorityOfFirst
 	case !release.DeletionTimestamp.IsZero():
 		return priorityOfWork
+	case !isReadyNow(release) && isFresh(release, now):
+		return priorityOfFresh
 	case !isReadyNow(release):
 		return priorityOfWork
 	default:
@@ -124,18 +140,21 @@ func answersOf(clusters Clusters) clusterAnswers {
 }
 
 // newReleaseQueue makes queues of releases, which are read from a cache: at the start of the manager thousands are looked at since their
-// connections have come, and a new Cluster must not wait for them.
-func newReleaseQueue(reader client.Reader, answers clusterAnswers) func(string, workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+// connections have come, and a new Cluster must not wait for them. A release that has its turn keeps it, whatever brings it back.
+func newReleaseQueue(reader client.Reader, answers clusterAnswers, hasTurn func(ctrl.Request) bool) func(string, workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
 	judge := func(request ctrl.Request, given *int) int {
 		// The low priority of what is listed at the start counts for nothing: what is found unfinished then is as urgent as ever.
 		if given != nil && *given != handler.LowPriority {
 			return *given
 		}
+		if hasTurn(request) {
+			return priorityOfTurn
+		}
 		release := &addonsv1.HelmOpRelease{}
 		if reader.Get(context.Background(), request.NamespacedName, release, client.UnsafeDisableDeepCopy) != nil {
 			return priorityOfWork // It is gone, or about to be known.
 		}
-		return priorityOf(release, answers(clusterKey(release)))
+		return priorityOf(release, answers(clusterKey(release)), time.Now())
 	}
 	return func(name string, limiter workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
 		return newJudgedQueue(name, limiter, judge)

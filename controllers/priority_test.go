@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
 // settledRelease is one that is as it is wanted.
@@ -52,8 +53,23 @@ func TestPriorityOfARelease(t *testing.T) {
 		"new":             {func(r *addonsv1.HelmOpRelease) { r.Status = addonsv1.HelmOpReleaseStatus{} }, priorityOfFirst},
 		"changed":         {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, priorityOfWork},
 		"not ready":       {func(r *addonsv1.HelmOpRelease) { setNotReady(r, "x", "") }, priorityOfWork},
-		"going":           {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &metav1.Time{Time: noon} }, priorityOfWork},
-		"failing":         {func(r *addonsv1.HelmOpRelease) { r.Generation++; r.Status.Failures = 1 }, priorityOfFailure},
+		"just installed, not ready": {func(r *addonsv1.HelmOpRelease) {
+			setNotReady(r, "x", "")
+			r.Status.Release.LastDeployed = metav1.NewTime(noon.Add(-time.Minute))
+		}, priorityOfFresh},
+		"just installed, and ready": {func(r *addonsv1.HelmOpRelease) {
+			r.Status.Release.LastDeployed = metav1.NewTime(noon.Add(-time.Minute))
+		}, priorityOfRest},
+		"just upgraded, not ready": {func(r *addonsv1.HelmOpRelease) {
+			setNotReady(r, "x", "")
+			r.Status.Release.Revision, r.Status.Release.LastDeployed = 2, metav1.NewTime(noon.Add(-time.Minute))
+		}, priorityOfWork},
+		"installed long ago, not ready": {func(r *addonsv1.HelmOpRelease) {
+			setNotReady(r, "x", "")
+			r.Status.Release.LastDeployed = metav1.NewTime(noon.Add(-freshFor))
+		}, priorityOfWork},
+		"going":   {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &metav1.Time{Time: noon} }, priorityOfWork},
+		"failing": {func(r *addonsv1.HelmOpRelease) { r.Generation++; r.Status.Failures = 1 }, priorityOfFailure},
 		"failing from the start": {func(r *addonsv1.HelmOpRelease) {
 			r.Status = addonsv1.HelmOpReleaseStatus{Failures: 3}
 		}, priorityOfFailure},
@@ -67,7 +83,7 @@ func TestPriorityOfARelease(t *testing.T) {
 			t.Parallel()
 			release := settledRelease("one")
 			test.change(release)
-			if got := priorityOf(release, false); got != test.want {
+			if got := priorityOf(release, false, noon); got != test.want {
 				t.Errorf("%d, want %d", got, test.want)
 			}
 		})
@@ -88,7 +104,7 @@ func TestNewReleaseOvertakesAThousand(t *testing.T) {
 	late := releaseFor("default", "new", addonsv1.ClusterReference{Name: "new"})
 	reportUnreachable(late, "")
 	objects = append(objects, changed, late)
-	queue := newReleaseQueue(storeOf(t, objects...), func(client.ObjectKey) bool { return true })("test", retryLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
+	queue := newReleaseQueue(storeOf(t, objects...), func(client.ObjectKey) bool { return true }, func(request ctrl.Request) bool { return request.Name == "old-3" })("test", retryLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
 	defer queue.ShutDown()
 	for i := range 1000 {
 		old := requestFor(fmt.Sprintf("old-%d", i))
@@ -104,9 +120,27 @@ func TestNewReleaseOvertakesAThousand(t *testing.T) {
 	// What a manager finds unfinished when it starts is no less urgent for that.
 	queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, requestFor("changed"), requestFor("new"))
 	queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(priorityOfTurn)}, requestFor("old-999"))
-	for _, want := range []string{"old-999", "new", "changed"} {
+	// "old-3" was given a slot, and comes back since its read ended.
+	for _, want := range []string{"old-3", "old-999", "new", "changed"} {
 		if got, _ := queue.Get(); got.Name != want {
 			t.Errorf("%s comes, want %s", got.Name, want)
+		}
+	}
+}
+
+// TestReconnectRetry holds that releases of a Cluster whose link saw it break do not ask again and again: the link tells when it answers.
+func TestReconnectRetry(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		state       clusterlink.State
+		least, most time.Duration
+	}{
+		"not tried yet":    {clusterlink.State{}, 12 * time.Second, 18 * time.Second},
+		"it answered":      {clusterlink.State{LastTry: noon, LastAnswer: noon}, 12 * time.Second, 18 * time.Second},
+		"it was seen down": {clusterlink.State{LastTry: noon, Failures: 1}, 96 * time.Second, 144 * time.Second},
+	} {
+		if got := reconnectRetry(settledRelease("one"), tc.state); got < tc.least || got > tc.most {
+			t.Errorf("%s: after %s", name, got)
 		}
 	}
 }

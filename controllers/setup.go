@@ -232,7 +232,8 @@ func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error 
 func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error {
 	log := mgr.GetLogger().WithValues("controller", "helmoprelease")
 	concurrency := controllerOptions(options.ReleaseConcurrency)
-	concurrency.NewQueue = newReleaseQueue(mgr.GetClient(), answersOf(options.Clusters))
+	slots := newActionSlots(concurrency.MaxConcurrentReconciles, options.ClusterConcurrency)
+	concurrency.NewQueue = newReleaseQueue(mgr.GetClient(), answersOf(options.Clusters), slots.hasTurn)
 	reconciler := &releaseReconciler{
 		client:     mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
@@ -242,7 +243,7 @@ func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error
 		charts:     options.Charts,
 		errands:    newErrands[*oci.Content](concurrency.MaxConcurrentReconciles),
 		fetches:    newFetchFailures(),
-		slots:      newActionSlots(concurrency.MaxConcurrentReconciles, options.ClusterConcurrency),
+		slots:      slots,
 		sightings:  common.sightings,
 		engine:     options.Engine,
 		watcher:    options.Watcher,

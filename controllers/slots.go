@@ -90,7 +90,7 @@ func newActionSlots(workers, perCluster int) *actionSlots {
 		perCluster = defaultSlotsPerCluster
 	}
 	return &actionSlots{
-		workers: workers, all: max(1, workers-workers/8), perCluster: perCluster, perEnding: max(1, workers/4),
+		workers: workers, all: max(1, workers-max(1, workers/8)), perCluster: perCluster, perEnding: max(1, workers/4),
 		in: map[string]int{}, helmOp: map[string]int{}, places: map[ctrl.Request]*place{}, lines: map[string][]*place{},
 	}
 }
@@ -149,6 +149,14 @@ func (s *actionSlots) settle(release ctrl.Request) {
 	if at != nil {
 		at.asked = false
 	}
+}
+
+// hasTurn tells whether a release was given a slot that it has not taken yet.
+func (s *actionSlots) hasTurn(release ctrl.Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.places[release]
+	return at != nil && at.given
 }
 
 // keep lets a release keep its place though the pass that is under way is not going to ask for it.

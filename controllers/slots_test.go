@@ -140,6 +140,47 @@ func TestSlotsOfClustersAndHelmOps(t *testing.T) {
 	one.want(claimFor("b", "c", "h"), false)
 }
 
+// TestSomebodyAlwaysLooks holds that actions, which hooks may hold for minutes, never take all workers, however few these are.
+func TestSomebodyAlwaysLooks(t *testing.T) {
+	t.Parallel()
+	for workers := 2; workers <= 40; workers++ {
+		b := newSlotBench(t, workers, 1)
+		taken := 0
+		for i := range workers {
+			if name := fmt.Sprint(i); b.pass(claimFor(name, name, name)) {
+				taken++
+			}
+		}
+		if taken >= workers || taken < workers-workers/8-1 {
+			t.Errorf("%d of %d workers act", taken, workers)
+		}
+	}
+}
+
+// TestTurnIsKept holds that a release which was given a slot has its turn until it takes it, or lets it go.
+func TestTurnIsKept(t *testing.T) {
+	t.Parallel()
+	b := newSlotBench(t, 8, 1)
+	b.want(claimFor("a", "c", "h"), true)
+	b.want(claimFor("b", "c", "h"), false)
+	if b.slots.hasTurn(requestFor("b")) {
+		t.Error("who stands in line has a turn")
+	}
+	b.end("a")
+	b.wantWoken("b")
+	// Its read is slow: it comes back.
+	b.slots.keep(requestFor("b"))
+	b.slots.settle(requestFor("b"))
+	if !b.slots.hasTurn(requestFor("b")) {
+		t.Error("the turn is lost")
+	}
+	b.slots.settle(requestFor("b"))
+	if b.slots.hasTurn(requestFor("b")) {
+		t.Error("who needs no slot keeps it")
+	}
+	b.wantEmpty()
+}
+
 // TestSlotsAreShared holds that HelmOps that came late with little work need not wait until one with much is done, and that releases
 // of one Cluster are served in the order in which they came.
 func TestSlotsAreShared(t *testing.T) {
