@@ -34,7 +34,7 @@ const (
 	plainLoop = "plain loop"
 
 	// plainClusters is how many Clusters the plain loop does at most, per phase: it would take most of the time otherwise.
-	plainClusters = 10
+	plainClusters = 6
 
 	// well is the group of Clusters that nothing ails.
 	well = "well"

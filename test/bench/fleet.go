@@ -201,19 +201,34 @@ func (f *bigFleet) connect(ctx context.Context) error {
 	f.report.Add("fleet", "connect", fmt.Sprintf("%d Clusters created and connected", len(f.clusters)), "s", cost.Wall.Seconds())
 	f.report.Add("fleet", "connect", "CPU per Cluster", "ms", 1000*cost.CPU.Seconds()/float64(len(f.clusters)))
 	f.report.Add("fleet", "connect", "workload requests per Cluster", "", float64(cost.Traffic.Workload)/float64(len(f.clusters)))
-	return f.addSize(ctx, "connect", false)
+	return f.addSize(ctx, "connect")
 }
 
-// addSize adds the figures of the manager's memory.
-func (f *bigFleet) addSize(ctx context.Context, phase string, limited bool) error {
+// addSize adds the figures of the manager's memory at this moment.
+func (f *bigFleet) addSize(ctx context.Context, phase string) error {
 	size, err := f.manager.Size(ctx)
 	if err != nil {
 		return err
 	}
+	f.addFigures(phase, size)
+	return nil
+}
+
+// addSettledSize adds those of its memory once it has settled, which has a limit.
+func (f *bigFleet) addSettledSize(ctx context.Context, phase string) error {
+	size, err := f.manager.SettledSize(ctx)
+	if err != nil {
+		return err
+	}
 	var limit []report.Option
-	if limited {
+	if len(f.clusters) <= memoryClusters {
 		limit = append(limit, report.Max(memoryTarget))
 	}
+	f.addFigures(phase, size, limit...)
+	return nil
+}
+
+func (f *bigFleet) addFigures(phase string, size world.Size, limit ...report.Option) {
 	n := float64(len(f.clusters))
 	f.report.Add("fleet", phase, "memory", "MiB", float64(size.Memory)/mebi, limit...)
 	f.report.Add("fleet", phase, "of it the program", "MiB", float64(size.Files)/mebi)
@@ -222,7 +237,6 @@ func (f *bigFleet) addSize(ctx context.Context, phase string, limited bool) erro
 	f.report.Add("fleet", phase, "goroutines per Cluster", "", float64(size.Goroutines-f.empty.Goroutines)/n)
 	f.say("%s: %d Clusters connected, %d MiB, %d MiB of it heap in use, %d goroutines", phase, size.Connections,
 		size.Memory/mebi, size.Heap/mebi, size.Goroutines)
-	return nil
 }
 
 // acted is what an action in all Clusters took, and when its last release was as wanted.
@@ -327,11 +341,7 @@ func (f *bigFleet) installOne(ctx context.Context) error {
 		return err
 	}
 	f.addCost("install × 1", cost, &plain)
-	// What is kept of actions for a moment is gone by then.
-	if err := pause(ctx, f.bench.idle/2); err != nil {
-		return err
-	}
-	return f.addSize(ctx, "install × 1", len(f.clusters) <= memoryClusters)
+	return f.addSettledSize(ctx, "install × 1")
 }
 
 func isReady(r world.Release) bool { return r.Ready && r.Deployed }
@@ -363,10 +373,7 @@ func (f *bigFleet) idle(ctx context.Context) error {
 	f.report.Add("fleet", "idle", "health probes per Cluster and minute", "", float64(cost.Traffic.Probes)/float64(len(f.clusters))/minutes)
 	f.report.Add("fleet", "idle", "management requests per minute", "", float64(cost.Traffic.Management)/minutes)
 	f.report.Add("fleet", "idle", "registry requests", "", float64(cost.Registry.Total()), report.Max(0))
-	if err := f.manager.Settle(ctx); err != nil {
-		return err
-	}
-	return f.addSize(ctx, "idle", len(f.clusters) <= memoryClusters)
+	return f.addSettledSize(ctx, "idle")
 }
 
 func (f *bigFleet) arrive(ctx context.Context) error {
@@ -415,7 +422,7 @@ func (f *bigFleet) restart(ctx context.Context) error {
 	add("registry blobs", "", float64(cost.Registry.BlobGets))
 	add("CPU per release", "ms", 1000*cost.CPU.Seconds()/float64(releases))
 	add("peak memory", "MiB", float64(cost.Peak)/mebi)
-	return f.addSize(ctx, "restart", false)
+	return f.addSize(ctx, "restart")
 }
 
 func sum(counts map[string]int) int {

@@ -23,6 +23,7 @@ import (
 	"math"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,8 +40,9 @@ import (
 const (
 	// profileSeconds is how long CPU profiles take.
 	profileSeconds = 10
-	// settleInterval is how often Settle looks, settledFor for how long memory has to stay, and settlePatience how long Settle takes at most.
-	settleInterval, settledFor, settlePatience = 5 * time.Second, 30 * time.Second, 2 * time.Minute
+	// settleInterval is how often SettledSize looks at the memory, settledSamples how often that must not fall any more, and settlePatience how
+	// long it looks at most.
+	settleInterval, settledSamples, settlePatience = 2 * time.Second, 15, 90 * time.Second
 )
 
 // Traffic is what was asked for. The audit logs of the API servers tell.
@@ -258,44 +260,49 @@ type Size struct {
 	Connections int
 }
 
-// Size looks at the manager. It has it collect its garbage before.
+// Size looks at the manager: at its memory as it is, and at its heap after it has collected its garbage.
 func (m *Manager) Size(ctx context.Context) (Size, error) {
-	if err := m.CollectGarbage(ctx); err != nil {
-		return Size{}, err
-	}
-	metrics, err := m.Metrics(ctx)
-	if err != nil {
-		return Size{}, err
-	}
 	memory, err := measure.Memory(m.PID())
 	if err != nil {
 		return Size{}, err
 	}
 	files, err := measure.Files(m.PID())
+	if err != nil {
+		return Size{}, err
+	}
+	if err := m.CollectGarbage(ctx); err != nil {
+		return Size{}, err
+	}
+	metrics, err := m.Metrics(ctx)
 	return Size{
 		Memory: memory, Files: files, Heap: int64(metrics.Sum("go_memstats_heap_alloc_bytes")), Goroutines: int(metrics.Sum("go_goroutines")),
 		Connections: connections(metrics),
 	}, err
 }
 
-// Settle waits until the manager takes no less memory than a moment before, for some minutes at most: what an action needed is given back in its time,
-// connections half a minute after they ended, and pages to the system by and by.
-func (m *Manager) Settle(ctx context.Context) error {
-	least, since := int64(math.MaxInt64), time.Now()
-	err := wait.PollUntilContextTimeout(ctx, settleInterval, settlePatience, true, func(ctx context.Context) (bool, error) {
-		size, err := m.Size(ctx)
+// SettledSize is Size once the manager takes no less memory than a moment before, after some minutes at most: what an action needed is given
+// back in its time, connections half a minute after they ended, and pages to the system by and by. The memory is the most of the
+// last half minute, for the manager collects its garbage when it likes to.
+func (m *Manager) SettledSize(ctx context.Context) (Size, error) {
+	var samples []int64
+	least, fell := int64(math.MaxInt64), 0
+	err := wait.PollUntilContextTimeout(ctx, settleInterval, settlePatience, true, func(context.Context) (bool, error) {
+		memory, err := measure.Memory(m.PID())
 		if err != nil {
 			return false, err
 		}
-		if float64(size.Memory) < 0.99*float64(least) {
-			least, since = size.Memory, time.Now()
+		if float64(memory) < 0.99*float64(least) {
+			least, fell = memory, len(samples)
 		}
-		return time.Since(since) >= settledFor, nil
+		samples = append(samples, memory)
+		return len(samples)-fell > settledSamples, nil
 	})
-	if wait.Interrupted(err) && ctx.Err() == nil {
-		return nil
+	if err != nil && (!wait.Interrupted(err) || ctx.Err() != nil) {
+		return Size{}, err
 	}
-	return err
+	size, err := m.Size(ctx)
+	size.Memory = slices.Max(append(samples[max(0, len(samples)-settledSamples):], size.Memory))
+	return size, err
 }
 
 // connections tells how many workload clusters a manager is connected to.
@@ -308,15 +315,16 @@ func (m *Manager) WaitConnected(ctx context.Context, n int) error {
 	return m.waitMetrics(ctx, func(metrics measure.Metrics) bool { return connections(metrics) >= n })
 }
 
-// WaitRecognized waits until the manager is connected to n workload clusters and has looked at so many releases and has
-// nothing more to do at once.
+// WaitRecognized waits until the manager is connected to n workload clusters, has looked at so many releases and has nothing more to do at
+// once. A release that it could not look at, and comes back to later, it calls unreachable.
 func (m *Manager) WaitRecognized(ctx context.Context, n, releases int) error {
 	const controller = `controller="helmoprelease"`
 	calm := 0
 	return m.waitMetrics(ctx, func(metrics measure.Metrics) bool {
 		if connections(metrics) >= n &&
 			int(metrics.Sum("controller_runtime_reconcile_total", controller)) >= releases &&
-			metrics.Sum("controller_runtime_active_workers", controller) == 0 && metrics.Sum("workqueue_depth", controller) == 0 && metrics.Sum("helmop_cluster_reads") == 0 {
+			metrics.Sum("controller_runtime_active_workers", controller) == 0 && metrics.Sum("workqueue_depth", controller) == 0 && metrics.Sum("helmop_cluster_reads") == 0 &&
+			metrics.Sum("helmop_releases", `reason="ClusterUnreachable"`) == 0 {
 			calm++
 		} else {
 			calm = 0
