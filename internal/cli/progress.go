@@ -69,7 +69,7 @@ func (p *progress) add(n int64) {
 // draw draws the bar over the one before. The caller holds mu.
 func (p *progress) draw() {
 	p.drawn = time.Now()
-	text := fmt.Sprintf("%s %s of %s ", p.verb, mebibytes(p.done), mebibytes(p.total))
+	text := fmt.Sprintf("%s %s of %s ", p.verb, sizeOf(p.done), sizeOf(p.total))
 	room := max(0, min(40, p.width-len(text)-3))
 	filled := room
 	if p.total > 0 {
@@ -86,15 +86,24 @@ func (p *progress) draw() {
 	_, _ = fmt.Fprintf(p.out, "\r%s[%s]", text, bar)
 }
 
-// mebibytes writes a size for people.
-func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+// sizeOf writes a size in bytes for people.
+func sizeOf(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	default:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+}
 
 // blob tells that a blob is done, or was there already.
 func (p *progress) blob(desc ocispec.Descriptor, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.width == 0 {
-		_, _ = fmt.Fprintf(p.out, "%s %s %s (%s)\n", what, desc.MediaType, desc.Digest, mebibytes(desc.Size))
+		_, _ = fmt.Fprintf(p.out, "%s %s %s (%s)\n", what, desc.MediaType, desc.Digest, sizeOf(desc.Size))
 	}
 }
 
