@@ -156,7 +156,10 @@ func kustomized(folder map[string][]byte, components []*unstructured.Unstructure
 		return nil, fmt.Errorf("%w: it is not YAML with fields", ErrInvalid)
 	}
 	resources, _ := content["resources"].([]any)
-	if !slices.Contains(resources, any(ComponentsFile)) {
+	if !slices.ContainsFunc(resources, func(resource any) bool {
+		name, _ := resource.(string)
+		return path.Clean(name) == ComponentsFile
+	}) {
 		content["resources"] = append([]any{ComponentsFile}, resources...)
 		if files[kustomizationFile], err = yaml.Marshal(content); err != nil {
 			return nil, err

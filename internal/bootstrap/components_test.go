@@ -145,6 +145,7 @@ func TestUsersKustomization(t *testing.T) {
 	}{
 		"a patch":                   {files: map[string]string{"kustomization.yaml": replicas}},
 		"that names the components": {files: map[string]string{"kustomization.yaml": replicas + "resources: [helmop-components.yaml]\n"}},
+		"that names them by a path": {files: map[string]string{"kustomization.yaml": replicas + "resources: [./helmop-components.yaml]\n"}},
 		"with an object":            {files: map[string]string{"kustomization.yaml": replicas + "resources: [a.yaml]\n", "a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}},
 		"from elsewhere":            {files: map[string]string{"kustomization.yaml": "resources: [https://example.com/a]\n"}, want: "nothing is fetched"},
 		"another namespace":         {files: map[string]string{"kustomization.yaml": "namespace: other\n"}, want: "must not take it away"},
