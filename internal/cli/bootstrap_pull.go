@@ -123,7 +123,7 @@ func (f *pullFlags) credentials(ctx context.Context, locations ...location) (kno
 		if l.Registry == "" {
 			continue
 		}
-		credential, err := store.Get(ctx, l.Registry)
+		credential, err := credentialOf(ctx, store, l.Registry)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--pull-registry-config: %s: %w", l.Registry, err)}
 		}
@@ -133,6 +133,15 @@ func (f *pullFlags) credentials(ctx context.Context, locations ...location) (kno
 		all[l.Registry] = credential
 	}
 	return all, nil
+}
+
+// credentialOf is the credential for a registry. Docker keeps that of its Hub under an address of its own, some others under the name.
+func credentialOf(ctx context.Context, store credentials.Store, name string) (auth.Credential, error) {
+	credential, err := store.Get(ctx, credentials.ServerAddressFromRegistry(name))
+	if err != nil || credential != auth.EmptyCredential {
+		return credential, err
+	}
+	return store.Get(ctx, name)
 }
 
 // puller reaches registries as the cluster will, and tells how that is.

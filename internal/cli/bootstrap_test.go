@@ -19,6 +19,7 @@ package cli
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -131,6 +132,44 @@ func (b *bed) okBare(args ...string) string {
 	return got.out
 }
 
+// keptCredentials are those that the cluster gets, "name:password" by registries.
+func keptCredentials(t *testing.T, export string) map[string]string {
+	t.Helper()
+	var config struct {
+		Auths map[string]struct{ Auth []byte }
+	}
+	for part := range strings.SplitSeq(export, "---\n") {
+		var secret corev1.Secret
+		if err := yaml.Unmarshal([]byte(part), &secret); err != nil {
+			t.Fatal(err)
+		}
+		if secret.Name == bootstrap.PullSecret {
+			if err := json.Unmarshal(secret.Data[corev1.DockerConfigJsonKey], &config); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	kept := map[string]string{}
+	for name, one := range config.Auths {
+		kept[name] = string(one.Auth)
+	}
+	return kept
+}
+
+// Docker keeps the credential for its Hub under an address of its own.
+func TestBootstrapPullsFromDockerHub(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"https://index.docker.io/v1/", "docker.io"} {
+		b := newBed(t)
+		b.write("pull.json", `{"auths":{"`+key+`":{"username":"a","password":"the-password"}}}`)
+		kept := keptCredentials(t, b.okBare("bootstrap", "oci", "--url", "oci://docker.io/me/helmop:x", "--cluster-url", "oci://docker.io/me/fleet:x", "--export",
+			"--pull-registry-config", b.path("pull.json")))
+		if want := map[string]string{"docker.io": "a:the-password"}; !maps.Equal(kept, want) {
+			t.Errorf("%s: %q", key, kept)
+		}
+	}
+}
+
 // What the cluster pulls with may be another credential for each registry, or none that is kept.
 func TestBootstrapExportsHowTheClusterPulls(t *testing.T) {
 	t.Parallel()
@@ -138,22 +177,9 @@ func TestBootstrapExportsHowTheClusterPulls(t *testing.T) {
 	b.write("pull.json", `{"auths":{"one.example":{"username":"a","password":"first-password"},"two.example":{"auth":"`+
 		base64.StdEncoding.EncodeToString([]byte("b:second-password"))+`"},"three.example":{"username":"c","password":"third-password"}},"credsStore":"none"}`)
 	args := []string{"bootstrap", "oci", "--url", "oci://one.example/helmop:x", "--cluster-url", "oci://two.example/fleet:x", "--export"}
-	var kept struct {
-		Auths map[string]struct{ Auth []byte }
-	}
-	for _, part := range strings.Split(b.okBare(append(args, "--pull-registry-config", b.path("pull.json"))...), "---\n") {
-		var secret corev1.Secret
-		if err := yaml.Unmarshal([]byte(part), &secret); err != nil {
-			t.Fatal(err)
-		}
-		if secret.Name == bootstrap.PullSecret {
-			if err := json.Unmarshal(secret.Data[corev1.DockerConfigJsonKey], &kept); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if len(kept.Auths) != 2 || string(kept.Auths["one.example"].Auth) != "a:first-password" || string(kept.Auths["two.example"].Auth) != "b:second-password" {
-		t.Errorf("%s", kept.Auths)
+	kept := keptCredentials(t, b.okBare(append(args, "--pull-registry-config", b.path("pull.json"))...))
+	if want := map[string]string{"one.example": "a:first-password", "two.example": "b:second-password"}; !maps.Equal(kept, want) {
+		t.Errorf("%q", kept)
 	}
 	cloud := b.okBare(append(args, "--provider", "gcp")...)
 	if strings.Count(cloud, "provider: gcp\n") != 2 || strings.Contains(cloud, bootstrap.PullSecret) {
