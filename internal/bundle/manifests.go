@@ -18,6 +18,7 @@ package bundle
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"path"
 	"strings"
@@ -134,6 +135,9 @@ func (r *reader) folder(c *chart.Chart, files *tree, src *Source, format Format)
 		if built != "" && strings.HasPrefix(name, built) {
 			continue
 		}
+		if isFleetOptions(format, name, files.files[name], r.limits) {
+			continue
+		}
 		folder, isBuilt := k.above(root, name)
 		if err := refuseChosen(format, root, name, isBuilt, folder); err != nil {
 			return err
@@ -167,6 +171,25 @@ const (
 	// fleetOverlays is the folder of an artifact of Fleet of which Fleet installs what its options choose, for each cluster.
 	fleetOverlays = "overlays/"
 )
+
+// isFleetOptions tells a file with Fleet's options, which are no part of what is installed. Where Fleet did not make the artifact, a file of
+// that name may hold objects as well as any other.
+func isFleetOptions(format Format, name string, data []byte, limits Limits) bool {
+	if base := path.Base(name); base != "fleet.yaml" && base != "fleet.yml" {
+		return false
+	}
+	if format == FormatFleet {
+		return true
+	}
+	isOptions := true
+	err := newReader(limits).documents(name, data, func(_ string, content []byte) error {
+		var fields map[string]any
+		err := json.Unmarshal(content, &fields)
+		isOptions = isOptions && err == nil && fields["kind"] == nil && fields["apiVersion"] == nil
+		return nil
+	})
+	return isOptions && err == nil
+}
 
 // refuseChosen refuses what whoever made an artifact does not mean to be installed as it is: charts, which Fleet keeps in hidden folders,
 // and Fleet's overlays. isBuilt tells that the kustomization in a folder is what is taken of the file.

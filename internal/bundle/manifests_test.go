@@ -38,6 +38,7 @@ import (
 const (
 	imageLayerType = "application/vnd.oci.image.layer.v1.tar+gzip"
 	crdText        = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: dishes.kitchen.test}\n"
+	fleetOptions   = "defaultNamespace: x\ndiff:\n  comparePatches:\n  - {apiVersion: v1, kind: ConfigMap}\n"
 )
 
 // configMap is the text of a ConfigMap.
@@ -148,6 +149,11 @@ func withPath(src Source, path string) Source {
 	return src
 }
 
+func withTemplates(src Source) Source {
+	src.Templates = true
+	return src
+}
+
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	both := map[string]string{"apps/b.yaml": configMap("b"), "apps/a.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`, "README.md": "# no manifest", ".github/x.yaml": "no: object"}
@@ -170,6 +176,15 @@ func TestFormats(t *testing.T) {
 			fleetResource{Name: "sub/b.yaml", Content: base64.StdEncoding.EncodeToString([]byte(configMap("b"))), Encoding: "base64"},
 			fleetResource{Name: "sub/c.yaml", Content: base64.StdEncoding.EncodeToString(gzipped(t, []byte(configMap("c")))), Encoding: "base64+gz"}),
 			[]string{"templates/ConfigMap_a.yaml", "templates/ConfigMap_b.yaml", "templates/ConfigMap_c.yaml"}},
+		"fleet, options of an overlay": {fleet(t, fleetResource{Name: "a.yaml", Content: configMap("a")}, fleetResource{Name: "overlays/dev/fleet.yaml", Content: "helm: {}"},
+			fleetResource{Name: "fleet.yml", Content: configMap("b")}), []string{"templates/ConfigMap_a.yaml"}},
+		"Fleet's options elsewhere": {flux(t, map[string]string{"a.yaml": configMap("a"), "fleet.yaml": fleetOptions, "b/fleet.yml": "# none\n"}), []string{"templates/ConfigMap_a.yaml"}},
+		"Fleet's options among files": {artifact(Manifest{Layers: []Layer{{Title: "fleet.yaml"}, {Title: "a.yaml"}}}, []byte(fleetOptions), []byte(configMap("a"))),
+			[]string{"templates/ConfigMap_a.yaml"}},
+		"Fleet's options among templates": {withTemplates(flux(t, map[string]string{"a.yaml": "{{ .Values }}", "fleet.yaml": fleetOptions})), []string{"templates/a.yaml"}},
+		"objects in a file of their name": {flux(t, map[string]string{"fleet.yaml": "---\n" + configMap("a") + "---\n" + configMap("b")}),
+			[]string{"templates/ConfigMap_a.yaml", "templates/ConfigMap_b.yaml"}},
+		"a template of their name": {withTemplates(flux(t, map[string]string{"fleet.yaml": "{{ .Values }}"})), []string{"templates/fleet.yaml"}},
 		"fleet, an overlay that is chosen": {withPath(fleet(t, fleetResource{Name: "base/a.yaml", Content: configMap("a")}, fleetResource{Name: "overlays/dev/b.yaml", Content: configMap("b")}), "overlays/dev"),
 			[]string{"templates/ConfigMap_b.yaml"}},
 		"fleet, a kustomization of all": {fleet(t, fleetResource{Name: "Kustomization", Content: "resources: [overlays/a]"},
@@ -230,16 +245,17 @@ func TestManifestsRefused(t *testing.T) {
 		"twice":                {flux(t, map[string]string{"a.yaml": configMap("x"), "b.yaml": "# two\n---\n" + configMap("x")}), ErrInvalidManifests, `b.yaml:3 has ConfigMap "x", which is in a.yaml:1, too`},
 		"twice, two versions": {flux(t, map[string]string{"a.yaml": "{apiVersion: g/v1, kind: X, metadata: {name: x, namespace: z}}", "b.yaml": "{apiVersion: g/v2, kind: X, metadata: {name: x, namespace: z}}"}),
 			ErrInvalidManifests, `"z/x", which is in a.yaml:1`},
-		"in a list":       {one("apiVersion: v1\nkind: List\nitems: [{kind: ConfigMap}]\n"), ErrInvalidManifests, "(item 0) has no valid apiVersion"},
-		"bomb of aliases": {one(aliasBomb()), ErrTooLarge, "its manifests are over"},
-		"not UTF-8":       {one("a: \xff"), ErrInvalidManifests, "UTF-8"},
-		"link":            {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, pack(t, entry{name: "a.yaml", typeflag: tar.TypeSymlink})), ErrInvalidManifests, "link or device"},
-		"device":          {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, pack(t, entry{name: "a", typeflag: tar.TypeChar})), ErrInvalidManifests, "link or device"},
-		"absolute path":   {flux(t, map[string]string{"/a.yaml": "x"}), ErrInvalidManifests, "absolute"},
-		"parent path":     {flux(t, map[string]string{"a/../../b.yaml": "x"}), ErrInvalidManifests, "leads out"},
-		"entry twice":     {flux(t, map[string]string{"a.yaml": "x", "./a.yaml": "x"}), ErrInvalidManifests, "twice"},
-		"not an archive":  {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, []byte("hello")), ErrInvalidManifests, "tar archive"},
-		"zstd":            {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, []byte("\x28\xb5\x2f\xfdxx")), ErrInvalidManifests, "zstd"},
+		"half an object in fleet.yaml": {flux(t, map[string]string{"fleet.yaml": "apiVersion: v1\nmetadata: {name: a}\n"}), ErrInvalidManifests, "fleet.yaml:1 has no kind"},
+		"in a list":                    {one("apiVersion: v1\nkind: List\nitems: [{kind: ConfigMap}]\n"), ErrInvalidManifests, "(item 0) has no valid apiVersion"},
+		"bomb of aliases":              {one(aliasBomb()), ErrTooLarge, "its manifests are over"},
+		"not UTF-8":                    {one("a: \xff"), ErrInvalidManifests, "UTF-8"},
+		"link":                         {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, pack(t, entry{name: "a.yaml", typeflag: tar.TypeSymlink})), ErrInvalidManifests, "link or device"},
+		"device":                       {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, pack(t, entry{name: "a", typeflag: tar.TypeChar})), ErrInvalidManifests, "link or device"},
+		"absolute path":                {flux(t, map[string]string{"/a.yaml": "x"}), ErrInvalidManifests, "absolute"},
+		"parent path":                  {flux(t, map[string]string{"a/../../b.yaml": "x"}), ErrInvalidManifests, "leads out"},
+		"entry twice":                  {flux(t, map[string]string{"a.yaml": "x", "./a.yaml": "x"}), ErrInvalidManifests, "twice"},
+		"not an archive":               {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, []byte("hello")), ErrInvalidManifests, "tar archive"},
+		"zstd":                         {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, []byte("\x28\xb5\x2f\xfdxx")), ErrInvalidManifests, "zstd"},
 		"bomb": {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, zeros(t, tarHeader(t, "a.yaml", tar.TypeReg, 1<<20), 1<<20)),
 			ErrTooLarge, "unpacked"},
 		"layers too large together": {artifact(Manifest{ConfigMediaType: ImageConfigMediaType, Layers: typed("a", "b")}, make([]byte, 40<<10), make([]byte, 40<<10)), ErrTooLarge, "packed it has 81920"},

@@ -107,7 +107,7 @@ type fleetResource struct {
 	Encoding string `json:"encoding"`
 }
 
-// fleet adds the files of a list of Fleet. Fleet's own instructions are no part of what it installs.
+// fleet adds the files of a list of Fleet.
 func (t *tree) fleet(data []byte) error {
 	broken := func(what string) error { return fmt.Errorf("%w: the list of files %s", t.invalid, what) }
 	// Entries are read one by one: millions of empty ones would fit into the layer.
@@ -171,10 +171,6 @@ func (t *tree) fleetFile(one fleetResource) error {
 	}
 	if err := t.take(one.Name, int64(len(data)), t.limits.FileBytes); err != nil {
 		return err
-	}
-	if base := path.Base(one.Name); base == "fleet.yaml" || base == "fleet.yml" {
-		t.entries++
-		return nil
 	}
 	return t.add(one.Name, data)
 }

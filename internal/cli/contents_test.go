@@ -63,6 +63,10 @@ func TestRoundTrip(t *testing.T) {
 			}
 			if format == "Plain" {
 				pulledTo = "out/manifests"
+			} else {
+				// What is no object comes back, too.
+				b.write("dir/fleet.yaml", "defaultNamespace: apps\n")
+				files = b.read(b.path("dir"))
 			}
 			first := decode[pushed](t, b.ok("push", b.path("dir"), b.at("base"), "--format", strings.ToLower(string(format)), "--tag", "1.2.3", "-o", "json"))
 			got := decode[pulled](t, b.ok(append(args, first.Reference, "--dir", b.path("out"), "-o", "json")...))
