@@ -259,10 +259,11 @@ func artifactStatus(helmOp *addonsv1.HelmOp, found resolution, asked *inquiry) *
 	return status
 }
 
-// provenance is what an artifact says about where it comes from; nil if it says nothing.
+// provenance is what an artifact says about where it comes from; nil if it says nothing. More may read a status than the artifact.
 func provenance(annotations map[string]string) *addonsv1.Provenance {
+	source, _ := bundle.WithoutCredential(annotations[ocispec.AnnotationSource])
 	said := addonsv1.Provenance{
-		Source:   truncate(annotations[ocispec.AnnotationSource], maxProvenanceSource),
+		Source:   truncate(source, maxProvenanceSource),
 		Revision: truncate(annotations[ocispec.AnnotationRevision], maxProvenanceRevision),
 		Created:  truncate(annotations[ocispec.AnnotationCreated], maxProvenanceCreated),
 	}

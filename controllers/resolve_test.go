@@ -154,7 +154,7 @@ func chartArtifact(digest string) oci.Artifact {
 	return oci.Artifact{
 		URL: "oci://registry.example/charts/hello", Tag: "1.0.0", Version: "1.0.0", Digest: digest,
 		MediaType: bundle.ChartConfigMediaType, Layers: []oci.Layer{{MediaType: bundle.ChartLayerMediaType}},
-		Annotations: map[string]string{"org.opencontainers.image.source": "https://git.example", "other": "x"},
+		Annotations: map[string]string{"org.opencontainers.image.source": "https://me:token@git.example", "other": "x"},
 	}
 }
 
