@@ -169,6 +169,34 @@ func TestPushChart(t *testing.T) {
 	b.fails(exitUsage, "is its version, 1.2.3_b.4", "push", b.path("cni"), b.at("charts/cni:latest"))
 }
 
+// TestPushTellsNoCredential holds that the token with which a pipeline clones is not pushed along.
+func TestPushTellsNoCredential(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("dir/one.yaml", configMap)
+	b.write("cni/Chart.yaml", "apiVersion: v2\nname: cni\nversion: 1.2.3\nsources: ['https://me:planted@example.com/repo']\n")
+	const source, with, without = "org.opencontainers.image.source", "https://me:planted@example.com/repo", "https://example.com/repo"
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"source":     {[]string{"dir", "base:v1", "--source", with}, without},
+		"annotation": {[]string{"dir", "base:v2", "--annotation", source + "=" + with}, without},
+		"chart":      {[]string{"cni", "cni:1.2.3"}, without},
+		"none":       {[]string{"dir", "base:v3", "--source", "git@example.com:me/repo"}, "git@example.com:me/repo"},
+	} {
+		got := b.run(append([]string{"push", b.path(tc.args[0]), b.at(tc.args[1])}, tc.args[2:]...)...)
+		if warns := strings.Contains(got.err, "warning: "+source+" is pushed without"); got.code != exitDone || warns != (tc.want == without) || strings.Contains(got.err, "planted") {
+			t.Errorf("%s: %+v", name, got)
+		}
+		repository, tag, _ := strings.Cut(tc.args[1], ":")
+		manifest, err := b.Manifest(t.Context(), repository, tag)
+		if err != nil || manifest.Annotations[source] != tc.want {
+			t.Errorf("%s: %+v, %v", name, manifest.Annotations, err)
+		}
+	}
+}
+
 func TestListAndTag(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -79,7 +79,7 @@ Formats:
 	p.output.add(cmd.Flags())
 	p.sign.add(cmd.Flags())
 	cmd.Flags().StringVar(&p.format, "format", "", "HelmChart, Flux, Plain, Files or Fleet; default: HelmChart for charts, Flux for other folders, Files for a file.")
-	cmd.Flags().StringVar(&p.source, "source", "", "Where the content comes from, for example a Git URL (org.opencontainers.image.source).")
+	cmd.Flags().StringVar(&p.source, "source", "", "Where the content comes from, for example a Git URL (org.opencontainers.image.source); a credential in it is left out.")
 	cmd.Flags().StringVar(&p.revision, "revision", "", "Revision of the source, for example a commit (org.opencontainers.image.revision).")
 	cmd.Flags().StringVar(&p.created, "created", "", "Time to tell in the manifest, as in 2026-05-20T09:00:00Z; default: none, so that the digest stays the same.")
 	cmd.Flags().StringToStringVar(&p.annotations, "annotation", nil, "Further annotations of the manifest, KEY=VALUE.")
@@ -107,6 +107,9 @@ func (p *push) run(cmd *cobra.Command, path, reference string) error {
 	artifact, err := p.pack(path)
 	if err != nil {
 		return err
+	}
+	for _, key := range artifact.Stripped {
+		_, _ = fmt.Fprintf(p.streams.ErrOut, "warning: %s is pushed without the credential in its URL; what files say of it is pushed as it is\n", key)
 	}
 	tags, err := p.tagsOf(to, artifact)
 	if err != nil {

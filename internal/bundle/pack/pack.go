@@ -35,7 +35,7 @@ type Options struct {
 	// Format is the format; empty for the one that Guess returns.
 	Format bundle.Format
 
-	// Annotations are added to the manifest; they win over those of the format.
+	// Annotations are added to the manifest; they win over those of the format. Credentials in their URLs are left out.
 	Annotations map[string]string
 
 	// Created is told in the manifest; zero tells none, so that equal content has an equal digest whenever it is packed.
@@ -57,6 +57,9 @@ type Artifact struct {
 
 	// Name and Version are those of a Helm chart, else empty.
 	Name, Version string
+
+	// Stripped are the annotations with a URL that had a credential, which is not in the manifest.
+	Stripped []string
 }
 
 // Blob is content with its descriptor.
@@ -115,6 +118,9 @@ type draft struct {
 	name, version string
 }
 
+// urlAnnotations have URLs, which everybody reads who may pull.
+var urlAnnotations = []string{ocispec.AnnotationSource, ocispec.AnnotationURL, ocispec.AnnotationDocumentation}
+
 func (d *draft) artifact(options Options) (*Artifact, error) {
 	manifest := ocispec.Manifest{
 		Versioned:    specs.Versioned{SchemaVersion: 2},
@@ -131,13 +137,21 @@ func (d *draft) artifact(options Options) (*Artifact, error) {
 		manifest.Annotations[ocispec.AnnotationCreated] = options.Created.UTC().Format(time.RFC3339)
 	}
 	maps.Copy(manifest.Annotations, options.Annotations)
+	var stripped []string
+	for _, key := range urlAnnotations {
+		clean, had := bundle.WithoutCredential(manifest.Annotations[key])
+		if had {
+			manifest.Annotations[key] = clean
+			stripped = append(stripped, key)
+		}
+	}
 	data, err := json.Marshal(manifest)
 	if err != nil {
 		return nil, err
 	}
 	return &Artifact{
 		Format: options.Format, Manifest: newBlob(manifest.MediaType, data), Config: d.config, Layers: d.layers,
-		Name: d.name, Version: d.version,
+		Name: d.name, Version: d.version, Stripped: stripped,
 	}, nil
 }
 
