@@ -61,7 +61,8 @@ func newPush(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push DIR|FILE|CHART oci://HOST/REPOSITORY[:TAG]",
 		Short: "Push a chart or Kubernetes objects to a registry",
-		Long: `Push a chart or Kubernetes objects to a registry. Equal content has an equal digest, whenever and wherever it is pushed.
+		Long: `Push a chart or Kubernetes objects to a registry. Equal content has an equal digest, whenever and wherever it is pushed;
+what --source, --revision, --created and --annotation say is part of it.
 
 Formats:
   HelmChart  a Helm chart, from its folder or archive; without TAG, its version is the tag ("_" for "+")
@@ -70,7 +71,8 @@ Formats:
   Files      a layer for each file, as "oras push" makes of files
   Fleet      a list of files, as Fleet keeps it`,
 		Example: `  kubectl helmop push ./charts/cni oci://registry.example.com/charts/cni
-  kubectl helmop push ./manifests oci://registry.example.com/platform/base:v1 --source "$(git remote get-url origin)" --revision "$(git rev-parse HEAD)"
+  kubectl helmop push ./manifests oci://registry.example.com/platform/base:v1 \
+    --source "$(git remote get-url origin)" --revision "$(git log -1 --format=%H -- ./manifests)"
   kubectl helmop push ./manifests oci://registry.example.com/platform/base:v1 --sign --key cosign.key`,
 		Args: exactArgs("PATH", "REFERENCE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.run(cmd, args[0], args[1]) },
@@ -80,7 +82,7 @@ Formats:
 	p.sign.add(cmd.Flags())
 	cmd.Flags().StringVar(&p.format, "format", "", "HelmChart, Flux, Plain, Files or Fleet; default: HelmChart for charts, Flux for other folders, Files for a file.")
 	cmd.Flags().StringVar(&p.source, "source", "", "Where the content comes from, for example a Git URL (org.opencontainers.image.source); a credential in it is left out.")
-	cmd.Flags().StringVar(&p.revision, "revision", "", "Revision of the source, for example a commit (org.opencontainers.image.revision).")
+	cmd.Flags().StringVar(&p.revision, "revision", "", "Revision of the source, for example the last commit to PATH (org.opencontainers.image.revision).")
 	cmd.Flags().StringVar(&p.created, "created", "", "Time to tell in the manifest, as in 2026-05-20T09:00:00Z; default: none, so that the digest stays the same.")
 	cmd.Flags().StringToStringVar(&p.annotations, "annotation", nil, "Further annotations of the manifest, KEY=VALUE.")
 	cmd.Flags().StringSliceVar(&p.tags, "tag", nil, "Further tags.")
