@@ -21,12 +21,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -97,34 +95,6 @@ func (a *Applier) Check(ctx context.Context) error {
 	return nil
 }
 
-// AppliedState tells what the desired state that is in the cluster comes from: what its HelmOp follows, or Helm's records of it where
-// that HelmOp was deleted, since another one would go on from these. Empty if there is no state.
-func (a *Applier) AppliedState(ctx context.Context) (told string, err error) {
-	err = a.bounded(ctx, func(ctx context.Context) error {
-		helmOp := &addonsv1.HelmOp{}
-		err := a.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: StateHelmOp}, helmOp)
-		if err == nil {
-			told = fmt.Sprintf("HelmOp %s follows %s", StateHelmOp, strings.TrimSuffix(helmOp.Spec.Source.URL+":"+helmOp.Spec.Source.Ref.Tag, ":"))
-			return nil
-		}
-		// Without the CustomResourceDefinition there is none, either.
-		if !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
-			return err
-		}
-		records := &metav1.PartialObjectMetadataList{}
-		records.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "SecretList"})
-		err = a.Client.List(ctx, records, client.InNamespace(Namespace), client.MatchingLabels{"owner": "helm", "name": StateHelmOp}, client.Limit(1))
-		if err == nil && len(records.Items) > 0 {
-			told = fmt.Sprintf("HelmOp %s is gone, but what it has installed is there (Secret %s)", StateHelmOp, records.Items[0].Name)
-		}
-		return err
-	})
-	if err != nil {
-		return "", fmt.Errorf("asking the management cluster for its state: %w", err)
-	}
-	return told, nil
-}
-
 // Apply applies objects in their order, and waits for CustomResourceDefinitions before what comes after them.
 func (a *Applier) Apply(ctx context.Context, objects []*unstructured.Unstructured) error {
 	var definitions []*unstructured.Unstructured
@@ -142,34 +112,6 @@ func (a *Applier) Apply(ctx context.Context, objects []*unstructured.Unstructure
 			return fmt.Errorf("applying %s: %w", Title(object), err)
 		}
 		a.Tell(object, outcome)
-	}
-	return nil
-}
-
-// KeepVerification has HelmOps that are applied without a demand for signatures keep the one that they have: an update from where the key
-// is not at hand must not drop it.
-func (a *Applier) KeepVerification(ctx context.Context, objects []*unstructured.Unstructured) error {
-	path := []string{"spec", "source", "verify"}
-	for _, object := range objects {
-		if object.GetKind() != "HelmOp" {
-			continue
-		}
-		if _, has, _ := unstructured.NestedFieldNoCopy(object.Object, path...); has {
-			continue
-		}
-		now := object.DeepCopy()
-		err := a.bounded(ctx, func(ctx context.Context) error { return a.Client.Get(ctx, client.ObjectKeyFromObject(object), now) })
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", Title(object), err)
-		}
-		if demand, has, _ := unstructured.NestedMap(now.Object, path...); has {
-			if err := unstructured.SetNestedMap(object.Object, demand, path...); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }

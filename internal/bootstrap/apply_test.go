@@ -80,36 +80,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestAppliedState holds that a state in the cluster is seen as long as an empty one would delete what it has made.
-func TestAppliedState(t *testing.T) {
-	t.Parallel()
-	following := func(ref addonsv1.ArtifactReference) client.Object {
-		h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: StateHelmOp}}
-		h.Spec.Source = addonsv1.ArtifactSource{URL: "oci://r.example/fleet", Ref: ref}
-		return h
-	}
-	record := func(release string) client.Object {
-		name := "sh.helm.release.v1." + release + ".v3"
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: map[string]string{"owner": "helm", "name": release}}}
-	}
-	for name, tc := range map[string]struct {
-		objects []client.Object
-		want    string
-	}{
-		"nothing":                      {nil, ""},
-		"another release":              {[]client.Object{record(ProviderHelmOp)}, ""},
-		"a HelmOp":                     {[]client.Object{following(addonsv1.ArtifactReference{Tag: "x"})}, "HelmOp cluster-state follows oci://r.example/fleet:x"},
-		"a HelmOp without a tag":       {[]client.Object{following(addonsv1.ArtifactReference{})}, "HelmOp cluster-state follows oci://r.example/fleet"},
-		"what a deleted HelmOp leaves": {[]client.Object{record(StateHelmOp)}, "is gone, but what it has installed is there (Secret sh.helm.release.v1.cluster-state.v3)"},
-	} {
-		applier, ctx := newApplier(t, tc.objects...)
-		got, err := applier.AppliedState(ctx)
-		if err != nil || !strings.HasSuffix(got, tc.want) || (got == "") != (tc.want == "") {
-			t.Errorf("%s: %q, %v, want %q", name, got, err, tc.want)
-		}
-	}
-}
-
 func TestWait(t *testing.T) {
 	t.Parallel()
 	deployment := func(change func(*appsv1.Deployment)) client.Object {
@@ -141,34 +111,6 @@ func TestWait(t *testing.T) {
 		expect(t, name, err, tc.want)
 		if tc.want != "" && !errors.Is(err, ErrNotReady) {
 			t.Errorf("%s: %v is no ErrNotReady", name, err)
-		}
-	}
-}
-
-// TestKeepVerification holds that a demand for signatures is dropped by nobody who does not know of it.
-func TestKeepVerification(t *testing.T) {
-	t.Parallel()
-	demand := &addonsv1.Verification{Provider: addonsv1.VerificationProviderCosign, SecretRef: &addonsv1.SecretReference{Name: "mine"}}
-	known := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: ProviderHelmOp}}
-	known.Spec.Source.Verify = demand
-	applier, ctx := newApplier(t, known)
-	for name, tc := range map[string]struct {
-		access Access
-		want   string
-	}{"that does not say": {want: "mine"}, "that says another one": {access: Access{VerifyKey: []byte("pem")}, want: VerifySecret}} {
-		objects, err := HelmOps(Artifact{URL: "oci://r.example/a", Tag: "x"}, Artifact{URL: "oci://r.example/b", Tag: "x"}, tc.access)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := applier.KeepVerification(ctx, objects); err != nil {
-			t.Fatal(err)
-		}
-		if got, _, _ := unstructured.NestedString(find(t, objects, "HelmOp", ProviderHelmOp).Object, "spec", "source", "verify", "secretRef", "name"); got != tc.want {
-			t.Errorf("one %s is verified by %q, want %q", name, got, tc.want)
-		}
-		_, has, _ := unstructured.NestedMap(find(t, objects, "HelmOp", StateHelmOp).Object, "spec", "source", "verify")
-		if has != (tc.access.VerifyKey != nil) {
-			t.Errorf("one %s: the HelmOp that is not there is verified: %t", name, has)
 		}
 	}
 }

@@ -55,6 +55,7 @@ type bootstrapOCI struct {
 	password         string
 	passwordStdin    bool
 	interval         time.Duration
+	intervalGiven    bool
 	export, pushOnly bool
 	suspend          bool
 	allowEmptyState  bool
@@ -112,7 +113,8 @@ func newBootstrapOCI(streams Streams) *cobra.Command {
 
 The components of this version are pushed to --url, applied to the management cluster, and from then on updated from there by HelmOp itself.
 What --cluster-path of the artifact at --cluster-url holds (namespaces, Clusters, HelmOps) is applied and pruned by HelmOp; an empty artifact
-is pushed if there is none and the cluster has no state yet. To run it again upgrades to this version.
+is pushed if there is none and the cluster has no state yet. To run it again, with the same flags and variables HELMOP_..., upgrades to this
+version.
 
 The credential for pushing (--username, or the Docker configuration) never gets into the cluster. What the cluster pulls with is
 --pull-username, which must not be able to push, or nothing where anybody may pull.`,
@@ -142,14 +144,14 @@ func newKubeFlags() *genericclioptions.ConfigFlags {
 func (b *bootstrapOCI) add(flags *pflag.FlagSet) {
 	flags.StringVar(&b.url, "url", "", "Where the provider's components are kept, oci://HOST/REPOSITORY:TAG; the tag is moved with each update.")
 	flags.StringVar(&b.clusterURL, "cluster-url", "", "Where the desired state of the management cluster is kept, oci://HOST/REPOSITORY:TAG.")
-	flags.StringVar(&b.clusterPath, "cluster-path", "", "Folder of that artifact; default: all of it.")
+	flags.StringVar(&b.clusterPath, "cluster-path", "", "Folder of that artifact, \".\" for all of it; default: the one that the cluster has its state from, and all of it if there is none.")
 	flags.StringVar(&b.kustomization, "kustomization", "", "Kustomization to apply to the components, which are "+bootstrap.ComponentsFile+" beside it.")
 	flags.StringVar(&b.image, "image", "", "Image of the manager; default: that of this version.")
 	flags.StringVar(&b.provider, "provider", "", "Cloud whose identity the manager pulls with instead of a credential: aws, azure or gcp.")
 	flags.StringVarP(&b.username, "username", "u", "", "User name for pushing; default: the Docker configuration.")
 	flags.StringVar(&b.password, "password", "", "Password for pushing.")
 	flags.BoolVar(&b.passwordStdin, "password-stdin", false, "Read the password for pushing from standard input.")
-	flags.DurationVar(&b.interval, "interval", time.Minute, "How often HelmOp looks whether the tags have moved.")
+	flags.DurationVar(&b.interval, "interval", time.Minute, "How often HelmOp looks whether the tags have moved; if not given, what the cluster has stays.")
 	flags.StringVar(&b.verifyKey, "verify-key", "", "Public key of cosign: the cluster takes nothing that is not signed with its private key.")
 	flags.BoolVar(&b.suspend, "suspend", false, "Suspend the HelmOp of the desired state, until the command runs without this flag: before a clusterctl move to this cluster.")
 	flags.BoolVar(&b.allowEmptyState, "allow-empty-state", false,
@@ -170,6 +172,7 @@ type bootstrapPlan struct {
 }
 
 func (b *bootstrapOCI) run(cmd *cobra.Command) error {
+	b.intervalGiven = cmd.Flags().Changed("interval")
 	plan, err := b.plan(cmd.Context())
 	if err != nil {
 		return err
@@ -336,6 +339,9 @@ func (b *bootstrapOCI) print(plan *bootstrapPlan) error {
 	if b.verifyKey == "" {
 		b.say("warning: without --verify-key, what is printed demands no signatures; applied to a cluster that demands them, it may drop the demand")
 	}
+	if b.clusterPath == "" {
+		b.say("warning: without --cluster-path, what is printed takes all of the artifact; applied to a cluster that takes a folder of it, it may take the other folders, too")
+	}
 	_, err = b.streams.Out.Write(text)
 	return err
 }
@@ -379,7 +385,7 @@ func (b *bootstrapOCI) install(ctx context.Context, plan *bootstrapPlan, result 
 	if err != nil {
 		return err
 	}
-	if err := applier.KeepVerification(ctx, objects); err != nil {
+	if err := b.keepSource(ctx, applier, objects); err != nil {
 		return err
 	}
 	b.say("creating what keeps them, and the cluster, in step with the registry")

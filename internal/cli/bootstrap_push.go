@@ -53,6 +53,9 @@ func (b *bootstrapOCI) push(ctx context.Context, plan *bootstrapPlan, result *bo
 		if err = b.checkRights(ctx, plan); err != nil {
 			return err
 		}
+		if err = b.keepPath(ctx, plan); err != nil {
+			return err
+		}
 		// Before anything is pushed, and once: what was found is what is done.
 		if known, err = b.findState(ctx, plan); err != nil {
 			return err

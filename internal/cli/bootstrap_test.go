@@ -20,18 +20,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"maps"
-	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bootstrap"
 )
 
@@ -116,6 +110,12 @@ func TestBootstrapExport(t *testing.T) {
 	}
 	if got := b.run(b.bootstrapArgs("--export", "--verify-key", b.path("cosign.pub"))...); got.code != exitDone || got.err != "" {
 		t.Errorf("with a key: %+v", got)
+	}
+	for path, want := range map[string]bool{"": true, ".": false, "a": false} {
+		got := b.run("bootstrap", "oci", "--url", b.at("helmop:x"), "--cluster-url", b.at("fleet:x"), "--export", "--cluster-path", path)
+		if warns := strings.Contains(got.err, "warning: without --cluster-path"); warns != want || strings.Contains(got.out, "path: a\n") != (path == "a") {
+			t.Errorf("of the folder %q: %s", path, got.err)
+		}
 	}
 	if total := b.Counts().Total(); total != 0 {
 		t.Errorf("%d requests", total)
@@ -214,72 +214,6 @@ func TestBootstrapPushesOnce(t *testing.T) {
 	if !strings.Contains(out, bootstrap.ComponentsFile) {
 		t.Errorf("pulled %s", out)
 	}
-}
-
-// stateCluster is what is asked of a management cluster that has a state: its address, and as whom it is asked.
-func (b *bed) stateCluster() (url string, users func() []string) {
-	var mu sync.Mutex
-	var seen []string
-	answers := map[string]any{
-		"/api": metav1.APIVersions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIVersions"}},
-		"/apis": metav1.APIGroupList{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"},
-			Groups: []metav1.APIGroup{{
-				Name:     addonsv1.GroupVersion.Group,
-				Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: addonsv1.GroupVersion.String(), Version: addonsv1.GroupVersion.Version}},
-			}},
-		},
-		"/apis/addons.cluster.x-k8s.io/v1alpha1": metav1.APIResourceList{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: addonsv1.GroupVersion.String(),
-			APIResources: []metav1.APIResource{{Name: "helmops", SingularName: "helmop", Namespaced: true, Kind: "HelmOp", Verbs: metav1.Verbs{"get"}}},
-		},
-		"/apis/addons.cluster.x-k8s.io/v1alpha1/namespaces/helmop-system/helmops/cluster-state": addonsv1.HelmOp{
-			TypeMeta: metav1.TypeMeta{APIVersion: addonsv1.GroupVersion.String(), Kind: "HelmOp"},
-			Spec:     addonsv1.HelmOpSpec{Source: addonsv1.ArtifactSource{URL: "oci://r.example/fleet", Ref: addonsv1.ArtifactReference{Tag: "production"}}},
-		},
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		seen = append(seen, r.Header.Get("Impersonate-User"))
-		mu.Unlock()
-		answer, ok := answers[r.URL.Path]
-		if !ok {
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(answer); err != nil {
-			b.Error(err)
-		}
-	}))
-	b.Cleanup(server.Close)
-	return server.URL, func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Compact(slices.Sorted(slices.Values(seen)))
-	}
-}
-
-// A state that is not found, because of a slip in its address, say, is not replaced by an empty one where that would delete Clusters.
-func TestBootstrapMakesNoEmptyStateOverAnother(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	b.write("none", "") // Nobody's own configuration is read.
-	cluster, users := b.stateCluster()
-	args := b.bootstrapArgs("--kubeconfig", b.path("none"), "--server", cluster, "--as", "admiral", "--timeout", "20s",
-		"--pull-username", b.Username(), "--pull-password", b.Password(), "--allow-push-with-pull-credential")
-	b.fails(exitUsage, "HelmOp cluster-state follows oci://r.example/fleet:production. Correct --cluster-url", args...)
-	for _, repository := range []string{"helmop", "fleet"} {
-		if b.run("list", b.at(repository)).code != exitNotFound {
-			t.Errorf("something was pushed to %s", repository)
-		}
-	}
-	if got := users(); !slices.Equal(got, []string{"admiral"}) {
-		t.Errorf("the cluster was asked as %q", got)
-	}
-	// Where it is wanted so, or there is an artifact, the command goes on, and fails since there is no real cluster here.
-	b.fails(exitFailed, "pushing an empty state", append(args, "--allow-empty-state")...)
-	b.fails(exitFailed, "error: asking the management cluster: ", args...)
 }
 
 func TestBootstrapKeepsTheCredentialForPushingOut(t *testing.T) {

@@ -1,0 +1,83 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bootstrap"
+)
+
+// keepPath has the state of the cluster stay that of the folder which it is from, unless the run names one: the artifact may have what
+// makes the Clusters of others. An empty name, of a variable that is not set say, is none.
+func (b *bootstrapOCI) keepPath(ctx context.Context, plan *bootstrapPlan) error {
+	if b.clusterPath != "" {
+		return nil
+	}
+	applier, err := b.applier(nil)
+	if err != nil {
+		return err
+	}
+	folder, found, err := applier.StatePath(ctx)
+	if err != nil {
+		return err
+	}
+	if found {
+		if plan.path = folder; folder != "" {
+			b.say("without --cluster-path, the state of the cluster stays that in %s", folder)
+		}
+		return nil
+	}
+	applied, err := applier.AppliedState(ctx)
+	if err != nil {
+		return err
+	}
+	if applied != "" {
+		return usageError{fmt.Errorf("%s, and from which folder is not known: give --cluster-path, which is . for all of the artifact", applied)}
+	}
+	b.say("without --cluster-path, the state of the cluster is all of the artifact at %s", plan.state.name())
+	return nil
+}
+
+// keepSource has the HelmOps keep what else the run says nothing of: an update from where the key is not at hand must not drop the demand
+// for signatures.
+func (b *bootstrapOCI) keepSource(ctx context.Context, applier *bootstrap.Applier, objects []*unstructured.Unstructured) error {
+	for _, one := range []struct {
+		field, flag string
+		silent      bool
+	}{
+		{"verify", "verify-key", b.verifyKey == ""},
+		{"interval", "interval", !b.intervalGiven},
+		// One goes with neither.
+		{"certSecretRef", "ca-file", b.caFile == "" && !b.isCloud() && !b.plainHTTP},
+	} {
+		if !one.silent {
+			continue
+		}
+		kept, err := applier.Keep(ctx, objects, one.field)
+		if err != nil {
+			return err
+		}
+		if kept {
+			b.say("without --%s, spec.source.%s of the HelmOps stays as it is", one.flag, one.field)
+		}
+	}
+	return nil
+}

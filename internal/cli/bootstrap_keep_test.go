@@ -1,0 +1,162 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// stateOf is the HelmOp of a state in a folder.
+func stateOf(folder string) *addonsv1.HelmOp {
+	return &addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{
+		Source: addonsv1.ArtifactSource{URL: "oci://r.example/fleet", Ref: addonsv1.ArtifactReference{Tag: "production"}, Path: folder},
+	}}
+}
+
+// stateCluster is what is asked of a management cluster with the HelmOp of a state, or with Helm's records of one: its address, and as whom
+// it is asked.
+func (b *bed) stateCluster(state *addonsv1.HelmOp, records ...metav1.PartialObjectMetadata) (url string, users func() []string) {
+	var mu sync.Mutex
+	var seen []string
+	answers := map[string]any{
+		"/api": metav1.APIVersions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIVersions"}, Versions: []string{"v1"}},
+		"/api/v1": metav1.APIResourceList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: "v1",
+			APIResources: []metav1.APIResource{{Name: "secrets", SingularName: "secret", Namespaced: true, Kind: "Secret", Verbs: metav1.Verbs{"list"}}},
+		},
+		"/api/v1/namespaces/helmop-system/secrets": metav1.PartialObjectMetadataList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}, Items: records,
+		},
+		"/apis": metav1.APIGroupList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"},
+			Groups: []metav1.APIGroup{{
+				Name:     addonsv1.GroupVersion.Group,
+				Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: addonsv1.GroupVersion.String(), Version: addonsv1.GroupVersion.Version}},
+			}},
+		},
+		"/apis/addons.cluster.x-k8s.io/v1alpha1": metav1.APIResourceList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: addonsv1.GroupVersion.String(),
+			APIResources: []metav1.APIResource{{Name: "helmops", SingularName: "helmop", Namespaced: true, Kind: "HelmOp", Verbs: metav1.Verbs{"get"}}},
+		},
+	}
+	if state != nil {
+		state.TypeMeta = metav1.TypeMeta{APIVersion: addonsv1.GroupVersion.String(), Kind: "HelmOp"}
+		answers["/apis/addons.cluster.x-k8s.io/v1alpha1/namespaces/helmop-system/helmops/cluster-state"] = state
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		seen = append(seen, r.Header.Get("Impersonate-User"))
+		mu.Unlock()
+		answer, ok := answers[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			b.Error(err)
+		}
+	}))
+	b.Cleanup(server.Close)
+	return server.URL, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Compact(slices.Sorted(slices.Values(seen)))
+	}
+}
+
+// A state that is not found, because of a slip in its address, say, is not replaced by an empty one where that would delete Clusters.
+func TestBootstrapMakesNoEmptyStateOverAnother(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("none", "") // Nobody's own configuration is read.
+	cluster, users := b.stateCluster(stateOf(""))
+	args := b.bootstrapArgs("--kubeconfig", b.path("none"), "--server", cluster, "--as", "admiral", "--timeout", "20s",
+		"--pull-username", b.Username(), "--pull-password", b.Password(), "--allow-push-with-pull-credential")
+	b.fails(exitUsage, "HelmOp cluster-state follows oci://r.example/fleet:production. Correct --cluster-url", args...)
+	for _, repository := range []string{"helmop", "fleet"} {
+		if b.run("list", b.at(repository)).code != exitNotFound {
+			t.Errorf("something was pushed to %s", repository)
+		}
+	}
+	if got := users(); !slices.Equal(got, []string{"admiral"}) {
+		t.Errorf("the cluster was asked as %q", got)
+	}
+	// Where it is wanted so, or there is an artifact, the command goes on, and fails since there is no real cluster here.
+	b.fails(exitFailed, "pushing an empty state", append(args, "--allow-empty-state")...)
+	b.fails(exitFailed, "error: asking the management cluster: ", args...)
+}
+
+// A run that names no folder of the state takes that which the cluster has, and not what makes the Clusters of others.
+func TestBootstrapKeepsTheFolderOfTheState(t *testing.T) {
+	t.Parallel()
+	record := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "sh.helm.release.v1.cluster-state.v1"}}
+	const kept, all = "without --cluster-path, the state of the cluster stays that in clusters/one\n", "without --cluster-path, the state of the cluster is all of the artifact at "
+	for name, tc := range map[string]struct {
+		state   *addonsv1.HelmOp
+		records []metav1.PartialObjectMetadata
+		args    []string
+		said    string
+		// empty is where the empty state is pushed to; none if the command is refused before.
+		empty string
+	}{
+		"a run without it":      {state: stateOf("clusters/one"), said: kept, empty: "clusters/one/kustomization.yaml"},
+		"one with an empty one": {state: stateOf("clusters/one"), args: []string{"--cluster-path="}, said: kept, empty: "clusters/one/kustomization.yaml"},
+		"another folder":        {state: stateOf("clusters/one"), args: []string{"--cluster-path=two"}, empty: "two/kustomization.yaml"},
+		"all of it":             {state: stateOf("clusters/one"), args: []string{"--cluster-path=."}, empty: "kustomization.yaml"},
+		"all of it, as before":  {state: stateOf(""), empty: "kustomization.yaml"},
+		"the first run":         {said: all, empty: "kustomization.yaml"},
+		"records alone":         {records: []metav1.PartialObjectMetadata{record}, said: "which is . for all of the artifact"},
+		"records and a folder":  {records: []metav1.PartialObjectMetadata{record}, args: []string{"--cluster-path=."}, empty: "kustomization.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			b.write("none", "")
+			cluster, _ := b.stateCluster(tc.state, tc.records...)
+			got := b.run(append([]string{"bootstrap", "oci", "--url", b.at("helmop:production"), "--cluster-url", b.at("fleet:production"),
+				"--kubeconfig", b.path("none"), "--server", cluster, "--timeout", "20s", "--allow-empty-state",
+				"--pull-username", b.Username(), "--pull-password", b.Password(), "--allow-push-with-pull-credential"}, tc.args...)...)
+			if !strings.Contains(got.err, tc.said) || tc.said == "" && strings.Contains(got.err, "without --cluster-path") {
+				t.Errorf("it said %s", got.err)
+			}
+			if tc.empty == "" {
+				if got.code != exitUsage || b.run("list", b.at("helmop")).code != exitNotFound {
+					t.Errorf("it was not refused, or only after something was pushed: %+v", got)
+				}
+				return
+			}
+			// There is no real cluster to go on with.
+			if got.code != exitFailed || !strings.Contains(got.err, "asking the management cluster: ") {
+				t.Errorf("%+v", got)
+			}
+			if out := b.ok("pull", b.at("fleet:production"), "--dir", b.path("out")); out != b.path("out/"+tc.empty)+"\n" {
+				t.Errorf("the state is in %s", out)
+			}
+		})
+	}
+}
