@@ -140,8 +140,12 @@ func changedConditions(cluster *clusterv1.Cluster, wanted []metav1.Condition, no
 			known.Reason != wanted[i].Reason || known.Message != wanted[i].Message
 	}
 	for _, known := range cluster.Status.Conditions {
-		ours := known.Reason == addonsv1.ReleasesReadyReason || known.Reason == addonsv1.ReleasesNotReadyReason
-		changed = changed || ours && !kept[known.Type]
+		changed = changed || isOfHelmOp(known) && !kept[known.Type]
 	}
 	return wanted, changed
+}
+
+// isOfHelmOp tells whether a condition of a Cluster is one that HelmOps publish.
+func isOfHelmOp(condition metav1.Condition) bool {
+	return condition.Reason == addonsv1.ReleasesReadyReason || condition.Reason == addonsv1.ReleasesNotReadyReason
 }

@@ -74,6 +74,9 @@ type lifeScope struct {
 
 	// helmOps are those of the Cluster's namespace. They are shared: read only.
 	helmOps []addonsv1.HelmOp
+
+	// foreign is what the Cluster bears for HelmOps of other shards. Set by readOthers.
+	foreign lifeClaims
 }
 
 // Reconcile makes one pass over a Cluster.
@@ -85,17 +88,21 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if isBeingMoved(scope.cluster) {
 		return ctrl.Result{}, nil
 	}
-	if result, left, err := r.leftToOthers(ctx, scope); err != nil || left {
-		return result, err
-	}
 	if !scope.cluster.DeletionTimestamp.IsZero() {
 		return settle(r.reconcileDeletion(ctx, scope))
 	}
 	if isClusterPaused(scope.cluster) {
 		return ctrl.Result{}, nil
 	}
+	if err := r.readOthers(ctx, scope); err != nil {
+		return ctrl.Result{}, err
+	}
 	conditionErr := r.reconcileConditions(ctx, scope)
 	result, err := r.reconcileUpgrade(ctx, scope)
+	if !scope.foreign.isEmpty() && (result.RequeueAfter == 0 || result.RequeueAfter > outdatedRetry) {
+		// Nothing tells when another shard asks no more.
+		result.RequeueAfter = outdatedRetry
+	}
 	return settle(result, kerrors.NewAggregate([]error{conditionErr, err}))
 }
 
@@ -161,8 +168,9 @@ func (r *clusterReconciler) watches(scope *lifeScope) bool {
 // reconcileConditions publishes the conditions that HelmOps want of the Cluster, by server-side apply: Cluster API's own
 // writers leave alone what another manager owns, and what is wanted no more goes.
 func (r *clusterReconciler) reconcileConditions(ctx context.Context, scope *lifeScope) error {
-	wanted, changed := changedConditions(scope.cluster, clusterConditions(scope.cluster, scope.helmOps, scope.releases), metav1.NewTime(r.now()))
-	if !changed || len(wanted) > 0 && !r.watches(scope) {
+	own := clusterConditions(scope.cluster, scope.helmOps, scope.releases)
+	wanted, changed := changedConditions(scope.cluster, append(slices.Clip(own), keptConditions(scope)...), metav1.NewTime(r.now()))
+	if !changed || len(own) > 0 && !r.watches(scope) {
 		return nil
 	}
 	list := make([]any, 0, len(wanted))
@@ -207,7 +215,7 @@ func (r *clusterReconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRe
 func (r *clusterReconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
 	asking := upgradeHolders(scope)
 	var result ctrl.Result
-	running, err := r.runningVersion(ctx, scope, len(asking) > 0)
+	running, err := r.runningVersion(ctx, scope, len(asking)+len(scope.foreign.holds) > 0)
 	if err != nil {
 		// What is held must end in time all the same.
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot tell which version of Kubernetes the control plane runs")
@@ -224,16 +232,21 @@ func (r *clusterReconciler) reconcileUpgrade(ctx context.Context, scope *lifeSco
 	delete(annotations, addonsv1.DeletionHoldAnnotation)
 	for _, name := range upgradeHoldNames(asking, annotations) {
 		holder, wanted := asking[name]
+		timeout, isForeign := scope.foreign.holds[name]
 		state := upgradeState{wanted: wanted, running: running, now: r.now(), resumed: resumedAt(scope.cluster, r.now())}
 		state.value, state.held = annotations[name]
 		state.released = annotations[upgradeReleasedName(name)]
-		if wanted && (!isWatched(holder.helmOp, r.watchFilter) || !mayBeginHold(scope.cluster, holder, state.held)) {
+		switch {
+		case wanted && (!isWatched(holder.helmOp, r.watchFilter) || !mayBeginHold(scope.cluster, holder, state.held)):
 			continue
-		}
-		if wanted {
+		case wanted:
 			state.running = versionToBegin(scope.cluster, state)
 			state.timeout = upgradeTimeout(holder.before)
 			state.unready = func(upcoming string) string { return unreadyFor(holder.release, upcoming) }
+		case isForeign && !state.held:
+			continue
+		case isForeign:
+			foreignHold(&state, timeout)
 		}
 		verdict := judgeUpgrade(scope.cluster, state)
 		if verdict.requeueAfter > 0 && (result.RequeueAfter == 0 || verdict.requeueAfter < result.RequeueAfter) {
@@ -324,6 +337,9 @@ func (r *clusterReconciler) reconcileDeletion(ctx context.Context, scope *lifeSc
 	}
 	if rest > 0 {
 		return ctrl.Result{RequeueAfter: rest}, kerrors.NewAggregate(errs)
+	}
+	if rest, err := r.restForOthers(ctx, scope, hold); err != nil || rest > 0 {
+		return ctrl.Result{RequeueAfter: min(rest, outdatedRetry)}, err
 	}
 	return ctrl.Result{}, r.endHold(ctx, scope, late)
 }

@@ -1,0 +1,204 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// shardView reads what a manager of a shard has in its cache, and writes whatever it is told to.
+type shardView struct {
+	client.Client
+	shard string
+}
+
+func (v *shardView) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	if err := v.Client.Get(ctx, key, obj, options...); err != nil || isOfShard(obj, v.shard) {
+		return err
+	}
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+func (v *shardView) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return v.Client.List(ctx, list, append(slices.Clone(options), client.MatchingLabelsSelector{Selector: ShardSelector(v.shard)})...)
+}
+
+// foreign is a HelmOp of shard b, and its release in the Cluster c.
+func foreign(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.Object {
+	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "f", UID: "f", Labels: ofShard("b")}}
+	helmOp.Spec.ClusterSelector = &metav1.LabelSelector{}
+	release := leavingRelease(0)
+	release.Name, release.UID, release.Spec.BeforeClusterDelete = "f-c", "fc", nil
+	release.OwnerReferences[0].Name, release.OwnerReferences[0].UID = helmOp.Name, helmOp.UID
+	release.Labels = ofShard("b")
+	release.Labels[clusterv1.ClusterNameLabel] = "c"
+	change(helmOp, release)
+	return []client.Object{helmOp, release}
+}
+
+// TestOthersShareACluster has HelmOps of this shard and of another one ask something of the same Cluster: what this shard has to do is done,
+// and what the other one may still want stays, the holds for a time.
+func TestOthersShareACluster(t *testing.T) {
+	t.Parallel()
+	const held, long = "v1.36.0 since " + heldSince, "v1.36.0 since 2026-11-21T21:55:00Z" // 35 minutes ago
+	now := "v1.36.0 since " + lifeNow.Format(time.RFC3339)
+	own, other := upgradeHoldName(client.ObjectKeyFromObject(leavingHelmOp())), upgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "f"})
+	addons := []metav1.Condition{{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(lifeNow)}}
+	publishes := func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Spec.ClusterCondition = "Addons" }
+	holds := func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) {
+		h.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
+	}
+	ends := func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+		h.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{}
+		r.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{}
+	}
+	ownHold := leavingRelease(0)
+	ownHold.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
+	late, cni := leavingRelease(time.Minute), gatingHelmOp("cni", "CNIReady")
+	for name, tc := range map[string]struct {
+		cluster *clusterv1.Cluster
+		own     *addonsv1.HelmOpRelease
+		foreign []client.Object
+		// want are the annotations, and conditions the types of the conditions that HelmOps have published.
+		want       map[string]string
+		conditions string
+		// again tells that the Cluster is looked at again for what the other shard asks.
+		again bool
+	}{
+		"a deletion is held though a condition is not ours": {
+			cluster: bearing(goingCluster("", false), addons), own: leavingRelease(time.Hour), foreign: foreign(publishes), conditions: "Addons",
+			want: map[string]string{addonsv1.DeletionHoldAnnotation: lifeNow.Format(time.RFC3339)},
+		},
+		"a deletion is held though a hold is not ours": {
+			cluster: annotated(goingCluster("", false), other, "v1.35.0"), own: leavingRelease(time.Hour), foreign: foreign(holds),
+			want: map[string]string{addonsv1.DeletionHoldAnnotation: lifeNow.Format(time.RFC3339), other: "v1.35.0"},
+		},
+		"a deletion is held for another shard": {
+			cluster: goingCluster(heldSince, true), foreign: foreign(ends), again: true,
+			want: map[string]string{addonsv1.DeletionHoldAnnotation: heldSince},
+		},
+		"it is, too, when the time of the own one is over": {
+			cluster: goingCluster(heldSince, true), own: late, foreign: foreign(ends), again: true,
+			want: map[string]string{addonsv1.DeletionHoldAnnotation: heldSince},
+		},
+		"it is not for long": {
+			cluster: goingCluster("2026-11-21T22:19:00Z", true), foreign: foreign(ends),
+			want: map[string]string{addonsv1.DeletionHoldAnnotation: deletionHoldOver},
+		},
+		"it is not for one that asks for something else": {
+			cluster: bearing(goingCluster(heldSince, true), addons), foreign: foreign(publishes), conditions: "Addons",
+			want: map[string]string{addonsv1.DeletionHoldAnnotation: deletionHoldOver},
+		},
+		"an own hold of an upgrade ends in its time": {
+			cluster: bearing(upgradingCluster(map[string]string{own: long}), addons), own: ownHold, foreign: foreign(publishes), conditions: "Addons", again: true,
+			want: map[string]string{upgradeReleasedName(own): "v1.36.0"},
+		},
+		"an own condition is beside that of another shard": {
+			cluster: bearing(upgradingCluster(map[string]string{}), addons), foreign: append(foreign(publishes), &cni), want: map[string]string{},
+			conditions: "Addons,CNIReady", again: true,
+		},
+		"what another shard does not see begins to be held": {
+			cluster: upgradingCluster(map[string]string{other: "v1.35.0"}), foreign: foreign(holds), again: true,
+			want: map[string]string{other: now},
+		},
+		"it is held on": {
+			cluster: upgradingCluster(map[string]string{other: held}), foreign: foreign(holds), again: true,
+			want: map[string]string{other: held},
+		},
+		"it is let go in time": {
+			cluster: upgradingCluster(map[string]string{other: long}), foreign: foreign(holds), again: true,
+			want: map[string]string{upgradeReleasedName(other): "v1.36.0"},
+		},
+		"it is let go earlier if the HelmOp says so": {
+			cluster: upgradingCluster(map[string]string{other: held}), again: true, want: map[string]string{upgradeReleasedName(other): "v1.36.0"},
+			foreign: foreign(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) {
+				h.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{Timeout: metav1.Duration{Duration: time.Minute}}
+			}),
+		},
+		"what was let go stays so": {
+			cluster: upgradingCluster(map[string]string{upgradeReleasedName(other): "v1.36.0"}), foreign: foreign(holds), again: true,
+			want: map[string]string{upgradeReleasedName(other): "v1.36.0"},
+		},
+		"what nobody asks for any more goes": {
+			cluster: bearing(upgradingCluster(map[string]string{other: held}), addons), foreign: foreign(ends), want: map[string]string{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects := append([]client.Object{tc.cluster}, tc.foreign...)
+			if tc.own != nil {
+				objects = append(objects, tc.own)
+			}
+			r := lifeReconciler(t, objects...)
+			var applied *clusterv1.Cluster
+			r.client = &shardView{Client: interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
+				// The fake client takes nothing away that it was made with.
+				SubResourceApply: func(_ context.Context, _ client.Client, _ string, obj runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
+					raw, err := json.Marshal(obj)
+					applied = &clusterv1.Cluster{}
+					return errors.Join(err, json.Unmarshal(raw, applied))
+				},
+			})}
+			got, result := r.pass(t)
+			if !maps.Equal(got.Annotations, tc.want) {
+				t.Errorf("annotations %v, want %v", got.Annotations, tc.want)
+			}
+			if applied == nil {
+				applied = got
+			}
+			var types []string
+			for _, c := range applied.Status.Conditions {
+				types = append(types, c.Type)
+			}
+			slices.Sort(types)
+			if got := strings.Join(types, ","); got != tc.conditions {
+				t.Errorf("conditions %q, want %q", got, tc.conditions)
+			}
+			if again := result.RequeueAfter > 0 && result.RequeueAfter <= outdatedRetry; again != tc.again {
+				t.Errorf("looks again after %s", result.RequeueAfter)
+			}
+		})
+	}
+}
+
+// bearing is a Cluster with conditions.
+func bearing(cluster *clusterv1.Cluster, conditions []metav1.Condition) *clusterv1.Cluster {
+	cluster.Status.Conditions = conditions
+	return cluster
+}
+
+func annotated(cluster *clusterv1.Cluster, name, value string) *clusterv1.Cluster {
+	cluster.Annotations[name] = value
+	return cluster
+}
