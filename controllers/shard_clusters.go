@@ -24,14 +24,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// metadataPage bounds what one answer about the objects of other shards holds.
-const metadataPage = 500
+const (
+	// metadataPage bounds what one answer about the objects of other shards holds.
+	metadataPage = 500
+
+	// maxAskedSingly is up to how many Clusters are asked for one by one. A Cluster that is gone is one for each of its HelmOps, and a list of
+	// those of all other shards for each of these would be hundreds of megabytes.
+	maxAskedSingly = 50
+)
 
 // addUnlisted adds the Clusters of children that the selector may not choose from: they are gone, of another shard, or of a namespace
 // that is not chosen any more. That the cache does not have a Cluster says nothing yet: it has those of the own shard only.
@@ -41,7 +48,11 @@ func (r *helmOpReconciler) addUnlisted(ctx context.Context, scope *helmOpScope, 
 	if len(children) == 0 {
 		return nil
 	}
-	elsewhere, err := r.clustersElsewhere(ctx, children)
+	absent, err := r.absentClusters(ctx, children)
+	if err != nil {
+		return err
+	}
+	elsewhere, err := r.clustersElsewhere(ctx, absent)
 	if err != nil {
 		return err
 	}
@@ -59,22 +70,49 @@ func (r *helmOpReconciler) addUnlisted(ctx context.Context, scope *helmOpScope, 
 	return nil
 }
 
-// clustersElsewhere are the Clusters of other shards in the namespaces of some children. It is one question for each namespace,
-// however many children there are.
-func (r *helmOpReconciler) clustersElsewhere(ctx context.Context, children map[client.ObjectKey]*addonsv1.HelmOpRelease) (
+// absentClusters are the Clusters of children that the cache does not have.
+func (r *helmOpReconciler) absentClusters(ctx context.Context, children map[client.ObjectKey]*addonsv1.HelmOpRelease) (sets.Set[client.ObjectKey], error) {
+	absent := sets.Set[client.ObjectKey]{}
+	for key := range children {
+		there, err := exists(ctx, r.client, key, newCluster())
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			absent.Insert(key)
+		}
+	}
+	return absent, nil
+}
+
+// clustersElsewhere are those of some Clusters that are of other shards. Many are one question for each namespace.
+func (r *helmOpReconciler) clustersElsewhere(ctx context.Context, keys sets.Set[client.ObjectKey]) (
 	map[client.ObjectKey]*metav1.PartialObjectMetadata, error,
 ) {
-	elsewhere, asked := map[client.ObjectKey]*metav1.PartialObjectMetadata{}, map[string]bool{}
-	for key := range children {
-		if asked[key.Namespace] {
-			continue
+	elsewhere := map[client.ObjectKey]*metav1.PartialObjectMetadata{}
+	if keys.Len() <= maxAskedSingly {
+		for key := range keys {
+			object := partialCluster()
+			there, err := exists(ctx, r.live, key, object)
+			if err != nil {
+				return nil, err
+			}
+			if there && !isOfShard(object, r.shard) {
+				elsewhere[key] = object
+			}
 		}
-		asked[key.Namespace] = true
+		return elsewhere, nil
+	}
+	namespaces := sets.Set[string]{}
+	for key := range keys {
+		namespaces.Insert(key.Namespace)
+	}
+	for namespace := range namespaces {
 		err := listMetadata(ctx, r.live, clusterv1.GroupVersion.WithKind(clusterKind), func(object *metav1.PartialObjectMetadata) {
-			if key := client.ObjectKeyFromObject(object); children[key] != nil {
+			if key := client.ObjectKeyFromObject(object); keys.Has(key) {
 				elsewhere[key] = object.DeepCopy()
 			}
-		}, client.InNamespace(key.Namespace), client.MatchingLabelsSelector{Selector: otherShards(r.shard)})
+		}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: otherShards(r.shard)})
 		if err != nil {
 			return nil, fmt.Errorf("listing the Clusters of other shards: %w", err)
 		}

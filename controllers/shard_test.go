@@ -19,6 +19,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -255,6 +256,66 @@ func TestClustersOfOtherShardsStay(t *testing.T) {
 				t.Errorf("it says %+v", ready)
 			}
 		})
+	}
+}
+
+// TestUnlistedClustersCostLittle counts the requests for Clusters that the cache does not show: that one of them is gone must not read all
+// Clusters of other shards.
+func TestUnlistedClustersCostLittle(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		gone, elsewhere, others int
+		lists, maxGets          int
+	}{
+		"one is gone":            {gone: 1, others: 20, maxGets: 2},
+		"few are elsewhere":      {elsewhere: 5, others: 20, maxGets: 5},
+		"a namespace has gone":   {elsewhere: maxAskedSingly + 1, lists: 1},
+		"as many as are few":     {elsewhere: maxAskedSingly, maxGets: maxAskedSingly},
+		"a few of all are known": {elsewhere: 1, others: 2 * maxAskedSingly, maxGets: 1},
+	} {
+		h, _, _ := shardedObjects("a", "a", "a")
+		var objects []client.Object
+		children := map[client.ObjectKey]*addonsv1.HelmOpRelease{}
+		for i := range tc.gone + tc.elsewhere + tc.others {
+			_, c, release := shardedObjects("a", "b", "a")
+			c.Name = fmt.Sprint("c", i)
+			release.Spec.ClusterRef.Name = c.Name
+			if i < tc.gone+tc.elsewhere {
+				children[clusterKey(release)] = release
+			}
+			if i >= tc.gone {
+				objects = append(objects, c)
+			}
+		}
+		cached, live := shardStores(t, "a", objects...)
+		lists, gets := 0, 0
+		counting := interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+				gets++
+				return c.Get(ctx, key, obj, options...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				lists++
+				return c.List(ctx, list, options...)
+			},
+		})
+		r := &helmOpReconciler{client: cached, live: counting, shard: "a", now: time.Now}
+		scope := &helmOpScope{helmOp: h}
+		if err := r.addUnlisted(t.Context(), scope, labels.Everything(), children); err != nil {
+			t.Fatal(err)
+		}
+		elsewhere := 0
+		for _, c := range scope.clusters {
+			if c.elsewhere != "" {
+				elsewhere++
+			}
+		}
+		if len(scope.clusters) != tc.gone+tc.elsewhere || elsewhere != tc.elsewhere {
+			t.Errorf("%s: %d Clusters, %d of them elsewhere", name, len(scope.clusters), elsewhere)
+		}
+		if lists != tc.lists || gets > tc.maxGets {
+			t.Errorf("%s: %d lists and %d reads", name, lists, gets)
+		}
 	}
 }
 
