@@ -151,10 +151,11 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 	before := helmOp.DeepCopy()
 	defer func() {
 		reportOutdated(helmOp)
-		if wait := r.pace.hold(before, helmOp, r.now()); wait > 0 && (result.RequeueAfter == 0 || result.RequeueAfter > wait) {
-			result.RequeueAfter = wait
-		}
 		if reterr == nil {
+			// After an error it would be the queue's delays, of up to minutes, that say when the status is written.
+			if wait := r.pace.hold(before, helmOp, r.now()); wait > 0 && (result.RequeueAfter == 0 || result.RequeueAfter > wait) {
+				result.RequeueAfter = wait
+			}
 			result.RequeueAfter = withinResync(result.RequeueAfter, r.resyncPeriod, helmOp)
 		}
 		helmOp.Status.ObservedGeneration = helmOp.Generation

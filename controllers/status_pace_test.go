@@ -17,11 +17,19 @@ limitations under the License.
 package controllers
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -91,5 +99,45 @@ func TestStaleStatus(t *testing.T) {
 	another.UID = "2"
 	if pace.isStale(another, noon.Add(time.Second)) || pace.isStale(before, noon.Add(time.Hour)) {
 		t.Error("another HelmOp of the name, or one that somebody else wrote, is stale for ever")
+	}
+}
+
+// TestAFailingPassTellsItsNumbers holds that a status is written which there is no time to come back to: a pass that fails is repeated by
+// the queue's own delays, of up to minutes.
+func TestAFailingPassTellsItsNumbers(t *testing.T) {
+	h, _, _ := shardedObjects("", "", "")
+	h.Finalizers, h.DeletionTimestamp = []string{addonsv1.HelmOpFinalizer}, &metav1.Time{Time: noon}
+	h.Status.Clusters = &addonsv1.ClusterCounts{Selected: 1000}
+	objects := []client.Object{h}
+	for _, cluster := range []string{"one", "two"} {
+		objects = append(objects, readyRelease("h", func(r *addonsv1.HelmOpRelease) {
+			r.Name, r.ResourceVersion, r.Spec.ClusterRef.Name = childName("h", cluster), "", cluster
+			r.Labels[clusterv1.ClusterNameLabel] = cluster
+		}))
+	}
+	_, c := shardStores(t, "", objects...)
+	refusing := interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+			return errors.New("no")
+		},
+	})
+	r := &helmOpReconciler{client: refusing, live: c, now: func() time.Time { return noon }, resolution: newResolutionSchedule(), pace: newStatusPace(), adoptions: newAdoptions()}
+	for i, want := range []string{"2 releases", "1 releases"} {
+		if i > 0 {
+			letGo(t, c, objects[1].(*addonsv1.HelmOpRelease))
+			if err := c.Delete(t.Context(), objects[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)}); err == nil {
+			t.Fatal("the pass does not fail")
+		}
+		current := &addonsv1.HelmOp{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(h), current); err != nil {
+			t.Fatal(err)
+		}
+		if got := conditions.GetMessage(current, addonsv1.ReadyCondition); !strings.HasPrefix(got, want) {
+			t.Errorf("it says %q, want %q", got, want)
+		}
 	}
 }
