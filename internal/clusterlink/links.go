@@ -26,6 +26,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
@@ -167,18 +168,31 @@ func (l *Links) tell(ctx context.Context, cluster client.Object) {
 	}
 }
 
-// originOf returns what a link to a Cluster would be made from, and the kubeconfig; the error if that must not be used. There
-// is none if the kubeconfig is empty.
-func (l *Links) originOf(ctx context.Context, cluster client.Object) (origin, []byte, error) {
+// kubeconfig is what a link to a Cluster would be made from.
+type kubeconfig struct {
+	origin origin
+	// data is empty if there is none.
+	data []byte
+	// err tells why it must not be used, or is not there.
+	err error
+}
+
+// isUnread tells whether it is not known if there is one.
+func (k kubeconfig) isUnread() bool {
+	return len(k.data) == 0 && k.err != nil && !apierrors.IsNotFound(k.err)
+}
+
+// find reads the kubeconfig of a Cluster.
+func (l *Links) find(ctx context.Context, cluster client.Object) kubeconfig {
 	ctx, cancel := context.WithTimeout(ctx, kubeconfigReadTimeout)
 	defer cancel()
-	kubeconfig := &corev1.Secret{}
+	stored := &corev1.Secret{}
 	// One that is refused counts, too: what it replaces must not be used any longer. It is only read, with every probe.
 	err := l.options.Kubeconfigs.Get(ctx, client.ObjectKey{
 		Namespace: cluster.GetNamespace(), Name: secret.Name(cluster.GetName(), secret.Kubeconfig),
-	}, kubeconfig, client.UnsafeDisableDeepCopy)
-	data := kubeconfig.Data[secret.KubeconfigDataName]
-	return origin{cluster: cluster.GetUID(), kubeconfig: sha256.Sum256(data)}, data, err
+	}, stored, client.UnsafeDisableDeepCopy)
+	data := stored.Data[secret.KubeconfigDataName]
+	return kubeconfig{origin: origin{cluster: cluster.GetUID(), kubeconfig: sha256.Sum256(data)}, data: data, err: err}
 }
 
 // drop ends the link to a Cluster and forgets it.

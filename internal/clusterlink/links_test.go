@@ -29,6 +29,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,6 +39,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
@@ -284,6 +286,45 @@ func TestLinkGoesDown(t *testing.T) {
 	f.look("credentials that are not accepted", "", true, time.Millisecond)
 	f.answer = nil
 	f.look("they are by now", "a", true, probeInterval)
+}
+
+// unread is a reader that cannot read anything.
+type unread struct {
+	client.Reader
+	err error
+}
+
+func (u unread) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return u.err
+}
+
+// TestUnreadKubeconfigIsNoFailure holds that nothing is said against a Cluster as long as the manager itself cannot read its kubeconfig, as
+// it is while the cache of kubeconfigs is yet to be filled.
+func TestUnreadKubeconfigIsNoFailure(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"the cache has not begun":  &cache.ErrCacheNotStarted{},
+		"the cache is not filled":  apierrors.NewTimeoutError("failed waiting for *v1.Secret Informer to sync", 0),
+		"the time is over":         context.DeadlineExceeded,
+		"the read is not possible": errors.New("no"),
+	} {
+		f := newFleet(t)
+		f.provision(true, true)
+		f.write("a")
+		f.links.options.Kubeconfigs = unread{err: err}
+		f.look(name, "", false, firstRetry)
+		if state := f.links.State(one); state != (State{}) {
+			t.Errorf("%s: it counts as tried: %+v", name, state)
+		}
+		f.links.options.Kubeconfigs = f
+		f.look(name+", and is by now", "a", true, probeInterval)
+		f.links.options.Kubeconfigs = unread{err: err}
+		f.pass(probeInterval)
+		f.look(name+" any more, and the link is up", "a", false, probeInterval)
+		if f.probed != 2 {
+			t.Errorf("%s: the API server was asked %d times, want 2", name, f.probed)
+		}
+	}
 }
 
 func TestKubeconfigsAreHeardOf(t *testing.T) {

@@ -79,8 +79,9 @@ func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if !wasUp && !isSet(cluster, "infrastructureProvisioned") {
 		return ctrl.Result{}, nil
 	}
-	isNew := l.follow(ctx, cluster, known)
-	wait := l.look(ctx, cluster, known)
+	found := l.find(ctx, cluster)
+	isNew := l.follow(known, found)
+	wait := l.look(ctx, known, found)
 	if isUp := known.config != nil; isUp != wasUp || isUp && isNew {
 		l.tell(ctx, cluster)
 	}
@@ -116,21 +117,20 @@ func (l *Links) of(cluster client.ObjectKey) *link {
 
 // follow ends a link that was made from something else than is there now, and reports whether it did. Without a kubeconfig
 // there is nothing better than what is there.
-func (l *Links) follow(ctx context.Context, cluster client.Object, known *link) bool {
-	now, data, _ := l.originOf(ctx, cluster)
-	if len(data) == 0 || now == known.origin {
+func (l *Links) follow(known *link, found kubeconfig) bool {
+	if len(found.data) == 0 || found.origin == known.origin {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known.downLocked()
 	// What failed before says nothing of this one.
-	known.origin, known.made, known.state = now, nil, State{}
+	known.origin, known.made, known.state = found.origin, nil, State{}
 	return true
 }
 
 // look makes or probes a link, if that is due, and returns when to look again.
-func (l *Links) look(ctx context.Context, cluster client.Object, known *link) time.Duration {
+func (l *Links) look(ctx context.Context, known *link, found kubeconfig) time.Duration {
 	interval := probeInterval
 	if known.config == nil {
 		interval = known.retryInterval()
@@ -139,7 +139,7 @@ func (l *Links) look(ctx context.Context, cluster client.Object, known *link) ti
 		return rest
 	}
 	if known.config == nil {
-		l.connect(ctx, cluster, known)
+		l.connect(ctx, known, found)
 	} else if err := l.probe(ctx, known.client, known.config); l.probed(ctx, known, err) {
 		// The credentials may have been replaced, which the next look finds out.
 		return time.Millisecond
@@ -158,11 +158,16 @@ func (k *link) retryInterval() time.Duration {
 }
 
 // connect makes a link, if the API server answers.
-func (l *Links) connect(ctx context.Context, cluster client.Object, known *link) {
+func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	log := ctrl.LoggerFrom(ctx)
+	if found.isUnread() {
+		// The manager has just begun, or is in trouble itself. That says nothing of the Cluster, so it does not count as tried.
+		log.V(1).Info("Cannot read the kubeconfig; it is tried again", "why", found.err.Error())
+		return
+	}
 	began := l.now()
 	var host *http.Client
-	config, err := l.prepare(ctx, cluster, known)
+	config, err := l.prepare(known, found)
 	if err == nil {
 		host = &http.Client{Transport: config.Transport}
 		err = l.try(ctx, host, config)
@@ -191,15 +196,14 @@ func (l *Links) try(ctx context.Context, host *http.Client, config *rest.Config)
 }
 
 // prepare makes a config of the kubeconfig of a Cluster, or returns the one that was made of the same before.
-func (l *Links) prepare(ctx context.Context, cluster client.Object, known *link) (*rest.Config, error) {
-	now, data, err := l.originOf(ctx, cluster)
-	if err != nil {
-		return nil, err
+func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
+	if found.err != nil {
+		return nil, found.err
 	}
-	if known.made != nil && now == known.origin {
+	if known.made != nil && found.origin == known.origin {
 		return known.made, nil
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	config, err := clientcmd.RESTConfigFromKubeConfig(found.data)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
@@ -213,7 +217,7 @@ func (l *Links) prepare(ctx context.Context, cluster client.Object, known *link)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known.origin, known.made = now, made
+	known.origin, known.made = found.origin, made
 	return made, nil
 }
 
