@@ -122,13 +122,12 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 	release := &addonsv1.HelmOpRelease{}
 	if err := r.client.Get(ctx, req.NamespacedName, release); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.forget(req.NamespacedName)
-			r.sightings.part(req)
-			r.tries.forget(req.NamespacedName)
+			r.part(req)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if isBeingMoved(release) || !isWatched(release, r.watchFilter) {
+		r.part(req)
 		return ctrl.Result{}, nil
 	}
 	if r.tries.isStale(req.NamespacedName, lastTryOf(release), r.now()) {
@@ -179,6 +178,13 @@ func (r *releaseReconciler) reconcile(ctx context.Context, req ctrl.Request, rel
 		return r.reconcileDelete(ctx, scope)
 	}
 	return r.reconcileNormal(ctx, scope)
+}
+
+// part drops all that is remembered of a release that is gone, or no longer this manager's.
+func (r *releaseReconciler) part(req ctrl.Request) {
+	r.forget(req.NamespacedName)
+	r.sightings.part(req)
+	r.tries.forget(req.NamespacedName)
 }
 
 // forget drops what is remembered of the objects of a release.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -56,6 +57,14 @@ func servabilityOf(object *unstructured.Unstructured) servability {
 		initialized: isInitialized(cluster),
 		hold:        holdOf(cluster),
 	}
+}
+
+// ofWatchFilter passes events of what is this manager's by the label cluster.x-k8s.io/watch-filter, and of what was until now: it is to be
+// forgotten.
+func ofWatchFilter(value string) predicate.Predicate {
+	watched := predicate.NewPredicateFuncs(func(obj client.Object) bool { return isWatched(obj, value) })
+	watched.UpdateFunc = func(e event.UpdateEvent) bool { return isWatched(e.ObjectOld, value) || isWatched(e.ObjectNew, value) }
+	return watched
 }
 
 // orderChanged passes events of HelmOps that change whether their releases may be worked on or how they end, or that ask to try

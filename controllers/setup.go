@@ -21,18 +21,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/cluster-api/controllers/external"
-	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -208,8 +205,8 @@ func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error 
 	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, common.references))
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop").
-		For(&addonsv1.HelmOp{}, builder.WithPredicates(watchFilter(mgr, log, options), specChanged())).
-		Watches(&addonsv1.HelmOpRelease{}, delayedBy(requestForOwner, settled(reconciler.client)), builder.WithPredicates(watchFilter(mgr, log, options))).
+		For(&addonsv1.HelmOp{}, builder.WithPredicates(ofWatchFilter(options.WatchFilterValue), specChanged())).
+		Watches(&addonsv1.HelmOpRelease{}, delayedBy(requestForOwner, settled(reconciler.client)), builder.WithPredicates(ofWatchFilter(options.WatchFilterValue))).
 		Watches(&addonsv1.HelmOpRelease{}, helmOpsOnNews(reconciler.client)).
 		Watches(&addonsv1.HelmOp{}, delayed(dependentHelmOps(reconciler.client)), builder.WithPredicates(dependencyChanged())).
 		Watches(&addonsv1.HelmOp{}, reconciler.adoptions.left()).
@@ -230,7 +227,6 @@ func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error 
 }
 
 func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error {
-	log := mgr.GetLogger().WithValues("controller", "helmoprelease")
 	concurrency := controllerOptions(options.ReleaseConcurrency)
 	slots := newActionSlots(concurrency.MaxConcurrentReconciles, options.ClusterConcurrency)
 	concurrency.NewQueue = newReleaseQueue(mgr.GetClient(), answersOf(options.Clusters), slots.hasTurn)
@@ -272,7 +268,7 @@ func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error
 	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, common.references))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("helmoprelease").
-		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(watchFilter(mgr, log, options), specChanged())).
+		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(ofWatchFilter(options.WatchFilterValue), specChanged())).
 		Watches(newCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(servabilityChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(childRequestsForHelmOp(reconciler.client)),
 			builder.WithPredicates(orderChanged())).
@@ -294,10 +290,6 @@ func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error
 		WatchesRawSource(options.Clusters.Source(ofCluster)).
 		WithOptions(concurrency).
 		Complete(reconciler)
-}
-
-func watchFilter(mgr ctrl.Manager, log logr.Logger, options Options) predicate.Predicate {
-	return predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, options.WatchFilterValue)
 }
 
 func controllerOptions(concurrency int) controller.Options {

@@ -18,14 +18,19 @@ package controllers
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 )
 
 func TestIsWatched(t *testing.T) {
@@ -85,5 +90,60 @@ func TestRelabelChild(t *testing.T) {
 				t.Errorf("the child has the label %q, want %q", got, tc.helmOp)
 			}
 		})
+	}
+}
+
+// TestAReleaseThatLeavesIsForgotten holds that nothing is followed for a release that another manager works on.
+func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		labels, annotations map[string]string
+	}{
+		"it has another label now": {labels: map[string]string{clusterv1.WatchLabel: "red"}},
+		"it has no label any more": {},
+		"clusterctl takes it along": {
+			labels: map[string]string{clusterv1.WatchLabel: "blue"}, annotations: map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""},
+		},
+	} {
+		b := newRecreation(t)
+		release := triedFor("it")
+		release.Labels, release.Annotations = tc.labels, tc.annotations
+		_, b.r.client = shardStores(t, "", release)
+		b.r.watchFilter, b.r.slots = "blue", newActionSlots(1, 0)
+		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
+		b.r.sightings.meet(request, "", helmclient.Observation{}, time.Now())
+		if _, err := b.r.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		if len(b.forgot.releases) != 1 || len(b.r.sightings.firsts) != 0 {
+			t.Errorf("%s: forgotten %v, known %v", name, b.forgot.releases, b.r.sightings.firsts)
+		}
+	}
+}
+
+func TestOfWatchFilter(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		filter, before, after string
+		want                  bool
+	}{
+		"no filter":                 {before: "red", after: "red", want: true},
+		"it is watched":             {filter: "blue", before: "blue", after: "blue", want: true},
+		"it comes":                  {filter: "blue", after: "blue", want: true},
+		"it leaves":                 {filter: "blue", before: "blue", after: "red", want: true},
+		"it loses its label":        {filter: "blue", before: "blue", want: true},
+		"it is another manager's":   {filter: "blue", before: "red", after: "red"},
+		"it goes between other two": {filter: "blue", before: "red", after: "green"},
+	} {
+		of := func(label string) client.Object {
+			return &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{clusterv1.WatchLabel: label}}}
+		}
+		passes, is := ofWatchFilter(tc.filter), isWatched(of(tc.after), tc.filter)
+		if got := passes.Update(event.UpdateEvent{ObjectOld: of(tc.before), ObjectNew: of(tc.after)}); got != tc.want {
+			t.Errorf("%s: update %t", name, got)
+		}
+		if passes.Create(event.CreateEvent{Object: of(tc.after)}) != is || passes.Delete(event.DeleteEvent{Object: of(tc.after)}) != is {
+			t.Errorf("%s: create or delete", name)
+		}
 	}
 }
