@@ -57,7 +57,7 @@ type clusterReconciler struct {
 	watchFilter, shard string
 
 	// disconnect drops what is kept of a Cluster that is gone, or of another shard.
-	disconnect func(cluster string)
+	disconnect func(cluster client.ObjectKey)
 
 	// unseen are the releases that ended without anybody seeing that all of their objects are gone.
 	unseen *unseenReleases
@@ -121,7 +121,7 @@ func (r *clusterReconciler) gather(ctx context.Context, key client.ObjectKey) (*
 	if err := r.client.Get(ctx, key, object); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.unseen.take(key)
-			r.disconnect(key.String())
+			r.disconnect(key)
 		}
 		return nil, client.IgnoreNotFound(err)
 	}

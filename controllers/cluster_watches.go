@@ -50,12 +50,8 @@ func setupClusters(mgr ctrl.Manager, options Options, common *sharedParts) error
 
 		watchFilter: options.WatchFilterValue,
 		shard:       options.Shard,
-		disconnect: func(cluster string) {
-			options.Engine.Forget(cluster)
-			options.Watcher.Disconnect(cluster)
-			common.sightings.forget(cluster)
-		},
-		unseen: common.unseen,
+		disconnect:  common.forgetting(options.Engine, options.Watcher),
+		unseen:      common.unseen,
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop-cluster").

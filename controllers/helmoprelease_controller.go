@@ -77,7 +77,7 @@ type releaseReconciler struct {
 	tries lastTries
 
 	// incarnations are the Clusters that connections are to.
-	incarnations clusterIncarnations
+	incarnations *clusterIncarnations
 
 	// resyncPeriod is Options.ResyncPeriod.
 	resyncPeriod time.Duration

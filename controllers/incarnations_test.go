@@ -26,6 +26,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -62,6 +64,7 @@ func newRecreation(t *testing.T) *recreation {
 	b.r = &releaseReconciler{
 		now: time.Now, engine: forgot, watcher: forgettingWatcher{forgetting: forgot},
 		written: newWrittenGenerations(), drifts: newDriftMemories(), sightings: newSightings(1),
+		incarnations: &clusterIncarnations{},
 	}
 	return b
 }
@@ -137,5 +140,23 @@ func TestAClusterCreatedAnewUnseen(t *testing.T) {
 	b.settle(release, "third")
 	if len(b.forgot.clusters) != 0 || release.Status.ClusterUID != "third" {
 		t.Errorf("forgotten again: %+v, the status %+v", b.forgot, release.Status)
+	}
+}
+
+// TestAClusterThatIsGoneIsForgotten holds that nothing of a Cluster is kept that went after the last of its releases.
+func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
+	t.Parallel()
+	forgot := &forgetting{}
+	common := &sharedParts{sightings: newSightings(1), incarnations: &clusterIncarnations{}}
+	key := client.ObjectKey{Namespace: "ns", Name: "c"}
+	common.incarnations.isAnother(key, "first")
+	_, _ = common.sightings.begin(key.String(), ctrl.Request{})
+	r := lifeReconciler(t)
+	r.disconnect = common.forgetting(forgot, forgettingWatcher{forgetting: forgot})
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+		t.Fatal(err)
+	}
+	if len(forgot.clusters) != 1 || len(forgot.disconnected) != 1 || len(common.sightings.reading) != 0 || len(common.incarnations.byCluster) != 0 {
+		t.Errorf("forgotten %+v, known %v and %v", forgot, common.sightings.reading, common.incarnations.byCluster)
 	}
 }

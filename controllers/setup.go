@@ -149,6 +149,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		guard:      newClusterGuard(mgr.GetClient(), options.ManagementClusterNamespaces...),
 		unseen:     &unseenReleases{},
 		sightings:  newSightings(options.ReleaseConcurrency),
+
+		incarnations: &clusterIncarnations{},
 	}
 	if err := setupHelmOps(mgr, options, common); err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
@@ -170,6 +172,19 @@ type sharedParts struct {
 	guard      *clusterGuard
 	unseen     *unseenReleases
 	sightings  *sightings
+
+	incarnations *clusterIncarnations
+}
+
+// forgetting drops what is kept of a Cluster that is gone, or of another shard.
+func (p *sharedParts) forgetting(engine Engine, watcher Watcher) func(cluster client.ObjectKey) {
+	return func(cluster client.ObjectKey) {
+		engine.Forget(cluster.String())
+		watcher.Disconnect(cluster.String())
+		p.sightings.forget(cluster.String())
+		// A release that could do so may be gone before its Cluster.
+		p.incarnations.forget(cluster)
+	}
 }
 
 func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error {
@@ -257,6 +272,7 @@ func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error
 		watchFilter:  options.WatchFilterValue,
 		shard:        options.Shard,
 		unseen:       common.unseen,
+		incarnations: common.incarnations,
 		records:      options.Records,
 		recordsLeft:  lru.New(maxToldOfRecords),
 	}

@@ -134,7 +134,7 @@ func TestGatherKnowsOtherShards(t *testing.T) {
 			}
 			cached, live := shardStores(t, "a", objects...)
 			r := &releaseReconciler{
-				client: cached, live: live, shard: "a", engine: &forgetfulEngine{}, watcher: &forgetfulWatcher{}, sightings: newSightings(1),
+				client: cached, live: live, shard: "a", engine: &forgetfulEngine{}, watcher: &forgetfulWatcher{}, sightings: newSightings(1), incarnations: &clusterIncarnations{},
 				renderer: newRenderer(nil, newObjectReader(cached)),
 			}
 			scope, err := r.gather(t.Context(), cached, release)
