@@ -59,6 +59,9 @@ type clusterReconciler struct {
 	// disconnect drops what is kept of a Cluster that is gone, or of another shard.
 	disconnect func(cluster client.ObjectKey)
 
+	// endDoubt forgets how a Cluster has answered that is not read any more: no answer would ever do so.
+	endDoubt func(cluster client.ObjectKey)
+
 	// unseen are the releases that ended without anybody seeing that all of their objects are gone.
 	unseen *unseenReleases
 }
@@ -75,6 +78,9 @@ type lifeScope struct {
 	// helmOps are those of the Cluster's namespace. They are shared: read only.
 	helmOps []addonsv1.HelmOp
 
+	// isRead tells that the Cluster may be read for some release, be it of another namespace.
+	isRead bool
+
 	// foreign is what the Cluster bears for HelmOps of other shards. Set by readOthers.
 	foreign lifeClaims
 }
@@ -84,6 +90,9 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	scope, err := r.gather(ctx, req.NamespacedName)
 	if err != nil || scope == nil {
 		return ctrl.Result{}, err
+	}
+	if !scope.isRead {
+		r.endDoubt(req.NamespacedName)
 	}
 	if isBeingMoved(scope.cluster) {
 		return ctrl.Result{}, nil
@@ -130,7 +139,7 @@ func (r *clusterReconciler) gather(ctx context.Context, key client.ObjectKey) (*
 		return nil, err
 	}
 	releases := &addonsv1.HelmOpReleaseList{}
-	err = r.client.List(ctx, releases, client.InNamespace(key.Namespace), client.MatchingFields{clusterIndex: key.String()}, client.UnsafeDisableDeepCopy)
+	err = r.client.List(ctx, releases, client.MatchingFields{clusterIndex: key.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the releases of Cluster %s: %w", key, err)
 	}
@@ -140,11 +149,19 @@ func (r *clusterReconciler) gather(ctx context.Context, key client.ObjectKey) (*
 	}
 	scope := &lifeScope{object: object, cluster: cluster, helmOps: helmOps.Items}
 	for i := range releases.Items {
-		if scope.helmOpOf(&releases.Items[i]) != nil {
-			scope.releases = append(scope.releases, releases.Items[i])
+		release := &releases.Items[i]
+		helmOp := scope.helmOpOf(release)
+		scope.isRead = scope.isRead || r.mayRead(cluster, release, helmOp)
+		if helmOp != nil {
+			scope.releases = append(scope.releases, *release)
 		}
 	}
 	return scope, nil
+}
+
+// mayRead tells whether a Cluster may be read for a release. The HelmOp is nil if it is gone, or not known here.
+func (r *clusterReconciler) mayRead(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
+	return !isClusterPaused(cluster) && !isChildPaused(release) && isWatched(release, r.watchFilter) && (helmOp == nil || !isHelmOpPaused(helmOp))
 }
 
 // helmOpOf is the HelmOp that a release belongs to; nil if it is gone, or the release says so only.

@@ -51,6 +51,7 @@ func setupClusters(mgr ctrl.Manager, options Options, common *sharedParts) error
 		watchFilter: options.WatchFilterValue,
 		shard:       options.Shard,
 		disconnect:  common.forgetting(options.Engine, options.Watcher),
+		endDoubt:    func(cluster client.ObjectKey) { common.sightings.forget(cluster.String()) },
 		unseen:      common.unseen,
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).
