@@ -73,11 +73,12 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{
-		t: t, namespace: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), agent: "watcher-" + t.Name(), server: server, kube: kube,
+		t: t, namespace: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), server: server, kube: kube,
 		requests: map[types.NamespacedName]int{},
 	}
-	// With -count the namespace may exist.
+	// With -count the server has a namespace of before, and has counted requests.
 	b.namespace += fmt.Sprintf("-%x", time.Now().UnixNano())
+	b.agent = "watcher-" + b.namespace
 	if _, err := kube.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
