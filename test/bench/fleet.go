@@ -216,7 +216,7 @@ func (f *bigFleet) addSize(ctx context.Context, phase string) error {
 
 // addSettledSize adds those of its memory once it has settled, which has a limit.
 func (f *bigFleet) addSettledSize(ctx context.Context, phase string) error {
-	size, err := f.manager.SettledSize(ctx)
+	size, err := f.manager.SettledSize(ctx, f.bench.idle)
 	if err != nil {
 		return err
 	}

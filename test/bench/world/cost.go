@@ -40,9 +40,8 @@ import (
 const (
 	// profileSeconds is how long CPU profiles take.
 	profileSeconds = 10
-	// settleInterval is how often SettledSize looks at the memory, settledSamples how often that must not fall any more, and settlePatience how
-	// long it looks at most.
-	settleInterval, settledSamples, settlePatience = 2 * time.Second, 15, 90 * time.Second
+	// settleInterval is how often SettledSize looks at the memory, and settlePatience how long at most.
+	settleInterval, settlePatience = 2 * time.Second, 90 * time.Second
 )
 
 // Traffic is what was asked for. The audit logs of the API servers tell.
@@ -281,10 +280,11 @@ func (m *Manager) Size(ctx context.Context) (Size, error) {
 }
 
 // SettledSize is Size once the manager takes no less memory than a moment before, after some minutes at most: what an action needed is given
-// back in its time, connections half a minute after they ended, and pages to the system by and by. The memory is the most of the
-// last half minute, for the manager collects its garbage when it likes to.
-func (m *Manager) SettledSize(ctx context.Context) (Size, error) {
+// back in its time, connections half a minute after they ended, and pages to the system by and by. The memory must not fall for a while, and
+// is the most of that while, for the manager collects its garbage when it likes to.
+func (m *Manager) SettledSize(ctx context.Context, while time.Duration) (Size, error) {
 	var samples []int64
+	settled := int(while / settleInterval)
 	least, fell := int64(math.MaxInt64), 0
 	err := wait.PollUntilContextTimeout(ctx, settleInterval, settlePatience, true, func(context.Context) (bool, error) {
 		memory, err := measure.Memory(m.PID())
@@ -295,13 +295,13 @@ func (m *Manager) SettledSize(ctx context.Context) (Size, error) {
 			least, fell = memory, len(samples)
 		}
 		samples = append(samples, memory)
-		return len(samples)-fell > settledSamples, nil
+		return len(samples)-fell > settled, nil
 	})
 	if err != nil && (!wait.Interrupted(err) || ctx.Err() != nil) {
 		return Size{}, err
 	}
 	size, err := m.Size(ctx)
-	size.Memory = slices.Max(append(samples[max(0, len(samples)-settledSamples):], size.Memory))
+	size.Memory = slices.Max(append(samples[max(0, len(samples)-settled):], size.Memory))
 	return size, err
 }
 
