@@ -66,10 +66,11 @@ func isFirst(release *addonsv1.HelmOpRelease) bool {
 	return release.DeletionTimestamp.IsZero() && release.Status.Release == nil
 }
 
-// isFresh tells whether a release was installed, for the first time, a moment ago.
+// isFresh tells whether a release was installed, for the first time, a moment ago. It is its Cluster that tells the time, which may be wrong:
+// one that is far ahead makes nothing fresh for ever.
 func isFresh(release *addonsv1.HelmOpRelease, now time.Time) bool {
 	observed := release.Status.Release
-	return observed != nil && observed.Revision == 1 && now.Sub(observed.LastDeployed.Time) < freshFor
+	return observed != nil && observed.Revision == 1 && now.Sub(observed.LastDeployed.Time).Abs() < freshFor
 }
 
 // priorityOf is how urgent a pass over a release is. answers tells whether the API server of its Cluster has answered when it was asked

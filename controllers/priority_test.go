@@ -64,6 +64,14 @@ func TestPriorityOfARelease(t *testing.T) {
 			setNotReady(r, "x", "")
 			r.Status.Release.Revision, r.Status.Release.LastDeployed = 2, metav1.NewTime(noon.Add(-time.Minute))
 		}, priorityOfWork},
+		"just installed, by a clock that is a bit ahead": {func(r *addonsv1.HelmOpRelease) {
+			setNotReady(r, "x", "")
+			r.Status.Release.LastDeployed = metav1.NewTime(noon.Add(time.Second))
+		}, priorityOfFresh},
+		"installed in the future, not ready": {func(r *addonsv1.HelmOpRelease) {
+			setNotReady(r, "x", "")
+			r.Status.Release.LastDeployed = metav1.NewTime(noon.Add(time.Hour))
+		}, priorityOfWork},
 		"installed long ago, not ready": {func(r *addonsv1.HelmOpRelease) {
 			setNotReady(r, "x", "")
 			r.Status.Release.LastDeployed = metav1.NewTime(noon.Add(-freshFor))

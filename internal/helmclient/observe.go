@@ -36,6 +36,8 @@ const (
 	maxObservePages = 20
 )
 
+var errTooManyRecords = errors.New("the release has more records than can be read; limit its history")
+
 // Observe reads what Helm's storage says about a release: the metadata of its records, in one request, none of their
 // contents. The error is an [*Error].
 func (c *Client) Observe(ctx context.Context, target Target, namespace, name string) (Observation, error) {
@@ -78,7 +80,7 @@ func observe(ctx context.Context, client metadata.Interface, namespace, name str
 		}
 		options.Continue = page.Continue
 	}
-	return Observation{}, nil, errors.New("the release has more records than can be read; limit its history")
+	return Observation{}, nil, errTooManyRecords
 }
 
 func recordFromMetadata(object *metav1.ObjectMeta) (Record, bool) {

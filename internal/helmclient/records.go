@@ -46,8 +46,10 @@ const (
 	// maxRecordsKept is how many records and payloads an action keeps of those that it has read: each may be tens of megabytes. Helm
 	// asks again and again for the newest and for the deployed one.
 	maxRecordsKept = 2
-	// recordPageSize is how many records are read by one request, payloads included.
+	// recordPageSize is how many records are read by one request, payloads included, and maxRecordPages how often: as many as an
+	// observation reads. An API server that says again and again that there is more must not hold an action for ever.
 	recordPageSize = 5
+	maxRecordPages = maxObservePages * observePageSize / recordPageSize
 	// writeTries is how often a write that lost its connection is tried, if the tries fail within writeTriesTime.
 	writeTries     = 3
 	writeTriesTime = 5 * time.Second
@@ -292,7 +294,10 @@ func (s *recordStore) readAll(labels map[string]string) ([]*release.Release, err
 	var unread error
 	read := 0
 	options := metav1.ListOptions{LabelSelector: kblabels.Set(labels).AsSelector().String(), Limit: recordPageSize}
-	for begun := false; !begun || options.Continue != ""; begun = true {
+	for page := 0; page == 0 || options.Continue != ""; page++ {
+		if page == maxRecordPages {
+			return nil, errTooManyRecords
+		}
 		secrets := &corev1.SecretList{}
 		err := s.client.Get().Namespace(s.namespace).Resource("secrets").VersionedParams(&options, scheme.ParameterCodec).
 			Do(context.Background()).Into(secrets)

@@ -18,6 +18,7 @@ package helmclient
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -145,6 +146,30 @@ func TestIntegrationRecordsFill(t *testing.T) {
 				t.Errorf("saved: %+v, %v", saved, err)
 			}
 		})
+	}
+}
+
+// TestIntegrationRecordsWithoutEnd holds that an API server which says again and again that there is more does not hold an action for ever.
+func TestIntegrationRecordsWithoutEnd(t *testing.T) {
+	b := newBench(t)
+	config := sharedServer.Server(t).RESTConfig()
+	config.QPS = -1
+	pages := 0
+	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
+		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+			if !strings.HasSuffix(req.URL.Path, "/secrets") {
+				return base.RoundTrip(req)
+			}
+			pages++
+			return &http.Response{
+				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
+				Body: io.NopCloser(strings.NewReader(`{"kind":"SecretList","apiVersion":"v1","metadata":{"continue":"more"},"items":[]}`)),
+			}, nil
+		})
+	}
+	b.target.Config = config
+	if _, err := b.newRecords().Query(map[string]string{"owner": "helm"}); !errors.Is(err, errTooManyRecords) || pages != maxRecordPages {
+		t.Errorf("after %d pages: %v", pages, err)
 	}
 }
 
