@@ -86,7 +86,7 @@ test-versions: testbed-binaries ## The engine on API servers of other versions o
 
 .PHONY: bench
 bench: testbed-binaries ## HelmOp beside a plain loop over the Helm SDK, on real API servers, up to a thousand Clusters (BENCH, BENCH_ARGS)
-	BENCH=$(BENCH) go run ./test/bench $(BENCH_ARGS)
+	BENCH=$(BENCH) CGO_ENABLED=0 go run -trimpath ./test/bench $(BENCH_ARGS)
 
 .PHONY: soak
 soak: testbed-binaries ## Whether the manager grows while Clusters come and go, values change and API servers restart (SOAK)

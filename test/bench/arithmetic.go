@@ -24,9 +24,12 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
@@ -42,20 +45,35 @@ func arithmetic(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
+	before := len(b.report.Figures)
 	for _, pkg := range arithmeticPackages {
-		args := []string{"test", "-run", "^$", "-bench", arithmeticBenchmarks, "-benchmem", "-benchtime", "20x"}
+		// Vetting is for tests.
+		args := []string{"test", "-vet=off", "-run", "^$", "-bench", arithmeticBenchmarks, "-benchmem", "-benchtime", "20x"}
 		if b.profiles != "" {
-			args = append(args, "-o", filepath.Join(b.profiles, path.Base(pkg)+".test"),
-				"-cpuprofile", filepath.Join(b.profiles, "arithmetic-"+path.Base(pkg)+".cpu.pprof"))
+			args = append(args, "-o", filepath.Join(b.profiles, path.Base(pkg)+".test"))
+			for flag, kind := range map[string]string{"-cpuprofile": "cpu", "-memprofile": "heap", "-mutexprofile": "mutex"} {
+				args = append(args, flag, filepath.Join(b.profiles, "arithmetic-"+path.Base(pkg)+"."+kind+".pprof"))
+			}
 		}
 		cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
-		cmd.Dir, cmd.Stderr = root, os.Stderr
+		cmd.Dir, cmd.Stderr, cmd.WaitDelay = root, os.Stderr, 5*time.Second
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		out, err := cmd.Output()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		for line := range bytes.Lines(out) {
 			b.addBenchmark(string(line))
+		}
+	}
+	return missingBenchmark(b.report.Figures[before:])
+}
+
+// missingBenchmark is an error if a benchmark of arithmeticBenchmarks was not run.
+func missingBenchmark(figures []report.Figure) error {
+	for _, name := range []string{"Plan", "PlanIdle", "Summarize", "CheckDependencies"} {
+		if !slices.ContainsFunc(figures, func(f report.Figure) bool { return f.Phase == name || strings.HasPrefix(f.Phase, name+"/") }) {
+			return fmt.Errorf("there is no figure of Benchmark%s: arithmeticPackages do not have it any more", name)
 		}
 	}
 	return nil

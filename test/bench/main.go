@@ -35,6 +35,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -137,8 +138,9 @@ func (b *bench) say(format string, args ...any) {
 // run measures and publishes. What was measured before an error is published, too.
 func run(ctx context.Context, s settings) error {
 	b := &bench{settings: s, began: time.Now(), report: &report.Report{About: map[string]string{
-		"cpus": strconv.Itoa(runtime.NumCPU()), "go": runtime.Version(), "began": time.Now().UTC().Format(time.RFC3339), "scenarios": s.scenarios,
+		"cpus": strconv.Itoa(runtime.NumCPU()), "go": runtime.Version(), "began": time.Now().UTC().Format(time.RFC3339),
 	}}}
+	flag.VisitAll(func(f *flag.Flag) { b.report.About["-"+f.Name] = f.Value.String() })
 	err := b.measure(ctx)
 	b.report.About["took"] = time.Since(b.began).Round(time.Second).String()
 	if s.json != "" {
@@ -158,10 +160,13 @@ func run(ctx context.Context, s settings) error {
 
 func (b *bench) measure(ctx context.Context) (err error) {
 	names, needsWorld := strings.Split(b.scenarios, ","), false
-	for _, name := range names {
+	for i, name := range names {
 		scenario, ok := scenarios[name]
 		if !ok {
 			return fmt.Errorf("there is no scenario %q", name)
+		}
+		if scenario.world && slices.Contains(names[:i], "fleet") {
+			return fmt.Errorf("the scenario %s must stand before fleet, which stops most of the API servers", name)
 		}
 		needsWorld = needsWorld || scenario.world
 	}

@@ -103,9 +103,11 @@ func trouble(ctx context.Context, b *bench) error {
 // addCosts adds what a phase of the last round cost, by the releases of Clusters that are well.
 func (t *troubles) addCosts(scenario, phase string, cost world.Cost) {
 	n := float64(t.servers * len(t.charts))
-	t.report.Add(scenario, phase, "CPU per release", "ms", 1000*cost.CPU.Seconds()/n)
-	t.report.Add(scenario, phase, "workload requests per release", "", float64(cost.Traffic.Workload)/n)
-	t.report.Add(scenario, phase, "peak memory", "MiB", float64(cost.Peak)/mebi)
+	plain := t.costs[phase][alone]
+	t.report.Add(scenario, phase, "CPU per release", "ms", 1000*cost.CPU.Seconds()/n, report.Against(alone.name, 1000*plain.CPU.Seconds()/n))
+	t.report.Add(scenario, phase, "workload requests per release", "", float64(cost.Traffic.Workload)/n,
+		report.Against(alone.name, float64(plain.Traffic.Workload)/n))
+	t.report.Add(scenario, phase, "peak memory", "MiB", float64(cost.Peak)/mebi, report.Against(alone.name, float64(plain.Peak)/mebi))
 	t.addManagement(scenario, phase, cost, n)
 	t.addRegistry(scenario, phase, cost, float64(len(t.charts)))
 }

@@ -130,13 +130,17 @@ func Start(ctx context.Context, opts Options) (*Environment, error) {
 }
 
 func (e *Environment) start(ctx context.Context) error {
+	management := "etcd, kube-apiserver, Cluster API's core manager, the local provider"
+	if e.opts.Bare {
+		management = "etcd, kube-apiserver"
+	}
 	for _, step := range []struct {
 		say  string
 		do   func(context.Context) error
 		skip bool
 	}{
 		{say: "preparing the programs of the test bed", do: e.ensureBinaries},
-		{say: "starting the management cluster: etcd, kube-apiserver, Cluster API's core manager, the local provider", do: e.startManagement},
+		{say: "starting the management cluster: " + management, do: e.startManagement},
 		{say: "starting the registry, with TLS and credentials, and pushing charts", do: e.startRegistry},
 		{say: "installing HelmOp by clusterctl init --addon helmop", do: e.install, skip: e.opts.NoInstall},
 		{say: "building the manager", do: e.buildManager, skip: e.opts.ManagerBinary != ""},

@@ -149,7 +149,7 @@ func (s *server) carryOut(order Order) (Outcome, error) {
 	return outcome, errors.Join(err, stop())
 }
 
-// releases are all that an order is about; cluster by cluster, as they would come from a queue.
+// releases are all that an order is about; chart by chart, so that those who begin together are in many clusters.
 func (s *server) releases(order Order) []release {
 	var releases []release
 	for _, c := range s.versions[order.Version] {

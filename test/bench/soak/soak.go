@@ -238,8 +238,10 @@ func (s *soak) converge(ctx context.Context) error {
 	missing := ""
 	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
 		var err error
-		missing, err = s.missing(ctx)
-		return missing == "", err
+		if missing, err = s.missing(ctx); err != nil {
+			missing = err.Error() // An API server that has just begun again may fail; half an hour of unrest is not lost by that.
+		}
+		return missing == "", nil
 	})
 	if err != nil {
 		return fmt.Errorf("not everything is as it is wanted: %s: %w", missing, err)

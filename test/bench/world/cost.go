@@ -20,7 +20,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -40,8 +39,14 @@ import (
 const (
 	// profileSeconds is how long CPU profiles take.
 	profileSeconds = 10
-	// settleInterval is how often SettledSize looks at the memory, and settlePatience how long at most.
+	// settleInterval is how often SettledMemory looks at the memory, and settlePatience how long at most.
 	settleInterval, settlePatience = 2 * time.Second, 90 * time.Second
+
+	// settledShare is how much less of it there may be at the end of a while in which it is settled.
+	settledShare = 0.03
+
+	// metricsInterval is how often the manager's metrics are read while something is waited for. It has to list all that it counts.
+	metricsInterval = 500 * time.Millisecond
 )
 
 // Traffic is what was asked for. The audit logs of the API servers tell.
@@ -56,10 +61,8 @@ type Traffic struct {
 	Watches, Changes int
 	// Probes are the health probes.
 	Probes int
-	// Payloads are the reads of Helm's records with their content one by one; RecordBytes is the size of all answers to
-	// reads and lists of Secrets, whoever asked.
-	Payloads    int
-	RecordBytes float64
+	// Payloads are the reads of Helm's records with their content one by one. What lists hold, RecordBytes tells.
+	Payloads int
 	// Places are the Clusters and namespaces in which Helm's records were listed.
 	Places int
 	// Contestant are the requests of contestants to workload clusters.
@@ -68,13 +71,12 @@ type Traffic struct {
 
 // Mark is a moment from which Traffic is counted.
 type Mark struct {
-	since       time.Time
-	ends        map[*apiserver.Server]int64
-	recordBytes float64
+	since time.Time
+	ends  map[*apiserver.Server]int64
 }
 
 // Mark begins to count.
-func (w *World) Mark(ctx context.Context) (Mark, error) {
+func (w *World) Mark() (Mark, error) {
 	m := Mark{ends: map[*apiserver.Server]int64{}}
 	for _, server := range w.all() {
 		end, err := server.AuditEnd()
@@ -83,10 +85,8 @@ func (w *World) Mark(ctx context.Context) (Mark, error) {
 		}
 		m.ends[server] = end
 	}
-	var err error
-	m.recordBytes, err = w.recordBytes(ctx)
 	m.since = time.Now()
-	return m, err
+	return m, nil
 }
 
 func (w *World) all() []*apiserver.Server {
@@ -94,7 +94,7 @@ func (w *World) all() []*apiserver.Server {
 }
 
 // Traffic tells what was asked for since the mark.
-func (w *World) Traffic(ctx context.Context, m Mark) (Traffic, error) {
+func (w *World) Traffic(m Mark) (Traffic, error) {
 	t := Traffic{Writes: map[string]int{}}
 	requests, err := w.Env.Management.Server.RequestsFrom(m.ends[w.Env.Management.Server], apiserver.Since(m.since), apiserver.ByUser(environment.User))
 	if err != nil {
@@ -114,9 +114,7 @@ func (w *World) Traffic(ctx context.Context, m Mark) (Traffic, error) {
 		}
 	}
 	t.Places = len(places)
-	after, err := w.recordBytes(ctx)
-	t.RecordBytes = after - m.recordBytes
-	return t, err
+	return t, nil
 }
 
 func (t *Traffic) management(r *apiserver.Request) {
@@ -160,21 +158,25 @@ func isManager(userAgent string) bool {
 	return strings.HasPrefix(userAgent, "helmop-manager/") || userAgent == "helmop"
 }
 
-// recordBytes is how many bytes of Secrets the workload API servers have sent.
-func (w *World) recordBytes(ctx context.Context) (float64, error) {
+// RecordBytes is how many bytes of Secrets, which is where Helm's records are, the workload API servers have sent in answers to reads and
+// lists, whoever asked. That is in megabytes of metrics of each: who measures something reads them before and after, not meanwhile.
+func (w *World) RecordBytes(ctx context.Context) (float64, error) {
+	sent := make([]float64, len(w.Servers))
+	err := parallel(len(w.Servers), starting, func(i int) error {
+		config := w.Servers[i].RESTConfig()
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			return err
+		}
+		metrics, err := measure.Read(ctx, client, config.Host+"/metrics", http.Header{})
+		sent[i] = metrics.Sum("apiserver_response_sizes_sum", `resource="secrets"`)
+		return err
+	})
 	total := 0.0
-	for _, server := range w.Servers {
-		client, err := rest.HTTPClientFor(server.RESTConfig())
-		if err != nil {
-			return 0, err
-		}
-		metrics, err := measure.Read(ctx, client, server.RESTConfig().Host+"/metrics", http.Header{})
-		if err != nil {
-			return 0, err
-		}
-		total += metrics.Sum("apiserver_response_sizes_sum", `resource="secrets"`)
+	for _, bytes := range sent {
+		total += bytes
 	}
-	return total, nil
+	return total, err
 }
 
 // Cost is what a phase took the manager.
@@ -193,7 +195,7 @@ func (m *Manager) Measure(ctx context.Context, phase string, do func() error) (C
 		return Cost{}, err
 	}
 	m.world.Env.Registry.ResetCounts()
-	mark, err := m.world.Mark(ctx)
+	mark, err := m.world.Mark()
 	if err != nil {
 		return Cost{}, err
 	}
@@ -220,7 +222,7 @@ func (m *Manager) measure(ctx context.Context, phase string, mark Mark, cpu time
 		return cost, err
 	}
 	cost.CPU, cost.Peak, cost.Registry = used-cpu, peak.Stop(), m.world.Env.Registry.Counts()
-	if cost.Traffic, err = m.world.Traffic(ctx, mark); err != nil {
+	if cost.Traffic, err = m.world.Traffic(mark); err != nil {
 		return cost, err
 	}
 	return cost, profiled()
@@ -279,30 +281,35 @@ func (m *Manager) Size(ctx context.Context) (Size, error) {
 	}, err
 }
 
-// SettledSize is Size once the manager takes no less memory than a moment before, after some minutes at most: what an action needed is given
-// back in its time, connections half a minute after they ended, and pages to the system by and by. The memory must not fall for a while, and
-// is the most of that while, for the manager collects its garbage when it likes to.
-func (m *Manager) SettledSize(ctx context.Context, while time.Duration) (Size, error) {
+// SettledMemory is the manager's memory once it takes no less than a while before, after some minutes at most: what an action needed is given
+// back in its time, connections half a minute after they ended, and pages to the system by and by. It is the most of that while, for the
+// manager collects its garbage when it likes to.
+func (m *Manager) SettledMemory(ctx context.Context, while time.Duration) (int64, error) {
 	var samples []int64
-	settled := int(while / settleInterval)
-	least, fell := int64(math.MaxInt64), 0
+	n := int(while/settleInterval) + 1
 	err := wait.PollUntilContextTimeout(ctx, settleInterval, settlePatience, true, func(context.Context) (bool, error) {
 		memory, err := measure.Memory(m.PID())
-		if err != nil {
-			return false, err
-		}
-		if float64(memory) < 0.99*float64(least) {
-			least, fell = memory, len(samples)
-		}
 		samples = append(samples, memory)
-		return len(samples)-fell > settled, nil
+		return err == nil && isSettled(samples, n), err
 	})
-	if err != nil && (!wait.Interrupted(err) || ctx.Err() != nil) {
-		return Size{}, err
+	switch {
+	case err == nil:
+	case wait.Interrupted(err) && ctx.Err() == nil:
+		m.world.opts.Say("the manager's memory has not settled within %s", settlePatience)
+	default:
+		return 0, err
 	}
-	size, err := m.Size(ctx)
-	size.Memory = slices.Max(append(samples[max(0, len(samples)-settled):], size.Memory))
-	return size, err
+	return slices.Max(samples[max(0, len(samples)-n):]), nil
+}
+
+// isSettled tells whether the last n samples of memory do not fall: none of their later half is much less than the least of the earlier one.
+func isSettled(samples []int64, n int) bool {
+	if len(samples) < max(n, 2) {
+		return false
+	}
+	last := samples[len(samples)-n:]
+	earlier, later := last[:n/2], last[n/2:]
+	return float64(slices.Min(later)) >= (1-settledShare)*float64(slices.Min(earlier))
 }
 
 // connections tells how many workload clusters a manager is connected to.
@@ -318,18 +325,31 @@ func (m *Manager) WaitConnected(ctx context.Context, n int) error {
 // WaitRecognized waits until the manager is connected to n workload clusters, has looked at so many releases and has nothing more to do at
 // once. A release that it could not look at, and comes back to later, it calls unreachable.
 func (m *Manager) WaitRecognized(ctx context.Context, n, releases int) error {
-	const controller = `controller="helmoprelease"`
+	return m.waitCalm(ctx, func(metrics measure.Metrics) bool {
+		return connections(metrics) >= n && int(metrics.Sum("controller_runtime_reconcile_total", releaseController)) >= releases &&
+			metrics.Sum("helmop_releases", `reason="ClusterUnreachable"`) == 0
+	})
+}
+
+// WaitCalm waits until the manager has nothing more to do at once: what it was told to do, it has looked at once more.
+func (m *Manager) WaitCalm(ctx context.Context) error {
+	return m.waitCalm(ctx, func(measure.Metrics) bool { return true })
+}
+
+// releaseController is the label of metrics of the controller of releases.
+const releaseController = `controller="helmoprelease"`
+
+// waitCalm waits until metrics are as wanted and the manager has nothing to do with releases, for a moment.
+func (m *Manager) waitCalm(ctx context.Context, wanted func(measure.Metrics) bool) error {
 	calm := 0
 	return m.waitMetrics(ctx, func(metrics measure.Metrics) bool {
-		if connections(metrics) >= n &&
-			int(metrics.Sum("controller_runtime_reconcile_total", controller)) >= releases &&
-			metrics.Sum("controller_runtime_active_workers", controller) == 0 && metrics.Sum("workqueue_depth", controller) == 0 && metrics.Sum("helmop_cluster_reads") == 0 &&
-			metrics.Sum("helmop_releases", `reason="ClusterUnreachable"`) == 0 {
+		if wanted(metrics) && metrics.Sum("controller_runtime_active_workers", releaseController) == 0 &&
+			metrics.Sum("workqueue_depth", releaseController) == 0 && metrics.Sum("helmop_cluster_reads") == 0 {
 			calm++
 		} else {
 			calm = 0
 		}
-		return calm == 3
+		return calm == 2
 	})
 }
 
@@ -337,7 +357,7 @@ func (m *Manager) WaitRecognized(ctx context.Context, n, releases int) error {
 func (m *Manager) waitMetrics(ctx context.Context, wanted func(measure.Metrics) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	ticker := time.NewTicker(250 * time.Millisecond)
+	ticker := time.NewTicker(metricsInterval)
 	defer ticker.Stop()
 	for {
 		// One that has just started may not answer yet.

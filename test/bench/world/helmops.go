@@ -43,6 +43,8 @@ type HelmOp struct {
 	ReleaseNamespace string
 	// Orphan leaves the releases when the HelmOp goes.
 	Orphan bool
+	// Interval is how often the tag is looked at. Default: HelmOp's own.
+	Interval time.Duration
 }
 
 // Push pushes a chart under a tag.
@@ -59,13 +61,15 @@ func (h HelmOp) Create(ctx context.Context, w *World) error {
 	if h.Orphan {
 		policy = addonsv1.DeletionPolicyOrphan
 	}
+	source := w.Env.Source(repository(h.Chart), addonsv1.ArtifactReference{Tag: h.Tag})
+	source.Interval = metav1.Duration{Duration: h.Interval}
 	err := w.Env.Client.Create(ctx, &addonsv1.HelmOp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name},
 		Spec: addonsv1.HelmOpSpec{
 			ClusterSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: GroupLabel, Operator: metav1.LabelSelectorOpIn, Values: h.Groups},
 			}},
-			Source: w.Env.Source(repository(h.Chart), addonsv1.ArtifactReference{Tag: h.Tag}),
+			Source: source,
 			Release: addonsv1.ReleaseTemplate{
 				Name: h.Chart, Namespace: contestant.NamespaceOf(h.ReleaseNamespace, "{{ .Cluster.metadata.name }}", h.Chart),
 			},

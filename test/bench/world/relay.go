@@ -76,14 +76,18 @@ func (r *Relay) serve(listener net.Listener) {
 
 func (r *Relay) pass(conn net.Conn) {
 	defer r.close(conn)
-	r.keep(conn)
+	if !r.keep(conn) {
+		return
+	}
 	<-r.gate()
 	upstream, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", r.target)
 	if err != nil {
 		return
 	}
 	defer r.close(upstream)
-	r.keep(upstream)
+	if !r.keep(upstream) {
+		return
+	}
 	ended := make(chan struct{}, 2)
 	for _, way := range [][2]net.Conn{{upstream, conn}, {conn, upstream}} {
 		go func() {
@@ -113,10 +117,15 @@ func (r *Relay) gate() <-chan struct{} {
 	return r.thawed
 }
 
-func (r *Relay) keep(conn net.Conn) {
+// keep tells whether a connection may go on: one that was accepted a moment ago may be refused by now.
+func (r *Relay) keep(conn net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.listener == nil {
+		return false
+	}
 	r.open[conn] = struct{}{}
+	return true
 }
 
 func (r *Relay) close(conn net.Conn) {

@@ -49,6 +49,28 @@ func TestRelay(t *testing.T) {
 	}
 }
 
+// TestRelayRefusesWhatItHasAccepted holds that a connection which was accepted a moment before the relay refuses is none of those that go on.
+func TestRelayRefusesWhatItHasAccepted(t *testing.T) {
+	t.Parallel()
+	relay, err := NewRelay(echo(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, other := net.Pipe()
+	t.Cleanup(func() { _, _ = accepted.Close(), other.Close() })
+	for mode, want := range map[Mode]bool{Refuse: false, Hang: true, Pass: true} {
+		if err := relay.Set(mode); err != nil {
+			t.Fatal(err)
+		}
+		if got := relay.keep(accepted); got != want {
+			t.Errorf("mode %v: %t", mode, got)
+		}
+	}
+	if err := relay.Stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 var errRefused = errors.New("refused")
 
 // ask says something and waits for the echo, for a moment.

@@ -1,0 +1,43 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package world
+
+import "testing"
+
+func TestSettledMemory(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		samples []int64
+		want    bool
+	}{
+		"too few":                       {[]int64{100, 100, 100}, false},
+		"even":                          {[]int64{100, 100, 100, 100}, true},
+		"it fell before":                {[]int64{900, 500, 100, 100, 100, 100}, true},
+		"it falls":                      {[]int64{130, 120, 110, 100}, false},
+		"it falls in the end":           {[]int64{100, 100, 100, 90}, false},
+		"it grows":                      {[]int64{100, 110, 120, 130}, true},
+		"pages are returned one by one": {[]int64{100, 99, 99, 98}, true},
+		"garbage comes and goes":        {[]int64{100, 125, 120, 100}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := isSettled(tc.samples, 4); got != tc.want {
+				t.Errorf("isSettled(%v) is %t", tc.samples, got)
+			}
+		})
+	}
+}
