@@ -95,6 +95,20 @@ type link struct {
 	config *rest.Config
 	client *http.Client
 	state  State
+	// unreadSince is when the kubeconfig could not be read first, zero if it can.
+	unreadSince time.Time
+}
+
+// isUnread tells whether it is not known if there is a kubeconfig, and not for so long that people have to know.
+func (k *link) isUnread(found kubeconfig, now time.Time) bool {
+	if !found.isUnread() {
+		k.unreadSince = time.Time{}
+		return false
+	}
+	if k.unreadSince.IsZero() {
+		k.unreadSince = now
+	}
+	return now.Sub(k.unreadSince) < unreadPatience
 }
 
 // origin is what a link is made from.

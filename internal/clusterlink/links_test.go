@@ -327,6 +327,25 @@ func TestUnreadKubeconfigIsNoFailure(t *testing.T) {
 	}
 }
 
+// TestKubeconfigThatStaysUnreadIsAFailure holds that a manager which lacks a right says so of the Clusters in time, and goes on when it has it.
+func TestKubeconfigThatStaysUnreadIsAFailure(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.provision(true, true)
+	f.write("a")
+	f.links.options.Kubeconfigs = unread{err: errors.New("secrets is forbidden")}
+	f.look("unread", "", false, firstRetry)
+	f.pass(unreadPatience - time.Second)
+	f.look("unread for a while", "", false, firstRetry)
+	f.pass(time.Second)
+	f.look("unread for long", "", false, firstRetry)
+	if state := f.links.State(one); state.Failures != 1 || state.LastTry.IsZero() {
+		t.Errorf("it does not count as tried: %+v", state)
+	}
+	f.links.options.Kubeconfigs = f
+	f.look("read", "a", true, probeInterval)
+}
+
 func TestKubeconfigsAreHeardOf(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

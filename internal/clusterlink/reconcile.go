@@ -45,6 +45,8 @@ const (
 	// firstRetry is when a link that could not be made is tried again, then twice as late each time up to retryInterval, and
 	// every slowRetryInterval from slowAfter failures on: each try at an API server that does not answer holds a worker.
 	firstRetry, retryInterval, slowRetryInterval, slowAfter = 3 * time.Second, 30 * time.Second, time.Minute, 10
+	// unreadPatience is for how long nothing is said of a kubeconfig that the manager cannot read, for want of a right for example.
+	unreadPatience = 2 * time.Minute
 	// readRetry is when a Cluster is read again that could not be.
 	readRetry = 10 * time.Second
 	// configTimeout is the timeout of the configs that are given out.
@@ -160,7 +162,7 @@ func (k *link) retryInterval() time.Duration {
 // connect makes a link, if the API server answers.
 func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	log := ctrl.LoggerFrom(ctx)
-	if found.isUnread() {
+	if known.isUnread(found, l.now()) {
 		// The manager has just begun, or is in trouble itself. That says nothing of the Cluster, so it does not count as tried.
 		log.V(1).Info("Cannot read the kubeconfig; it is tried again", "why", found.err.Error())
 		return
