@@ -97,11 +97,9 @@ func isToStop(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
 	return !isBeingMoved(release) && deletionPolicy(scope) != addonsv1.DeletionPolicyOrphan && pauseOf(scope) == ""
 }
 
-// isEnding tells whether a release was deleted since the pass began. It is asked after the action was noted, so that no deletion is missed.
-func (r *releaseReconciler) isEnding(ctx context.Context, release *addonsv1.HelmOpRelease) (bool, error) {
-	now := &addonsv1.HelmOpRelease{}
-	if err := r.client.Get(ctx, client.ObjectKeyFromObject(release), now); err != nil {
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	}
-	return now.UID != release.UID || !now.DeletionTimestamp.IsZero(), nil
+// mayBegin tells, right before something is changed in a Cluster, whether the release is this manager's still and was not deleted since the pass
+// began; if not, the event of that brings the next pass. For an action it is asked after that was noted, so that no deletion is missed.
+func (r *releaseReconciler) mayBegin(ctx context.Context, scope *releaseScope) (bool, error) {
+	now, err := r.stillServes(ctx, scope)
+	return now != nil && now.UID == scope.release.UID && now.DeletionTimestamp.IsZero(), err
 }

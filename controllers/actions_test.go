@@ -109,17 +109,17 @@ func TestNothingIsBegunForWhatEnds(t *testing.T) {
 		change func(*addonsv1.HelmOpRelease)
 		want   bool
 	}{
-		"there":       {func(*addonsv1.HelmOpRelease) {}, false},
-		"changed":     {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, false},
-		"ending":      {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, true},
-		"made anew":   {func(r *addonsv1.HelmOpRelease) { r.UID = "another" }, true},
-		"gone by now": {func(r *addonsv1.HelmOpRelease) { r.Name = "another" }, true},
+		"there":       {func(*addonsv1.HelmOpRelease) {}, true},
+		"changed":     {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, true},
+		"ending":      {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, false},
+		"made anew":   {func(r *addonsv1.HelmOpRelease) { r.UID = "another" }, false},
+		"gone by now": {func(r *addonsv1.HelmOpRelease) { r.Name = "another" }, false},
 	} {
 		release := readyRelease("cni", nil)
 		known := release.DeepCopy()
 		tc.change(known)
 		r := &releaseReconciler{client: helmOpClient(t, known)}
-		if got, err := r.isEnding(t.Context(), release); got != tc.want || err != nil {
+		if got, err := r.mayBegin(t.Context(), &releaseScope{release: release}); got != tc.want || err != nil {
 			t.Errorf("%s: %t, %v", name, got, err)
 		}
 	}

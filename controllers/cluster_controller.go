@@ -28,6 +28,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/external"
@@ -42,6 +44,9 @@ const conditionsManager = "helmop-cluster-conditions"
 
 // clusterConflictRetry is when to look again after somebody else wrote a Cluster first.
 const clusterConflictRetry = 200 * time.Millisecond
+
+// arrivalRetry is when to look again whether what came from another shard is all here.
+const arrivalRetry = 2 * time.Second
 
 // clusterReconciler has releases take part in the life of their Clusters. It writes only Clusters that some release, or some
 // HelmOp, asks for.
@@ -61,6 +66,12 @@ type clusterReconciler struct {
 
 	// endDoubt forgets how a Cluster has answered that is not read any more: no answer would ever do so.
 	endDoubt func(cluster client.ObjectKey)
+
+	// hasArrived tells whether all releases of a HelmOp of this shard are known here, see adoptions.
+	hasArrived func(helmOp *addonsv1.HelmOp) bool
+
+	// others are HelmOps of other shards.
+	others otherHelmOps
 
 	// unseen are the releases that ended without anybody seeing that all of their objects are gone.
 	unseen *unseenReleases
@@ -83,6 +94,9 @@ type lifeScope struct {
 
 	// foreign is what the Cluster bears for HelmOps of other shards. Set by readOthers.
 	foreign lifeClaims
+
+	// unsettled are the types of conditions that are left as they are for a moment. Set by Reconcile.
+	unsettled sets.Set[string]
 }
 
 // Reconcile makes one pass over a Cluster.
@@ -103,16 +117,27 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if isClusterPaused(scope.cluster) {
 		return ctrl.Result{}, nil
 	}
-	if err := r.readOthers(ctx, scope); err != nil {
-		return ctrl.Result{}, err
-	}
+	othersErr := r.readOthers(ctx, scope)
+	scope.unsettled = r.unsettledConditions(scope)
 	conditionErr := r.reconcileConditions(ctx, scope)
 	result, err := r.reconcileUpgrade(ctx, scope)
-	if !scope.foreign.isEmpty() && (result.RequeueAfter == 0 || result.RequeueAfter > outdatedRetry) {
-		// Nothing tells when another shard asks no more.
-		result.RequeueAfter = outdatedRetry
+	if again := lookAgainAtOthers(scope); again > 0 && (result.RequeueAfter == 0 || result.RequeueAfter > again) {
+		result.RequeueAfter = again
 	}
-	return settle(result, kerrors.NewAggregate([]error{conditionErr, err}))
+	return settle(result, kerrors.NewAggregate([]error{othersErr, conditionErr, err}))
+}
+
+// lookAgainAtOthers is when to look again at a Cluster for what HelmOps ask of other shards, or of this one since a moment: nothing tells when
+// the ones ask no more, and when the others are all here. 0 is never.
+func lookAgainAtOthers(scope *lifeScope) time.Duration {
+	switch {
+	case scope.unsettled.Len() > 0:
+		return wait.Jitter(arrivalRetry, 1)
+	case !scope.foreign.isEmpty():
+		return wait.Jitter(outdatedRetry, 1)
+	default:
+		return 0
+	}
 }
 
 // settle is the result of a pass: that somebody else wrote the Cluster meanwhile is no error, and that it is gone needs nothing more.
@@ -185,7 +210,9 @@ func (r *clusterReconciler) watches(scope *lifeScope) bool {
 // reconcileConditions publishes the conditions that HelmOps want of the Cluster, by server-side apply: Cluster API's own
 // writers leave alone what another manager owns, and what is wanted no more goes.
 func (r *clusterReconciler) reconcileConditions(ctx context.Context, scope *lifeScope) error {
-	own := clusterConditions(scope.cluster, scope.helmOps, scope.releases)
+	own := slices.DeleteFunc(clusterConditions(scope.cluster, scope.helmOps, scope.releases), func(c metav1.Condition) bool {
+		return scope.unsettled.Has(c.Type)
+	})
 	wanted, changed := changedConditions(scope.cluster, append(slices.Clip(own), keptConditions(scope)...), metav1.NewTime(r.now()))
 	if !changed || len(own) > 0 && !r.watches(scope) {
 		return nil
@@ -332,7 +359,7 @@ func (r *clusterReconciler) reconcileDeletion(ctx context.Context, scope *lifeSc
 	asking := askingForUninstall(scope)
 	switch {
 	case !hold.isOn() && len(asking) == 0:
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, r.holdForArriving(ctx, scope)
 	case !hold.isOn():
 		return ctrl.Result{}, r.beginHold(ctx, scope, len(asking))
 	}

@@ -175,7 +175,7 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *clusterReconciler {
 		builder.WithObjects(object.DeepCopyObject().(client.Object))
 	}
 	c := builder.Build()
-	return &clusterReconciler{client: c, disconnect: func(client.ObjectKey) {}, endDoubt: func(client.ObjectKey) {}, live: c, objects: newObjectReader(c), recorder: events.NewFakeRecorder(100), now: func() time.Time { return lifeNow },
+	return &clusterReconciler{client: c, disconnect: func(client.ObjectKey) {}, endDoubt: func(client.ObjectKey) {}, hasArrived: func(*addonsv1.HelmOp) bool { return true }, live: c, objects: newObjectReader(c), recorder: events.NewFakeRecorder(100), now: func() time.Time { return lifeNow },
 		unseen: &unseenReleases{}}
 }
 

@@ -52,7 +52,10 @@ func setupClusters(mgr ctrl.Manager, options Options, common *sharedParts) error
 		shard:       options.Shard,
 		disconnect:  common.forgetting(options.Engine, options.Watcher),
 		endDoubt:    func(cluster client.ObjectKey) { common.sightings.forget(cluster.String()) },
-		unseen:      common.unseen,
+		hasArrived: func(helmOp *addonsv1.HelmOp) bool {
+			return !isWatched(helmOp, options.WatchFilterValue) || isBeingMoved(helmOp) || common.adoptions.of(helmOp).done
+		},
+		unseen: common.unseen,
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop-cluster").

@@ -225,12 +225,22 @@ func (e *errands[T]) release(key string, job *errand[T]) {
 	}
 }
 
-// isUnderWay tells whether there is an errand of a key.
+// isUnderWay tells whether there is an errand of a key, or a result that is not too old.
 func (e *errands[T]) isUnderWay(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_, ok := e.running[key]
+	job, ok := e.running[key]
+	if ok && e.isOutdated(job) {
+		// Whoever asked begins anew, and knows it.
+		delete(e.running, key)
+		return false
+	}
 	return ok
+}
+
+// isOutdated tells whether an errand ended too long ago for its result to be used. The caller holds mu.
+func (e *errands[T]) isOutdated(job *errand[T]) bool {
+	return !job.ended.IsZero() && e.now().Sub(job.ended) > e.kept
 }
 
 // sweep forgets the results that nobody came for: their objects are gone, or want something else by now. It looks at thousands now
@@ -241,7 +251,7 @@ func (e *errands[T]) sweep() {
 	}
 	e.swept = e.now()
 	for key, job := range e.running {
-		if !job.ended.IsZero() && e.now().Sub(job.ended) > e.kept {
+		if e.isOutdated(job) {
 			delete(e.running, key)
 		}
 	}

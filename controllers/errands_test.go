@@ -252,3 +252,25 @@ func TestErrandThatPanicsIsAnError(t *testing.T) {
 		}
 	})
 }
+
+// TestOutdatedResultIsNoErrand holds that whoever asks whether there is something to join learns that it is too old: it would be begun anew by join,
+// and nobody had counted that.
+func TestOutdatedResultIsNoErrand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := startedErrands(t)
+		work := func(context.Context) (int, error) {
+			<-time.After(time.Second)
+			return 1, nil
+		}
+		begin(t, e, "k", "a", work)
+		for _, step := range []struct {
+			after time.Duration
+			want  bool
+		}{{0, true}, {2 * time.Second, true}, {e.kept - 2*time.Second, true}, {2 * time.Second, false}} {
+			<-time.After(step.after)
+			if got := e.isUnderWay("k"); got != step.want {
+				t.Errorf("%s later: %t", step.after, got)
+			}
+		}
+	})
+}

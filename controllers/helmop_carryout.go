@@ -55,7 +55,7 @@ func (r *helmOpReconciler) carryOutAll(ctx context.Context, scope *helmOpScope) 
 	for _, i := range append(order, silent...) {
 		c := scope.clusters[i]
 		writes.Go(func() error {
-			_, err := guarded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.carryOut(ctx, scope, c) })
+			_, err := guarded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.carryOutIfOurs(ctx, scope, c) })
 			if err != nil {
 				err = fmt.Errorf("%w: %w", errRecord, err)
 				if c.err == nil {
@@ -68,6 +68,16 @@ func (r *helmOpReconciler) carryOutAll(ctx context.Context, scope *helmOpScope) 
 	}
 	_ = writes.Wait() // The errors are in errs, by Cluster.
 	return errs
+}
+
+// carryOutIfOurs is carryOut, unless the HelmOp is not this manager's any more, or gone: it takes seconds to write a thousand releases, which another
+// manager may be taking along meanwhile.
+func (r *helmOpReconciler) carryOutIfOurs(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.helmOp), &addonsv1.HelmOp{}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return r.carryOut(ctx, scope, c)
 }
 
 // carryOut does what is planned for one Cluster. Several of a HelmOp are served at once: it changes the Cluster's scope only.

@@ -46,7 +46,8 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 	var mu sync.Mutex
 	var begun []string
 	together := make(chan struct{})
-	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "calico", UID: "1"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOp).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.CreateOption) error {
 			cluster := obj.(*addonsv1.HelmOpRelease).Spec.ClusterRef.Name
 			mu.Lock()
@@ -67,7 +68,7 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 		},
 	}).Build()
 	r := &helmOpReconciler{client: c, live: c, now: time.Now, answers: func(cluster client.ObjectKey) bool { return strings.HasPrefix(cluster.Name, "b") }}
-	scope := &helmOpScope{helmOp: &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "calico", UID: "1"}}}
+	scope := &helmOpScope{helmOp: helmOp}
 	for i := range silent + answering {
 		name := fmt.Sprintf("a-%d", i)
 		if i >= silent {
@@ -89,5 +90,77 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 		if !strings.HasPrefix(cluster, "b") {
 			t.Errorf("served first are %q", begun[:concurrentWrites])
 		}
+	}
+}
+
+// TestWhatLeftIsNotTakenBack has a HelmOp go to another shard while its releases are written: its manager has taken along what there was, and
+// that stays so.
+func TestWhatLeftIsNotTakenBack(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		// knows is whether the cache shows the HelmOp still, isBack whether it has come back since.
+		knows, isBack bool
+		// shard is that of the release in the end.
+		shard string
+	}{
+		"the cache knows":           {shard: "b"},
+		"the cache is late":         {knows: true, shard: "b"},
+		"it is a release that lags": {knows: true, isBack: true, shard: "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shard := "b"
+			if tc.isBack {
+				shard = "a"
+			}
+			before, _, child := shardedObjects("a", "a", "b")
+			child.Name = childName("h", "one")
+			now := before.DeepCopy()
+			now.Labels = ofShard(shard)
+			_, live := shardStores(t, "a", now, child)
+			shown, _ := shardStores(t, "a")
+			if tc.knows {
+				shown, _ = shardStores(t, "a", before)
+			}
+			r := &helmOpReconciler{client: &lagging{Client: live, shown: shown}, live: live, now: time.Now, shard: "a"}
+			scope := &helmOpScope{helmOp: before, clusters: []*clusterScope{
+				{name: "one", key: client.ObjectKey{Namespace: "n", Name: "one"}, target: &child.Spec},
+				{name: "two", key: client.ObjectKey{Namespace: "n", Name: "two"}, target: &addonsv1.HelmOpReleaseSpec{ClusterRef: addonsv1.ClusterReference{Name: "two"}}},
+			}}
+			for _, c := range scope.clusters {
+				scope.plan.Steps = append(scope.plan.Steps, rollout.Step{Cluster: c.name, Action: rollout.ActionCreate, Revision: 1})
+			}
+			if err := errors.Join(r.carryOutAll(t.Context(), scope)...); err != nil {
+				t.Fatal(err)
+			}
+			if err := live.Get(t.Context(), client.ObjectKeyFromObject(child), child); err != nil || !isOfShard(child, tc.shard) {
+				t.Errorf("the release has %v, %v", child.Labels, err)
+			}
+			all := &addonsv1.HelmOpReleaseList{}
+			if err := live.List(t.Context(), all); err != nil || (len(all.Items) == 2) != tc.knows {
+				t.Errorf("%d releases, %v", len(all.Items), err)
+			}
+		})
+	}
+}
+
+// TestStraysEndWithTheirHelmOp holds that a HelmOp does not go while a release of it is in another shard, where nobody would end it.
+func TestStraysEndWithTheirHelmOp(t *testing.T) {
+	t.Parallel()
+	h, _, stray := shardedObjects("b", "b", "a")
+	h.Finalizers = []string{addonsv1.HelmOpFinalizer}
+	_, live := shardStores(t, "b", h, stray)
+	r := &helmOpReconciler{client: &shardView{Client: live, shard: "b"}, live: live, now: time.Now, shard: "b"}
+	if err := r.reconcileDelete(t.Context(), h); err != nil || len(h.Finalizers) == 0 {
+		t.Errorf("it goes: %v, %v", h.Finalizers, err)
+	}
+	if err := live.Get(t.Context(), client.ObjectKeyFromObject(stray), stray); err != nil || !isOfShard(stray, "b") {
+		t.Errorf("the release has %v, %v", stray.Labels, err)
+	}
+	if err := live.Delete(t.Context(), stray); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.reconcileDelete(t.Context(), h); err != nil || len(h.Finalizers) > 0 {
+		t.Errorf("it stays: %v, %v", h.Finalizers, err)
 	}
 }

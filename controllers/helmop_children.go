@@ -99,6 +99,13 @@ func (r *helmOpReconciler) createChild(ctx context.Context, helmOp *addonsv1.Hel
 		if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), existing); err != nil {
 			return client.IgnoreNotFound(err)
 		}
+		if !isOfShard(existing, r.shard) {
+			// Taken along by the manager of another shard, if the HelmOp is there by now.
+			now := &addonsv1.HelmOp{}
+			if err := r.live.Get(ctx, client.ObjectKeyFromObject(helmOp), now); err != nil || !isOfShard(now, r.shard) {
+				return client.IgnoreNotFound(err)
+			}
+		}
 		return r.repairChild(ctx, helmOp, existing)
 	}
 	if err == nil {
@@ -171,6 +178,8 @@ func childSelector(helmOp *addonsv1.HelmOp) map[string]string {
 type toldGenerations struct {
 	mu    sync.Mutex
 	byUID map[types.UID]toldGeneration
+	// swept is when those were looked for last that the cache never showed, such as children that ended.
+	swept time.Time
 }
 
 type toldGeneration struct {
@@ -185,6 +194,10 @@ func newToldGenerations() *toldGenerations {
 func (t *toldGenerations) note(child *addonsv1.HelmOpRelease, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if now.Sub(t.swept) > staleLimit {
+		t.swept = now
+		maps.DeleteFunc(t.byUID, func(_ types.UID, told toldGeneration) bool { return now.Sub(told.at) > staleLimit })
+	}
 	t.byUID[child.UID] = toldGeneration{generation: child.Generation, at: now}
 }
 

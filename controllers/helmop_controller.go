@@ -18,6 +18,7 @@ package controllers
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -224,8 +225,7 @@ func (r *helmOpReconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1
 		return err
 	}
 	if len(children) == 0 {
-		controllerutil.RemoveFinalizer(helmOp, addonsv1.HelmOpFinalizer)
-		return nil
+		return r.letGo(ctx, helmOp)
 	}
 	var errs []error
 	for _, child := range children {
@@ -236,6 +236,18 @@ func (r *helmOpReconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1
 	}
 	reportDeletion(helmOp, children)
 	return kerrors.NewAggregate(errs)
+}
+
+// letGo ends a HelmOp without children. A manager that lost it may have made some meanwhile: these are not left to nobody.
+func (r *helmOpReconciler) letGo(ctx context.Context, helmOp *addonsv1.HelmOp) error {
+	strays, err := r.takeAlong(ctx, helmOp)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(strays, func(a adoptee) bool { return a.kind == "HelmOpRelease" }) {
+		controllerutil.RemoveFinalizer(helmOp, addonsv1.HelmOpFinalizer)
+	}
+	return nil
 }
 
 // isWatched tells whether an object is this manager's to work on. Events of Clusters, Secrets and the like, and timers

@@ -62,16 +62,12 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 	defer done()
 	stop, over := r.actions.begin(client.ObjectKeyFromObject(p.release))
 	defer over()
-	if ok, err := r.stillServes(ctx, p.releaseScope); !ok {
-		return ctrl.Result{}, err
-	}
-	if gone, err := r.isEnding(ctx, p.release); err != nil || gone {
-		// The event of that brings the next pass.
+	if ok, err := r.mayBegin(ctx, p.releaseScope); !ok {
 		return ctrl.Result{}, err
 	}
 	p.options.Stop = stop
 	started := r.now()
-	progress := r.startProgress(ctx, p.release, decision)
+	progress := r.startProgress(ctx, p.releaseScope, decision)
 	defer progress.stop()
 	p.options.Progress = progress.tell
 	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, made.chart, made.values)
@@ -285,12 +281,12 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	defer done()
-	if ok, err := r.stillServes(ctx, scope); !ok {
+	if now, err := r.stillServes(ctx, scope); now == nil {
 		return ctrl.Result{}, err
 	}
 	setNotReady(release, addonsv1.DeletingReason, "the release is being uninstalled")
 	started := r.now()
-	progress := r.startProgress(ctx, release, decision)
+	progress := r.startProgress(ctx, scope, decision)
 	defer progress.stop()
 	options.Progress = progress.tell
 	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)

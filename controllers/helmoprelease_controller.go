@@ -97,6 +97,9 @@ type releaseReconciler struct {
 type releaseScope struct {
 	release *addonsv1.HelmOpRelease
 
+	// before is the release as the API server has it, as far as is known.
+	before *addonsv1.HelmOpRelease
+
 	// helmOp is the HelmOp of the release; nil if it is gone.
 	helmOp *addonsv1.HelmOp
 
@@ -157,7 +160,7 @@ func (r *releaseReconciler) reconcile(ctx context.Context, req ctrl.Request, rel
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	before := release.DeepCopy()
+	scope.before = release.DeepCopy()
 	defer func() {
 		if scope.isLeaving {
 			return
@@ -167,7 +170,7 @@ func (r *releaseReconciler) reconcile(ctx context.Context, req ctrl.Request, rel
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()
 		release.Status.ObservedGeneration = release.Generation
-		if err := writeObject(ctx, r.client, before, release, releaseConditions); err != nil {
+		if err := writeObject(ctx, r.client, scope.before, release, releaseConditions); err != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
 			return
 		}
@@ -255,8 +258,7 @@ func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseS
 		setPaused(release, true, why)
 		return ctrl.Result{}, nil
 	case scope.elsewhere != "":
-		r.leaveElsewhere(scope)
-		return ctrl.Result{}, nil
+		return r.leaveElsewhere(scope), nil
 	case scope.helmOp != nil && !scope.helmOp.DeletionTimestamp.IsZero():
 		// What is begun now would have to end before it can be uninstalled.
 		setPaused(release, false, "")
@@ -315,8 +317,7 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		return ctrl.Result{}, nil
 	}
 	if scope.elsewhere != "" {
-		r.leaveElsewhere(scope)
-		return ctrl.Result{}, nil
+		return r.leaveElsewhere(scope), nil
 	}
 	fate, err := fateEnds, error(nil)
 	if !clusterGoes {

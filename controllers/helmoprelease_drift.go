@@ -378,8 +378,8 @@ func (r *releaseReconciler) settleState(p *releasePass) {
 	}
 }
 
-// correct puts differences right and returns those that are. It is a failure if one cannot be put right; that an object changed
-// once more, or that the time was up, only means another pass.
+// correct puts differences right and returns those that are, as long as the release is this manager's and not under deletion. It is a failure if
+// one cannot be put right; that an object changed once more, or that the time was up, only means another pass.
 func (r *releaseReconciler) correct(ctx context.Context, p *releasePass, memory *driftMemory, due []drift.Difference) (corrected []drift.Difference, failed bool) {
 	access, err := r.engine.Access(p.target)
 	if err != nil {
@@ -394,6 +394,12 @@ func (r *releaseReconciler) correct(ctx context.Context, p *releasePass, memory 
 	for _, d := range due {
 		if bounded.Err() != nil {
 			p.due(driftContinues)
+			break
+		}
+		if ok, err := r.mayBegin(ctx, p.releaseScope); !ok {
+			if err != nil {
+				p.due(driftRetry)
+			}
 			break
 		}
 		err := drift.Correct(bounded, cluster, d)

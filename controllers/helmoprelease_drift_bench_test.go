@@ -94,6 +94,7 @@ func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 	}
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}}
 	release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect}
+	b.r.client = helmOpClient(t, release)
 	desired := helmclient.Desired{Name: "web", Namespace: "apps", Owner: "fleet.web", UID: "u", ArtifactDigest: "a", ValuesDigest: "v", OptionsDigest: "o"}
 	b.p = &releasePass{
 		releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}}, desired: desired,

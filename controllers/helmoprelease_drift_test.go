@@ -191,6 +191,36 @@ func TestRefusedCorrectionIsNoFight(t *testing.T) {
 	b.wantState(helmclient.StateInSync)
 }
 
+// TestNothingIsCorrectedForOthers holds that what differs is left alone once the release is somebody else's, or about to end: what would be put
+// right may be what another manager has just taken away.
+func TestNothingIsCorrectedForOthers(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*driftBench) error{
+		"of another shard": func(b *driftBench) error { return b.r.client.Delete(t.Context(), b.p.release.DeepCopy()) },
+		"under deletion": func(b *driftBench) error {
+			ending := b.p.release.DeepCopy()
+			ending.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
+			return errors.Join(b.r.client.Update(t.Context(), ending), b.r.client.Delete(t.Context(), ending))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newDriftBench(t, 2, 0)
+			b.edit("c0")
+			b.missing = "c1"
+			b.vanish("c1")
+			if err := lose(b); err != nil {
+				t.Fatal(err)
+			}
+			b.pass()
+			if b.patches+b.posts > 0 {
+				t.Errorf("%d objects were patched, %d created", b.patches, b.posts)
+			}
+			b.want(metav1True, addonsv1.DriftDetectedReason, "")
+		})
+	}
+}
+
 // TestForeignObjectIsNoFight holds the same of an object that belongs to another release by now.
 func TestForeignObjectIsNoFight(t *testing.T) {
 	t.Parallel()

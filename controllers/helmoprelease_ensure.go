@@ -126,7 +126,7 @@ func (r *releaseReconciler) connect(ctx context.Context, release *addonsv1.HelmO
 		return helmclient.Target{}, false
 	}
 	reportUnreachable(release, "there is no connection to the API server of the Cluster: see that it runs, that the Secret "+
-		clusterTitle(release)+"-kubeconfig is valid and that nothing blocks the way; the release goes on when it answers")
+		clusterTitle(release)+"-kubeconfig is valid, that the manager may read it and that nothing blocks the way; the release goes on when it answers")
 	return helmclient.Target{}, false
 }
 

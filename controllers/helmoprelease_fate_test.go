@@ -204,8 +204,8 @@ func TestStillServes(t *testing.T) {
 				},
 			})}
 			scope := &releaseScope{release: b.release}
-			if ok, err := r.stillServes(t.Context(), scope); ok != test.ok || scope.isLeaving != test.leaving || !errors.Is(err, test.want) {
-				t.Errorf("%t, %v, leaving: %t", ok, err, scope.isLeaving)
+			if now, err := r.stillServes(t.Context(), scope); (now != nil) != test.ok || scope.isLeaving != test.leaving || !errors.Is(err, test.want) {
+				t.Errorf("%v, %v, leaving: %t", now, err, scope.isLeaving)
 			}
 		})
 	}

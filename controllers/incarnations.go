@@ -55,7 +55,8 @@ func (i *clusterIncarnations) forget(key types.NamespacedName) {
 // another cluster: nothing is installed there, and nothing failed. Nobody need have seen the former go.
 func (r *releaseReconciler) settleCluster(ctx context.Context, scope *releaseScope) {
 	release := scope.release
-	if scope.cluster == nil {
+	// What is known of a Cluster of another shard ends with none of its events here.
+	if scope.cluster == nil || scope.elsewhere != "" {
 		return
 	}
 	key, uid := clusterKey(release), scope.object.GetUID()

@@ -160,3 +160,29 @@ func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
 		t.Errorf("forgotten %+v, known %v and %v", forgot, common.sightings.reading, common.incarnations.byCluster)
 	}
 }
+
+// TestAClusterOfAnotherShardIsNotKept holds that nothing is remembered of a Cluster whose end no event tells here.
+func TestAClusterOfAnotherShardIsNotKept(t *testing.T) {
+	t.Parallel()
+	b := newRecreation(t)
+	object := &unstructured.Unstructured{}
+	object.SetUID("u")
+	b.r.settleCluster(t.Context(), &releaseScope{release: triedFor("a"), object: object, cluster: &clusterv1.Cluster{}, elsewhere: "of shard b"})
+	if len(b.r.incarnations.byCluster) > 0 {
+		t.Errorf("remembered are %v", b.r.incarnations.byCluster)
+	}
+}
+
+// TestToldGenerationsEnd holds that what was told to a child that the cache never shows again is forgotten.
+func TestToldGenerationsEnd(t *testing.T) {
+	t.Parallel()
+	told := newToldGenerations()
+	for i, name := range []types.UID{"a", "b", "c"} {
+		child := &addonsv1.HelmOpRelease{}
+		child.UID, child.Generation = name, 2
+		told.note(child, noon.Add(time.Duration(i)*2*staleLimit))
+	}
+	if _, ok := told.byUID["c"]; !ok || len(told.byUID) != 1 {
+		t.Errorf("remembered are %v", told.byUID)
+	}
+}

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
 // What is worked on first. Within a priority, who came first is first.
@@ -132,9 +133,12 @@ func (q *judgedQueue) AddWithOpts(opts priorityqueue.AddOpts, objects ...ctrl.Re
 // clusterAnswers tells whether the API server of a Cluster has answered when it was asked last.
 type clusterAnswers func(cluster client.ObjectKey) bool
 
-// answersOf is clusterAnswers by the ways to the clusters.
+// answersOf is clusterAnswers by the ways to the clusters. The management cluster is not probed: it answers, or nothing happens at all.
 func answersOf(clusters Clusters) clusterAnswers {
 	return func(cluster client.ObjectKey) bool {
+		if cluster == clusterlink.Management {
+			return true
+		}
 		state := clusters.State(cluster)
 		return !state.LastAnswer.IsZero() && state.Failures == 0
 	}

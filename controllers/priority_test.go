@@ -204,3 +204,17 @@ func TestRetriesSpread(t *testing.T) {
 		t.Errorf("only %d different delays", len(different))
 	}
 }
+
+// TestManagementClusterAnswers holds that what is installed where the manager lives is not left for last: nothing probes that cluster.
+func TestManagementClusterAnswers(t *testing.T) {
+	t.Parallel()
+	answers := answersOf(unprobed{})
+	if !answers(clusterlink.Management) || answers(client.ObjectKey{Namespace: "fleet", Name: "one"}) {
+		t.Errorf("management cluster: %t, another one: %t", answers(clusterlink.Management), answers(client.ObjectKey{Namespace: "fleet", Name: "one"}))
+	}
+}
+
+// unprobed are clusters that were never asked.
+type unprobed struct{ Clusters }
+
+func (unprobed) State(client.ObjectKey) clusterlink.State { return clusterlink.State{} }

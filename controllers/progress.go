@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,16 +38,20 @@ type actionProgress struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
+	// scope is that of the pass, whose object is left alone while the action runs. What is written is a copy, running.
+	scope   *releaseScope
+	running *addonsv1.HelmOpRelease
+	// isWritten tells that something was, and isShared that somebody else has written the object meanwhile. They are guarded by done.
+	isWritten, isShared bool
+
 	mu   sync.Mutex
 	what string
 }
 
 // startProgress follows an action until stop is called.
-func (r *releaseReconciler) startProgress(ctx context.Context, release *addonsv1.HelmOpRelease, decision helmclient.Decision) *actionProgress {
+func (r *releaseReconciler) startProgress(ctx context.Context, scope *releaseScope, decision helmclient.Decision) *actionProgress {
 	ctx, cancel := context.WithCancel(ctx)
-	progress := &actionProgress{cancel: cancel, done: make(chan struct{}), what: "it has begun"}
-	// The object belongs to the pass; what is written meanwhile is written to a copy.
-	running := release.DeepCopy()
+	progress := &actionProgress{cancel: cancel, done: make(chan struct{}), what: "it has begun", scope: scope, running: scope.before.DeepCopy()}
 	since := r.now().UTC().Format(time.RFC3339)
 	go func() {
 		defer close(progress.done)
@@ -60,7 +65,10 @@ func (r *releaseReconciler) startProgress(ctx context.Context, release *addonsv1
 			case <-ticker.C:
 			}
 			if what := progress.now(); what != said {
-				r.sayProgress(ctx, running, decision, fmt.Sprintf("%s since %s: %s", verbOf(decision.Action), since, what))
+				message := fmt.Sprintf("%s since %s: %s", verbOf(decision.Action), since, what)
+				if err := progress.say(ctx, r.client, decision.Action, message); err != nil && ctx.Err() == nil {
+					ctrl.LoggerFrom(ctx).V(1).Info("Cannot say how far an action has come", "error", err.Error())
+				}
 				said = what
 			}
 		}
@@ -81,23 +89,36 @@ func (p *actionProgress) now() string {
 	return p.what
 }
 
-// stop ends it. Nothing is written after stop has returned, so that the outcome of the action has the last word. It may be
-// called more than once.
+// stop ends it. Nothing is written after stop has returned, so that the outcome of the action has the last word; it is written upon what was
+// written here, and not taken for a change by somebody else. It may be called more than once.
 func (p *actionProgress) stop() {
 	p.cancel()
 	<-p.done
+	if p.isWritten {
+		p.isWritten = false
+		p.scope.before.ResourceVersion, p.scope.release.ResourceVersion = p.running.ResourceVersion, p.running.ResourceVersion
+		p.scope.before.Status = *p.running.Status.DeepCopy()
+	}
 }
 
-func (r *releaseReconciler) sayProgress(ctx context.Context, running *addonsv1.HelmOpRelease, decision helmclient.Decision, message string) {
+// say writes what the action is at. What somebody else has written meanwhile stays, and the outcome is then written as upon a change of theirs.
+func (p *actionProgress) say(ctx context.Context, c client.Client, action helmclient.Action, message string) error {
 	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
 	defer cancel()
-	before := running.DeepCopy()
-	if decision.Action == helmclient.ActionUninstall {
-		setNotReady(running, addonsv1.DeletingReason, message)
+	written := p.running.DeepCopy()
+	if action == helmclient.ActionUninstall {
+		setNotReady(written, addonsv1.DeletingReason, message)
 	} else {
-		reportNotReleased(running, addonsv1.UpdatingReason, message)
+		reportNotReleased(written, addonsv1.UpdatingReason, message)
 	}
-	if err := r.client.Status().Patch(ctx, running, client.MergeFrom(before)); err != nil && ctx.Err() == nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Cannot say how far an action has come", "error", err.Error())
+	if !p.isShared {
+		err := c.Status().Patch(ctx, written, client.MergeFromWithOptions(p.running, client.MergeFromWithOptimisticLock{}))
+		if err == nil {
+			p.running, p.isWritten = written, true
+		}
+		if p.isShared = apierrors.IsConflict(err); !p.isShared {
+			return err
+		}
 	}
+	return c.Status().Patch(ctx, written, client.MergeFrom(p.running))
 }

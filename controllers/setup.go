@@ -149,6 +149,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		guard:      newClusterGuard(mgr.GetClient(), options.ManagementClusterNamespaces...),
 		unseen:     &unseenReleases{},
 		sightings:  newSightings(options.ReleaseConcurrency),
+		adoptions:  newAdoptions(),
 
 		incarnations: &clusterIncarnations{},
 	}
@@ -172,6 +173,7 @@ type sharedParts struct {
 	guard      *clusterGuard
 	unseen     *unseenReleases
 	sightings  *sightings
+	adoptions  *adoptions
 
 	incarnations *clusterIncarnations
 }
@@ -211,7 +213,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error 
 		watchFilter: options.WatchFilterValue,
 		shard:       options.Shard,
 		namespace:   options.Namespace,
-		adoptions:   newAdoptions(),
+		adoptions:   common.adoptions,
 		answers:     answersOf(options.Clusters),
 	}
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {

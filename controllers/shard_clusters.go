@@ -19,6 +19,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -184,17 +186,28 @@ func otherShardOf(shard string, release *addonsv1.HelmOpRelease, cluster *unstru
 	return otherShardMessage(cluster, release)
 }
 
-// leaveElsewhere leaves a release alone whose Cluster is of another shard. The Cluster's way into the shard is an event.
-func (r *releaseReconciler) leaveElsewhere(scope *releaseScope) {
+// elsewhereRetry is how often it is looked whether a Cluster of another shard is still there, where nothing else is waited for.
+const elsewhereRetry = 5 * time.Minute
+
+// leaveElsewhere leaves a release alone whose Cluster is of another shard. The Cluster's way into the shard is an event; its end is none, and
+// with it a release under deletion may go.
+func (r *releaseReconciler) leaveElsewhere(scope *releaseScope) ctrl.Result {
 	r.forget(client.ObjectKeyFromObject(scope.release))
 	setPaused(scope.release, false, "")
 	setNotReady(scope.release, addonsv1.OtherShardReason, scope.elsewhere)
+	if !scope.release.DeletionTimestamp.IsZero() {
+		return ctrl.Result{RequeueAfter: spread(downRetry, scope.release)}
+	}
+	return ctrl.Result{RequeueAfter: spread(elsewhereRetry, scope.release)}
 }
 
-// stillServes tells, right before an action begins, whether a release is this manager's still: the manager of another shard may have
-// taken it over since the pass began. What was begun is ended by who began it, and known by the record of Helm.
-func (r *releaseReconciler) stillServes(ctx context.Context, scope *releaseScope) (bool, error) {
-	err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.release), &addonsv1.HelmOpRelease{})
-	scope.isLeaving = apierrors.IsNotFound(err)
-	return err == nil, client.IgnoreNotFound(err)
+// stillServes returns, right before an action begins, the release as it is now, if it is this manager's still; nil if it is not: the manager of
+// another shard may have taken it over since the pass began. What was begun is ended by who began it, and known by the record of Helm.
+func (r *releaseReconciler) stillServes(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOpRelease, error) {
+	now := &addonsv1.HelmOpRelease{}
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.release), now); err != nil {
+		scope.isLeaving = apierrors.IsNotFound(err)
+		return nil, client.IgnoreNotFound(err)
+	}
+	return now, nil
 }

@@ -20,11 +20,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	capilabels "sigs.k8s.io/cluster-api/util/labels/format"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,20 +42,93 @@ type lifeClaims struct {
 
 func (c lifeClaims) isEmpty() bool { return len(c.conditions)+len(c.holds) == 0 }
 
+// covers tells whether all that others claim is among them.
+func (c lifeClaims) covers(others lifeClaims) bool {
+	for name := range others.holds {
+		if _, ok := c.holds[name]; !ok {
+			return false
+		}
+	}
+	return c.conditions.IsSuperset(others.conditions)
+}
+
+// otherHelmOps are the HelmOps of other shards that ask something of Clusters, by namespace, as they were a moment ago: each Cluster of a
+// thousand that come without their HelmOp would read all of them. The zero value is empty; it is safe for concurrent use.
+type otherHelmOps struct {
+	mu          sync.Mutex
+	byNamespace map[string]knownHelmOps
+}
+
+type knownHelmOps struct {
+	helmOps []addonsv1.HelmOp
+	at      time.Time
+}
+
+// of are those of a namespace, unless they are too old.
+func (o *otherHelmOps) of(namespace string, now time.Time) []addonsv1.HelmOp {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if known := o.byNamespace[namespace]; now.Sub(known.at) < outdatedRetry {
+		return known.helmOps
+	}
+	delete(o.byNamespace, namespace)
+	return nil
+}
+
+func (o *otherHelmOps) set(namespace string, helmOps []addonsv1.HelmOp, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.byNamespace == nil {
+		o.byNamespace = map[string]knownHelmOps{}
+	}
+	o.byNamespace[namespace] = knownHelmOps{helmOps: helmOps, at: now}
+}
+
 // readOthers finds out what a Cluster bears for HelmOps of other shards, which are on their way here or which it came from. Their managers do
-// not see it. What is found is left as it is, the holds for a time; nothing else waits for that.
+// not see it. What is found is left as it is, the holds for a time, and so is all that may be theirs after an error; nothing else waits for that.
 func (r *clusterReconciler) readOthers(ctx context.Context, scope *lifeScope) error {
 	unclaimed := unclaimedOf(scope)
 	if unclaimed.isEmpty() {
 		return nil
 	}
+	// What was claimed a moment ago is. That something was not says nothing: its HelmOp may have left since.
+	namespace := scope.object.GetNamespace()
+	scope.foreign = foreignClaims(scope.cluster, unclaimed, r.others.of(namespace, r.now()))
+	if scope.foreign.covers(unclaimed) {
+		return nil
+	}
 	others := &addonsv1.HelmOpList{}
-	err := r.live.List(ctx, others, client.InNamespace(scope.object.GetNamespace()), client.MatchingLabelsSelector{Selector: otherShards(r.shard)})
+	err := r.live.List(ctx, others, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: otherShards(r.shard)})
 	if err != nil {
+		for name := range unclaimed.holds {
+			unclaimed.holds[name] = defaultUpgradeTimeout
+		}
+		scope.foreign = unclaimed
 		return fmt.Errorf("listing the HelmOps of other shards: %w", err)
 	}
+	others.Items = slices.DeleteFunc(others.Items, func(h addonsv1.HelmOp) bool { return !asksOfClusters(&h) })
+	r.others.set(namespace, others.Items, r.now())
 	scope.foreign = foreignClaims(scope.cluster, unclaimed, others.Items)
 	return nil
+}
+
+// unsettledConditions are those about HelmOps that came into this shard a moment ago: not all of their releases are known here yet, or that of
+// this Cluster says still that it was of another shard. Until that is settled, nothing is known against what they say.
+func (r *clusterReconciler) unsettledConditions(scope *lifeScope) sets.Set[string] {
+	unsettled := sets.Set[string]{}
+	for i := range scope.helmOps {
+		helmOp := &scope.helmOps[i]
+		if helmOp.Spec.ClusterCondition != "" && selects(helmOp, scope.cluster) && !r.hasArrived(helmOp) {
+			unsettled.Insert(helmOp.Spec.ClusterCondition)
+		}
+	}
+	for i := range scope.releases {
+		helmOp := scope.helmOpOf(&scope.releases[i])
+		if helmOp.Spec.ClusterCondition != "" && conditions.GetReason(&scope.releases[i], addonsv1.ReadyCondition) == addonsv1.OtherShardReason {
+			unsettled.Insert(helmOp.Spec.ClusterCondition)
+		}
+	}
+	return unsettled
 }
 
 // unclaimedOf is what a Cluster bears of ours that no HelmOp of the own shard asks for.
@@ -93,11 +168,11 @@ func foreignClaims(cluster *clusterv1.Cluster, unclaimed lifeClaims, others []ad
 	return foreign
 }
 
-// keptConditions are the conditions that a Cluster bears for HelmOps of other shards, as they are.
+// keptConditions are the conditions that a Cluster bears for HelmOps of other shards, or for those that came from there, as they are.
 func keptConditions(scope *lifeScope) []metav1.Condition {
 	var kept []metav1.Condition
 	for _, known := range scope.cluster.Status.Conditions {
-		if scope.foreign.conditions.Has(known.Type) && isOfHelmOp(known) {
+		if (scope.foreign.conditions.Has(known.Type) || scope.unsettled.Has(known.Type)) && isOfHelmOp(known) {
 			kept = append(kept, known)
 		}
 	}
@@ -120,13 +195,38 @@ func (r *clusterReconciler) restForOthers(ctx context.Context, scope *lifeScope,
 	if bound <= 0 {
 		return 0, nil
 	}
-	releases := &addonsv1.HelmOpReleaseList{}
-	err := r.live.List(ctx, releases, client.InNamespace(scope.cluster.Namespace), client.MatchingLabelsSelector{Selector: otherShards(r.shard)},
-		client.MatchingLabels{clusterv1.ClusterNameLabel: capilabels.MustFormatValue(scope.cluster.Name)})
-	if err != nil {
-		return 0, fmt.Errorf("listing the releases of other shards: %w", err)
-	}
+	asking, err := r.readAsking(ctx, scope, client.MatchingLabelsSelector{Selector: otherShards(r.shard)})
 	var rest time.Duration
+	for _, release := range asking {
+		rest = max(rest, min(bound, deletionRest(hold, release, r.now())))
+	}
+	return rest, err
+}
+
+// holdForArriving holds the deletion of a Cluster for releases whose HelmOps came into this shard a moment ago. The cache does not have all of them
+// yet, and Cluster API does not wait.
+func (r *clusterReconciler) holdForArriving(ctx context.Context, scope *lifeScope) error {
+	if !slices.ContainsFunc(scope.helmOps, func(helmOp addonsv1.HelmOp) bool {
+		return helmOp.Spec.BeforeClusterDelete != nil && selects(&helmOp, scope.cluster) && !r.hasArrived(&helmOp)
+	}) {
+		return nil
+	}
+	asking, err := r.readAsking(ctx, scope)
+	if err != nil || len(asking) == 0 {
+		return err
+	}
+	return r.beginHold(ctx, scope, len(asking))
+}
+
+// readAsking reads which releases are to be uninstalled before the Cluster goes, of all shards or of those that the options choose.
+func (r *clusterReconciler) readAsking(ctx context.Context, scope *lifeScope, options ...client.ListOption) ([]*addonsv1.HelmOpRelease, error) {
+	releases := &addonsv1.HelmOpReleaseList{}
+	err := r.live.List(ctx, releases, append([]client.ListOption{client.InNamespace(scope.cluster.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: capilabels.MustFormatValue(scope.cluster.Name)}}, options...)...)
+	if err != nil {
+		return nil, fmt.Errorf("listing the releases of the Cluster in other shards: %w", err)
+	}
+	var asking []*addonsv1.HelmOpRelease
 	for i := range releases.Items {
 		release, helmOp := &releases.Items[i], &addonsv1.HelmOp{}
 		if clusterKey(release) != client.ObjectKeyFromObject(scope.cluster) {
@@ -134,11 +234,11 @@ func (r *clusterReconciler) restForOthers(ctx context.Context, scope *lifeScope,
 		}
 		err := r.live.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: helmOpOf(release)}, helmOp)
 		if client.IgnoreNotFound(err) != nil {
-			return 0, fmt.Errorf("reading the HelmOp of release %s of another shard: %w", release.Name, err)
+			return nil, fmt.Errorf("reading the HelmOp of release %s of another shard: %w", release.Name, err)
 		}
-		if err == nil && asksForUninstall(release, helmOp) {
-			rest = max(rest, min(bound, deletionRest(hold, release, r.now())))
+		if err == nil && !isBeingMoved(release) && asksForUninstall(release, helmOp) {
+			asking = append(asking, release)
 		}
 	}
-	return rest, nil
+	return asking, nil
 }

@@ -20,6 +20,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -30,7 +31,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -161,20 +165,12 @@ func TestOthersShareACluster(t *testing.T) {
 				objects = append(objects, tc.own)
 			}
 			r := lifeReconciler(t, objects...)
-			var applied *clusterv1.Cluster
-			r.client = &shardView{Client: interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
-				// The fake client takes nothing away that it was made with.
-				SubResourceApply: func(_ context.Context, _ client.Client, _ string, obj runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
-					raw, err := json.Marshal(obj)
-					applied = &clusterv1.Cluster{}
-					return errors.Join(err, json.Unmarshal(raw, applied))
-				},
-			})}
+			applied := applying(r)
 			got, result := r.pass(t)
 			if !maps.Equal(got.Annotations, tc.want) {
 				t.Errorf("annotations %v, want %v", got.Annotations, tc.want)
 			}
-			if applied == nil {
+			if applied.Status.Conditions == nil {
 				applied = got
 			}
 			var types []string
@@ -185,11 +181,24 @@ func TestOthersShareACluster(t *testing.T) {
 			if got := strings.Join(types, ","); got != tc.conditions {
 				t.Errorf("conditions %q, want %q", got, tc.conditions)
 			}
-			if again := result.RequeueAfter > 0 && result.RequeueAfter <= outdatedRetry; again != tc.again {
+			if again := result.RequeueAfter > 0 && result.RequeueAfter <= 2*outdatedRetry; again != tc.again {
 				t.Errorf("looks again after %s", result.RequeueAfter)
 			}
 		})
 	}
+}
+
+// applying has the manager see its shard, and returns the Cluster that holds what it applies: the fake client takes nothing away that it was made with.
+func applying(r *clusterReconciler) *clusterv1.Cluster {
+	applied := &clusterv1.Cluster{}
+	r.client = &shardView{Client: interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
+		SubResourceApply: func(_ context.Context, _ client.Client, _ string, obj runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
+			raw, err := json.Marshal(obj)
+			*applied = clusterv1.Cluster{Status: clusterv1.ClusterStatus{Conditions: []metav1.Condition{}}}
+			return errors.Join(err, json.Unmarshal(raw, applied))
+		},
+	})}
+	return applied
 }
 
 // bearing is a Cluster with conditions.
@@ -201,4 +210,138 @@ func bearing(cluster *clusterv1.Cluster, conditions []metav1.Condition) *cluster
 func annotated(cluster *clusterv1.Cluster, name, value string) *clusterv1.Cluster {
 	cluster.Annotations[name] = value
 	return cluster
+}
+
+// arriving is a HelmOp of this shard, published by the condition Addons, and its release in the Cluster c, which says of itself what it is told to.
+func arriving(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.Object {
+	return foreign(func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+		h.Labels, h.Spec.ClusterCondition = ofShard(""), "Addons"
+		change(h, r)
+	})
+}
+
+// TestWhatArrivesChangesNothing has a HelmOp come into the shard whose releases are not known here yet, or say still that their Cluster was of
+// another shard: what the Cluster says of them stays, and its deletion is held for them.
+func TestWhatArrivesChangesNothing(t *testing.T) {
+	t.Parallel()
+	ready := metav1.Condition{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue, Message: "the releases of 1 HelmOps are Ready",
+		LastTransitionTime: metav1.NewTime(lifeNow.Add(-time.Hour))}
+	for name, tc := range map[string]struct {
+		cluster *clusterv1.Cluster
+		objects []client.Object
+		arrived bool
+		// status is that of the condition, held that the deletion is held, again that it is looked again.
+		status metav1.ConditionStatus
+		held   bool
+		again  bool
+	}{
+		"its releases are of another shard yet": {
+			objects: arriving(func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease) {}), status: metav1.ConditionTrue, again: true,
+		},
+		"they are all here, and this one is none of them": {
+			objects: arriving(func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease) {}), arrived: true, status: metav1.ConditionFalse,
+		},
+		"its release was not looked at since the Cluster came": {
+			objects: arriving(func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+				r.Labels = ofShard("")
+				setNotReady(r, addonsv1.OtherShardReason, "the Cluster is of another shard")
+			}), arrived: true, status: metav1.ConditionTrue, again: true,
+		},
+		"its release is not ready": {
+			objects: arriving(func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+				r.Labels = ofShard("")
+				setNotReady(r, addonsv1.ProgressingReason, "on its way")
+			}), arrived: true, status: metav1.ConditionFalse,
+		},
+		"a deletion is held for its release": {
+			cluster: goingCluster("", false), status: metav1.ConditionTrue, held: true,
+			objects: arriving(func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+				h.Spec.BeforeClusterDelete, r.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{}, &addonsv1.BeforeClusterDelete{}
+			}),
+		},
+		"a deletion is not held for one that does not ask for it": {
+			cluster: goingCluster("", false), status: metav1.ConditionTrue,
+			objects: arriving(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) {
+				h.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{}
+			}),
+		},
+		"a deletion is not held for what never arrives": {
+			cluster: goingCluster("", false), status: metav1.ConditionTrue, arrived: true,
+			objects: arriving(func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+				h.Spec.BeforeClusterDelete, r.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{}, &addonsv1.BeforeClusterDelete{}
+			}),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := tc.cluster
+			if cluster == nil {
+				cluster = upgradingCluster(map[string]string{})
+			}
+			r := lifeReconciler(t, append(tc.objects, bearing(cluster, []metav1.Condition{ready}))...)
+			applied := applying(r)
+			r.hasArrived = func(*addonsv1.HelmOp) bool { return tc.arrived }
+			got, result := r.pass(t)
+			if applied.Status.Conditions == nil {
+				applied = got
+			}
+			if c := conditions.Get(applied, "Addons"); c == nil || c.Status != tc.status || (c.Status == ready.Status) != c.LastTransitionTime.Equal(&ready.LastTransitionTime) {
+				t.Errorf("the condition is %+v", c)
+			}
+			if _, held := got.Annotations[addonsv1.DeletionHoldAnnotation]; held != tc.held {
+				t.Errorf("annotations %v", got.Annotations)
+			}
+			if again := result.RequeueAfter > 0 && result.RequeueAfter <= 2*arrivalRetry; again != tc.again {
+				t.Errorf("looks again after %s", result.RequeueAfter)
+			}
+		})
+	}
+}
+
+// TestOthersAreReadOnceForManyClusters has a hundred Clusters bear what a HelmOp of another shard asks for.
+func TestOthersAreReadOnceForManyClusters(t *testing.T) {
+	t.Parallel()
+	const n = 100
+	addons := []metav1.Condition{{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(lifeNow)}}
+	objects := foreign(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Spec.ClusterCondition = "Addons" })
+	for i := range n {
+		cluster := bearing(upgradingCluster(map[string]string{}), addons)
+		cluster.Name, cluster.UID = fmt.Sprintf("c-%d", i), types.UID(fmt.Sprint(i))
+		objects = append(objects, cluster)
+	}
+	r := lifeReconciler(t, objects...)
+	lists, unread := 0, error(nil)
+	now := lifeNow
+	r.now = func() time.Time { return now }
+	r.live = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			lists++
+			return errors.Join(unread, c.List(ctx, list, options...))
+		},
+	})
+	applied := applying(r)
+	all := func(want int) {
+		t.Helper()
+		lists = 0
+		for i := range n {
+			_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: fmt.Sprintf("c-%d", i)}})
+			if !errors.Is(err, unread) {
+				t.Fatal(err)
+			}
+		}
+		if lists != want {
+			t.Errorf("HelmOps of other shards were listed %d times, want %d", lists, want)
+		}
+		if applied.Status.Conditions != nil {
+			t.Errorf("conditions were changed to %+v", applied.Status.Conditions)
+		}
+	}
+	all(1)
+	now = now.Add(outdatedRetry / 2)
+	all(0)
+	now = now.Add(outdatedRetry)
+	all(1)
+	// What cannot be asked for is believed to be theirs, and said.
+	now, unread = now.Add(2*outdatedRetry), errors.New("unread")
+	all(n)
 }

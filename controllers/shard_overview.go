@@ -97,8 +97,13 @@ type shardState struct {
 	renewed time.Time
 	// unservedSince is zero as long as there is a manager.
 	unservedSince time.Time
-	// told are the HelmOps that say so.
-	told map[types.UID]bool
+	// told are the HelmOps that say so, and paused those that need not, by the version in which they were found so.
+	told   map[types.UID]bool
+	paused map[types.UID]string
+}
+
+func newShardState() *shardState {
+	return &shardState{told: map[types.UID]bool{}, paused: map[types.UID]string{}}
 }
 
 // NewShardOverview returns an overview.
@@ -131,14 +136,60 @@ type shardContent struct {
 	clusters int
 }
 
-// look counts what the shards have, and sees to those that nobody serves.
+// look counts what the shards have, and then sees to those that nobody serves: to tell so of many HelmOps may take long.
 func (o *ShardOverview) look(ctx context.Context) error {
+	shards, err := o.content(ctx)
+	if err != nil {
+		return err
+	}
+	for shard := range o.shards {
+		if shards[shard] == nil {
+			delete(o.shards, shard)
+			shardObjects.DeletePartialMatch(prometheus.Labels{"shard": shardMetric(shard)})
+			shardOwned.DeleteLabelValues(shardMetric(shard))
+		}
+	}
+	// One that cannot be looked at, or told of, hides no other.
+	errs := []error{o.countOwn(ctx)}
+	var deserted []string
+	errs = append(errs, bounded(ctx, func(ctx context.Context) error {
+		var errs []error
+		for shard, content := range shards {
+			if err := o.see(ctx, shard, content); err != nil {
+				errs = append(errs, err)
+			} else if o.isDeserted(o.shards[shard]) {
+				deserted = append(deserted, shard)
+			}
+		}
+		return kerrors.NewAggregate(errs)
+	}))
+	for _, shard := range deserted {
+		errs = append(errs, bounded(ctx, func(ctx context.Context) error { return o.tellAll(ctx, shards[shard], o.shards[shard]) }))
+	}
+	return kerrors.NewAggregate(errs)
+}
+
+// bounded does something that reads from the API server within shardLookTimeout.
+func bounded(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, shardLookTimeout)
 	defer cancel()
+	return do(ctx)
+}
+
+// shardMetric is the name of a shard in metrics. The label without a value is no shard at all, and must not pass for the objects without the label.
+func shardMetric(shard string) string {
+	if shard == "" {
+		return "(empty label)"
+	}
+	return shard
+}
+
+// content is what the shards have, by their names.
+func (o *ShardOverview) content(ctx context.Context) (map[string]*shardContent, error) {
 	helmOps, clusters := metadataList(addonsv1.GroupVersion.WithKind(helmOpKind)), metadataList(clusterv1.GroupVersion.WithKind(clusterKind))
 	for _, list := range []*metav1.PartialObjectMetadataList{helmOps, clusters} {
 		if err := o.Others.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("listing what has a shard: %w", err)
+			return nil, fmt.Errorf("listing what has a shard: %w", err)
 		}
 	}
 	shards := map[string]*shardContent{}
@@ -156,19 +207,7 @@ func (o *ShardOverview) look(ctx context.Context) error {
 	for i := range clusters.Items {
 		of(&clusters.Items[i]).clusters++
 	}
-	shardObjects.Reset()
-	shardOwned.Reset()
-	// One that cannot be looked at, or told of, hides no other.
-	errs := []error{o.countOwn(ctx)}
-	for shard := range o.shards {
-		if shards[shard] == nil {
-			delete(o.shards, shard)
-		}
-	}
-	for shard, content := range shards {
-		errs = append(errs, o.see(ctx, shard, content))
-	}
-	return kerrors.NewAggregate(errs)
+	return shards, nil
 }
 
 // countOwn counts what is of no shard.
@@ -185,38 +224,38 @@ func (o *ShardOverview) countOwn(ctx context.Context) error {
 	return nil
 }
 
-// see looks at one shard.
+// see looks at one shard. Of one whose lease cannot be read, what was known of it stays.
 func (o *ShardOverview) see(ctx context.Context, shard string, content *shardContent) error {
-	state := o.shards[shard]
-	if state == nil {
-		state = &shardState{told: map[types.UID]bool{}}
-		o.shards[shard] = state
+	if o.shards[shard] == nil {
+		o.shards[shard] = newShardState()
 	}
-	served, err := o.isServed(ctx, shard, state)
-	if err != nil {
+	state, name := o.shards[shard], shardMetric(shard)
+	shardObjects.WithLabelValues(name, helmOpKind).Set(float64(len(content.helmOps)))
+	shardObjects.WithLabelValues(name, clusterKind).Set(float64(content.clusters))
+	switch served, err := o.isServed(ctx, shard, state); {
+	case err != nil:
 		return err
+	case served:
+		renewed := state.renewed
+		*state = *newShardState()
+		state.renewed = renewed
+		shardOwned.WithLabelValues(name).Set(1)
+	default:
+		if state.unservedSince.IsZero() {
+			state.unservedSince = o.now()
+		}
+		shardOwned.WithLabelValues(name).Set(0)
 	}
-	if shard == "" {
-		// The label is there and has no value: that is no shard at all, and must not pass for the objects without the label.
-		shard = "(empty label)"
-	}
-	shardObjects.WithLabelValues(shard, helmOpKind).Set(float64(len(content.helmOps)))
-	shardObjects.WithLabelValues(shard, clusterKind).Set(float64(content.clusters))
-	owned := 0.0
-	if served {
-		owned = 1
-		state.unservedSince, state.told = time.Time{}, map[types.UID]bool{}
-	}
-	shardOwned.WithLabelValues(shard).Set(owned)
-	if served {
-		return nil
-	}
-	if state.unservedSince.IsZero() {
-		state.unservedSince = o.now()
-	}
-	if o.now().Sub(state.unservedSince) < 2*o.LeaseDuration {
-		return nil
-	}
+	return nil
+}
+
+// isDeserted tells whether a shard has had no manager for so long that it is said of its HelmOps.
+func (o *ShardOverview) isDeserted(state *shardState) bool {
+	return !state.unservedSince.IsZero() && o.now().Sub(state.unservedSince) >= 2*o.LeaseDuration
+}
+
+// tellAll says at the HelmOps of a shard that nobody serves it.
+func (o *ShardOverview) tellAll(ctx context.Context, content *shardContent, state *shardState) error {
 	var errs []error
 	for i := range content.helmOps {
 		errs = append(errs, o.tell(ctx, &content.helmOps[i], state))
@@ -250,7 +289,7 @@ func (o *ShardOverview) isServed(ctx context.Context, shard string, state *shard
 
 // tell says at a HelmOp that nobody serves its shard. The manager that takes the shard up overwrites it.
 func (o *ShardOverview) tell(ctx context.Context, known *metav1.PartialObjectMetadata, state *shardState) error {
-	if state.told[known.UID] || isBeingMoved(known) || !isWatched(known, o.WatchFilterValue) {
+	if state.told[known.UID] || state.paused[known.UID] == known.ResourceVersion || isBeingMoved(known) || !isWatched(known, o.WatchFilterValue) {
 		return nil
 	}
 	helmOp := &addonsv1.HelmOp{}
@@ -258,8 +297,12 @@ func (o *ShardOverview) tell(ctx context.Context, known *metav1.PartialObjectMet
 		return client.IgnoreNotFound(err)
 	}
 	shard, ok := helmOp.Labels[addonsv1.ShardLabel]
-	if !ok || shard != known.Labels[addonsv1.ShardLabel] || isHelmOpPaused(helmOp) {
-		return nil // Of what is paused nobody expects anything.
+	if !ok || shard != known.Labels[addonsv1.ShardLabel] {
+		return nil
+	}
+	if isHelmOpPaused(helmOp) {
+		state.paused[known.UID] = helmOp.ResourceVersion // Of what is paused nobody expects anything.
+		return nil
 	}
 	if conditions.GetReason(helmOp, addonsv1.ReadyCondition) != addonsv1.ShardNotServedReason {
 		before := helmOp.DeepCopy()

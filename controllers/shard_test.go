@@ -18,7 +18,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -29,11 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -321,126 +316,18 @@ func TestUnlistedClustersCostLittle(t *testing.T) {
 
 func whyElsewhere(s fleetSummary) string { return s.whyElsewhere }
 
-func TestShardOverview(t *testing.T) {
+// TestWhatIsElsewhereIsLookedAtAgain holds that a release which waits for a Cluster of another shard finds out in time that this is gone: no event
+// tells it.
+func TestWhatIsElsewhereIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	h, c, _ := shardedObjects("b", "b", "b")
-	suspended := h.DeepCopy()
-	suspended.Name, suspended.UID, suspended.Spec.Suspend = "suspended", "s", true
-	cached, live := shardStores(t, "", h, c, suspended)
-	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: live}, Live: live, Others: live, LeaseNamespace: "system", LeaseDuration: 15 * time.Second})
-	o.now = func() time.Time { return now }
-	reason := func() string {
-		t.Helper()
-		if err := o.look(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		current := &addonsv1.HelmOp{}
-		if err := live.Get(t.Context(), client.ObjectKeyFromObject(h), current); err != nil {
-			t.Fatal(err)
-		}
-		return conditions.GetReason(current, addonsv1.ReadyCondition)
+	_, _, release := shardedObjects("a", "b", "a")
+	r := &releaseReconciler{written: newWrittenGenerations(), drifts: newDriftMemories(), sightings: newSightings(1), watcher: forgettingWatcher{forgetting: &forgetting{}}}
+	scope := &releaseScope{release: release, elsewhere: "it is of shard b"}
+	if again := r.leaveElsewhere(scope).RequeueAfter; again <= 0 || again > 2*elsewhereRetry {
+		t.Errorf("looked at again after %s", again)
 	}
-	if got := reason(); got != "" {
-		t.Errorf("at once: %s", got)
-	}
-	now = now.Add(30 * time.Second)
-	if got := reason(); got != addonsv1.ShardNotServedReason {
-		t.Errorf("after a while: %s", got)
-	}
-	if err := live.Get(t.Context(), client.ObjectKeyFromObject(suspended), suspended); err != nil || len(suspended.Status.Conditions) > 0 {
-		t.Errorf("of one that is suspended: %+v, %v", suspended.Status.Conditions, err)
-	}
-	// The manager comes, and its clock is an hour behind.
-	renew := func() *coordinationv1.Lease {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: ShardLease("b")}, Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("m"), LeaseDurationSeconds: ptr.To(int32(15)), RenewTime: &metav1.MicroTime{Time: now.Add(-time.Hour)},
-		}}
-	}
-	if err := live.Create(t.Context(), renew()); err != nil {
-		t.Fatal(err)
-	}
-	reason()
-	now = now.Add(10 * time.Second)
-	lease := renew()
-	before := &coordinationv1.Lease{}
-	if err := live.Get(t.Context(), client.ObjectKeyFromObject(lease), before); err != nil {
-		t.Fatal(err)
-	}
-	lease.ResourceVersion = before.ResourceVersion
-	if err := live.Update(t.Context(), lease); err != nil {
-		t.Fatal(err)
-	}
-	reason()
-	if state := o.shards["b"]; !state.unservedSince.IsZero() || len(state.told) > 0 {
-		t.Errorf("a lease that is renewed counts for nothing: %+v", state)
-	}
-	now = now.Add(time.Minute)
-	reason()
-	if o.shards["b"].unservedSince.IsZero() {
-		t.Error("a lease that is not renewed any more counts")
+	release.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	if again := r.leaveElsewhere(scope).RequeueAfter; again <= 0 || again > 2*downRetry {
+		t.Errorf("one that waits for its end is looked at again after %s", again)
 	}
 }
-
-// TestShardOverviewLeavesNoneOut holds that a HelmOp which cannot be told hides no shard.
-func TestShardOverviewLeavesNoneOut(t *testing.T) {
-	t.Parallel()
-	var objects []client.Object
-	for _, shard := range []string{"refused", "x", "y", "z"} {
-		h, _, _ := shardedObjects(shard, shard, shard)
-		h.Name, h.UID = shard, types.UID(shard)
-		objects = append(objects, h)
-	}
-	cached, live := shardStores(t, "", objects...)
-	failing := interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			if obj.GetName() == "refused" {
-				return errors.New("refused by a webhook")
-			}
-			return c.SubResource(name).Patch(ctx, obj, patch, opts...)
-		},
-	})
-	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: failing}, Live: live, Others: live, LeaseNamespace: "system"})
-	if err := o.look(t.Context()); err == nil {
-		t.Error("nothing is said of the one that was refused")
-	}
-	for _, h := range objects {
-		current := &addonsv1.HelmOp{}
-		if err := live.Get(t.Context(), client.ObjectKeyFromObject(h), current); err != nil {
-			t.Fatal(err)
-		}
-		told := conditions.GetReason(current, addonsv1.ReadyCondition) == addonsv1.ShardNotServedReason
-		if o.shards[h.GetName()] == nil || told != (h.GetName() != "refused") {
-			t.Errorf("shard %s is looked at: %t, told: %t", h.GetName(), o.shards[h.GetName()] != nil, told)
-		}
-	}
-}
-
-// TestPausedHelmOpSaysSo holds that what was said of a shard without a manager goes when there is one.
-func TestPausedHelmOpSaysSo(t *testing.T) {
-	t.Parallel()
-	h, _, _ := shardedObjects("", "", "")
-	h.Spec.Suspend, h.Finalizers = true, []string{addonsv1.HelmOpFinalizer}
-	setCondition(h, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.ShardNotServedReason, "")
-	_, c := shardStores(t, "", h)
-	r := &helmOpReconciler{client: c, live: c, now: time.Now, resolution: newResolutionSchedule(), pace: newStatusPace(), adoptions: newAdoptions(), resyncPeriod: time.Hour}
-	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)})
-	if err != nil || result.RequeueAfter < 54*time.Minute || result.RequeueAfter > 66*time.Minute {
-		t.Errorf("%+v, %v", result, err)
-	}
-	current := &addonsv1.HelmOp{}
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(h), current); err != nil {
-		t.Fatal(err)
-	}
-	if got := conditions.GetReason(current, addonsv1.ReadyCondition); got != addonsv1.PausedReason {
-		t.Errorf("Ready says %q", got)
-	}
-}
-
-// writing reads one store and writes another.
-type writing struct {
-	client.Client
-	to client.Client
-}
-
-func (w *writing) Status() client.SubResourceWriter { return w.to.Status() }
