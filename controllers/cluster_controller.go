@@ -95,8 +95,10 @@ type lifeScope struct {
 	// foreign is what the Cluster bears for HelmOps of other shards. Set by readOthers.
 	foreign lifeClaims
 
-	// unsettled are the types of conditions that are left as they are for a moment. Set by Reconcile.
-	unsettled sets.Set[string]
+	// unsettled are the types of conditions that are left as they are for a moment, and isArriving tells that no event will end that for
+	// some of them. Set by findUnsettled.
+	unsettled  sets.Set[string]
+	isArriving bool
 }
 
 // Reconcile makes one pass over a Cluster.
@@ -118,7 +120,7 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		return ctrl.Result{}, nil
 	}
 	othersErr := r.readOthers(ctx, scope)
-	scope.unsettled = r.unsettledConditions(scope)
+	r.findUnsettled(scope)
 	conditionErr := r.reconcileConditions(ctx, scope)
 	result, err := r.reconcileUpgrade(ctx, scope)
 	if again := lookAgainAtOthers(scope); again > 0 && (result.RequeueAfter == 0 || result.RequeueAfter > again) {
@@ -131,7 +133,7 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 // the ones ask no more, and when the others are all here. 0 is never.
 func lookAgainAtOthers(scope *lifeScope) time.Duration {
 	switch {
-	case scope.unsettled.Len() > 0:
+	case scope.isArriving:
 		return wait.Jitter(arrivalRetry, 1)
 	case !scope.foreign.isEmpty():
 		return wait.Jitter(outdatedRetry, 1)

@@ -112,14 +112,15 @@ func (r *clusterReconciler) readOthers(ctx context.Context, scope *lifeScope) er
 	return nil
 }
 
-// unsettledConditions are those about HelmOps that came into this shard a moment ago: not all of their releases are known here yet, or that of
-// this Cluster says still that it was of another shard. Until that is settled, nothing is known against what they say.
-func (r *clusterReconciler) unsettledConditions(scope *lifeScope) sets.Set[string] {
+// findUnsettled finds the conditions about HelmOps that came into this shard a moment ago: not all of their releases are known here yet, or that
+// of this Cluster says still that it was of another shard. Until that is settled, nothing is known against what they say.
+func (r *clusterReconciler) findUnsettled(scope *lifeScope) {
 	unsettled := sets.Set[string]{}
 	for i := range scope.helmOps {
 		helmOp := &scope.helmOps[i]
 		if helmOp.Spec.ClusterCondition != "" && selects(helmOp, scope.cluster) && !r.hasArrived(helmOp) {
 			unsettled.Insert(helmOp.Spec.ClusterCondition)
+			scope.isArriving = true
 		}
 	}
 	for i := range scope.releases {
@@ -128,7 +129,7 @@ func (r *clusterReconciler) unsettledConditions(scope *lifeScope) sets.Set[strin
 			unsettled.Insert(helmOp.Spec.ClusterCondition)
 		}
 	}
-	return unsettled
+	scope.unsettled = unsettled
 }
 
 // unclaimedOf is what a Cluster bears of ours that no HelmOp of the own shard asks for.

@@ -245,7 +245,7 @@ func TestWhatArrivesChangesNothing(t *testing.T) {
 			objects: arriving(func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 				r.Labels = ofShard("")
 				setNotReady(r, addonsv1.OtherShardReason, "the Cluster is of another shard")
-			}), arrived: true, status: metav1.ConditionTrue, again: true,
+			}), arrived: true, status: metav1.ConditionTrue,
 		},
 		"its release is not ready": {
 			objects: arriving(func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
