@@ -248,8 +248,9 @@ func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
 	there.eventually(hello, ready(1))
 	s.eventuallyGone(hello)
 	system := s.inNamespace(environment.Namespace)
+	// It names what was gone when it looked first: the Cluster, or an object that belongs to it.
 	s.Expect(system.eventuallyTold("HelmOp", stateHelmOp, corev1.EventTypeWarning, addonsv1.ObjectsMovedEvent)).To(
-		gomega.ContainSubstring("Cluster " + s.namespace + "/one"))
+		gomega.MatchRegexp("clusterctl move took .*(Cluster|LocalCluster|LocalControlPlane) " + s.namespace + "/one.* to another management cluster"))
 	system.child(s.helmOp(stateHelmOp), "management-cluster", childCondition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason),
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			g.Expect(conditions.GetMessage(child, addonsv1.PausedCondition)).To(gomega.ContainSubstring("clusterctl move took"))

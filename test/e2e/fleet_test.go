@@ -45,7 +45,8 @@ const (
 	leaseName = "controller-leader-election-helmop"
 )
 
-// electionArgs make another manager lead within seconds, not a quarter of a minute.
+// electionArgs make a manager take over within seconds from one that was killed, not a minute. It also ends within seconds where the API server
+// does not answer, and nobody starts it again here.
 var electionArgs = []string{
 	"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s",
 }
@@ -61,7 +62,7 @@ type fleet struct {
 // happen in its environment.
 func TestFleet(t *testing.T) {
 	t.Parallel()
-	env := ownEnvironment(t, environment.Options{SyncPeriod: fleetResync, ManagerArgs: electionArgs})
+	env := ownEnvironment(t, environment.Options{SyncPeriod: fleetResync})
 	s := newScenarioIn(t, env)
 	f := &fleet{env: env}
 
@@ -158,7 +159,7 @@ func (f *fleet) restart(s *scenario) {
 func (f *fleet) failover(s *scenario) {
 	managers := f.env.Managers()
 	leader := managers[len(managers)-1]
-	_, err := f.env.StartManager(s.Context())
+	_, err := f.env.StartManager(s.Context(), electionArgs...)
 	s.must(err)
 	before := s.leader()
 	s.must(leader.Kill())
