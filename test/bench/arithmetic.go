@@ -48,7 +48,7 @@ func arithmetic(ctx context.Context, b *bench) error {
 	before := len(b.report.Figures)
 	for _, pkg := range arithmeticPackages {
 		// Vetting is for tests.
-		args := []string{"test", "-vet=off", "-run", "^$", "-bench", arithmeticBenchmarks, "-benchmem", "-benchtime", "20x"}
+		args := []string{"test", "-vet=off", "-trimpath", "-run", "^$", "-bench", arithmeticBenchmarks, "-benchmem", "-benchtime", "20x"}
 		if b.profiles != "" {
 			args = append(args, "-o", filepath.Join(b.profiles, path.Base(pkg)+".test"))
 			for flag, kind := range map[string]string{"-cpuprofile": "cpu", "-memprofile": "heap", "-mutexprofile": "mutex"} {
@@ -57,6 +57,8 @@ func arithmetic(ctx context.Context, b *bench) error {
 		}
 		cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 		cmd.Dir, cmd.Stderr, cmd.WaitDelay = root, os.Stderr, 5*time.Second
+		// What is built for the manager is not built once more.
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		out, err := cmd.Output()
 		if err != nil {

@@ -34,8 +34,8 @@ const (
 	plainLoop = "plain loop"
 
 	// plainClusters is how many Clusters the plain loop does at most, per phase: it would take most of the time otherwise. With five charts
-	// they are twice as many releases as there are workers, so that none of these is idle in the end while others work.
-	plainClusters = 8
+	// they are as many releases as there are workers, so that none of these is idle in the end while others work.
+	plainClusters = 4
 
 	// well is the group of Clusters that nothing ails.
 	well = "well"

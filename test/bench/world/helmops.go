@@ -66,10 +66,8 @@ func (h HelmOp) Create(ctx context.Context, w *World) error {
 	err := w.Env.Client.Create(ctx, &addonsv1.HelmOp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name},
 		Spec: addonsv1.HelmOpSpec{
-			ClusterSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-				{Key: GroupLabel, Operator: metav1.LabelSelectorOpIn, Values: h.Groups},
-			}},
-			Source: source,
+			ClusterSelector: selecting(h.Groups),
+			Source:          source,
 			Release: addonsv1.ReleaseTemplate{
 				Name: h.Chart, Namespace: contestant.NamespaceOf(h.ReleaseNamespace, "{{ .Cluster.metadata.name }}", h.Chart),
 			},
@@ -101,6 +99,15 @@ func (h HelmOp) Change(ctx context.Context, w *World, change func(*addonsv1.Helm
 // SetLogLevel changes a value.
 func (h HelmOp) SetLogLevel(ctx context.Context, w *World, level string) error {
 	return h.Change(ctx, w, func(spec *addonsv1.HelmOpSpec) { spec.Values = values(level) })
+}
+
+func selecting(groups []string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: GroupLabel, Operator: metav1.LabelSelectorOpIn, Values: groups}}}
+}
+
+// Select selects other groups of Clusters.
+func (h HelmOp) Select(ctx context.Context, w *World, groups ...string) error {
+	return h.Change(ctx, w, func(spec *addonsv1.HelmOpSpec) { spec.ClusterSelector = selecting(groups) })
 }
 
 // SetTag has another version installed.
