@@ -136,61 +136,6 @@ func (f *bigFleet) helmOpsOf(namespace string) []world.HelmOp {
 	return all
 }
 
-// lateIn is the group of Clusters that come late in a namespace.
-func lateIn(namespace string) string { return "late-" + namespace }
-
-// arrival is how long a new Cluster took from the initialization of its control plane to its first and its last release.
-type arrival struct{ first, all time.Duration }
-
-// arrivals creates Clusters one after the other and returns the medians.
-func (f *bigFleet) arrivals(ctx context.Context, namespace string) (arrival, error) {
-	var first, all []time.Duration
-	group := lateIn(namespace)
-	for i, cluster := range f.confined(f.world.Group(namespace, group, f.late)) {
-		if err := f.world.PrepareCluster(ctx, cluster); err != nil {
-			return arrival{}, err
-		}
-		// What the Cluster's creation causes is over.
-		if err := pause(ctx, time.Second); err != nil {
-			return arrival{}, err
-		}
-		begun, err := f.world.InitializeCluster(ctx, cluster)
-		if err != nil {
-			return arrival{}, err
-		}
-		times, err := f.world.Tracker.Wait(ctx, namespace, len(f.charts), begun, func(r world.Release) bool {
-			return r.Cluster == cluster.Name && r.Deployed
-		})
-		if err != nil {
-			return arrival{}, err
-		}
-		f.say("Cluster %d that came late in %s: first release after %.2f s, all %d after %.2f s", i, namespace, times.First.Seconds(),
-			len(f.charts), times.Last.Seconds())
-		first, all = append(first, times.First), append(all, times.Last)
-	}
-	return arrival{first: median(first), all: median(all)}, nil
-}
-
-// single measures how long a Cluster takes that is the only one.
-func (f *bigFleet) single(ctx context.Context) error {
-	const namespace = "single"
-	if err := f.world.CreateNamespace(ctx, namespace); err != nil {
-		return err
-	}
-	manager, err := f.world.StartManager(ctx, namespace)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = manager.Stop(context.WithoutCancel(ctx)) }()
-	for _, helmOp := range f.helmOpsOf(namespace) {
-		if err := helmOp.Create(ctx, f.world); err != nil {
-			return err
-		}
-	}
-	f.alone, err = f.arrivals(ctx, namespace)
-	return err
-}
-
 func (f *bigFleet) connect(ctx context.Context) error {
 	var err error
 	if f.manager, err = f.world.StartManager(ctx, f.namespace); err != nil {
@@ -389,17 +334,6 @@ func (f *bigFleet) idle(ctx context.Context, phase string) error {
 	f.report.Add("fleet", phase, "management requests per minute", "", float64(cost.Traffic.Management)/minutes)
 	f.report.Add("fleet", phase, "registry requests", "", float64(cost.Registry.Total()), report.Max(0))
 	return f.addSize(ctx, phase, settled)
-}
-
-func (f *bigFleet) arrive(ctx context.Context) error {
-	got, err := f.arrivals(ctx, f.namespace)
-	if err != nil {
-		return err
-	}
-	f.report.Add("fleet", "new Cluster", "first release", "s", got.first.Seconds(), report.Against("alone", f.alone.first.Seconds()), report.MaxRatio(3))
-	f.report.Add("fleet", "new Cluster", fmt.Sprintf("all %d releases", len(f.charts)), "s", got.all.Seconds(),
-		report.Against("alone", f.alone.all.Seconds()), report.MaxRatio(3))
-	return nil
 }
 
 // restart stops the manager and starts another one.

@@ -1,0 +1,92 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/world"
+)
+
+// lateIn is the group of Clusters that come late in a namespace.
+func lateIn(namespace string) string { return "late-" + namespace }
+
+// arrival is how long a new Cluster took from the initialization of its control plane to its first and its last release.
+type arrival struct{ first, all time.Duration }
+
+// arrivals creates Clusters one after the other and returns the medians.
+func (f *bigFleet) arrivals(ctx context.Context, namespace string) (arrival, error) {
+	var first, all []time.Duration
+	group := lateIn(namespace)
+	for i, cluster := range f.confined(f.world.Group(namespace, group, f.late)) {
+		if err := f.world.PrepareCluster(ctx, cluster); err != nil {
+			return arrival{}, err
+		}
+		// What the Cluster's creation causes is over.
+		if err := pause(ctx, time.Second); err != nil {
+			return arrival{}, err
+		}
+		begun, err := f.world.InitializeCluster(ctx, cluster)
+		if err != nil {
+			return arrival{}, err
+		}
+		times, err := f.world.Tracker.Wait(ctx, namespace, len(f.charts), begun, func(r world.Release) bool {
+			return r.Cluster == cluster.Name && r.Deployed
+		})
+		if err != nil {
+			return arrival{}, err
+		}
+		f.say("Cluster %d that came late in %s: first release after %.2f s, all %d after %.2f s", i, namespace, times.First.Seconds(),
+			len(f.charts), times.Last.Seconds())
+		first, all = append(first, times.First), append(all, times.Last)
+	}
+	return arrival{first: median(first), all: median(all)}, nil
+}
+
+// single measures how long a Cluster takes that is the only one.
+func (f *bigFleet) single(ctx context.Context) error {
+	const namespace = "single"
+	if err := f.world.CreateNamespace(ctx, namespace); err != nil {
+		return err
+	}
+	manager, err := f.world.StartManager(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = manager.Stop(context.WithoutCancel(ctx)) }()
+	for _, helmOp := range f.helmOpsOf(namespace) {
+		if err := helmOp.Create(ctx, f.world); err != nil {
+			return err
+		}
+	}
+	f.alone, err = f.arrivals(ctx, namespace)
+	return err
+}
+
+func (f *bigFleet) arrive(ctx context.Context) error {
+	got, err := f.arrivals(ctx, f.namespace)
+	if err != nil {
+		return err
+	}
+	f.report.Add("fleet", "new Cluster", "first release", "s", got.first.Seconds(), report.Against("alone", f.alone.first.Seconds()), report.MaxRatio(3))
+	f.report.Add("fleet", "new Cluster", fmt.Sprintf("all %d releases", len(f.charts)), "s", got.all.Seconds(),
+		report.Against("alone", f.alone.all.Seconds()), report.MaxRatio(3))
+	return nil
+}
