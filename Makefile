@@ -27,7 +27,7 @@ COUNT ?= 20## How often `deflake` repeats
 BENCH ?= full## quick: `bench` takes few clusters and rounds, and `bench-go` few repetitions
 BENCH_ARGS ?=## Flags of `bench`, such as -scenario fleet -json figures.json -profiles DIR -check
 SOAK ?= 30m## How long `soak` lets things happen
-E2E_TIMEOUT ?= 30m## Time limit of `test-e2e`
+E2E_TIMEOUT ?= 40m## Time limit of `test-e2e`
 E2E_RUN ?= .## Tests of `test-e2e`, a regular expression
 KUBERNETES ?= 1.34 1.35## Minor versions of `test-versions`, of those in hack/tools
 

@@ -38,9 +38,12 @@ func (s *bootstrapScenario) demandsSignatures() {
 	s.file("cosign.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 	s.file("cosign.pub", public)
 	demand := []string{"--image", firstImage, "--verify-key", s.path("cosign.pub")}
-	code, _, said := s.run("writer.json", append(append(s.bootstrapArgs(), demand...), "--timeout", "15s")...)
-	s.Expect(code).To(gomega.Equal(1), said)
-	s.Expect(said).To(gomega.ContainSubstring(addonsv1.SignatureNotFoundReason))
+	// It ends before HelmOp has looked where the machine is busy.
+	s.Eventually(func(g gomega.Gomega) {
+		code, _, said := s.run("writer.json", append(append(s.bootstrapArgs(), demand...), "--timeout", "15s")...)
+		g.Expect(code).To(gomega.Equal(1), said)
+		g.Expect(said).To(gomega.ContainSubstring(addonsv1.SignatureNotFoundReason))
+	}).WithContext(s.Context()).Should(gomega.Succeed())
 	for _, name := range []string{providerHelmOp, stateHelmOp} {
 		s.eventually(s.helmOp(name), unverified(addonsv1.SignatureNotFoundReason))
 	}

@@ -34,7 +34,7 @@ import (
 
 const (
 	// seconds is how long a human's change may take to be noticed and put right.
-	seconds = 10 * time.Second
+	seconds = 20 * time.Second
 
 	// human is the field manager of somebody with kubectl.
 	human = client.FieldOwner("kubectl-edit")

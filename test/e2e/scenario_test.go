@@ -41,7 +41,7 @@ import (
 const (
 	// patience is how long a scenario waits for what must happen. Alone it takes a second or two; a busy machine with
 	// two cores that also starts API servers takes far longer.
-	patience = 2 * time.Minute
+	patience = 4 * time.Minute
 
 	// poll is how often a scenario looks.
 	poll = 200 * time.Millisecond

@@ -98,7 +98,7 @@ func testPrintedColumns(s *scenario, one *workload) {
 		[]string{"NAME", "CLUSTER", "READY", "REASON", "RELEASE", "REVISION", "STATUS", "CHART", "DEPLOYED"},
 		gomega.HaveExactElements(gomega.HavePrefix("table-one-"), "one", "True", "Ready", "table", "1", "deployed", "1.0.0", gomega.Not(gomega.BeEmpty())),
 	))
-	kubectl("wait", "--for=condition=Ready", "--timeout=30s", "hop/table")
+	kubectl("wait", "--for=condition=Ready", "--timeout="+patience.String(), "hop/table")
 	s.Expect(kubectl("get", "cluster-api")).To(gomega.ContainSubstring("helmop.addons.cluster.x-k8s.io/table"))
 	explained := strings.Join(strings.Fields(kubectl("explain", "helmop.spec.source.ref.semver")), " ")
 	s.Expect(explained).To(gomega.ContainSubstring("the highest tag in it is used"))
