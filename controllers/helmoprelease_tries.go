@@ -72,6 +72,7 @@ func pastOf(p *releasePass) helmclient.Past {
 	status := &p.release.Status
 	past := helmclient.Past{
 		Unhealthy:      p.unhealthy,
+		Unproven:       isUnproven(p),
 		Drifted:        p.drifted,
 		RetryRequested: isRetryRequested(p),
 		Request:        requestDigest(p),
@@ -81,6 +82,13 @@ func pastOf(p *releasePass) helmclient.Past {
 		past.Failures, past.FailedAt = int(status.Failures), status.LastAttemptedAt.Time
 	}
 	return past
+}
+
+// isUnproven tells whether the newest revision was followed from its deployment on and has not been healthy so far.
+func isUnproven(p *releasePass) bool {
+	newest, _ := p.observation.Newest()
+	memory := p.release.Status.Health
+	return memory != nil && memory.Revision == int64(newest.Revision) && memory.Deployed && !memory.WasHealthy
 }
 
 // attemptOf stands for what is wanted; tries at it count together.

@@ -68,6 +68,30 @@ func TestPastOf(t *testing.T) {
 	}
 }
 
+// Only of a revision that was followed from its deployment on, anybody knows that it has never been healthy.
+func TestIsUnproven(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		memory *addonsv1.HealthStatus
+		want   bool
+	}{
+		"not healthy yet":   {&addonsv1.HealthStatus{Revision: 2, Deployed: true}, true},
+		"found unhealthy":   {&addonsv1.HealthStatus{Revision: 2, Deployed: true, Failed: true}, true},
+		"healthy":           {&addonsv1.HealthStatus{Revision: 2, Deployed: true, WasHealthy: true}, false},
+		"no more healthy":   {&addonsv1.HealthStatus{Revision: 2, Deployed: true, WasHealthy: true, Lost: true}, false},
+		"met as it was":     {&addonsv1.HealthStatus{Revision: 2}, false},
+		"of the one before": {&addonsv1.HealthStatus{Revision: 1, Deployed: true}, false},
+		"not followed":      {nil, false},
+	} {
+		p := triedPass()
+		p.observation.Records = []helmclient.Record{{Revision: 2}}
+		p.release.Status.Health = tc.memory
+		if got := pastOf(p).Unproven; got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // After a move of the management cluster, the annotation is there and the status is not: nobody asks anew. What is asked for
 // later is heard, also of a release that nothing was tried at since.
 func TestLostStatusIsNoRequest(t *testing.T) {

@@ -138,6 +138,8 @@ type Decision struct {
 	RollbackFailures int
 	// Interruptions is how many tries in a row at what is desired were cut off so far. Act notes it on the record it makes.
 	Interruptions int
+	// Unproven is the newest of the revisions known never to have been healthy, zero where none is. Act notes it on the record it makes.
+	Unproven int
 	// Request is the last request to try, as a label value. Act notes it on the record it makes.
 	Request string
 	// RequeueAfter is when to look again, set with ActionWait only.
@@ -163,7 +165,7 @@ func Decide(obs Observation, desired Desired, policy Policy, past Past, now time
 	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past.since(newest, desired), now: now}
 	d := Decision{
 		State: obs.State(desired), FromRevision: newest.Revision, ToRevision: newest.Revision, Failures: s.failures(),
-		Interruptions: s.interruptions(), Request: digestLabel(past.Request),
+		Interruptions: s.interruptions(), Unproven: s.unproven(), Request: digestLabel(past.Request),
 	}
 	if desired.Return {
 		s = s.withoutRemediation()

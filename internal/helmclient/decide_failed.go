@@ -161,23 +161,42 @@ func (s situation) remaining(since time.Time, failures int) time.Duration {
 	return min(max(remaining, minRequeue), backoff)
 }
 
-// rollbackTarget returns the newest revision below the newest that worked, was not made from what is desired, and was not
-// rolled back from since: one may be deployed and never have become healthy.
+// rollbackTarget returns the newest revision below the newest that worked, was not made from what is desired, was not
+// rolled back from since, and had the time to become healthy. Where there is none, it is the newest of those that had not,
+// unless another try at the same was rolled back from.
 func (s situation) rollbackTarget() (revision int, ok bool) {
-	bad := map[string]bool{}
+	rolledBack, unproven := map[string]bool{}, map[int]bool{}
 	note := func(record Record) {
 		if record.authentic() && record.RolledBackFrom != "" {
-			bad[record.RolledBackFrom] = true
+			rolledBack[record.RolledBackFrom] = true
 		}
+		unproven[record.Unproven] = true
+	}
+	mayServe := func(record Record) bool {
+		return record.worked() && !record.madeFrom(s.desired) && !rolledBack[record.attempt()]
 	}
 	note(s.newest)
 	for _, record := range s.below() {
-		if record.worked() && !record.madeFrom(s.desired) && !bad[record.attempt()] {
+		if mayServe(record) && !unproven[record.Revision] {
 			return record.Revision, true
 		}
 		note(record)
 	}
+	for _, record := range s.below() {
+		if mayServe(record) {
+			return record.Revision, true
+		}
+	}
 	return 0, false
+}
+
+// unproven returns the newest revision known never to have been healthy, zero where there is none.
+func (s situation) unproven() int {
+	if s.past.Unproven && release.Status(s.newest.Status) == release.StatusDeployed {
+		return s.newest.Revision
+	}
+	// A record that takes the place of the newest says it in its stead.
+	return s.newest.Unproven
 }
 
 // policyNow returns the policy for a failure of the newest revision.

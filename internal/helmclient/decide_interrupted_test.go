@@ -177,3 +177,55 @@ func TestDecideRollbackTarget(t *testing.T) {
 		})
 	}
 }
+
+// TestDecideRollbackTargetOvertaken holds that a rollback returns to a revision that had the time to become healthy, if there is one.
+func TestDecideRollbackTargetOvertaken(t *testing.T) {
+	t.Parallel()
+	broken := func(r *Record) { r.ArtifactDigest = "2" }
+	fromBroken := func(r *Record) {
+		otherArtifact(r)
+		r.RolledBackFrom = testRecord("deployed", 1, broken).attempt()
+	}
+	unproven := func(revision int) func(*Record) { return func(r *Record) { r.Unproven = revision } }
+	newest := testRecord("failed", 9, unproven(8))
+	for name, test := range map[string]struct {
+		below []Record
+		want  int
+	}{
+		"one":                              {[]Record{testRecord("superseded", 8, broken), testRecord("superseded", 7, otherArtifact)}, 7},
+		"two":                              {[]Record{testRecord("superseded", 8, broken, unproven(7)), testRecord("superseded", 7, otherValues), testRecord("superseded", 6, otherArtifact)}, 6},
+		"as one that failed says":          {[]Record{testRecord("failed", 8, otherValues, unproven(7)), testRecord("superseded", 7, broken), testRecord("superseded", 6, otherArtifact)}, 6},
+		"one that was tried again":         {[]Record{testRecord("superseded", 8, broken), testRecord("superseded", 7, fromBroken), testRecord("superseded", 6, broken)}, 7},
+		"one that came back":               {[]Record{testRecord("superseded", 8, fromBroken), testRecord("superseded", 7, broken), testRecord("superseded", 6, otherArtifact)}, 6},
+		"no other":                         {[]Record{testRecord("superseded", 8, otherArtifact), testRecord("failed", 7, broken)}, 8},
+		"no other, and rolled back before": {[]Record{testRecord("superseded", 8, broken), testRecord("failed", 7, fromBroken), testRecord("superseded", 6, broken)}, 0},
+	} {
+		d := Decide(Observation{Records: append([]Record{newest}, test.below...)}, testDesired(), withRollback, Past{}, testNow)
+		if d.RollbackTo != test.want || (d.Action == ActionRollback) != (test.want > 0) {
+			t.Errorf("%s: want a return to %d: %+v", name, test.want, d)
+		}
+	}
+}
+
+// TestDecideNotesUnproven holds what is said, of the revision whose place it takes, on what is made next.
+func TestDecideNotesUnproven(t *testing.T) {
+	t.Parallel()
+	earlier := func(r *Record) { r.Unproven = 3 }
+	for name, test := range map[string]struct {
+		newest Record
+		past   Past
+		want   int
+	}{
+		"had the time":                      {testRecord("deployed", 4, otherArtifact), Past{}, 0},
+		"had not":                           {testRecord("deployed", 4, otherArtifact), Past{Unproven: true}, 4},
+		"nor had the one before":            {testRecord("deployed", 4, otherArtifact, earlier), Past{Unproven: true}, 4},
+		"failed after one that had not":     {testRecord("failed", 4, otherArtifact, earlier), Past{Unproven: true}, 3},
+		"cut off, its place to be taken":    {testRecord("pending-upgrade", 4, earlier), Past{}, 3},
+		"cut off, whatever the caller says": {testRecord("pending-upgrade", 4), Past{Unproven: true}, 0},
+	} {
+		d := Decide(Observation{Records: []Record{test.newest, testRecord("superseded", 3, otherArtifact)}}, testDesired(), withRollback, test.past, testNow)
+		if d.Unproven != test.want {
+			t.Errorf("%s: want %d: %+v", name, test.want, d)
+		}
+	}
+}

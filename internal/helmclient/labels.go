@@ -64,6 +64,10 @@ const (
 	// LabelInterruptions holds how many tries in a row at this very attempt had been cut off before the record was made;
 	// absent where none had.
 	LabelInterruptions = labelPrefix + "interruptions"
+	// LabelUnproven holds a revision below that was followed from its deployment on and had not become healthy by the time
+	// another one took its place; absent where none is known. Not to have had the time is no failure of it, but it is no
+	// proof either that it works.
+	LabelUnproven = labelPrefix + "unproven-revision"
 	// LabelRequest holds the shortened digest of the request to try that was the last by the time the record was made, or
 	// tested, see [Past].Request; absent where none was known. It says nothing of what the revision was made from.
 	LabelRequest = labelPrefix + "request"
@@ -164,6 +168,7 @@ func attemptLabels(d Desired, decision Decision) relabel {
 		setText(labels, LabelRequest, decision.Request)
 		setCount(labels, LabelFailures, decision.Failures)
 		setCount(labels, LabelInterruptions, decision.Interruptions)
+		setCount(labels, LabelUnproven, decision.Unproven)
 		return labels
 	}
 }
@@ -185,6 +190,7 @@ func rollbackLabels(d Desired, decision Decision) relabel {
 		setCount(labels, LabelFailures, decision.Failures)
 		setCount(labels, LabelRollbackFailures, decision.RollbackFailures)
 		setCount(labels, LabelInterruptions, decision.Interruptions)
+		setCount(labels, LabelUnproven, decision.Unproven)
 		return labels
 	}
 }
@@ -232,6 +238,7 @@ func recordFromLabels(labels map[string]string) (record Record, ok bool) {
 		Tested:           labels[LabelTested],
 		Interrupted:      labels[LabelInterrupted] == "true",
 		Interruptions:    countIn(labels, LabelInterruptions),
+		Unproven:         countIn(labels, LabelUnproven),
 		Request:          labels[LabelRequest],
 		Shard:            labels[LabelShard],
 		Uninstalling:     labels[LabelUninstalling] == "true",

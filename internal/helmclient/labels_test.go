@@ -84,8 +84,10 @@ func TestRecordFromLabels(t *testing.T) {
 	}
 	maps.Copy(labels, map[string]string{
 		LabelFailures: "3", LabelRolledBackFrom: "f", LabelRollbackFailures: "2", LabelTested: TestedPassed, LabelInterrupted: "true", LabelPostRenderDigest: "p",
+		LabelUnproven: "4",
 	})
 	record, _ = recordFromLabels(labels)
+	want.Unproven = 4
 	want.Failures, want.RolledBackFrom, want.RollbackFailures, want.Tested, want.Interrupted, want.PostRenderDigest = 3, "f", 2, TestedPassed, true, "p"
 	if record != want {
 		t.Errorf("got %+v, want %+v", record, want)
@@ -151,7 +153,7 @@ func TestRelabel(t *testing.T) {
 	carried := map[string]string{
 		"name": "helm's", "team": "kept", LabelOwner: "default.other", LabelReleaseUID: "uid-9", LabelArtifactDigest: "a9", LabelValuesDigest: "v9",
 		LabelOptionsDigest: "o9", LabelPostRenderDigest: "p9", LabelRevision: "3", LabelFailures: "9", LabelTested: TestedFailed,
-		LabelRolledBackFrom: "r9", LabelRollbackFailures: "9", LabelInterrupted: "true", LabelInterruptions: "9", LabelRequest: "q9",
+		LabelRolledBackFrom: "r9", LabelRollbackFailures: "9", LabelInterrupted: "true", LabelInterruptions: "9", LabelRequest: "q9", LabelUnproven: "2",
 	}
 	ours := map[string]string{"team": "kept", LabelOwner: ownerLabel(d.Owner), LabelReleaseUID: d.UID, LabelRevision: "7"}
 	made := map[string]string{LabelArtifactDigest: strings.Repeat("a", 40), LabelValuesDigest: strings.Repeat("b", 40), LabelOptionsDigest: strings.Repeat("c", 40)}
@@ -164,6 +166,8 @@ func TestRelabel(t *testing.T) {
 		"first try":            {attemptLabels(d, Decision{}), []map[string]string{ours, made}},
 		"third try":            {attemptLabels(d, Decision{Failures: 2}), []map[string]string{ours, made, {LabelFailures: "2"}}},
 		"cut off twice":        {attemptLabels(d, Decision{Interruptions: 2}), []map[string]string{ours, made, {LabelInterruptions: "2"}}},
+		"in a hurry":           {attemptLabels(d, Decision{Unproven: 6}), []map[string]string{ours, made, {LabelUnproven: "6"}}},
+		"rollback, in a hurry": {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2, Unproven: 5}), []map[string]string{ours, target, returned, {LabelUnproven: "5"}}},
 		"asked for":            {attemptLabels(d, Decision{Request: "q1"}), []map[string]string{ours, made, {LabelRequest: "q1"}}},
 		"rollback, asked for":  {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2, Request: "q1"}), []map[string]string{ours, target, returned, {LabelRequest: "q1"}}},
 		"rollback, cut off":    {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2, Interruptions: 1}), []map[string]string{ours, target, returned, {LabelInterruptions: "1"}}},

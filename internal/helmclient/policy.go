@@ -92,6 +92,8 @@ type Past struct {
 	FailedAt time.Time
 	// Unhealthy says that the newest revision was made from what is desired and did not become healthy.
 	Unhealthy bool
+	// Unproven says that the newest revision was followed from its deployment on and has not been healthy so far.
+	Unproven bool
 	// Drifted says that objects differ from the manifest of the newest revision.
 	Drifted bool
 	// RetryRequested forgets the failures: somebody asks to try again. It is for one try: the caller must drop it, and

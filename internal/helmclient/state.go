@@ -99,6 +99,8 @@ type Record struct {
 	Interrupted bool
 	// Interruptions is how many tries in a row at the same attempt had been cut off before this one.
 	Interruptions int
+	// Unproven is a revision below that had not become healthy when its place was taken, see [LabelUnproven]; zero where none is known.
+	Unproven int
 	// Request is the shortened digest of the request to try that the revision answers, see [LabelRequest].
 	Request string
 	// Shard is that of the process that wrote the record last, see [LabelShard].

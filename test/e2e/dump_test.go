@@ -38,7 +38,7 @@ import (
 
 const (
 	// cleanupTimeout bounds the end of a scenario, and so how long anything may be stuck.
-	cleanupTimeout = 2 * time.Minute
+	cleanupTimeout = 4 * time.Minute
 
 	// dumpedLines is how much of a manager's log is shown.
 	dumpedLines = 60

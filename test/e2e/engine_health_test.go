@@ -147,6 +147,7 @@ func TestHealth(t *testing.T) {
 		"disabled":       engine.healthDisabled,
 		"checks":         engine.healthChecks,
 		"unhealthy-back": engine.unhealthyRolledBack,
+		"overtaken":      engine.overtakenRolledBack,
 	})
 }
 
@@ -249,6 +250,25 @@ func (e engine) unhealthyRolledBack() {
 	e.set(helmOp, map[string]any{"greeting": "better"})
 	e.released(helmOp, 4)
 	e.expectGreetings("better")
+}
+
+// overtakenRolledBack has an upgrade whose place is taken before it becomes healthy, by one that does not either.
+func (e engine) overtakenRolledBack() {
+	helmOp := e.helmOp(map[string]any{"greeting": "good"}, healthTimeout(10*time.Minute), rollingBack(0))
+	e.scenario.create(helmOp)
+	e.released(helmOp, 1)
+	e.set(helmOp, map[string]any{"greeting": "hasty", "never": true})
+	e.history("1 superseded", "2 deployed")
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionUnknown, addonsv1.HealthProgressingReason, inState("InSync"))
+	update(e.scenario, helmOp, func(h *addonsv1.HelmOp) {
+		healthTimeout(3 * time.Second)(h)
+		h.Spec.Values = rawJSON(map[string]any{"greeting": "bad", "never": true})
+	})
+	e.becomes(helmOp, addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason,
+		childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RolledBackReason))
+	e.history("1 superseded", "2 superseded", "3 superseded", "4 deployed")
+	e.expectGreetings("good")
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
 }
 
 // expectGreetings fails unless the release says this.
