@@ -65,7 +65,7 @@ func (r *releaseReconciler) assessHealth(p *releasePass) {
 // only who sees everything may say that all is well, or that a revision has failed and is to be remediated.
 func (r *releaseReconciler) judgeHealth(p *releasePass, seen sight) {
 	release := p.release
-	memory, isKnown := r.rememberedHealth(release)
+	memory, isKnown := r.rememberedHealth(p)
 	summary := health.Summarize(seen.objects, healthPolicy(&release.Spec), health.Past{
 		Revision: memory.Revision, DeployedAt: memory.Since.Time,
 		Healthy: memory.WasHealthy, Lost: memory.Lost, ProgressingSince: memory.ProgressingSince.Time,
@@ -109,11 +109,20 @@ func (r *releaseReconciler) beginHealth(release *addonsv1.HelmOpRelease, result 
 // rememberedHealth is what the status remembers of the health of the revision that is followed, and whether it remembers
 // anything. One that was deployed, but not seen for long after, by a pause for example, may have worked meanwhile: it counts
 // as one that is looked at for the first time.
-func (r *releaseReconciler) rememberedHealth(release *addonsv1.HelmOpRelease) (memory addonsv1.HealthStatus, isKnown bool) {
-	now := r.now()
+func (r *releaseReconciler) rememberedHealth(p *releasePass) (memory addonsv1.HealthStatus, isKnown bool) {
+	release, now := p.release, r.now()
 	memory.Revision = release.Status.Inventory.Revision
-	if known := release.Status.Health; known != nil && known.Revision == memory.Revision {
+	newest, _ := p.observation.Newest()
+	switch known := release.Status.Health; {
+	case known == nil:
+	case known.Revision == memory.Revision:
 		memory, isKnown = *known, true
+	case known.Revision < memory.Revision && memory.Revision == int64(newest.Revision) && newest.IsDeployedFor(p.desired):
+		// Who deployed it did not get to say so: the process ended, or the status could not be written.
+		memory.Deployed, memory.Since = true, wholeSeconds(now)
+		if newest.ChangedAt.Before(now) {
+			memory.Since = wholeSeconds(newest.ChangedAt)
+		}
 	}
 	timeout := cmp.Or(healthPolicy(&release.Spec).Timeout, health.DefaultTimeout)
 	isLate := now.Sub(memory.Since.Time) > timeout+max(timeout, health.DefaultTimeout)
@@ -122,7 +131,7 @@ func (r *releaseReconciler) rememberedHealth(release *addonsv1.HelmOpRelease) (m
 	if memory.Since.IsZero() || isMissed && !conditions.IsFalse(release, addonsv1.HealthyCondition) {
 		memory.Since = wholeSeconds(now)
 	}
-	memory.Deployed = memory.Deployed && !isMissed
+	memory.Deployed, memory.Missed = memory.Deployed && !isMissed, memory.Missed || isMissed
 	return memory, isKnown
 }
 

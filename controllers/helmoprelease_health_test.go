@@ -49,6 +49,9 @@ type healthBench struct {
 	// spared are those that the trouble of what is watched does not concern.
 	spared map[inventory.Ref]bool
 
+	// changedAt is when the records were written last. Default: long ago.
+	changedAt time.Time
+
 	// unreadable is why the records of the release cannot be read.
 	unreadable error
 }
@@ -121,12 +124,17 @@ func newHealthBench(t *testing.T) *healthBench {
 // begin returns a pass that has observed the release.
 func (b *healthBench) begin() *releasePass {
 	desired := helmclient.Desired{
-		Name: "web", Namespace: "apps", Owner: "fleet.web", UID: "u", ArtifactDigest: "a2", ValuesDigest: "v", OptionsDigest: "o",
+		Name: "web", Namespace: "apps", Owner: "fleet.web", ArtifactDigest: "a2", ValuesDigest: "v", OptionsDigest: "o",
+	}
+	desired.UID = string(b.release.UID)
+	changedAt := b.changedAt
+	if changedAt.IsZero() {
+		changedAt = b.now.Add(-7 * 24 * time.Hour)
 	}
 	record := func(revision int, status, artifact string) helmclient.Record {
 		return helmclient.Record{
 			Revision: revision, Status: status, Owner: "fleet.web", UID: "u", ArtifactDigest: artifact, ValuesDigest: "v",
-			OptionsDigest: "o", LabelledRevision: revision, ChangedAt: b.now.Add(-7 * 24 * time.Hour),
+			OptionsDigest: "o", LabelledRevision: revision, ChangedAt: changedAt,
 		}
 	}
 	return &releasePass{
@@ -251,6 +259,31 @@ func TestARevisionThatMayHaveWorkedIsNotRolledBack(t *testing.T) {
 			b.want(b.pass(2*time.Minute, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionNone)
 			b.is(deployment, health.Failed)
 			b.want(b.pass(time.Minute, metav1False, addonsv1.HealthFailedReason), helmclient.ActionNone)
+		})
+	}
+}
+
+// TestHealthOfARevisionWhoseDeploymentWasNotNoted: the process ended between the action and the status.
+func TestHealthOfARevisionWhoseDeploymentWasNotNoted(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		changed time.Duration
+		uid     types.UID
+		want    helmclient.Action
+	}{
+		"a moment ago":           {-time.Second, "u", helmclient.ActionRollback},
+		"by a clock far ahead":   {time.Hour, "u", helmclient.ActionRollback},
+		"long ago":               {-time.Hour, "u", helmclient.ActionNone},
+		"for what was here then": {-time.Second, "before the move", helmclient.ActionNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, Deployed: true, WasHealthy: true}
+			b.changedAt = b.now.Add(tc.changed)
+			b.release.UID = tc.uid
+			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+			b.want(b.pass(6*time.Minute, metav1False, addonsv1.HealthTimeoutReason), tc.want)
 		})
 	}
 }

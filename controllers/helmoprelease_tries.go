@@ -84,11 +84,11 @@ func pastOf(p *releasePass) helmclient.Past {
 	return past
 }
 
-// isUnproven tells whether the newest revision was followed from its deployment on and has not been healthy so far.
+// isUnproven tells whether the newest revision was followed from its deployment on, for a while at least, and has not been seen healthy.
 func isUnproven(p *releasePass) bool {
 	newest, _ := p.observation.Newest()
 	memory := p.release.Status.Health
-	return memory != nil && memory.Revision == int64(newest.Revision) && memory.Deployed && !memory.WasHealthy
+	return memory != nil && memory.Revision == int64(newest.Revision) && (memory.Deployed || memory.Missed) && !memory.WasHealthy
 }
 
 // attemptOf stands for what is wanted; tries at it count together.

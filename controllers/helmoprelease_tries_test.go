@@ -79,6 +79,8 @@ func TestIsUnproven(t *testing.T) {
 		"found unhealthy":   {&addonsv1.HealthStatus{Revision: 2, Deployed: true, Failed: true}, true},
 		"healthy":           {&addonsv1.HealthStatus{Revision: 2, Deployed: true, WasHealthy: true}, false},
 		"no more healthy":   {&addonsv1.HealthStatus{Revision: 2, Deployed: true, WasHealthy: true, Lost: true}, false},
+		"lost sight of":     {&addonsv1.HealthStatus{Revision: 2, Missed: true}, true},
+		"seen healthy late": {&addonsv1.HealthStatus{Revision: 2, Missed: true, WasHealthy: true}, false},
 		"met as it was":     {&addonsv1.HealthStatus{Revision: 2}, false},
 		"of the one before": {&addonsv1.HealthStatus{Revision: 1, Deployed: true}, false},
 		"not followed":      {nil, false},

@@ -226,6 +226,11 @@ type HealthStatus struct {
 	// +optional
 	Failed bool `json:"failed,omitempty"`
 
+	// missed tells that it was followed from its deployment on, but not seen for long before it was healthy. It may have worked
+	// meanwhile, which is no reason to roll back from it, and none to return to it.
+	// +optional
+	Missed bool `json:"missed,omitempty"`
+
 	// wasHealthy tells whether it was healthy once.
 	// +optional
 	WasHealthy bool `json:"wasHealthy,omitempty"`

@@ -234,7 +234,7 @@ type UpgradeOptions struct {
 	CleanupOnFail *bool `json:"cleanupOnFail,omitempty"`
 
 	// maxHistory is the number of revisions of the release that are kept in the workload cluster. 0 is no limit.
-	// Default: 10.
+	// With remediation by a rollback, the last revision that was healthy is kept beyond it. Default: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000

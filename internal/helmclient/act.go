@@ -205,6 +205,9 @@ func (s *session) perform(j job) error {
 		}
 	}
 	s.storage.labels = attemptLabels(j.desired, j.decision)
+	if j.decision.Keep > 0 && j.decision.Action != ActionUninstall {
+		s.storage.kept = recordName(j.desired.Name, j.decision.Keep)
+	}
 	var err error
 	switch j.decision.Action {
 	case ActionUninstall:

@@ -140,6 +140,8 @@ type Decision struct {
 	Interruptions int
 	// Unproven is the newest of the revisions known never to have been healthy, zero where none is. Act notes it on the record it makes.
 	Unproven int
+	// Keep is a revision that must stay in the history, whatever its limit, zero where none must: a rollback may need it.
+	Keep int
 	// Request is the last request to try, as a label value. Act notes it on the record it makes.
 	Request string
 	// RequeueAfter is when to look again, set with ActionWait only.
@@ -167,6 +169,7 @@ func Decide(obs Observation, desired Desired, policy Policy, past Past, now time
 		State: obs.State(desired), FromRevision: newest.Revision, ToRevision: newest.Revision, Failures: s.failures(),
 		Interruptions: s.interruptions(), Unproven: s.unproven(), Request: digestLabel(past.Request),
 	}
+	d.Keep = s.keeps()
 	if desired.Return {
 		s = s.withoutRemediation()
 	}

@@ -25,7 +25,7 @@ import (
 // decideInSync decides on a newest revision that is deployed and made from what is desired.
 func (s situation) decideInSync(d Decision) Decision {
 	if s.past.Unhealthy && s.policy.Upgrade.Remediate == RemediateRollback {
-		if target, ok := s.rollbackTarget(); ok {
+		if target, ok := s.provenTarget(); ok {
 			d.Failures = max(d.Failures, s.unhealthyFailures())
 			return d.rollback(target, ReasonUnhealthy, fmt.Sprintf("Revision %d did not become healthy.", d.FromRevision))
 		}
@@ -55,7 +55,7 @@ func (s situation) decideFailedTests(d Decision) Decision {
 	d.State = StateFailed
 	message := fmt.Sprintf("The tests of revision %d failed.", d.FromRevision)
 	if s.workedBefore() && s.policy.Upgrade.Remediate == RemediateRollback && d.Failures > 0 {
-		if target, ok := s.rollbackTarget(); ok {
+		if target, ok := s.provenTarget(); ok {
 			return d.rollback(target, ReasonTestsFailed, message)
 		}
 	}

@@ -75,7 +75,7 @@ func (s situation) decideFailed(d Decision) Decision {
 		}
 		message += " It is not uninstalled: " + kept
 	case !first && policy.Remediate == RemediateRollback:
-		target, ok := s.rollbackTarget()
+		target, ok := s.upgradeTarget()
 		if ok {
 			return d.rollback(target, ReasonUpgradeFailed, message)
 		}
@@ -94,7 +94,7 @@ func (s situation) decideFailedRollback(d Decision) Decision {
 	if policy.Remediate != RemediateRollback {
 		return s.retry(d, policy, ActionUpgrade, ReasonRetryFailed, message)
 	}
-	target, ok := s.rollbackTarget()
+	target, ok := s.provenTarget()
 	if !ok {
 		// Its own record has all that the revision had which it was to return to.
 		target = s.newest.Revision
@@ -159,44 +159,6 @@ func (s situation) remaining(since time.Time, failures int) time.Duration {
 	}
 	// A clock that runs ahead in the other cluster must not make the wait endless.
 	return min(max(remaining, minRequeue), backoff)
-}
-
-// rollbackTarget returns the newest revision below the newest that worked, was not made from what is desired, was not
-// rolled back from since, and had the time to become healthy. Where there is none, it is the newest of those that had not,
-// unless another try at the same was rolled back from.
-func (s situation) rollbackTarget() (revision int, ok bool) {
-	rolledBack, unproven := map[string]bool{}, map[int]bool{}
-	note := func(record Record) {
-		if record.authentic() && record.RolledBackFrom != "" {
-			rolledBack[record.RolledBackFrom] = true
-		}
-		unproven[record.Unproven] = true
-	}
-	mayServe := func(record Record) bool {
-		return record.worked() && !record.madeFrom(s.desired) && !rolledBack[record.attempt()]
-	}
-	note(s.newest)
-	for _, record := range s.below() {
-		if mayServe(record) && !unproven[record.Revision] {
-			return record.Revision, true
-		}
-		note(record)
-	}
-	for _, record := range s.below() {
-		if mayServe(record) {
-			return record.Revision, true
-		}
-	}
-	return 0, false
-}
-
-// unproven returns the newest revision known never to have been healthy, zero where there is none.
-func (s situation) unproven() int {
-	if s.past.Unproven && release.Status(s.newest.Status) == release.StatusDeployed {
-		return s.newest.Revision
-	}
-	// A record that takes the place of the newest says it in its stead.
-	return s.newest.Unproven
 }
 
 // policyNow returns the policy for a failure of the newest revision.

@@ -121,16 +121,20 @@ func (s situation) takeUp(d, decided Decision, policy FailurePolicy, failures in
 
 // rollbackAgain decides on a rollback of ours that was cut off.
 func (s situation) rollbackAgain(d Decision, reason, message string) Decision {
-	target, ok := s.rollbackTarget()
-	if !ok || s.policy.Upgrade.Remediate != RemediateRollback {
+	if s.policy.Upgrade.Remediate != RemediateRollback {
 		return s.takeUp(d, s.reachOverPending(d, reason, message), s.policy.Upgrade, d.Failures)
 	}
 	if !s.past.RetryRequested {
 		d.RollbackFailures = s.newest.RollbackFailures
 	}
+	target, ok := s.provenTarget()
+	if !ok {
+		// Its own record has all that the revision had which it was to return to, so nothing may take its place.
+		target = s.newest.Revision
+	}
 	decided := d.rollback(target, reason, message)
 	decided.Recovery = RecoverFail
-	if s.upgradesAgain() {
+	if ok && s.upgradesAgain() {
 		decided.Recovery, decided.ToRevision = RecoverReplace, d.FromRevision
 	}
 	return s.takeUp(d, decided, s.policy.Upgrade, d.RollbackFailures)

@@ -55,6 +55,8 @@ type recordingDriver struct {
 	// hidden is the revision that nobody is to see until the next one takes its place, zero where there is none.
 	hidden    int
 	hiddenKey string
+	// kept is the key of a record that stays, empty where none must.
+	kept string
 	// held says that updates are not saved.
 	held bool
 	// queried holds the answers to queries until the next write: an upgrade asks for the history twice, and
@@ -166,8 +168,11 @@ func (d *recordingDriver) sign(rls *release.Release) {
 }
 
 // Delete implements driver.Driver. A record that is gone already counts as deleted: Helm would leave the ones after
-// it behind.
+// it behind. So does one that stays.
 func (d *recordingDriver) Delete(key string) (rls *release.Release, err error) {
+	if key == d.kept {
+		return nil, nil
+	}
 	defer d.forgetQueries()
 	defer recoverUnreadable(key, &err)
 	rls, err = d.Driver.Delete(key)

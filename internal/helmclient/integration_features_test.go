@@ -214,6 +214,31 @@ func TestIntegrationMaxHistory(t *testing.T) {
 	b.wantRecords(desired, "4 deployed", "3 superseded")
 }
 
+// TestIntegrationKeepsProven holds that upgrades which follow each other in a hurry don't push out what a rollback needs.
+func TestIntegrationKeepsProven(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run.policy = withRollback
+	two := 2
+	run.options.Upgrade.MaxHistory = &two
+	run.mustSettle(t)
+	for _, artifact := range []string{"a2", "a3", "a4"} {
+		run.want(artifact, newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}))
+		run.values = map[string]any{"cidr": artifact}
+		run.mustAct(t, run.later(t, 0), ActionUpgrade)
+		run.past.Unproven = true
+	}
+	b.wantRecords(run.desired, "4 deployed", "3 superseded", "1 superseded")
+	run.past.Unhealthy = true
+	run.mustAct(t, run.later(t, 0), ActionRollback)
+	b.wantConfigMap("demo-value", "1")
+	b.wantConfigMap("first", "1")
+	run.past = Past{}
+	run.want("a5", newChart("1.0.0", twoConfigMaps()))
+	run.mustAct(t, run.later(t, 0), ActionUpgrade)
+	b.wantRecords(run.desired, "6 deployed", "5 superseded")
+}
+
 func TestIntegrationTooLarge(t *testing.T) {
 	b := newBench(t)
 	desired := desiredFor(b.namespace, "demo", "a1", "v1")

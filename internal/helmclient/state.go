@@ -197,6 +197,11 @@ func (r Record) attempt() string {
 	})
 }
 
+// IsDeployedFor reports whether the revision is deployed and was made for the very object that desires something.
+func (r Record) IsDeployedFor(d Desired) bool {
+	return release.Status(r.Status) == release.StatusDeployed && r.authentic() && r.UID == d.UID
+}
+
 // wasCutOff reports whether the action that made the revision did not come to an end.
 func (r Record) wasCutOff() bool {
 	status := release.Status(r.Status)
