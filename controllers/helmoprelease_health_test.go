@@ -49,6 +49,8 @@ type healthBench struct {
 	// spared are those that the trouble of what is watched does not concern.
 	spared map[inventory.Ref]bool
 
+	policy  helmclient.Policy
+
 	// changedAt is when the records were written last. Default: long ago.
 	changedAt time.Time
 
@@ -113,6 +115,7 @@ func newHealthBench(t *testing.T) *healthBench {
 		release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}},
 		objects: map[inventory.Ref]objectwatch.State{deployment: {Exists: true, UID: "d", Generation: 2, Verdict: health.InProgress}},
 		watched: objectwatch.Snapshot{Synced: true},
+		policy:  helmclient.Policy{Upgrade: helmclient.FailurePolicy{Remediate: helmclient.RemediateRollback}},
 	}
 	b.r = &releaseReconciler{
 		now: func() time.Time { return b.now }, written: newWrittenGenerations(), drifts: newDriftMemories(),
@@ -139,7 +142,7 @@ func (b *healthBench) begin() *releasePass {
 	}
 	return &releasePass{
 		releaseScope: &releaseScope{release: b.release, helmOp: &addonsv1.HelmOp{}}, desired: desired,
-		policy:      helmclient.Policy{Upgrade: helmclient.FailurePolicy{Remediate: helmclient.RemediateRollback}},
+		policy:      b.policy,
 		observation: helmclient.Observation{Records: []helmclient.Record{record(2, statusDeployed, "a2"), record(1, "superseded", "a1")}},
 	}
 }
@@ -261,6 +264,46 @@ func TestARevisionThatMayHaveWorkedIsNotRolledBack(t *testing.T) {
 			b.want(b.pass(time.Minute, metav1False, addonsv1.HealthFailedReason), helmclient.ActionNone)
 		})
 	}
+}
+
+// TestTestsWaitForHealth: before, they would be those of what ran until now, or of what does not run yet.
+func TestTestsWaitForHealth(t *testing.T) {
+	t.Parallel()
+	begin := func(t *testing.T) *healthBench {
+		b := newHealthBench(t)
+		b.release.Spec.Test = &addonsv1.TestOptions{Enabled: new(true)}
+		b.policy.Test.Enabled = true
+		b.deploy(nil)
+		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+		if tested := conditions.Get(b.release, addonsv1.TestedCondition); tested == nil || tested.Reason != addonsv1.TestsPendingReason {
+			t.Errorf("Tested is %v", tested)
+		}
+		return b
+	}
+	t.Run("healthy", func(t *testing.T) {
+		t.Parallel()
+		b := begin(t)
+		b.is(deployment, health.Current)
+		b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionTest)
+	})
+	t.Run("unhealthy", func(t *testing.T) {
+		t.Parallel()
+		b := begin(t)
+		b.policy.Upgrade.Remediate = helmclient.RemediateNothing
+		b.want(b.pass(6*time.Minute, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionTest)
+	})
+	t.Run("not to be seen", func(t *testing.T) {
+		t.Parallel()
+		b := begin(t)
+		b.watched = objectwatch.Snapshot{Err: errors.New("watch deployments: 500"), ErrSince: b.now.Add(-objectwatch.StuckAfter)}
+		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthUnknownReason), helmclient.ActionTest)
+	})
+	t.Run("met as it was", func(t *testing.T) {
+		t.Parallel()
+		b := begin(t)
+		b.release.Status.Health.Deployed = false
+		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionTest)
+	})
 }
 
 // TestHealthOfARevisionWhoseDeploymentWasNotNoted: the process ended between the action and the status.

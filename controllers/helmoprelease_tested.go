@@ -95,6 +95,8 @@ func reportTests(p *releasePass, newest helmclient.Record) {
 		return
 	}
 	switch known := conditions.Get(release, addonsv1.TestedCondition); {
+	case newest.Tested == "":
+		setCondition(release, addonsv1.TestedCondition, metav1Unknown, addonsv1.TestsPendingReason, "the tests run once the release is healthy")
 	case known != nil && (known.Status == metav1True) == (newest.Tested == helmclient.TestedPassed) && known.Status != metav1Unknown:
 	case newest.Tested == helmclient.TestedPassed:
 		setCondition(release, addonsv1.TestedCondition, metav1True, addonsv1.TestsSucceededReason,

@@ -19,10 +19,11 @@ package controllers
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // retryRequest stands for what people asked with the annotation retry-requested-at, on the release or on its HelmOp.
@@ -73,6 +74,7 @@ func pastOf(p *releasePass) helmclient.Past {
 	past := helmclient.Past{
 		Unhealthy:      p.unhealthy,
 		Unproven:       isUnproven(p),
+		Progressing:    isProgressing(p.release),
 		Drifted:        p.drifted,
 		RetryRequested: isRetryRequested(p),
 		Request:        requestDigest(p),
@@ -89,6 +91,13 @@ func isUnproven(p *releasePass) bool {
 	newest, _ := p.observation.Newest()
 	memory := p.release.Status.Health
 	return memory != nil && memory.Revision == int64(newest.Revision) && (memory.Deployed || memory.Missed) && !memory.WasHealthy
+}
+
+// isProgressing tells whether the release was followed from its deployment on, and may become healthy any time.
+func isProgressing(release *addonsv1.HelmOpRelease) bool {
+	memory := release.Status.Health
+	return memory != nil && memory.Deployed && !memory.WasHealthy &&
+		conditions.GetReason(release, addonsv1.HealthyCondition) == addonsv1.HealthProgressingReason
 }
 
 // attemptOf stands for what is wanted; tries at it count together.

@@ -20,7 +20,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // TestOptions are the options of the chart's tests, as of "helm test".
 type TestOptions struct {
-	// enabled runs the tests. Default: false.
+	// enabled runs the tests, once the release is healthy, is found not to become so, or nobody follows its health. Default: false.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 

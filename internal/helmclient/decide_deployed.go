@@ -34,6 +34,9 @@ func (s situation) decideInSync(d Decision) Decision {
 		switch {
 		case s.newest.Tested == "":
 			d.State = StateUntested
+			if s.past.Progressing {
+				return d.stay(ActionNone, ReasonUntested, fmt.Sprintf("Revision %d is tested once it is healthy.", d.FromRevision))
+			}
 			return d.stay(ActionTest, ReasonUntested, fmt.Sprintf("Revision %d is not tested.", d.FromRevision))
 		case s.newest.testsFailed() && !s.policy.Test.IgnoreFailures:
 			return s.decideFailedTests(d)

@@ -261,6 +261,7 @@ func TestDecideDeployed(t *testing.T) {
 		"unhealthy install":             {records: []Record{testRecord("deployed", 4)}, policy: withRollback, past: Past{Unhealthy: true}, want: inSync},
 		"unhealthy, nowhere to go":      {records: []Record{testRecord("deployed", 4), testRecord("superseded", 3)}, policy: withRollback, past: Past{Unhealthy: true}, want: inSync},
 
+		"untested, not healthy yet": {records: []Record{testRecord("deployed", 4), before}, policy: gated, past: Past{Progressing: true}, want: Decision{State: StateUntested, Action: ActionNone, Reason: ReasonUntested, FromRevision: 4, ToRevision: 4}},
 		"untested":           {records: []Record{testRecord("deployed", 4, failures(1)), before}, policy: gated, want: Decision{State: StateUntested, Action: ActionTest, Reason: ReasonUntested, FromRevision: 4, ToRevision: 4, Failures: 1}},
 		"tests passed":       {records: []Record{testRecord("deployed", 4, tested(TestedPassed)), before}, policy: gated, want: inSync},
 		"tests not wanted":   {records: []Record{testRecord("deployed", 4, tested(TestedFailed)), before}, policy: withRollback, want: inSync},

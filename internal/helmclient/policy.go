@@ -94,6 +94,9 @@ type Past struct {
 	Unhealthy bool
 	// Unproven says that the newest revision was followed from its deployment on and has not been healthy so far.
 	Unproven bool
+	// Progressing says that the newest revision may become healthy any time. Its tests wait for that: they would be those of
+	// what runs still, or of what does not run yet.
+	Progressing bool
 	// Drifted says that objects differ from the manifest of the newest revision.
 	Drifted bool
 	// RetryRequested forgets the failures: somebody asks to try again. It is for one try: the caller must drop it, and

@@ -288,6 +288,7 @@ func TestRemediation(t *testing.T) {
 		"reinstalled":   engine.failedInstallUninstalled,
 		"tests-fail":    engine.testsFail,
 		"tests-ignored": engine.testsIgnored,
+		"tests-wait":    engine.testsWait,
 	})
 }
 
@@ -373,6 +374,22 @@ func (e engine) testsFail() {
 	e.set(helmOp, map[string]any{"test": "pass"})
 	e.released(helmOp, 2)
 	e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionTrue, addonsv1.TestsSucceededReason)
+}
+
+// testsWait has tests that wait as long as the release may become healthy, and no longer.
+func (e engine) testsWait() {
+	s := e.scenario
+	helmOp := e.helmOp(map[string]any{"never": true, "test": "pass"}, tested, healthTimeout(10*time.Minute))
+	s.create(helmOp)
+	e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionUnknown, addonsv1.TestsPendingReason, inState("Untested"),
+		childCondition(addonsv1.HealthyCondition, metav1.ConditionUnknown, addonsv1.HealthProgressingReason))
+	s.Consistently(func(g gomega.Gomega, ctx context.Context) {
+		g.Expect(s.children(ctx, g, helmOp)[e.workload.name].Status.Tests).To(gomega.BeEmpty())
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+	update(s, helmOp, healthTimeout(3*time.Second))
+	e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionTrue, addonsv1.TestsSucceededReason,
+		childCondition(addonsv1.HealthyCondition, metav1.ConditionFalse, addonsv1.HealthTimeoutReason))
+	e.history("1 deployed")
 }
 
 // testsIgnored has tests that fail and do not matter.
