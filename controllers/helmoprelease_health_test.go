@@ -49,7 +49,7 @@ type healthBench struct {
 	// spared are those that the trouble of what is watched does not concern.
 	spared map[inventory.Ref]bool
 
-	policy  helmclient.Policy
+	policy helmclient.Policy
 
 	// changedAt is when the records were written last. Default: long ago.
 	changedAt time.Time
