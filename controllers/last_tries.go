@@ -33,7 +33,7 @@ const (
 	staleLimit = 10 * time.Second
 )
 
-// lastTry is what the status says of the last try at a release.
+// lastTry is what the status says of the last try at a release, and of what came of it.
 type lastTry struct {
 	uid        types.UID
 	at         int64
@@ -41,6 +41,9 @@ type lastTry struct {
 	failures   int32
 	revision   int64
 	request    string
+	// healthOf is the revision whose health is followed.
+	healthOf              int64
+	wasHealthy, hasFailed bool
 }
 
 func lastTryOf(release *addonsv1.HelmOpRelease) lastTry {
@@ -48,6 +51,9 @@ func lastTryOf(release *addonsv1.HelmOpRelease) lastTry {
 	try := lastTry{
 		uid: release.UID,
 		at:  status.LastAttemptedAt.Unix(), generation: status.LastAttemptedGeneration, failures: status.Failures, request: status.LastRetryRequest,
+	}
+	if status.Health != nil {
+		try.healthOf, try.wasHealthy, try.hasFailed = status.Health.Revision, status.Health.WasHealthy, status.Health.Failed
 	}
 	if len(status.History) > 0 {
 		try.revision = status.History[0].Revision

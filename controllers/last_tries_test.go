@@ -59,6 +59,14 @@ func TestLastTries(t *testing.T) {
 			t.Errorf("%s: stale %t, want %t", name, got, c.want)
 		}
 	}
+	healthy := failed.DeepCopy()
+	healthy.Status.Health = &addonsv1.HealthStatus{Revision: 3, Deployed: true, WasHealthy: true}
+	tries.written(key, lastTryOf(healthy), now)
+	progressing := healthy.DeepCopy()
+	progressing.Status.Health.WasHealthy = false
+	if tries.isStale(key, lastTryOf(healthy), now) || !tries.isStale(key, lastTryOf(progressing), now) {
+		t.Error("what was healthy must not be judged as if it had never been")
+	}
 	tries.forget(key)
 	if tries.isStale(key, lastTryOf(before), now) {
 		t.Error("stale, though forgotten")
