@@ -92,6 +92,9 @@ type releasePass struct {
 	// unhealthy tells that a new revision did not become healthy. Set by assessHealth.
 	unhealthy bool
 
+	// unseeable tells that objects of the release cannot be watched for lack of rights. Set by assessHealth.
+	unseeable bool
+
 	// drifted tells that something differs from what the release installed; differences are what was found to. Set by
 	// assessDrift.
 	drifted     bool

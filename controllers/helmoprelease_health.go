@@ -80,6 +80,7 @@ func (r *releaseReconciler) judgeHealth(p *releasePass, seen sight) {
 		memory.Lost = memory.Lost || summary.Past.Lost
 		memory.ProgressingSince = metav1.NewTime(summary.Past.ProgressingSince)
 	}
+	p.unseeable = seen.isDenied()
 	blindFor := r.blindFor(p, seen)
 	if seen.obstacle == "" || isBad {
 		r.reportHealth(p, summary)

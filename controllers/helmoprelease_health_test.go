@@ -482,6 +482,25 @@ func TestLackOfRightsIsToldAtOnce(t *testing.T) {
 	}
 }
 
+// TestLackOfRightsIsNoLackOfProof: else a failure would return to what was there before the rights were lost, however long ago.
+func TestLackOfRightsIsNoLackOfProof(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.deploy(nil)
+	for _, tc := range []struct {
+		err  error
+		want bool
+	}{{nil, true}, {objectwatch.ErrForbidden, false}, {errors.New("connection refused"), true}} {
+		b.watched = objectwatch.Snapshot{Synced: true, Err: tc.err}
+		p := b.begin()
+		b.r.follow(context.Background(), p)
+		b.r.assessHealth(p)
+		if got := pastOf(p).Unproven; got != tc.want {
+			t.Errorf("%v: unproven %t", tc.err, got)
+		}
+	}
+}
+
 func TestNothingIsSaidOfObjectsThatAreNoLongerFollowed(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)

@@ -87,10 +87,11 @@ func pastOf(p *releasePass) helmclient.Past {
 }
 
 // isUnproven tells whether the newest revision was followed from its deployment on, for a while at least, and has not been seen healthy.
+// What nobody may look at is not held to that: a rollback would pass over all that came since the rights were lost.
 func isUnproven(p *releasePass) bool {
 	newest, _ := p.observation.Newest()
 	memory := p.release.Status.Health
-	return memory != nil && memory.Revision == int64(newest.Revision) && (memory.Deployed || memory.Missed) && !memory.WasHealthy
+	return !p.unseeable && memory != nil && memory.Revision == int64(newest.Revision) && (memory.Deployed || memory.Missed) && !memory.WasHealthy
 }
 
 // isProgressing tells whether the release was followed from its deployment on, and may become healthy any time.
