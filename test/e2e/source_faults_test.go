@@ -244,12 +244,10 @@ func (m *metFault) see(w *workload) {
 		w.eventuallyRevisions(releaseNamespace, name)
 	}
 	m.expectFew(s)
-	counts := m.registry.Counts(registry.In(chartRepository))
 	if m.ref.Tag != "" {
-		s.Expect(counts.TagLists).To(gomega.BeZero(), "listings of tags for a fixed tag")
+		s.Expect(m.registry.Counts(registry.In(chartRepository)).TagLists).To(gomega.BeZero(), "listings of tags for a fixed tag")
 	}
 	if m.forGood {
-		s.Expect(m.registry.Counts(registry.In(chartRepository)).Total()).To(gomega.Equal(counts.Total()), "requests since")
 		return
 	}
 	m.end()
