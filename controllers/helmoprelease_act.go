@@ -30,7 +30,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
@@ -316,7 +315,7 @@ func (r *releaseReconciler) failed(ctx context.Context, scope *releaseScope, fal
 		return ctrl.Result{}, err
 	}
 	reason := reasonFor(err, engineErrors, fallback)
-	if reason == addonsv1.ClusterUnreachableReason || errors.Is(err, clusterlink.ErrNotConnected) {
+	if reason == addonsv1.ClusterUnreachableReason {
 		reportUnreachable(release, err.Error())
 		return ctrl.Result{RequeueAfter: spread(unreachableRetry, release)}, nil
 	}

@@ -124,8 +124,7 @@ func (r *releaseReconciler) connect(ctx context.Context, release *addonsv1.HelmO
 		setNotReady(release, addonsv1.KubeconfigRefusedReason, err.Error())
 		return helmclient.Target{}, false
 	}
-	if r.clusters.State(key).LastTry.IsZero() {
-		// It was not tried yet, for example because the manager has just started. That says nothing of the cluster.
+	if errors.Is(err, clusterlink.ErrNotTried) {
 		return helmclient.Target{}, false
 	}
 	reportUnreachable(release, "there is no connection to the API server of the Cluster: see that it runs, that the Secret "+

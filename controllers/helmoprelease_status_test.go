@@ -17,15 +17,20 @@ limitations under the License.
 package controllers
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
 func TestReportReady(t *testing.T) {
@@ -101,4 +106,44 @@ func TestUnreachableClustersKeepTheirFirstMessage(t *testing.T) {
 			t.Errorf("after it answered again it says %q", got)
 		}
 	})
+}
+
+// linkMadeMeanwhile are the ways to Clusters of which the first is made just after it was asked for.
+type linkMadeMeanwhile struct {
+	Clusters
+	err error
+}
+
+func (l linkMadeMeanwhile) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
+	return nil, l.err
+}
+
+func (linkMadeMeanwhile) State(client.ObjectKey) clusterlink.State {
+	return clusterlink.State{LastTry: time.Now(), LastAnswer: time.Now()}
+}
+
+// TestConnectSaysNothingOfWhatWasNotTried holds that a release stays as it was where its Cluster is about to be connected: every release of a
+// fleet comes to that when its manager is started again.
+func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  error
+		want metav1.ConditionStatus
+	}{
+		"not tried yet":       {fmt.Errorf("%w: fleet/one", clusterlink.ErrNotTried), metav1True},
+		"tried, without luck": {fmt.Errorf("%w: fleet/one", clusterlink.ErrNotConnected), metav1False},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release := &addonsv1.HelmOpRelease{}
+			reportReachable(release)
+			r := &releaseReconciler{clusters: linkMadeMeanwhile{err: tc.err}, kubeconfigs: storeOf(t), watcher: &forgetfulWatcher{}}
+			if _, ok := r.connect(t.Context(), release); ok {
+				t.Error("there is a connection")
+			}
+			if got := conditions.Get(release, addonsv1.ClusterReachableCondition).Status; got != tc.want {
+				t.Errorf("ClusterReachable is %s, want %s", got, tc.want)
+			}
+		})
+	}
 }

@@ -115,7 +115,8 @@ type Options struct {
 
 // Clusters are the ways to the workload clusters.
 type Clusters interface {
-	// GetRESTConfig returns how to reach a Cluster; the error wraps clusterlink.ErrNotConnected if there is no way.
+	// GetRESTConfig returns how to reach a Cluster; the error wraps clusterlink.ErrNotConnected if there is no way, and
+	// clusterlink.ErrNotTried if that says nothing of the Cluster.
 	GetRESTConfig(ctx context.Context, cluster client.ObjectKey) (*rest.Config, error)
 	// State tells how a Cluster has answered.
 	State(cluster client.ObjectKey) clusterlink.State

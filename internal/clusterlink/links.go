@@ -48,6 +48,10 @@ const kubeconfigReadTimeout = 5 * time.Second
 // ErrNotConnected is wrapped by errors that say that there is no link to a Cluster.
 var ErrNotConnected = errors.New("there is no connection to the Cluster")
 
+// ErrNotTried is an ErrNotConnected that says nothing of the Cluster: it was not tried yet, for example because the manager has just
+// started or the kubeconfig was just replaced.
+var ErrNotTried = fmt.Errorf("%w, which was not tried yet", ErrNotConnected)
+
 // State is how a Cluster has answered.
 type State struct {
 	// LastTry is when the API server was asked last; the zero time if it was not yet.
@@ -130,17 +134,22 @@ func New(options Options) *Links {
 	return &Links{options: options, now: time.Now, probe: askVersion, links: map[client.ObjectKey]*link{}}
 }
 
-// GetRESTConfig returns how to reach a Cluster. It must be copied before it is changed. The error wraps ErrNotConnected.
+// GetRESTConfig returns how to reach a Cluster. It must be copied before it is changed. The error wraps ErrNotConnected, or
+// ErrNotTried: who asked State for that instead, a moment later, would take a link that was made in between for one that is down.
 func (l *Links) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
 	if cluster == Management && l.options.Management != nil {
 		return l.options.Management, nil
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if known := l.links[cluster]; known != nil && known.config != nil {
-		return known.config, nil
+	known := l.links[cluster]
+	switch {
+	case known == nil || known.config == nil && known.state.LastTry.IsZero():
+		return nil, fmt.Errorf("%w: %s", ErrNotTried, cluster)
+	case known.config == nil:
+		return nil, fmt.Errorf("%w: %s", ErrNotConnected, cluster)
 	}
-	return nil, fmt.Errorf("%w %s", ErrNotConnected, cluster)
+	return known.config, nil
 }
 
 // State returns how a Cluster has answered.

@@ -172,6 +172,8 @@ func (f *fleet) look(what, token string, told bool, next time.Duration) {
 		got = f.tokenOf(config)
 	case !errors.Is(err, ErrNotConnected):
 		f.Errorf("%s: error %v", what, err)
+	case errors.Is(err, ErrNotTried) != f.links.State(one).LastTry.IsZero():
+		f.Errorf("%s: error %v, and tried last at %s", what, err, f.links.State(one).LastTry)
 	}
 	if got != token {
 		f.Errorf("%s: the link is up with %q, want %q", what, got, token)
