@@ -43,6 +43,9 @@ func (r *helmOpReconciler) carryOutAll(ctx context.Context, scope *helmOpScope) 
 	for i, step := range scope.plan.Steps {
 		c := scope.clusters[i]
 		c.step = step
+		if r.isAsPlanned(scope, c) {
+			continue
+		}
 		if r.answers == nil || r.answers(c.key) {
 			order = append(order, i)
 		} else {
@@ -102,10 +105,19 @@ func (r *helmOpReconciler) carryOut(ctx context.Context, scope *helmOpScope, c *
 		log.Info("Ending a release")
 		return client.IgnoreNotFound(r.client.Delete(ctx, c.child))
 	default:
-		if c.child == nil || c.object == nil || isClusterPaused(c.cluster) {
-			return nil
-		}
 		return r.repairChild(ctx, scope.helmOp, c.child)
+	}
+}
+
+// isAsPlanned tells whether there is nothing to do for a Cluster: in most passes that is so for most of them.
+func (r *helmOpReconciler) isAsPlanned(scope *helmOpScope, c *clusterScope) bool {
+	switch {
+	case c.step.Action != rollout.ActionNone:
+		return false
+	case c.child == nil || c.object == nil || isClusterPaused(c.cluster):
+		return true
+	default:
+		return r.isKnownAs(scope.helmOp, c.child)
 	}
 }
 

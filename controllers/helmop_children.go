@@ -37,10 +37,10 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// children returns the HelmOpReleases of a HelmOp.
+// children returns the HelmOpReleases of a HelmOp. They are shared with the cache, and must not be changed.
 func (r *helmOpReconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
-	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(childSelector(helmOp)))
+	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(childSelector(helmOp)), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the releases of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}
@@ -58,15 +58,30 @@ func (r *helmOpReconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp
 // repairChild gives a child back what makes it known as the HelmOp's: the owner reference, which a restore from a backup may
 // have lost or left with the UID of before, and the labels, that of the watch filter among them.
 func (r *helmOpReconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
-	before := child.DeepCopy()
-	if err := r.own(helmOp, child); err != nil {
+	metadata, patch, err := r.repairedMetadata(helmOp, child)
+	if err != nil || equality.Semantic.DeepEqual(child.ObjectMeta, metadata) {
 		return err
 	}
-	patch := keepChild(before, child)
-	if equality.Semantic.DeepEqual(before.ObjectMeta, child.ObjectMeta) {
-		return nil
+	repaired := child.DeepCopy()
+	repaired.ObjectMeta = metadata
+	return client.IgnoreNotFound(r.client.Patch(ctx, repaired, patch))
+}
+
+// repairedMetadata is what the metadata of a child is to be, and the patch that makes it so. Most children have it: no more is copied of
+// them than that.
+func (r *helmOpReconciler) repairedMetadata(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) (metav1.ObjectMeta, client.Patch, error) {
+	repaired := &addonsv1.HelmOpRelease{ObjectMeta: *child.ObjectMeta.DeepCopy(), Spec: addonsv1.HelmOpReleaseSpec{ClusterRef: child.Spec.ClusterRef}}
+	if err := r.own(helmOp, repaired); err != nil {
+		return metav1.ObjectMeta{}, nil, err
 	}
-	return client.IgnoreNotFound(r.client.Patch(ctx, child, patch))
+	patch := keepChild(child, repaired)
+	return repaired.ObjectMeta, patch, nil
+}
+
+// isKnownAs tells whether a child needs no repair.
+func (r *helmOpReconciler) isKnownAs(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
+	metadata, _, err := r.repairedMetadata(helmOp, child)
+	return err == nil && equality.Semantic.DeepEqual(child.ObjectMeta, metadata)
 }
 
 // keepChild takes back that a child makes way to another one, which a pass may have said and not got to end it, and returns the patch
@@ -115,15 +130,16 @@ func (r *helmOpReconciler) createChild(ctx context.Context, helmOp *addonsv1.Hel
 }
 
 func (r *helmOpReconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope, spec addonsv1.HelmOpReleaseSpec) error {
-	before := c.child.DeepCopy()
-	c.child.Spec = spec
-	if err := r.own(helmOp, c.child); err != nil {
+	child := c.child.DeepCopy()
+	child.Spec = spec
+	if err := r.own(helmOp, child); err != nil {
 		return err
 	}
-	if err := r.client.Patch(ctx, c.child, keepChild(before, c.child)); err != nil {
+	if err := r.client.Patch(ctx, child, keepChild(c.child, child)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.told.note(c.child, r.now())
+	c.child = child
+	r.told.note(child, r.now())
 	return nil
 }
 

@@ -56,6 +56,7 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 	}
 	done, ok := r.slot(p)
 	if !ok {
+		reportInLine(p.release)
 		return ctrl.Result{}, nil
 	}
 	defer done()

@@ -164,12 +164,12 @@ func replacedBy(release *addonsv1.HelmOpRelease) (number int64, ok bool) {
 // replaceChild ends a release that makes way to another one, which a revision wants in its Cluster.
 func replaceChild(ctx context.Context, c client.Client, child *addonsv1.HelmOpRelease, revision int64) error {
 	if number, ok := replacedBy(child); !ok || number != revision {
-		before := child.DeepCopy()
-		if child.Annotations == nil {
-			child.Annotations = map[string]string{}
+		marked := child.DeepCopy()
+		if marked.Annotations == nil {
+			marked.Annotations = map[string]string{}
 		}
-		child.Annotations[addonsv1.ReplacedByRevisionAnnotation] = strconv.FormatInt(revision, 10)
-		if err := c.Patch(ctx, child, client.MergeFrom(before)); err != nil {
+		marked.Annotations[addonsv1.ReplacedByRevisionAnnotation] = strconv.FormatInt(revision, 10)
+		if err := c.Patch(ctx, marked, client.MergeFrom(child)); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 	}

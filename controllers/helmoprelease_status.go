@@ -133,6 +133,13 @@ func reportWaiting(p *releasePass, decision helmclient.Decision) {
 	}
 }
 
+// reportInLine says of a release of which nothing was said yet why nothing happens. What was said of others stands until something does.
+func reportInLine(release *addonsv1.HelmOpRelease) {
+	if conditions.Get(release, addonsv1.ReadyCondition) == nil {
+		setNotReady(release, addonsv1.UpdatingReason, "the release waits for its turn: as many others are worked on as the manager may at a time")
+	}
+}
+
 // reportStalled says that nothing is tried any more.
 func (r *releaseReconciler) reportStalled(p *releasePass, decision helmclient.Decision) {
 	release := p.release

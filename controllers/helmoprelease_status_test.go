@@ -31,6 +31,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 )
 
 func TestReportReady(t *testing.T) {
@@ -145,5 +146,30 @@ func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
 				t.Errorf("ClusterReachable is %s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestAReleaseInLineSaysSo holds that a release that waits for others tells that, where it has told nothing yet, and nothing but that.
+func TestAReleaseInLineSaysSo(t *testing.T) {
+	t.Parallel()
+	slots := newActionSlots(1, 1)
+	if _, ok := slots.acquire(slotClaim{cluster: "busy", helmOp: "busy"}); !ok {
+		t.Fatal("the only slot is taken")
+	}
+	r := &releaseReconciler{slots: slots}
+	act := func(release *addonsv1.HelmOpRelease) *metav1.Condition {
+		p := &releasePass{releaseScope: &releaseScope{release: release}}
+		if result, err := r.act(t.Context(), p, helmclient.Decision{Action: helmclient.ActionRollback}); err != nil || !result.IsZero() {
+			t.Errorf("%+v, %v", result, err)
+		}
+		return conditions.Get(release, addonsv1.ReadyCondition)
+	}
+	if ready := act(&addonsv1.HelmOpRelease{}); ready == nil || ready.Status != metav1False || ready.Reason != addonsv1.UpdatingReason {
+		t.Errorf("a new release says %+v", ready)
+	}
+	failed := &addonsv1.HelmOpRelease{}
+	setNotReady(failed, addonsv1.UpgradeFailedReason, "no")
+	if ready := act(failed); ready.Reason != addonsv1.UpgradeFailedReason || ready.Message != "no" {
+		t.Errorf("one that failed says %+v", ready)
 	}
 }

@@ -212,18 +212,20 @@ func (r *objectReader) readRef(ctx context.Context, objects *clusterObjects, rol
 	if !ref.IsDefined() {
 		return nil, nil
 	}
-	subject := fmt.Sprintf("%s object %s.%s %s/%s", role, ref.Kind, ref.APIGroup, namespace, ref.Name)
+	subject := func() string {
+		return fmt.Sprintf("%s object %s.%s %s/%s", role, ref.Kind, ref.APIGroup, namespace, ref.Name)
+	}
 	kind := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
 	if r.isUnreadable(kind) {
-		return nil, unreadableError(subject)
+		return nil, unreadableError(subject())
 	}
 	obj, err := r.get(ctx, ref, namespace)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		r.setUnreadable(kind)
-		return nil, unreadableError(subject)
+		return nil, unreadableError(subject())
 	}
 	if err != nil {
-		return nil, objectError(subject, err)
+		return nil, objectError(subject(), err)
 	}
 	objects.sees(obj)
 	return obj.Object, nil

@@ -52,9 +52,9 @@ const (
 	// releases that turn ready make a thousand passes over a thousand Clusters.
 	settleDelay = 250 * time.Millisecond
 
-	// settlePace is how much longer the events of releases gather for each Cluster of the HelmOp, up to maxSettleDelay: a pass takes the longer,
-	// the more there are.
-	settlePace, maxSettleDelay = 2 * time.Millisecond, 4 * time.Second
+	// settlePace is how long the events of releases gather for each Cluster of the HelmOp, up to maxSettleDelay: a pass takes the longer,
+	// the more there are. While no Cluster waits for its turn, nothing comes of them but numbers, and they gather for as long as countingPace says.
+	settlePace, countingPace, maxSettleDelay = 2 * time.Millisecond, 5 * time.Millisecond, 4 * time.Second
 )
 
 // setupIndexes registers the indexes that the watches look things up in.
@@ -128,7 +128,11 @@ func settled(reader client.Reader) func(context.Context, ctrl.Request) time.Dura
 		if err != nil || helmOp.Status.Clusters == nil {
 			return settleDelay
 		}
-		return min(max(settleDelay, time.Duration(helmOp.Status.Clusters.Selected)*settlePace), maxSettleDelay)
+		pace := settlePace
+		if rollout := helmOp.Status.Rollout; rollout != nil && rollout.Updated >= helmOp.Status.Clusters.Selected {
+			pace = countingPace
+		}
+		return min(max(settleDelay, time.Duration(helmOp.Status.Clusters.Selected)*pace), maxSettleDelay)
 	}
 }
 

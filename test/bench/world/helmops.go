@@ -101,6 +101,11 @@ func (h HelmOp) SetLogLevel(ctx context.Context, w *World, level string) error {
 	return h.Change(ctx, w, func(spec *addonsv1.HelmOpSpec) { spec.Values = values(level) })
 }
 
+// LevelFor is a log level that is another one for a group of Clusters than it is for all others, where it is info.
+func LevelFor(group, level string) string {
+	return fmt.Sprintf("{{ if eq (index .Cluster.metadata.labels %q) %q }}%s{{ else }}info{{ end }}", GroupLabel, group, level)
+}
+
 func selecting(groups []string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: GroupLabel, Operator: metav1.LabelSelectorOpIn, Values: groups}}}
 }
