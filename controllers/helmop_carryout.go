@@ -139,7 +139,7 @@ func (r *helmOpReconciler) toldSpec(scope *helmOpScope, c *clusterScope) (addons
 	if c.child == nil {
 		return spec, nil
 	}
-	told.Previous = previousOf(c.child, scope.lastGood())
+	told.Previous = previousOf(c.child, scope.lastGood()).DeepCopy() // The answer to a write is decoded into what was sent.
 	known := c.child.Spec.Rollout
 	if known == nil {
 		return spec, nil
@@ -204,7 +204,7 @@ func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, 
 // previousSpec is what the child remembers of the last good revision. What its values were made of has changed since, so they cannot
 // be rendered any more; Helm's own history has them.
 func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
-	previous, revision := previousOf(c.child, c.step.Revision), scope.revision(c.step.Revision)
+	previous, revision := previousOf(c.child, c.step.Revision).DeepCopy(), scope.revision(c.step.Revision)
 	if previous == nil || revision == nil {
 		return addonsv1.HelmOpReleaseSpec{}, fmt.Errorf("it is not known any more what the Cluster had under revision %d", c.step.Revision)
 	}

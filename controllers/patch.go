@@ -60,7 +60,7 @@ func writeObject(ctx context.Context, c client.Client, before, after client.Obje
 		}
 		return client.IgnoreNotFound(c.Patch(ctx, copied(after), client.RawPatch(types.MergePatchType, rest)))
 	case hasStatus && len(changes) == 1:
-		err := c.Status().Patch(ctx, copied(after), client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		err := patchStatus(ctx, c, before, after, changes["status"])
 		if !apierrors.IsConflict(err) {
 			return err
 		}
@@ -70,6 +70,15 @@ func writeObject(ctx context.Context, c client.Client, before, after client.Obje
 		return err
 	}
 	return helper.Patch(ctx, after, patch.WithOwnedConditions{Conditions: owned})
+}
+
+// patchStatus writes what changed of the status, if nobody else has written the object since it was read.
+func patchStatus(ctx context.Context, c client.Client, before, after client.Object, status json.RawMessage) error {
+	data, err := json.Marshal(map[string]any{"metadata": map[string]string{"resourceVersion": before.GetResourceVersion()}, "status": status})
+	if err != nil {
+		return err
+	}
+	return c.Status().Patch(ctx, copied(after), client.RawPatch(types.MergePatchType, data))
 }
 
 // copied is a copy to read the answer to a write into.
