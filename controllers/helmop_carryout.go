@@ -43,7 +43,7 @@ func (r *helmOpReconciler) carryOutAll(ctx context.Context, scope *helmOpScope) 
 	for i, step := range scope.plan.Steps {
 		c := scope.clusters[i]
 		c.step = step
-		if r.isAsPlanned(scope, c) {
+		if isAsPlanned(scope, c) {
 			continue
 		}
 		if r.answers == nil || r.answers(c.key) {
@@ -110,14 +110,14 @@ func (r *helmOpReconciler) carryOut(ctx context.Context, scope *helmOpScope, c *
 }
 
 // isAsPlanned tells whether there is nothing to do for a Cluster: in most passes that is so for most of them.
-func (r *helmOpReconciler) isAsPlanned(scope *helmOpScope, c *clusterScope) bool {
+func isAsPlanned(scope *helmOpScope, c *clusterScope) bool {
 	switch {
 	case c.step.Action != rollout.ActionNone:
 		return false
 	case c.child == nil || c.object == nil || isClusterPaused(c.cluster):
 		return true
 	default:
-		return r.isKnownAs(scope.helmOp, c.child)
+		return isKnownAs(scope.helmOp, c.child)
 	}
 }
 

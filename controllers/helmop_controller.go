@@ -60,6 +60,7 @@ type helmOpReconciler struct {
 	told       *toldGenerations
 	guard      *clusterGuard
 	pace       *statusPace
+	planned    *plannedReleases
 	recorder   events.EventRecorder
 	tracker    *external.ObjectTracker
 	now        func() time.Time

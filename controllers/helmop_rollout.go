@@ -199,7 +199,7 @@ func (r *helmOpReconciler) planInput(scope *helmOpScope) (rollout.Input, error) 
 	}
 	newest := scope.newestRevision()
 	for _, c := range scope.clusters {
-		planned, err := plannedCluster(c, input.State.Good, scope.helmOp.Spec.DeletionPolicy)
+		planned, err := plannedCluster(c, input.State.Good, scope.helmOp.Spec.DeletionPolicy, r.planned)
 		if err != nil {
 			return rollout.Input{}, err
 		}
@@ -237,7 +237,7 @@ func waveOf(c *clusterScope, waves []labels.Selector) int {
 	return len(waves)
 }
 
-func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy) (rollout.Cluster, error) {
+func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy, memory *plannedReleases) (rollout.Cluster, error) {
 	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "", TargetInvalid: isInvalid(c.err)}
 	planned.Paused = isAccessDenied(c) || isHeldElsewhere(c, policy)
 	if c.cluster != nil {
@@ -248,7 +248,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy)
 	var err error
 	var told *rollout.Release
 	if c.child != nil {
-		if told, err = plannedRelease(&c.child.Spec); err != nil {
+		if told, err = memory.of(c.child); err != nil {
 			return rollout.Cluster{}, err
 		}
 	}
@@ -285,9 +285,9 @@ func wasToldOf(spec *addonsv1.HelmOpReleaseSpec, child *addonsv1.HelmOpRelease) 
 	if spec == nil {
 		return false
 	}
-	wanted, told := *spec, child.Spec
-	wanted.Rollout, told.Rollout = nil, nil
-	return equality.Semantic.DeepEqual(&wanted, &told)
+	told := child.Spec
+	told.Rollout = spec.Rollout
+	return equality.Semantic.DeepEqual(spec, &told)
 }
 
 // isAccessDenied tells whether a Cluster of another namespace may not be accessed any more. Nothing may be done for it, and it proves nothing.

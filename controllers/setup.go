@@ -206,6 +206,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error 
 		told:       newToldGenerations(),
 		guard:      common.guard,
 		pace:       newStatusPace(),
+		planned:    newPlannedReleases(),
 		recorder:   mgr.GetEventRecorder("helmop-controller"),
 		now:        time.Now,
 

@@ -236,7 +236,7 @@ func TestClustersOfOtherShardsStay(t *testing.T) {
 				t.Fatal(scope.clusters, err)
 			}
 			got := scope.clusters[0]
-			planned, err := plannedCluster(got, 0, h.Spec.DeletionPolicy)
+			planned, err := plannedCluster(got, 0, h.Spec.DeletionPolicy, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

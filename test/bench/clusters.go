@@ -34,9 +34,9 @@ const (
 	plainLoop = "plain loop"
 
 	// plainClusters is how many Clusters the plain loop does at most, per phase: it would take most of the time otherwise. With five charts
-	// they are as many releases as there are workers. It is the CPU that they wait for, which those that are left in the end have for
-	// themselves: that some workers are idle then makes the loop no slower.
-	plainClusters = 4
+	// they are twice as many releases as there are workers, so that none of these is idle in the end while others work. With fewer, several
+	// would be at work in each cluster at once and share its discovery, as they do not where there are as many clusters as workers.
+	plainClusters = 8
 
 	// well is the group of Clusters that nothing ails.
 	well = "well"

@@ -74,7 +74,7 @@ func (s *settings) addFlags(quick bool) {
 	flag.IntVar(&s.workers, "workers", 20, "releases that the manager, and the plain loop, work on at once")
 	flag.DurationVar(&s.idle, "idle", time.Duration(pick(30, 10))*time.Second, "how long nothing happens, where idleness is measured (BENCH=quick: 10s)")
 	flag.IntVar(&s.troubled, "troubled", pick(12, 4), "clusters that hang, or refuse connections (BENCH=quick: 4)")
-	flag.IntVar(&s.troubleCharts, "trouble-charts", pick(3, 1), "charts in the scenario trouble (BENCH=quick: 1)")
+	flag.IntVar(&s.troubleCharts, "trouble-charts", pick(4, 1), "charts in the scenario trouble (BENCH=quick: 1)")
 	flag.IntVar(&s.rounds, "rounds", 1, "rounds of the scenarios trouble and engine; the medians count")
 	flag.IntVar(&s.fleet, "fleet", pick(1000, 60), "Clusters of the scenario fleet (BENCH=quick: 60)")
 	flag.IntVar(&s.fleetCharts, "fleet-charts", pick(5, 3), "small charts in each of them (BENCH=quick: 3)")
