@@ -28,7 +28,7 @@ import (
 const maxPlannedReleases = 1 << 15
 
 // plannedReleases remember what children are told, as the plan takes it, by UID and generation: to tell it anew takes digests of most of
-// their specs, in every pass. The zero value and nil remember nothing. It is safe for concurrent use.
+// their specs, in every pass. Nil remembers nothing. It is safe for concurrent use.
 type plannedReleases struct {
 	byUID *lru.Cache[types.UID, toldRelease]
 }
@@ -45,7 +45,7 @@ func newPlannedReleases() *plannedReleases {
 
 // of is the plannedRelease of a child. It must not be changed.
 func (m *plannedReleases) of(child *addonsv1.HelmOpRelease) (*rollout.Release, error) {
-	if m == nil || m.byUID == nil || child.UID == "" {
+	if m == nil || child.UID == "" {
 		return plannedRelease(&child.Spec)
 	}
 	if known, ok := m.byUID.Get(child.UID); ok && known.generation == child.Generation {
