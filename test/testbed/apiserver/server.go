@@ -147,6 +147,7 @@ func (s *Server) run(ctx context.Context, name string, args []string, healthy fu
 		Name:    s.opts.Name + "/" + name,
 		Path:    s.opts.Binaries.Path(name),
 		Args:    args,
+		Env:     []string{lazyCollection},
 		LogFile: s.file(name + ".log"),
 	})
 	if err != nil {
