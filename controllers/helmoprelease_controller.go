@@ -55,6 +55,7 @@ type releaseReconciler struct {
 	slots      *actionSlots
 	sightings  *sightings
 	recorder   events.EventRecorder
+	budgets    *eventBudgets
 	now        func() time.Time
 
 	// kubeconfigs reads the Secrets with the kubeconfigs, and refuses those that must not be used.
@@ -408,11 +409,11 @@ var releaseConditions = []string{
 	addonsv1.HealthyCondition, addonsv1.TestedCondition, addonsv1.DriftedCondition, addonsv1.StalledCondition,
 }
 
-// event tells of something that happened to a release, at the release and at its HelmOp.
+// event tells of something that happened to a release, at the release and, as long as there are not too many, at its HelmOp.
 func (r *releaseReconciler) event(scope *releaseScope, eventType, reason, action, message string) {
 	message = truncate(message, maxEventMessage)
 	r.recorder.Eventf(scope.release, nil, eventType, reason, action, "%s", message)
-	if scope.helmOp != nil {
+	if scope.helmOp != nil && r.budgets.take(scope.helmOp, reason) {
 		r.recorder.Eventf(scope.helmOp, scope.release, eventType, reason, action, "%s", message)
 	}
 }

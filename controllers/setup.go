@@ -266,6 +266,7 @@ func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error
 		renderer:   common.renderer,
 		guard:      common.guard,
 		recorder:   mgr.GetEventRecorder("helmop-controller"),
+		budgets:    newEventBudgets(time.Now),
 		now:        time.Now,
 
 		kubeconfigs: options.Kubeconfigs,
