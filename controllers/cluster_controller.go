@@ -55,6 +55,7 @@ type clusterReconciler struct {
 	live     client.Reader
 	objects  *objectReader
 	recorder events.EventRecorder
+	budgets  *eventBudgets
 	tracker  *external.ObjectTracker
 	now      func() time.Time
 
@@ -242,7 +243,8 @@ func (r *clusterReconciler) reconcileConditions(ctx context.Context, scope *life
 	return nil
 }
 
-// eventAt tells of something in the life of a Cluster, at the Cluster and, where it is about one, at a release and its HelmOp.
+// eventAt tells of something in the life of a Cluster, at the Cluster and, where it is about one, at a release and, as long as there are not
+// too many, at its HelmOp.
 func (r *clusterReconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease, eventType, reason, action, message string) {
 	message = truncate(message, maxEventMessage)
 	if release == nil {
@@ -253,7 +255,9 @@ func (r *clusterReconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRe
 	r.recorder.Eventf(release, scope.object, eventType, reason, action, "%s", message)
 	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == helmOpKind {
 		helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: release.Namespace, Name: owner.Name, UID: owner.UID}}
-		r.recorder.Eventf(helmOp, release, eventType, reason, action, "Cluster %s: %s", clusterTitle(release), message)
+		if r.budgets.take(helmOp, reason) {
+			r.recorder.Eventf(helmOp, release, eventType, reason, action, "Cluster %s: %s", clusterTitle(release), message)
+		}
 	}
 }
 

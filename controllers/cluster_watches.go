@@ -46,6 +46,7 @@ func setupClusters(mgr ctrl.Manager, options Options, common *sharedParts) error
 		live:     mgr.GetAPIReader(),
 		objects:  common.objects,
 		recorder: mgr.GetEventRecorder("helmop-controller"),
+		budgets:  common.budgets,
 		now:      time.Now,
 
 		watchFilter: options.WatchFilterValue,

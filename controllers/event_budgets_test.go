@@ -71,3 +71,18 @@ func TestEventsOfAFleet(t *testing.T) {
 	}
 	g.Expect(recorder.Events).To(gomega.HaveLen(releases + eventBurst))
 }
+
+// The same goes for what the lives of its Clusters bring: each Cluster and each release has its Event.
+func TestEventsOfClustersLives(t *testing.T) {
+	g := gomega.NewWithT(t)
+	recorder := events.NewFakeRecorder(1000)
+	r := &clusterReconciler{recorder: recorder, budgets: newEventBudgets(func() time.Time { return time.Unix(1_800_000_000, 0) })}
+	const releases = 100
+	for i := range releases {
+		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("release-%d", i), OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: addonsv1.GroupVersion.String(), Kind: helmOpKind, Name: "fleet", UID: "fleet", Controller: new(true),
+		}}}}
+		r.eventAt(&lifeScope{object: newCluster()}, release, corev1.EventTypeNormal, addonsv1.ClusterUpgradeHeldEvent, "Hold", "Held it")
+	}
+	g.Expect(recorder.Events).To(gomega.HaveLen(2*releases + eventBurst))
+}

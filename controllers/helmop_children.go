@@ -29,7 +29,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capilabels "sigs.k8s.io/cluster-api/util/labels/format"
@@ -86,8 +85,7 @@ func isKnownAs(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 		return false
 	}
 	hasLabel := func(key, name string) bool {
-		value, ok := child.Labels[key]
-		return ok && (value == name && len(name) <= validation.LabelValueMaxLength || value == capilabels.MustFormatValue(name))
+		return child.Labels[key] == capilabels.MustFormatValue(name)
 	}
 	if !hasLabel(addonsv1.HelmOpNameLabel, helmOp.Name) || !hasLabel(clusterv1.ClusterNameLabel, child.Spec.ClusterRef.Name) || !follows(child, helmOp) {
 		return false

@@ -151,6 +151,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		unseen:     &unseenReleases{},
 		sightings:  newSightings(options.ReleaseConcurrency),
 		adoptions:  newAdoptions(),
+		budgets:    newEventBudgets(time.Now),
 
 		incarnations: &clusterIncarnations{},
 	}
@@ -175,6 +176,7 @@ type sharedParts struct {
 	unseen     *unseenReleases
 	sightings  *sightings
 	adoptions  *adoptions
+	budgets    *eventBudgets
 
 	incarnations *clusterIncarnations
 }
@@ -266,7 +268,7 @@ func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error
 		renderer:   common.renderer,
 		guard:      common.guard,
 		recorder:   mgr.GetEventRecorder("helmop-controller"),
-		budgets:    newEventBudgets(time.Now),
+		budgets:    common.budgets,
 		now:        time.Now,
 
 		kubeconfigs: options.Kubeconfigs,
