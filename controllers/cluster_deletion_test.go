@@ -18,13 +18,16 @@ package controllers
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
@@ -33,6 +36,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
@@ -174,6 +178,16 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *clusterReconciler {
 	for _, object := range append(objects, leavingHelmOp()) {
 		builder.WithObjects(object.DeepCopyObject().(client.Object))
 	}
+	builder.WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			err := c.Patch(ctx, object, patch, options...)
+			if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+				// As an API server says that a JSON patch cannot be applied.
+				return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", schema.GroupResource{}, object.GetName(), err.Error(), 0, false)
+			}
+			return err
+		},
+	})
 	c := builder.Build()
 	return &clusterReconciler{client: c, disconnect: func(client.ObjectKey) {}, endDoubt: func(client.ObjectKey) {}, hasArrived: func(*addonsv1.HelmOp) bool { return true }, live: c, objects: newObjectReader(c), recorder: events.NewFakeRecorder(100), now: func() time.Time { return lifeNow },
 		unseen: &unseenReleases{}}
@@ -397,29 +411,4 @@ func TestUninstallationsThatWaitTakeAQuarterOfTheWorkers(t *testing.T) {
 	if _, ok, waits := take("e", heldSince); !ok || !waits {
 		t.Error("the place is not given back")
 	}
-}
-
-func TestHoldLosesToAWriteOfSomebodyElse(t *testing.T) {
-	t.Parallel()
-	r := lifeReconciler(t, goingCluster("", false), leavingRelease(time.Hour))
-	scope, err := r.gather(context.Background(), client.ObjectKey{Namespace: "ns", Name: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := scope.object.DeepCopy()
-	if err := unstructured.SetNestedField(scope.object.Object, true, "spec", "paused"); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.client.Update(t.Context(), scope.object); err != nil {
-		t.Fatal(err)
-	}
-	scope.object = before
-	if err := r.beginHold(t.Context(), scope, 1); err != nil {
-		t.Fatal(err)
-	}
-	cluster, _ := r.pass(t)
-	if holdOf(cluster) != (deletionHold{}) || !ptr.Deref(cluster.Spec.Paused, false) {
-		t.Errorf("took the pause of somebody else: %v", cluster.Annotations)
-	}
-	expectEvent(t, r, "")
 }

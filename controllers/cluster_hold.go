@@ -91,7 +91,7 @@ func (r *clusterReconciler) endHold(ctx context.Context, scope *lifeScope, late 
 // lost, and no pause of somebody else taken for ours.
 func (r *clusterReconciler) changeHold(ctx context.Context, scope *lifeScope, change func(*unstructured.Unstructured) (bool, error)) (bool, error) {
 	object, first, changed := scope.object, true, false
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := retry.OnError(retry.DefaultBackoff, isOvertaken, func() error {
 		if !first {
 			changed, object = false, newCluster()
 			if err := r.live.Get(ctx, client.ObjectKeyFromObject(scope.object), object); err != nil {
@@ -104,7 +104,11 @@ func (r *clusterReconciler) changeHold(ctx context.Context, scope *lifeScope, ch
 		if changed, err = change(after); err != nil || !changed {
 			return err
 		}
-		return r.client.Patch(ctx, after, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
+		patch, err := holdPatch(object, after)
+		if err != nil {
+			return err
+		}
+		return r.client.Patch(ctx, after, patch)
 	})
 	return changed && err == nil, err
 }

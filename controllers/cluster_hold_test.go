@@ -57,7 +57,6 @@ func TestUpgradeIsAnnotatedAndNotHeldTwice(t *testing.T) {
 	}
 }
 
-// TestHoldLosesToAWriteOfSomebodyElse: the pause that somebody set a moment ago, and that the cache has not seen, is not taken over.
 // upgradingCluster serves, has an upgrade to v1.36.0 before it, and these annotations.
 func upgradingCluster(annotations map[string]string) *clusterv1.Cluster {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Annotations: annotations}}

@@ -55,8 +55,8 @@ func foreignOwner(live *unstructured.Unstructured, release Release) string {
 // ownerPaths are the fields that differ on an object of another release.
 func ownerPaths() []string {
 	return []string{
-		formatPointer([]string{metadataField, annotationsField, releaseNameKey}),
-		formatPointer([]string{metadataField, annotationsField, releaseNamespace}),
+		FormatPointer([]string{metadataField, annotationsField, releaseNameKey}),
+		FormatPointer([]string{metadataField, annotationsField, releaseNamespace}),
 	}
 }
 

@@ -203,7 +203,7 @@ func TestDiff(t *testing.T) {
 	} {
 		var got []string
 		for _, path := range diff(nil, nil, any(parseJSON(t, test.a)), parseJSON(t, test.b), test.partial) {
-			got = append(got, formatPointer(path))
+			got = append(got, FormatPointer(path))
 		}
 		slices.Sort(got)
 		if strings.Join(got, " ") != test.want {

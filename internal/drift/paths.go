@@ -113,7 +113,7 @@ func (d *Difference) name(live *unstructured.Unstructured, paths [][]string) {
 	d.Manager = lastManager(live, paths)
 	texts := make([]string, 0, len(paths))
 	for _, path := range paths {
-		texts = append(texts, printable(formatPointer(path), maxPathLength))
+		texts = append(texts, printable(FormatPointer(path), maxPathLength))
 	}
 	slices.Sort(texts)
 	d.More = max(0, len(texts)-maxPaths)

@@ -59,8 +59,8 @@ func checkEscapes(token string) error {
 	return nil
 }
 
-// formatPointer is the inverse of parsePointer.
-func formatPointer(tokens []string) string {
+// FormatPointer is the JSON pointer (RFC 6901) of these tokens, empty for none: the inverse of parsePointer.
+func FormatPointer(tokens []string) string {
 	var text strings.Builder
 	for _, token := range tokens {
 		text.WriteByte('/')

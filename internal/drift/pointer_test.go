@@ -44,7 +44,7 @@ func TestParsePointer(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
 		}
-		if back := formatPointer(got); back != text {
+		if back := FormatPointer(got); back != text {
 			t.Errorf("%q: written as %q", text, back)
 		}
 	}
@@ -66,7 +66,7 @@ func FuzzPointer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if back := formatPointer(pointer); back != text {
+		if back := FormatPointer(pointer); back != text {
 			t.Fatalf("%q written as %q", text, back)
 		}
 		var wanted, live map[string]any
@@ -135,7 +135,7 @@ func TestNewRules(t *testing.T) {
 func formatAll(pointers [][]string) string {
 	texts := make([]string, 0, len(pointers))
 	for _, pointer := range pointers {
-		texts = append(texts, "["+formatPointer(pointer)+"]")
+		texts = append(texts, "["+FormatPointer(pointer)+"]")
 	}
 	return "[" + strings.Join(texts, " ") + "]"
 }
