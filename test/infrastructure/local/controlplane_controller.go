@@ -47,7 +47,7 @@ const hostRetry = 200 * time.Millisecond
 
 // deletionDelay is how long a control plane under deletion goes on, less a part of a second. Real ones take longer: Machines end one after the
 // other, and a pause that comes meanwhile is kept.
-const deletionDelay = 2 * time.Second
+const deletionDelay = 5 * time.Second
 
 // Reasons of the condition Available.
 const (
