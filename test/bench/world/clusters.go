@@ -217,20 +217,16 @@ func (w *World) PrepareCluster(ctx context.Context, c Cluster) error {
 
 // InitializeCluster says of a Cluster that its control plane is initialised, and returns when that was.
 func (w *World) InitializeCluster(ctx context.Context, c Cluster) (time.Time, error) {
-	key, yes := client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, true
-	controlPlane := &controlplanev1.LocalControlPlane{}
-	if err := w.Env.Client.Get(ctx, key, controlPlane); err != nil {
-		return time.Time{}, err
-	}
+	own, yes := metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}, true
+	controlPlane := &controlplanev1.LocalControlPlane{ObjectMeta: own}
+	before := client.MergeFrom(controlPlane.DeepCopy())
 	controlPlane.Status.Version = c.Server.Version()
 	controlPlane.Status.Initialization = &controlplanev1.LocalControlPlaneInitialization{ControlPlaneInitialized: &yes}
-	if err := w.Env.Client.Status().Update(ctx, controlPlane); err != nil {
+	if err := w.Env.Client.Status().Patch(ctx, controlPlane, before); err != nil {
 		return time.Time{}, err
 	}
-	cluster := &clusterv1.Cluster{}
-	if err := w.Env.Client.Get(ctx, key, cluster); err != nil {
-		return time.Time{}, err
-	}
+	cluster := &clusterv1.Cluster{ObjectMeta: own}
+	before = client.MergeFrom(cluster.DeepCopy())
 	cluster.Status.Phase = string(clusterv1.ClusterPhaseProvisioned)
 	cluster.Status.Initialization.InfrastructureProvisioned = &yes
 	cluster.Status.Initialization.ControlPlaneInitialized = &yes
@@ -238,5 +234,5 @@ func (w *World) InitializeCluster(ctx context.Context, c Cluster) (time.Time, er
 		meta.SetStatusCondition(&cluster.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Bench"})
 	}
 	begun := time.Now()
-	return begun, w.Env.Client.Status().Update(ctx, cluster)
+	return begun, w.Env.Client.Status().Patch(ctx, cluster, before)
 }
