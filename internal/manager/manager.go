@@ -76,6 +76,9 @@ func Run(ctx context.Context, options *Options) error {
 	if err := setupShards(mgr, options); err != nil {
 		return fmt.Errorf("setting up the shards: %w", err)
 	}
+	if err := setupMemory(mgr); err != nil {
+		return fmt.Errorf("setting up what gives memory back: %w", err)
+	}
 	return mgr.Start(ctx)
 }
 

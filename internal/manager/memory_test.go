@@ -1,0 +1,75 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package manager
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestBurstIsOverOnce(t *testing.T) {
+	t.Parallel()
+	const live = 100
+	tests := map[string]struct {
+		// allocations are those of each interval, over are those after which a burst is over.
+		allocations []uint64
+		over        []int
+	}{
+		"rest":                       {allocations: []uint64{5, 25, 20, 5, 5, 5, 5}},
+		"a burst":                    {allocations: []uint64{500, 300, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5}, over: []int{6}},
+		"a burst that goes on":       {allocations: []uint64{500, 5, 5, 5, 5, 26, 5, 5, 5, 5, 5, 5}, over: []int{10}},
+		"one burst after the other":  {allocations: []uint64{500, 0, 0, 0, 0, 0, 0, 500, 0, 0, 0, 0, 0}, over: []int{5, 12}},
+		"work that never ends":       {allocations: []uint64{500, 300, 300, 300, 300, 300, 300, 300, 300}},
+		"the start fills the caches": {allocations: []uint64{100, 0, 0, 0, 0, 0}, over: []int{5}},
+	}
+	for name, tc := range tests {
+		var b burst
+		var over []int
+		allocated := uint64(0)
+		for i, n := range tc.allocations {
+			allocated += n
+			if b.isOver(allocated, live) {
+				over = append(over, i)
+			}
+		}
+		if !slices.Equal(over, tc.over) {
+			t.Errorf("%s: over after %v, not %v", name, over, tc.over)
+		}
+	}
+}
+
+// TestMemoryIsGivenBack: with the numbers of the runtime, after a burst, and not before.
+func TestMemoryIsGivenBack(t *testing.T) {
+	t.Parallel()
+	if allocated, live := readHeap(); allocated == 0 || live > allocated {
+		t.Fatalf("the runtime says %d bytes, %d of them in use", allocated, live)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := 0
+	m := &memoryReturner{interval: time.Millisecond, giveBack: cancel, read: func() (allocated, live uint64) {
+		reads++
+		return 1000, 100
+	}}
+	if err := m.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if reads < 1+restTicks {
+		t.Errorf("given back after %d intervals", reads)
+	}
+}
