@@ -18,6 +18,7 @@ package e2e
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -29,7 +30,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
 // cloudFinalizer stands for what a cloud controller manager has to do before a load balancer is gone.
@@ -109,6 +112,14 @@ func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 			g.Expect(s.children(s.Context(), g, balancer)).To(gomega.HaveKey("one"))
 		}).Should(gomega.Succeed())
 		s.eventuallyTold("Cluster", "one", corev1.EventTypeNormal, addonsv1.ClusterDeletionHeldEvent)
+	})
+	s.step("was held at the first try, whatever Cluster API wrote meanwhile", func(s *scenario) {
+		requests, err := s.env.Management.Server.Requests(apiserver.ByUser(environment.User), apiserver.OnResource("clusters"), apiserver.WithVerb("patch"),
+			func(r apiserver.Request) bool {
+				return r.Namespace == s.namespace && r.Name == "one" && r.Subresource == ""
+			})
+		s.must(err)
+		s.Expect(requests).To(gomega.HaveExactElements(gomega.HaveField("Code", http.StatusOK)))
 	})
 	s.step("leaves the other release alone", func(s *scenario) {
 		now, err := one.storage(s.Context())
