@@ -29,8 +29,8 @@ const (
 	// heapInterval is how often it is looked how much was allocated.
 	heapInterval = 5 * time.Second
 
-	// burstShare is which part of what is in use must be allocated anew within heapInterval to be a burst of work: a quarter. Health probes and
-	// resyncs of a fleet at rest take a tenth of that.
+	// burstShare is which part of what is in use must be allocated anew within heapInterval to be a burst of work: a quarter. A thousand
+	// Clusters at rest take less than a third of that, for health probes and looks; their installations take five times as much.
 	burstShare = 4
 
 	// restTicks is for how many intervals there must be no burst until one is over: connections of actions end 20 seconds after them.
