@@ -18,6 +18,7 @@ package controllers
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,6 +89,16 @@ func valueAt(object *unstructured.Unstructured, field []string) any {
 	return value
 }
 
-// isOvertaken tells whether a change was refused because somebody else made one before it. Invalid is what an API server answers where a
-// test of a JSON patch fails.
-func isOvertaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInvalid(err) }
+// isOvertaken tells whether a change was refused because somebody else made one before it. Where a test of a JSON patch fails, an API server
+// answers that the request is invalid, and names no causes; validation does.
+func isOvertaken(err error) bool {
+	if apierrors.IsConflict(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || len(details.Causes) == 0
+}

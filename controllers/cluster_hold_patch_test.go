@@ -18,11 +18,16 @@ package controllers
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,23 +92,34 @@ func TestHoldPatch(t *testing.T) {
 // does not concern the hold costs no time.
 func TestHoldBesideOtherWrites(t *testing.T) {
 	t.Parallel()
+	annotate := func(name, value string) func(*clusterv1.Cluster) {
+		return func(c *clusterv1.Cluster) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, name, value) }
+	}
+	pause := func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }
 	tests := map[string]struct {
+		// bare is whether the Cluster had no annotations before, and nothing in its spec.
+		bare    bool
 		write   func(*clusterv1.Cluster)
 		held    bool
 		patches int
 	}{
 		"Cluster API, of the deletion": {write: func(c *clusterv1.Cluster) { c.Status.Phase = string(clusterv1.ClusterPhaseDeleting) }, held: true, patches: 1},
-		"another annotation":           {write: func(c *clusterv1.Cluster) { c.Annotations = map[string]string{"a": "b"} }, held: true, patches: 2},
-		"a pause":                      {write: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }, patches: 1},
-		"a pause by annotation":        {write: func(c *clusterv1.Cluster) { c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, patches: 1},
-		"the hold, begun and over": {write: func(c *clusterv1.Cluster) {
-			c.Annotations = map[string]string{addonsv1.DeletionHoldAnnotation: deletionHoldOver}
-		}, patches: 1},
+		"another annotation":           {write: annotate("a", "b"), held: true, patches: 1},
+		"the first annotation":         {bare: true, write: annotate("a", "b"), held: true, patches: 2},
+		"a pause":                      {write: pause, patches: 1},
+		"a pause, the first of all":    {bare: true, write: pause, patches: 1},
+		"a pause by annotation":        {write: annotate(clusterv1.PausedAnnotation, ""), patches: 1},
+		"the hold, begun and over":     {write: annotate(addonsv1.DeletionHoldAnnotation, deletionHoldOver), patches: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := lifeReconciler(t, goingCluster("", false), leavingRelease(time.Hour))
+			cluster := goingCluster("", false)
+			if !tc.bare {
+				cluster.Annotations["before"] = "x"
+				cluster.Spec.ClusterNetwork.ServiceDomain = "cluster.local"
+			}
+			r := lifeReconciler(t, cluster, leavingRelease(time.Hour))
 			key := client.ObjectKey{Namespace: "ns", Name: "c"}
 			scope, err := r.gather(t.Context(), key)
 			if err != nil {
@@ -142,5 +158,49 @@ func TestHoldBesideOtherWrites(t *testing.T) {
 			}
 			expectEvent(t, r, "")
 		})
+	}
+}
+
+// TestAHoldThatIsOverEndsNoPause: somebody paused the Cluster after another manager had let its deletion go on, and the cache has seen neither.
+func TestAHoldThatIsOverEndsNoPause(t *testing.T) {
+	t.Parallel()
+	r := lifeReconciler(t, goingCluster(heldSince, true))
+	key := client.ObjectKey{Namespace: "ns", Name: "c"}
+	scope, err := r.gather(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := scope.cluster.DeepCopy()
+	now.Annotations[addonsv1.DeletionHoldAnnotation] = deletionHoldOver
+	if err := r.client.Update(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.endHold(t.Context(), scope, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.client.Get(t.Context(), key, now); err != nil || !ptr.Deref(now.Spec.Paused, false) {
+		t.Errorf("the pause of somebody else has ended: %v", err)
+	}
+	expectEvent(t, r, "")
+}
+
+func TestIsOvertaken(t *testing.T) {
+	t.Parallel()
+	clusters := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "clusters"}
+	kind := clusterv1.GroupVersion.WithKind("Cluster").GroupKind()
+	tests := map[string]struct {
+		err  error
+		want bool
+	}{
+		"none":                          {},
+		"a conflict":                    {err: apierrors.NewConflict(clusters, "c", nil), want: true},
+		"a test of a JSON patch failed": {err: apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", clusters, "", "testing value failed", 0, false), want: true},
+		"it would not be valid":         {err: apierrors.NewInvalid(kind, "c", field.ErrorList{field.Required(field.NewPath("spec"), "")})},
+		"it is gone":                    {err: apierrors.NewNotFound(clusters, "c")},
+	}
+	for name, tc := range tests {
+		if got := isOvertaken(tc.err); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

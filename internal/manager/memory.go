@@ -33,6 +33,9 @@ const (
 	// Clusters at rest take less than a third of that, for health probes and looks; their installations take five times as much.
 	burstShare = 4
 
+	// minBurst is the least, in bytes, for small managers, whose metrics are read now and then.
+	minBurst = 16 << 20
+
 	// restTicks is for how many intervals there must be no burst until one is over: connections of actions end 20 seconds after them.
 	restTicks = 5
 )
@@ -83,7 +86,7 @@ func (b *burst) isOver(allocated, live uint64) bool {
 	recent := allocated - b.allocated
 	b.allocated = allocated
 	switch {
-	case recent > live/burstShare:
+	case recent > max(live/burstShare, minBurst):
 		b.rest = restTicks
 		return false
 	case b.rest == 0:

@@ -25,7 +25,7 @@ import (
 
 func TestBurstIsOverOnce(t *testing.T) {
 	t.Parallel()
-	const live = 100
+	const mebi, live = 1 << 20, 100 << 20
 	tests := map[string]struct {
 		// allocations are those of each interval, over are those after which a burst is over.
 		allocations []uint64
@@ -43,7 +43,7 @@ func TestBurstIsOverOnce(t *testing.T) {
 		var over []int
 		allocated := uint64(0)
 		for i, n := range tc.allocations {
-			allocated += n
+			allocated += n * mebi
 			if b.isOver(allocated, live) {
 				over = append(over, i)
 			}
@@ -54,7 +54,17 @@ func TestBurstIsOverOnce(t *testing.T) {
 	}
 }
 
-// TestMemoryIsGivenBack: with the numbers of the runtime, after a burst, and not before.
+func TestSmallManagersHaveNoBursts(t *testing.T) {
+	t.Parallel()
+	var b burst
+	for i := range uint64(20) {
+		if b.isOver((i/10+1)*(minBurst-1), 20<<20) {
+			t.Fatalf("over after %d intervals", i)
+		}
+	}
+}
+
+// TestMemoryIsGivenBack: after a burst, and not before.
 func TestMemoryIsGivenBack(t *testing.T) {
 	t.Parallel()
 	if allocated, live := readHeap(); allocated == 0 || live > allocated {
@@ -64,7 +74,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	reads := 0
 	m := &memoryReturner{interval: time.Millisecond, giveBack: cancel, read: func() (allocated, live uint64) {
 		reads++
-		return 1000, 100
+		return 10 * minBurst, minBurst
 	}}
 	if err := m.Start(ctx); err != nil {
 		t.Fatal(err)

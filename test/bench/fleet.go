@@ -319,7 +319,7 @@ func (f *bigFleet) releases() int { return len(f.helmOps) * f.serving() }
 func (f *bigFleet) idle(ctx context.Context, phase string) error {
 	var settled int64
 	cost, err := f.manager.Measure(ctx, "fleet "+phase, func() error {
-		// Half a minute after the last action its connections have ended, and what else it needed is given back.
+		// Half a minute after the last action its connections have ended, and what else it needed is given back. BENCH=quick waits for less.
 		if err := pause(ctx, f.bench.idle); err != nil {
 			return err
 		}
