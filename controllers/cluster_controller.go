@@ -145,7 +145,7 @@ func lookAgainAtOthers(scope *lifeScope) time.Duration {
 
 // settle is the result of a pass: that somebody else wrote the Cluster meanwhile is no error, and that it is gone needs nothing more.
 func settle(result ctrl.Result, err error) (ctrl.Result, error) {
-	serious := kerrors.FilterOut(err, isOvertaken, apierrors.IsNotFound)
+	serious := kerrors.FilterOut(err, apierrors.IsConflict, apierrors.IsNotFound)
 	if err != nil && serious == nil {
 		return ctrl.Result{RequeueAfter: clusterConflictRetry}, nil
 	}
