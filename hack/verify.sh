@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks that what is in the tree is what the generators and the go command would make of it. Changes nothing: the
-# generators run on a copy. Arguments select checks: generated, boilerplate, imports, tidy. Without any, all run.
+# generators run on a copy. Arguments select checks: boilerplate, imports, aligned, generated, tidy. Without any, all run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -49,6 +49,11 @@ verify_imports() {
   [[ -z $offenders ]] || { echo "$offenders"; echo "Only internal/helmclient and internal/bundle may import helm.sh/helm/v3."; return 1; }
 }
 
+# Two versions of one dependency are compiled twice.
+verify_aligned() {
+  go run ./hack/cmd/align -check . hack/tools/codegen hack/tools/testbed
+}
+
 # Without network, a module that is not in the cache cannot be checked; that is reported, and is no failure.
 verify_tidy() {
   local status=0 mod out err
@@ -72,7 +77,7 @@ verify_tidy() {
 }
 
 checks=("$@")
-((${#checks[@]})) || checks=(boilerplate imports generated tidy)
+((${#checks[@]})) || checks=(boilerplate imports aligned generated tidy)
 for check in "${checks[@]}"; do
   echo "verify $check ..."
   started=$SECONDS

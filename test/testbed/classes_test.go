@@ -37,7 +37,7 @@ import (
 
 const (
 	oldVersion = "v1.35.4"
-	newVersion = "v1.36.3"
+	newVersion = "v1.36.0"
 	hook       = clusterv1.BeforeClusterUpgradeHookAnnotationPrefix + "/test"
 )
 
@@ -65,7 +65,7 @@ func TestClassClusterIsUpgraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := startManagementWith(t, ManagementOptions{Binaries: set, Versions: map[string]*binaries.Set{
-		oldVersion: oldAPIServer(t, set), newVersion: set,
+		oldVersion: oldAPIServer(t, set), newVersion: set.WithAPIServer(set.Path(binaries.KubeAPIServer), newVersion),
 	}})
 	if err := m.CreateClass(ctx, ClassOptions{Name: "class"}); err != nil {
 		t.Fatal(err)

@@ -68,7 +68,7 @@ func Kubectl(ctx context.Context, set *binaries.Set, kubeconfig string, args ...
 // dir, and returns its path.
 func BuildManager(ctx context.Context, root, dir string) (string, error) {
 	path := filepath.Join(dir, "helmop-manager")
-	_, err := run(ctx, root, "go", []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-o", path, ".")
+	_, err := run(ctx, root, "go", []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
 	return path, err
 }
 

@@ -22,42 +22,114 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // progressInterval is how often a running build says that it is still at work.
-const progressInterval = 30 * time.Second
+const progressInterval = 20 * time.Second
+
+// listInterval is how often a download of modules says that it is still at work.
+const listInterval = 5 * time.Second
 
 // outputLimit bounds what a failed command adds to an error, in bytes.
 const outputLimit = 4096
 
-// build compiles p in its tools module, beside its final place, and renames
-// it: a killed build never leaves a half-written program.
-func (e *ensurer) build(ctx context.Context, p program, pinned pin, progress string) error {
-	final := e.cached(p.name)
-	temp := fmt.Sprintf("%s.tmp-%d", final, os.Getpid())
-	defer func() { _ = os.Remove(temp) }()
-
-	started := time.Now()
-	e.printf("%s %s %s: building from %s", progress, p.name, pinned.version, p.pkg)
-	stop := e.reportEvery(progressInterval, func() {
-		e.printf("%s %s %s: still building, %s", progress, p.name, pinned.version, time.Since(started).Round(time.Second))
-	})
-	err := runGo(ctx, e.toolsDir(p.tools), nil, "build", "-trimpath", "-ldflags", p.ldflags(pinned.version), "-o", temp, p.pkg)
-	stop()
+// build makes programs with one run of the go command, so that none of their packages is compiled twice and links use the
+// cores that compilers leave. The programs are renamed into place at the end: a killed build leaves none half-written.
+func (e *ensurer) build(ctx context.Context, programs []program) error {
+	temp, err := os.MkdirTemp(e.CacheDir, ".build-")
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(temp, final); err != nil {
+	defer func() { _ = os.RemoveAll(temp) }()
+	packages := make([]string, len(programs))
+	for i, p := range programs {
+		packages[i] = p.pkg
+		e.printf("%s %s: building from %s", p.name, e.pins[p.module].version, p.pkg)
+	}
+	if err := e.compile(ctx, e.toolsDir(), packages, "-ldflags", ldflags(programs, e.pins), "-o", temp+string(filepath.Separator)); err != nil {
 		return err
 	}
-	e.printf("%s %s %s: built in %s", progress, p.name, pinned.version, time.Since(started).Round(time.Second))
+	for _, p := range programs {
+		if err := os.Rename(filepath.Join(temp, p.executable()), e.cached(p.name, p.module)); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// Compile fills the go command's build cache with what packages of the repository consist of, and with the modules that they
+// need. It links nothing: a later build of the packages takes seconds.
+func Compile(ctx context.Context, opts Options, packages ...string) error {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return err
+	}
+	e := &ensurer{Options: opts}
+	listed, err := e.list(ctx, opts.Root, packages, `{{if ne .Name "main"}}{{.ImportPath}}{{end}}`)
+	if err != nil {
+		return err
+	}
+	return e.compile(ctx, opts.Root, listed)
+}
+
+// compile runs `go build` in dir and reports how far it is.
+func (e *ensurer) compile(ctx context.Context, dir string, packages []string, flags ...string) error {
+	all, err := e.list(ctx, dir, packages, "{{.ImportPath}}")
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	var compiled lineCounter
+	stop := e.reportEvery(progressInterval, func() {
+		e.printf("still building, %s: %d of at most %d packages are compiled", since(started), compiled.count(), len(all))
+	})
+	args := append(append([]string{"build", "-v"}, flags...), packages...)
+	err = runGo(ctx, dir, nil, &compiled, args...)
+	stop()
+	if err == nil {
+		e.printf("built in %s: %d packages compiled, %d were in the build cache", since(started), compiled.count(), len(all)-compiled.count())
+	}
+	return err
+}
+
+// list returns what packages consist of, each formatted by a template, and downloads the modules that hold it.
+func (e *ensurer) list(ctx context.Context, dir string, packages []string, format string) ([]string, error) {
+	started := time.Now()
+	var downloaded lineCounter
+	stop := e.reportEvery(listInterval, func() {
+		e.printf("downloading Go modules, %s: %d so far", since(started), downloaded.count())
+	})
+	defer stop()
+	var stdout bytes.Buffer
+	if err := runGo(ctx, dir, &stdout, &downloaded, append([]string{"list", "-deps", "-f", format}, packages...)...); err != nil {
+		return nil, err
+	}
+	return strings.Fields(stdout.String()), nil
+}
+
+func since(started time.Time) time.Duration { return time.Since(started).Round(time.Second) }
+
+// lineCounter counts the lines of what the go command says on standard error: one for each package that it compiles, and
+// one for each module that it downloads.
+type lineCounter struct {
+	bytes.Buffer
+	lines atomic.Int64
+}
+
+func (c *lineCounter) count() int { return int(c.lines.Load()) }
+
+// Write is called by one goroutine.
+func (c *lineCounter) Write(data []byte) (int, error) {
+	c.lines.Add(int64(bytes.Count(data, []byte("\n"))))
+	return c.Buffer.Write(data)
 }
 
 // reportEvery calls report each interval until the returned function is called.
@@ -84,19 +156,16 @@ func (e *ensurer) reportEvery(interval time.Duration, report func()) (stop func(
 }
 
 // runGo runs the go command in dir, free of the caller's workspace, with its
-// output in the error if it fails.
-func runGo(ctx context.Context, dir string, stdout *bytes.Buffer, args ...string) error {
+// output in the error if it fails. The flags are those of every build of the Makefile: only then is what one build compiles
+// of use to the others.
+func runGo(ctx context.Context, dir string, stdout io.Writer, stderr *lineCounter, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath")
 	// The go command removes its temporary files when interrupted, not when killed.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 10 * time.Second
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if stdout != nil {
-		cmd.Stdout = stdout
-	}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()
 	if err == nil {
 		return nil
@@ -130,13 +199,13 @@ func (e *ensurer) copyFolder(ctx context.Context, f folder) error {
 	if err := os.Chmod(temp, 0o755); err != nil {
 		return err
 	}
-	return os.Rename(temp, e.cached(f.name))
+	return os.Rename(temp, e.cached(f.name, f.module))
 }
 
 // moduleDir returns where the go command keeps a module's files.
 func (e *ensurer) moduleDir(ctx context.Context, f folder) (string, error) {
 	var stdout bytes.Buffer
-	if err := runGo(ctx, e.toolsDir(f.tools), &stdout, "mod", "download", "-json", f.module); err != nil {
+	if err := runGo(ctx, e.toolsDir(), &stdout, &lineCounter{}, "mod", "download", "-json", f.module); err != nil {
 		return "", err
 	}
 	var module struct{ Dir string }

@@ -21,7 +21,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 
@@ -42,12 +44,17 @@ const (
 	Kwok                  = "kwok"
 )
 
+// toolsModule is the folder whose go.mod pins all programs. They are in one module, whose requirements `make align` keeps
+// equal to the product's, so that a package that several of them use is compiled once.
+const toolsModule = "hack/tools/testbed"
+
 // folder is a set of YAML files that are copied from a module into the cache,
 // so that later runs need no go command to find them.
 type folder struct {
 	name   string
-	tools  string
 	module string
+	// program is the one that needs the folder; empty if every command does.
+	program string
 	// globs select files inside the module; their base names must differ.
 	globs []string
 }
@@ -60,8 +67,8 @@ const (
 
 func folders() []folder {
 	return []folder{
-		{name: coreCRDs, tools: "cluster-api", module: clusterAPIModule, globs: []string{"core/config/crd/bases/*.yaml"}},
-		{name: kwokStages, tools: "kwok", module: kwokModule, globs: []string{
+		{name: coreCRDs, module: clusterAPIModule, globs: []string{"core/config/crd/bases/*.yaml"}},
+		{name: kwokStages, module: kwokModule, program: Kwok, globs: []string{
 			"kustomize/stage/node/fast/node-*.yaml",
 			"kustomize/stage/node/heartbeat-with-lease/node-*.yaml",
 			"kustomize/stage/pod/fast/pod-*.yaml",
@@ -72,8 +79,6 @@ func folders() []folder {
 // program says where one binary comes from.
 type program struct {
 	name string
-	// tools is the folder under hack/tools whose go.mod pins the program.
-	tools string
 	// module is the Go module whose version is the program's version.
 	module string
 	// pkg is the main package to build.
@@ -95,31 +100,35 @@ const (
 	kwokModule       = "sigs.k8s.io/kwok"
 )
 
-// programs is ordered so that the slow Kubernetes builds share their packages.
 func programs() []program {
 	kubernetes := func(name string, asset bool) program {
 		return program{
-			name: name, tools: "kubernetes", module: kubernetesModule, pkg: kubernetesModule + "/cmd/" + name,
+			name: name, module: kubernetesModule, pkg: kubernetesModule + "/cmd/" + name,
 			versionPackage: "k8s.io/component-base/version", asset: asset, released: true,
 		}
 	}
 	clusterAPI := func(name, dir string) program {
 		return program{
-			name: name, tools: "cluster-api", module: clusterAPIModule, pkg: clusterAPIModule + "/" + dir,
+			name: name, module: clusterAPIModule, pkg: clusterAPIModule + "/" + dir,
 			versionPackage: clusterAPIModule + "/version",
 		}
 	}
 	return []program{
-		{name: Etcd, tools: "kubernetes", module: etcdModule, pkg: etcdModule, asset: true},
+		{name: Etcd, module: etcdModule, pkg: etcdModule, asset: true},
 		kubernetes(KubeAPIServer, true),
 		kubernetes(KubeControllerManager, false),
 		kubernetes(KubeScheduler, false),
 		kubernetes(Kubectl, true),
 		clusterAPI(CoreManager, "core"),
 		clusterAPI(Clusterctl, "cmd/clusterctl"),
-		{name: Registry, tools: "registry", module: registryModule, pkg: registryModule + "/cmd/registry"},
-		{name: Kwok, tools: "kwok", module: kwokModule, pkg: kwokModule + "/cmd/kwok"},
+		{name: Registry, module: registryModule, pkg: repositoryModule + "/" + toolsModule + "/registry"},
+		{name: Kwok, module: kwokModule, pkg: kwokModule + "/cmd/kwok"},
 	}
+}
+
+// Basic returns the names of the programs that a management cluster and workload clusters without nodes need.
+func Basic() []string {
+	return []string{Etcd, KubeAPIServer, KubeControllerManager, Kubectl, CoreManager, Clusterctl, Registry}
 }
 
 // pin is what a tools module says about one program.
@@ -150,16 +159,32 @@ func cacheName(name string, p pin, goos, goarch string) string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s", name, p.version, goos, goarch, p.hash)
 }
 
-// ldflags strips debug information and stamps the version where the program
-// has a place for it; clients decide by an API server's version.
-func (p program) ldflags(version string) string {
-	flags := []string{"-s", "-w"}
-	if p.versionPackage == "" {
-		return strings.Join(flags, " ")
+// executable is the file name that the go command gives to the program: the last element of its package's path that is not
+// a major version.
+func (p program) executable() string {
+	if dir, last := path.Split(p.pkg); dir != "" && majorVersion.MatchString(last) {
+		return path.Base(dir)
 	}
-	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
-	for _, v := range [][2]string{{"gitVersion", version}, {"gitMajor", major}, {"gitMinor", minor}} {
-		flags = append(flags, "-X", p.versionPackage+"."+v[0]+"="+v[1])
+	return path.Base(p.pkg)
+}
+
+var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
+
+// ldflags strips debug information and stamps the versions of all programs that have a place for one; clients decide by an
+// API server's version.
+func ldflags(programs []program, pins map[string]pin) string {
+	flags := []string{"-s", "-w"}
+	stamped := map[string]bool{"": true}
+	for _, p := range programs {
+		if stamped[p.versionPackage] {
+			continue
+		}
+		stamped[p.versionPackage] = true
+		version := pins[p.module].version
+		major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
+		for _, v := range [][2]string{{"gitVersion", version}, {"gitMajor", major}, {"gitMinor", minor}} {
+			flags = append(flags, "-X", p.versionPackage+"."+v[0]+"="+v[1])
+		}
 	}
 	return strings.Join(flags, " ")
 }

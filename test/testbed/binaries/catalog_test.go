@@ -68,16 +68,36 @@ func TestCacheNameChangesWithAnyDependency(t *testing.T) {
 
 func TestLdflags(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		program program
-		want    string
+	pins := map[string]pin{"k": {version: "v1.36.3"}, "c": {version: "v2.0.1"}}
+	tests := map[string]struct {
+		programs []program
+		want     string
 	}{
-		{program{}, "-s -w"},
-		{program{versionPackage: "x/version"}, "-s -w -X x/version.gitVersion=v1.36.3 -X x/version.gitMajor=1 -X x/version.gitMinor=36"},
+		"without a version": {[]program{{module: "k"}}, "-s -w"},
+		"each once": {
+			[]program{{module: "k", versionPackage: "x/version"}, {module: "k", versionPackage: "x/version"}, {module: "c", versionPackage: "c/version"}},
+			"-s -w -X x/version.gitVersion=v1.36.3 -X x/version.gitMajor=1 -X x/version.gitMinor=36" +
+				" -X c/version.gitVersion=v2.0.1 -X c/version.gitMajor=2 -X c/version.gitMinor=0",
+		},
 	}
-	for _, tt := range tests {
-		if got := tt.program.ldflags("v1.36.3"); got != tt.want {
-			t.Errorf("got %q, want %q", got, tt.want)
+	for name, tt := range tests {
+		if got := ldflags(tt.programs, pins); got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
+	}
+}
+
+func TestExecutable(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, p := range programs() {
+		name := p.executable()
+		if seen[name] {
+			t.Errorf("two programs would be built as %q", name)
+		}
+		seen[name] = true
+	}
+	if !seen["server"] || !seen["kube-apiserver"] {
+		t.Errorf("got %v", seen)
 	}
 }

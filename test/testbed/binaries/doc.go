@@ -23,6 +23,6 @@ limitations under the License.
 // that pins it; a second call touches nothing but that folder. A missing program
 // is taken from KUBEBUILDER_ASSETS (etcd, kube-apiserver and kubectl only),
 // downloaded where the exact version is published with a checksum, or built
-// from its Go module. Versions are read from hack/tools/*/go.mod and stand
+// from its Go module. Versions are read from hack/tools/testbed/go.mod and stand
 // nowhere else.
 package binaries

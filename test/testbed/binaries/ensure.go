@@ -25,6 +25,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +42,8 @@ type Options struct {
 	// AssetsDir may hold etcd, kube-apiserver and kubectl, which are then used
 	// whatever their version. Default: the environment's KUBEBUILDER_ASSETS.
 	AssetsDir string
+	// Programs are the names of those that are needed. Default: all.
+	Programs []string
 	// NoDownload skips the attempt to download, so that everything missing is built.
 	NoDownload bool
 	// Progress receives one line per step. Default: none is written.
@@ -75,16 +78,16 @@ func (s *Set) WithAPIServer(path, version string) *Set {
 // Names returns the names of all programs, sorted.
 func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.paths)) }
 
-// Ensure returns the paths of all binaries and makes the missing ones. Several
-// processes may call it at once: one makes, the others wait. The error names
-// the program that could not be had.
+// Ensure makes the missing ones of the needed programs and returns their paths. Several
+// processes may call Ensure at once: one makes, the others wait. The error names
+// the programs that could not be made.
 func Ensure(ctx context.Context, opts Options) (*Set, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	e := &ensurer{Options: opts, programs: programs(), folders: folders()}
-	if err := e.readPins(); err != nil {
+	e, err := newEnsurer(opts)
+	if err != nil {
 		return nil, err
 	}
 	if set, missing := e.lookup(); missing.count() == 0 {
@@ -118,7 +121,8 @@ type ensurer struct {
 	Options
 	programs []program
 	folders  []folder
-	pins     map[string]pin
+	// pins are by module.
+	pins map[string]pin
 	// unreachable is set by the first failed download: a machine without
 	// internet must wait for one connection attempt only.
 	unreachable bool
@@ -132,39 +136,57 @@ func (e *ensurer) printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.Progress, format+"\n", args...)
 }
 
-func (e *ensurer) toolsDir(name string) string {
-	return filepath.Join(e.Root, "hack", "tools", name)
+func (e *ensurer) toolsDir() string { return filepath.Join(e.Root, filepath.FromSlash(toolsModule)) }
+
+// newEnsurer selects what opts ask for and reads the pinned versions.
+func newEnsurer(opts Options) (*ensurer, error) {
+	e := &ensurer{Options: opts, pins: map[string]pin{}}
+	needed := func(name string) bool { return len(opts.Programs) == 0 || slices.Contains(opts.Programs, name) }
+	known := map[string]bool{}
+	for _, p := range programs() {
+		known[p.name] = true
+		if needed(p.name) {
+			e.programs = append(e.programs, p)
+		}
+	}
+	for _, name := range opts.Programs {
+		if !known[name] {
+			return nil, fmt.Errorf("the test bed has no program %q", name)
+		}
+	}
+	for _, f := range folders() {
+		if f.program == "" || needed(f.program) {
+			e.folders = append(e.folders, f)
+		}
+	}
+	return e, e.readPins()
 }
 
+// readPins reads the version of each module that programs or folders come from.
 func (e *ensurer) readPins() error {
-	e.pins = map[string]pin{}
-	for _, p := range e.programs {
-		if err := e.readPin(p.name, p.tools, p.module); err != nil {
-			return err
-		}
-	}
-	for _, f := range e.folders {
-		if err := e.readPin(f.name, f.tools, f.module); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (e *ensurer) readPin(name, tools, module string) error {
-	file := filepath.Join(e.toolsDir(tools), "go.mod")
+	file := filepath.Join(e.toolsDir(), "go.mod")
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("read the pinned version of %s: %w", name, err)
+		return fmt.Errorf("read the pinned versions: %w", err)
 	}
-	if e.pins[name], err = pinOf(data, module); err != nil {
-		return fmt.Errorf("read the pinned version of %s from %s: %w", name, file, err)
+	modules := make([]string, 0, len(e.programs)+len(e.folders))
+	for _, p := range e.programs {
+		modules = append(modules, p.module)
+	}
+	for _, f := range e.folders {
+		modules = append(modules, f.module)
+	}
+	for _, module := range modules {
+		if e.pins[module], err = pinOf(data, module); err != nil {
+			return fmt.Errorf("read the pinned versions from %s: %w", file, err)
+		}
 	}
 	return nil
 }
 
-func (e *ensurer) cached(name string) string {
-	return filepath.Join(e.CacheDir, thisPlatform(name, e.pins[name]))
+// cached is where the program or folder of a name, from a module, is kept.
+func (e *ensurer) cached(name, module string) string {
+	return filepath.Join(e.CacheDir, thisPlatform(name, e.pins[module]))
 }
 
 // shortage is what the cache lacks.
@@ -177,24 +199,28 @@ func (m shortage) count() int { return len(m.programs) + len(m.folders) }
 
 // lookup finds what is there, and returns what is not.
 func (e *ensurer) lookup() (*Set, shortage) {
-	set := &Set{
-		paths: map[string]string{}, versions: map[string]string{},
-		CoreCRDs: e.cached(coreCRDs), KwokStages: e.cached(kwokStages),
-	}
+	set := &Set{paths: map[string]string{}, versions: map[string]string{}}
 	var missing shortage
 	for _, p := range e.programs {
-		set.versions[p.name] = e.pins[p.name].version
-		set.paths[p.name] = e.cached(p.name)
+		set.versions[p.name] = e.pins[p.module].version
+		set.paths[p.name] = e.cached(p.name, p.module)
 		switch asset := filepath.Join(e.AssetsDir, p.name); {
 		case p.asset && e.AssetsDir != "" && isExecutable(asset):
 			set.paths[p.name] = asset
-		case !isExecutable(e.cached(p.name)):
+		case !isExecutable(e.cached(p.name, p.module)):
 			missing.programs = append(missing.programs, p)
 		}
 	}
 	for _, f := range e.folders {
-		if info, err := os.Stat(e.cached(f.name)); err != nil || !info.IsDir() {
+		dir := e.cached(f.name, f.module)
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			missing.folders = append(missing.folders, f)
+		}
+		switch f.name {
+		case coreCRDs:
+			set.CoreCRDs = dir
+		case kwokStages:
+			set.KwokStages = dir
 		}
 	}
 	return set, missing
@@ -217,9 +243,13 @@ func (e *ensurer) makeMissing(ctx context.Context) (*Set, error) {
 
 	// Another process may have made them while this one waited.
 	set, missing := e.lookup()
-	for i, p := range missing.programs {
-		if err := e.makeProgram(ctx, p, fmt.Sprintf("[%d/%d]", i+1, len(missing.programs))); err != nil {
-			return nil, fmt.Errorf("make %s: %w", p.name, err)
+	build, err := e.downloadAll(ctx, missing.programs)
+	if err != nil {
+		return nil, err
+	}
+	if len(build) > 0 {
+		if err := e.build(ctx, build); err != nil {
+			return nil, fmt.Errorf("make %s: %w", strings.Join(namesOf(build), ", "), err)
 		}
 	}
 	for _, f := range missing.folders {
@@ -246,19 +276,34 @@ func (e *ensurer) lock(ctx context.Context) (func(), error) {
 	return func() { _ = l.Unlock() }, nil
 }
 
-func (e *ensurer) makeProgram(ctx context.Context, p program, progress string) error {
-	pinned := e.pins[p.name]
-	if p.released && !e.NoDownload && !e.unreachable {
+// downloadAll downloads what is published, and returns the programs that must be built.
+func (e *ensurer) downloadAll(ctx context.Context, programs []program) ([]program, error) {
+	var build []program
+	for _, p := range programs {
+		if !p.released || e.NoDownload || e.unreachable {
+			build = append(build, p)
+			continue
+		}
+		pinned := e.pins[p.module]
 		err := e.download(ctx, p, pinned)
 		if err == nil {
-			e.printf("%s %s %s: downloaded", progress, p.name, pinned.version)
-			return nil
+			e.printf("%s %s: downloaded", p.name, pinned.version)
+			continue
 		}
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 		e.unreachable = !errors.Is(err, errNotPublished)
-		e.printf("%s %s %s: no download (%v), building instead", progress, p.name, pinned.version, err)
+		e.printf("%s %s: no download (%v), so that the program is built", p.name, pinned.version, err)
+		build = append(build, p)
 	}
-	return e.build(ctx, p, pinned, progress)
+	return build, nil
+}
+
+func namesOf(programs []program) []string {
+	names := make([]string, len(programs))
+	for i, p := range programs {
+		names[i] = p.name
+	}
+	return names
 }

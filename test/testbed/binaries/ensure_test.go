@@ -39,8 +39,8 @@ func fill(t *testing.T, opts Options, except ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &ensurer{Options: opts, programs: programs(), folders: folders()}
-	if err := e.readPins(); err != nil {
+	e, err := newEnsurer(opts)
+	if err != nil {
 		t.Fatal(err)
 	}
 	skip := strings.Join(except, " ")
@@ -48,12 +48,12 @@ func fill(t *testing.T, opts Options, except ...string) {
 		if strings.Contains(skip, p.name) {
 			continue
 		}
-		if err := os.WriteFile(e.cached(p.name), nil, 0o700); err != nil {
+		if err := os.WriteFile(e.cached(p.name, p.module), nil, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, f := range e.folders {
-		if err := os.Mkdir(e.cached(f.name), 0o700); err != nil {
+		if err := os.Mkdir(e.cached(f.name, f.module), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,6 +75,25 @@ func TestEnsureNeedsNoGoCommandWhenAllIsThere(t *testing.T) {
 	}
 	if progress.Len() > 0 {
 		t.Errorf("progress without anything to do: %s", progress.String())
+	}
+}
+
+func TestEnsureMakesOnlyWhatIsNeeded(t *testing.T) {
+	cache := t.TempDir()
+	fill(t, Options{CacheDir: cache, Programs: []string{Etcd, Registry}})
+	t.Setenv("PATH", "")
+	set, err := Ensure(t.Context(), Options{CacheDir: cache, Programs: []string{Registry, Etcd}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(set.Names(), " "); got != "etcd registry" || set.Path(Kwok) != "" || set.KwokStages != "" {
+		t.Errorf("got %s, kwok %q, its stages %q", got, set.Path(Kwok), set.KwokStages)
+	}
+	if _, err := os.Stat(set.CoreCRDs); err != nil {
+		t.Error(err)
+	}
+	if _, err := Ensure(t.Context(), Options{CacheDir: cache, Programs: []string{"cubectl"}}); err == nil || !strings.Contains(err.Error(), `no program "cubectl"`) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -41,9 +41,26 @@ func main() {
 func run(ctx context.Context) error {
 	noDownload := flag.Bool("no-download", false, "build every missing program, even where a download exists")
 	quiet := flag.Bool("quiet", false, "do not print where the programs are")
+	command := flag.String("for", "", `"demo" prepares what the demo needs, and not what only tests need`)
+	var compiled []string
+	flag.Func("compile", "package of this repository to compile beforehand, without linking; may be repeated", func(value string) error {
+		compiled = append(compiled, value)
+		return nil
+	})
 	flag.Parse()
 
-	set, err := binaries.Ensure(ctx, binaries.Options{NoDownload: *noDownload, Progress: os.Stderr})
+	opts := binaries.Options{NoDownload: *noDownload, Progress: os.Stderr}
+	switch *command {
+	case "":
+	case "demo":
+		opts.Programs = binaries.Basic()
+	default:
+		return fmt.Errorf("-for %s: only \"demo\" is known", *command)
+	}
+	set, err := binaries.Ensure(ctx, opts)
+	if err == nil && len(compiled) > 0 {
+		err = binaries.Compile(ctx, opts, compiled...)
+	}
 	if err != nil || *quiet {
 		return err
 	}
