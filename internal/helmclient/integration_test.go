@@ -18,11 +18,8 @@ package helmclient
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -36,6 +33,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/parallel"
 )
 
 // sharedServer is the API server of all integration tests; each test has a namespace of its own.
@@ -45,13 +43,7 @@ var sharedServer apiserver.Shared
 const testsAtOnce = 6
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if parallel := flag.Lookup("test.parallel"); runtime.GOMAXPROCS(0) < testsAtOnce && parallel.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		if err := parallel.Value.Set(strconv.Itoa(testsAtOnce)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
+	parallel.AtLeast(testsAtOnce)
 	os.Exit(sharedServer.Run(m))
 }
 

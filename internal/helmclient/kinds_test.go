@@ -227,6 +227,12 @@ func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 func TestIntegrationKindsTTL(t *testing.T) {
 	b := newKindsBench(t)
 	first := b.current()
+	// Other tests remove CRDs: for a moment the server does not know the kinds of a group, and the answer has no tag.
+	for deadline := time.Now().Add(20 * time.Second); first.partial != nil && time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
+		b.wait(kindsTTL + time.Second)
+		b.cutter.take()
+		first = b.current()
+	}
 	if requests := b.cutter.take(); len(requests) != 3 || first.tag == "" {
 		t.Errorf("asking takes %v, tag %q", requests, first.tag)
 	}
@@ -250,10 +256,11 @@ func TestIntegrationKindsTTL(t *testing.T) {
 	b.wait(kindsTTL + time.Second)
 	third := b.current()
 	requests := b.cutter.take()
-	if third.tag == second.tag && len(requests) != 2 {
+	same := third.tag != "" && third.tag == second.tag
+	if same && len(requests) != 2 {
 		t.Errorf("kinds that are the same take %v", requests)
 	}
-	if third.tag == second.tag && third.mapper != second.mapper {
+	if same && third.mapper != second.mapper {
 		t.Error("kinds that are the same were decoded again")
 	}
 }

@@ -100,7 +100,7 @@ type demo struct {
 // play shows everything, and returns an error if something is not as it should be.
 func (d *demo) play(ctx context.Context) error {
 	if err := d.progress.timed("the programs of Kubernetes, Cluster API and the registry are there", func() (err error) {
-		d.programs, err = binaries.Ensure(ctx, binaries.Options{Progress: d.progress.lines()})
+		d.programs, err = binaries.Ensure(ctx, binaries.Options{Programs: binaries.Basic(), Progress: d.progress.lines()})
 		return err
 	}); err != nil {
 		return err
@@ -142,6 +142,7 @@ func (d *demo) start(ctx context.Context) error {
 		Progress:      func(step string) { d.progress.say("%s", step) },
 		Output:        d.progress.lines(),
 		NoManager:     true,
+		Programs:      binaries.Basic(),
 		ManagerBinary: d.path(managerDir, "helmop-manager"),
 	})
 	d.env = env

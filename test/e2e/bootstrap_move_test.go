@@ -46,7 +46,7 @@ import (
 // TestBootstrapMove takes over an installation by clusterctl, moves what the desired state consists of to another management cluster by
 // clusterctl move, goes on there, and removes the first installation, each as docs/bootstrap.md has it.
 func TestBootstrapMove(t *testing.T) {
-	t.Parallel()
+	begin(t)
 	options := environment.Options{NoManager: true, Controllers: podControllers}
 	from := newBootstrapScenarioIn(t, ownEnvironment(t, options))
 	options.Beside, options.NoInstall, options.NoCharts = from.env, true, true

@@ -28,12 +28,15 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local"
+	controlplanev1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/controlplane/v1alpha1"
 )
 
 const (
@@ -82,7 +85,8 @@ func (s *scenario) dump() {
 func (s *scenario) empty() {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
-	var errs []error
+	// How a deletion goes on while a control plane ends is the subject of some tests, and not of their ends.
+	errs := []error{s.hurry(ctx)}
 	for _, obj := range []client.Object{&addonsv1.HelmOp{}, &clusterv1.Cluster{}} {
 		errs = append(errs, ignoreNotServed(s.client.DeleteAllOf(ctx, obj, client.InNamespace(s.namespace))))
 	}
@@ -97,6 +101,22 @@ func (s *scenario) empty() {
 	if err != nil {
 		s.Errorf("after the end of the scenario, %s is left: %v", left, err)
 	}
+}
+
+// hurry lets the control planes of the scenario be deleted at once.
+func (s *scenario) hurry(ctx context.Context) error {
+	list := &controlplanev1.LocalControlPlaneList{}
+	if err := s.client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
+		return err
+	}
+	var errs []error
+	for i := range list.Items {
+		plane := &list.Items[i]
+		before := plane.DeepCopy()
+		metav1.SetMetaDataAnnotation(&plane.ObjectMeta, local.DeleteAtOnceAnnotation, "")
+		errs = append(errs, client.IgnoreNotFound(s.client.Patch(ctx, plane, client.MergeFrom(before))))
+	}
+	return errors.Join(errs...)
 }
 
 func (s *scenario) waitEmpty(ctx context.Context) (left string, err error) {

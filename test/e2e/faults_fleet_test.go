@@ -33,7 +33,7 @@ const hungClusters = 4
 // TestMoreHungClustersThanWorkers freezes more API servers than releases are worked on at the same time. What is wanted of
 // the one Cluster that answers must not wait until all others were tried.
 func TestMoreHungClustersThanWorkers(t *testing.T) {
-	t.Parallel()
+	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{"--helmoprelease-concurrency=2"}})
 	s := newScenarioIn(t, env)
 	options := []testbed.ClusterOptions{{Name: "fine", PodCIDRs: []string{"10.1.0.0/16"}}}

@@ -41,13 +41,20 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/parallel"
 )
 
 const (
-	// parallel is the number of scenarios that run at the same time, unless the flag says otherwise. They mostly wait;
-	// more would have more API servers start at once than two cores can serve in time.
-	parallel = "5"
+	// scenarios is the number of tests that run at the same time, environments that of the tests among them that do not use the
+	// shared environment, and parts that of the parts of all tests. They mostly wait. But an environment takes a twentieth of a
+	// core even at rest, so that more at the same time take longer.
+	scenarios, environments, parts = 6, 4, 16
+
+	// testsAtOnce is go test's own limit. It is out of the way: it would let the parts of a test wait until all other tests have
+	// begun, with the environment of that test idle.
+	testsAtOnce = 1000
 
 	// setupTimeout bounds the start of an environment with its binaries there.
 	setupTimeout = 10 * time.Minute
@@ -57,8 +64,37 @@ const (
 var suite = struct {
 	dir    string
 	binary func() (string, error)
+	pool   *apiserver.Pool
+
 	shared func() (*environment.Environment, error)
-}{}
+
+	scenarios, environments, parts chan struct{}
+}{
+	scenarios: make(chan struct{}, scenarios), environments: make(chan struct{}, environments), parts: make(chan struct{}, parts),
+}
+
+// begin begins a test that does not use the shared environment.
+func begin(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	occupy(t, suite.environments)
+	occupy(t, suite.scenarios)
+}
+
+// occupy waits for one of so many places, until the end of the test.
+func occupy(t *testing.T, places chan struct{}) {
+	t.Helper()
+	select {
+	case places <- struct{}{}:
+	default:
+		// hack/cmd/testrun reads both lines, and takes the wait off the test's time.
+		began := time.Now()
+		t.Log("waiting for a place")
+		places <- struct{}{}
+		t.Logf("waited %.1f s for a place", time.Since(began).Seconds())
+	}
+	t.Cleanup(func() { <-places })
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -71,12 +107,7 @@ func TestMain(m *testing.M) {
 
 // runSuite runs the tests; the result is the exit code.
 func runSuite(m *testing.M) int {
-	if flag.Lookup("test.parallel").Value.String() == flag.Lookup("test.parallel").DefValue {
-		if err := flag.Set("test.parallel", parallel); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
+	parallel.AtLeast(testsAtOnce)
 	// The test bed's own controllers say nothing of interest.
 	ctrl.SetLogger(logr.Discard())
 	dir, err := os.MkdirTemp("", "helmop-e2e-")
@@ -85,6 +116,7 @@ func runSuite(m *testing.M) int {
 		return 1
 	}
 	suite.dir = dir
+	suite.pool = apiserver.NewPool(filepath.Join(dir, "pool"))
 	suite.binary = sync.OnceValues(buildManager)
 	var started *environment.Environment
 	suite.shared = sync.OnceValues(func() (*environment.Environment, error) {
@@ -100,7 +132,14 @@ func runSuite(m *testing.M) int {
 			code = 1
 		}
 	}
+	if err := suite.pool.Stop(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL:", err)
+		code = 1
+	}
 	if code != 0 {
+		if os.Getenv("CI") != "" {
+			printLogs(dir)
+		}
 		fmt.Fprintln(os.Stderr, "logs and kubeconfigs are kept in", dir)
 		return code
 	}
@@ -109,6 +148,18 @@ func runSuite(m *testing.M) int {
 		return 1
 	}
 	return 0
+}
+
+// printLogs prints the ends of the managers' logs, for machines whose files are out of reach.
+func printLogs(dir string) {
+	logs, err := filepath.Glob(filepath.Join(dir, "*", "manager-*", "manager.log"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	for _, log := range logs {
+		lines, err := lastLines(log, "", dumpedLines)
+		fmt.Fprintf(os.Stderr, "the end of %s (%v):\n%s\n", log, err, strings.Join(lines, "\n"))
+	}
 }
 
 // buildManager builds the manager once for all environments.
@@ -131,7 +182,7 @@ func startEnvironment(name string, opts environment.Options) (*environment.Envir
 	if err != nil {
 		return nil, err
 	}
-	opts.ManagerBinary = binary
+	opts.ManagerBinary, opts.Pool = binary, suite.pool
 	// Not the folder of an earlier run of the same test: a manager would find its artifacts.
 	if opts.Dir, err = os.MkdirTemp(suite.dir, strings.ReplaceAll(name, "/", "-")+"-"); err != nil {
 		return nil, err

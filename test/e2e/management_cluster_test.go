@@ -89,7 +89,7 @@ func (s *scenario) inNamespace(namespace string) *scenario {
 // A HelmOp of the namespace that the manager was told installs in the management cluster itself, with nothing but the RBAC that is shipped
 // for it. What is written here of the objects is what the same test says of workload clusters.
 func TestManagementCluster(t *testing.T) {
-	t.Parallel()
+	begin(t)
 	env := ownEnvironment(t, environment.Options{Config: filepath.Join("config", "management-cluster")})
 	s := newScenarioIn(t, env)
 	system := s.inNamespace(environment.Namespace)

@@ -40,7 +40,7 @@ const moveLabel = "clusterctl.cluster.x-k8s.io/move"
 // TestMove moves Clusters and HelmOps from one management cluster to another by clusterctl, with a manager at work in
 // each, and looks at what the workload clusters notice of it: nothing.
 func TestMove(t *testing.T) {
-	t.Parallel()
+	begin(t)
 	from := ownEnvironment(t, environment.Options{NoManager: true})
 	to := ownEnvironment(t, environment.Options{NoManager: true, Beside: from})
 	s := newScenarioIn(t, from)

@@ -370,7 +370,7 @@ func newRollouts(t *testing.T) (*scenario, *troop) {
 // ownRollouts begins one in an environment of its own, whose managers come and go.
 func ownRollouts(t *testing.T) (*scenario, *troop) {
 	t.Helper()
-	t.Parallel()
+	begin(t)
 	// Whoever kills a manager here deletes its lease as well: with a short one, a busy machine would end managers that nobody kills.
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
 	s.push(s.env.Registry, "charts/note", "1.0.0")

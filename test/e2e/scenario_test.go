@@ -70,10 +70,12 @@ type scenario struct {
 func newScenario(t *testing.T) *scenario {
 	t.Helper()
 	t.Parallel()
+	// Tests with an environment of their own take longest and begin while the shared one starts.
 	env, err := suite.shared()
 	if err != nil {
 		t.Fatal(err)
 	}
+	occupy(t, suite.scenarios)
 	return newScenarioIn(t, env)
 }
 
@@ -120,6 +122,7 @@ func (s *scenario) step(name string, do func(s *scenario)) {
 func (s *scenario) part(name string, do func(s *scenario)) {
 	s.Run(name, func(t *testing.T) {
 		t.Parallel()
+		occupy(t, suite.parts)
 		part := s.in(t)
 		t.Cleanup(func() {
 			if t.Failed() {

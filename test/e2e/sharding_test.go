@@ -42,7 +42,7 @@ type sharding struct {
 
 // TestSharding divides the work, and moves it from one shard to another.
 func TestSharding(t *testing.T) {
-	t.Parallel()
+	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: electionArgs, Managers: 2})
 	s := newScenarioIn(t, env)
 	f := &sharding{}

@@ -118,7 +118,7 @@ func status(code int, header ...string) registry.Fault {
 // TestSourceFaults has a HelmOp meet each fault of a registry with its very first request. The fault has a name, costs the
 // registry little, holds nobody else up, and needs no help once it is mended.
 func TestSourceFaults(t *testing.T) {
-	t.Parallel()
+	begin(t)
 	env := ownEnvironment(t, environment.Options{
 		ManagerArgs: []string{"--v=6", "--registry-timeout=" + faultTimeout.String()},
 	})

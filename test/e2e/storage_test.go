@@ -72,7 +72,7 @@ func addNoise(files map[string]string, count int) {
 
 // TestRecords keeps the records of releases wherever they can be kept.
 func TestRecords(t *testing.T) {
-	t.Parallel()
+	begin(t)
 	env := ownEnvironment(t, environment.Options{NoManager: true, NoCharts: true})
 	dir, err := os.MkdirTemp(suite.dir, "records-")
 	if err != nil {

@@ -34,6 +34,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
@@ -76,11 +77,17 @@ type Options struct {
 	// NoCharts pushes none of the test charts.
 	NoCharts bool
 
+	// Pool has the API servers of workload clusters, see testbed.ManagementOptions.
+	Pool *apiserver.Pool
+
 	// Beside is another environment, to and from which Clusters can be moved. Its registry is this one's. Default: none.
 	Beside *Environment
 
 	// Bare leaves Cluster API's controllers and its local provider away, see testbed.ManagementOptions.
 	Bare bool
+
+	// Programs of the test bed to prepare. Default: all.
+	Programs []string
 
 	// Output receives what the build of the binaries of the test bed says. Default: os.Stderr.
 	Output io.Writer
@@ -162,13 +169,13 @@ func (e *Environment) ensureBinaries(ctx context.Context) error {
 	if e.root, err = binaries.RepositoryRoot(); err != nil {
 		return err
 	}
-	e.Binaries, err = binaries.Ensure(ctx, binaries.Options{Root: e.root, Progress: e.opts.Output})
+	e.Binaries, err = binaries.Ensure(ctx, binaries.Options{Root: e.root, Programs: e.opts.Programs, Progress: e.opts.Output})
 	return err
 }
 
 func (e *Environment) startManagement(ctx context.Context) error {
 	var err error
-	opts := testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries, Bare: e.opts.Bare, Controllers: e.opts.Controllers}
+	opts := testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries, Bare: e.opts.Bare, Controllers: e.opts.Controllers, Pool: e.opts.Pool}
 	if e.opts.Beside != nil {
 		opts.Beside = e.opts.Beside.Management
 	}

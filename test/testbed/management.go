@@ -56,6 +56,8 @@ type ManagementOptions struct {
 	Binaries *binaries.Set
 	// Versions are programs of other versions of Kubernetes for workload clusters, by version, see local.Options. Default: none.
 	Versions map[string]*binaries.Set
+	// Pool has the API servers of workload clusters, see local.Options. Default: each has one of its own.
+	Pool *apiserver.Pool
 	// Concurrency is the number of workload clusters that may start at once. Default: 8.
 	Concurrency int
 	// Controllers are further ones of kube-controller-manager to run, for example those of Deployments. Default: none.
@@ -119,7 +121,7 @@ func (m *Management) start(ctx context.Context) error {
 		return err
 	}
 	opts := local.Options{
-		Dir: m.file("workload"), Binaries: m.opts.Binaries, Versions: m.opts.Versions, Concurrency: m.opts.Concurrency,
+		Dir: m.file("workload"), Binaries: m.opts.Binaries, Versions: m.opts.Versions, Concurrency: m.opts.Concurrency, Pool: m.opts.Pool,
 	}
 	if m.opts.Beside != nil {
 		opts.Beside = m.opts.Beside.Provider

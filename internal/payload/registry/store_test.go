@@ -22,6 +22,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/parallel"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
@@ -43,6 +45,14 @@ type bench struct {
 	access   oci.Access
 	all      *Registries
 	clock    time.Time
+}
+
+// testsAtOnce is how many tests run at once, unless -parallel says otherwise. They wait for registries that are silent.
+const testsAtOnce = 16
+
+func TestMain(m *testing.M) {
+	parallel.AtLeast(testsAtOnce)
+	os.Exit(m.Run())
 }
 
 func newBench(t *testing.T, opts registry.Options) *bench {

@@ -49,6 +49,9 @@ const hostRetry = 200 * time.Millisecond
 // other, and a pause that comes meanwhile is kept.
 const deletionDelay = 5 * time.Second
 
+// DeleteAtOnceAnnotation on a LocalControlPlane lets its deletion take no longer than it must.
+const DeleteAtOnceAnnotation = "local.helmop.test/delete-at-once"
+
 // Reasons of the condition Available.
 const (
 	reasonAvailable = "Available"
@@ -86,7 +89,8 @@ func (r *controlPlaneReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	}
 	switch {
 	case !obj.DeletionTimestamp.IsZero():
-		if rest := deletionDelay - time.Since(obj.DeletionTimestamp.Time); rest > 0 {
+		_, atOnce := obj.Annotations[DeleteAtOnceAnnotation]
+		if rest := deletionDelay - time.Since(obj.DeletionTimestamp.Time); rest > 0 && !atOnce {
 			return ctrl.Result{RequeueAfter: rest}, nil
 		}
 		return ctrl.Result{}, r.reconcileDelete(ctx, obj)

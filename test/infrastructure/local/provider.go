@@ -89,6 +89,8 @@ type Options struct {
 	Versions map[string]*binaries.Set
 	// Concurrency is the number of control planes that may start at once. Default: 8.
 	Concurrency int
+	// Pool has the control planes that run no controllers and no other version. Default: each Cluster's is started and stopped.
+	Pool *apiserver.Pool
 	// Beside is the provider of another management cluster. Both know the control planes that either starts, so that
 	// Clusters can be moved between them. Default: none.
 	Beside *Provider
@@ -202,7 +204,7 @@ func (p *Provider) Stop(ctx context.Context) error {
 	p.servers.mu.Lock()
 	defer p.servers.mu.Unlock()
 	for _, s := range p.servers.byCluster {
-		err = errors.Join(err, s.Stop(ctx))
+		err = errors.Join(err, p.endServer(ctx, s))
 	}
 	clear(p.servers.byCluster)
 	if closeErr := p.log.Close(); !errors.Is(closeErr, os.ErrClosed) {
@@ -238,17 +240,7 @@ func (p *Provider) ensureServer(ctx context.Context, cluster types.NamespacedNam
 	if s := p.Server(cluster); s != nil {
 		return s, nil
 	}
-	set := p.opts.Binaries
-	if other := p.opts.Versions[spec.Version]; other != nil {
-		set = other
-	}
-	s, err := apiserver.Start(ctx, apiserver.Options{
-		Name:        cluster.Name,
-		Dir:         p.dir(cluster),
-		Binaries:    set,
-		Controllers: spec.Controllers,
-		KwokNodes:   int(spec.KwokNodes),
-	})
+	s, err := p.startServer(ctx, cluster, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -256,6 +248,24 @@ func (p *Provider) ensureServer(ctx context.Context, cluster types.NamespacedNam
 	defer p.servers.mu.Unlock()
 	p.servers.byCluster[cluster] = s
 	return s, nil
+}
+
+func (p *Provider) startServer(ctx context.Context, cluster types.NamespacedName, spec controlplanev1.LocalControlPlaneSpec) (*apiserver.Server, error) {
+	opts := apiserver.Options{
+		Name:        cluster.Name,
+		Dir:         p.dir(cluster),
+		Binaries:    p.opts.Binaries,
+		Controllers: spec.Controllers,
+		KwokNodes:   int(spec.KwokNodes),
+	}
+	other := p.opts.Versions[spec.Version]
+	if p.opts.Pool != nil && !opts.Controllers && opts.KwokNodes == 0 && other == nil {
+		return p.opts.Pool.Get(ctx, opts, cluster.String())
+	}
+	if other != nil {
+		opts.Binaries = other
+	}
+	return apiserver.Start(ctx, opts)
 }
 
 // useHost notes that a Cluster uses the control plane of another one.
@@ -276,23 +286,33 @@ func (p *Provider) dir(cluster types.NamespacedName) string {
 	return filepath.Join(p.opts.Dir, cluster.Namespace, cluster.Name)
 }
 
-// stopServer ends the Cluster's control plane. Its logs stay, unless the same
+// stopServer ends the Cluster's control plane, or gives it back to the pool. Logs stay, unless the same
 // name is used again: that one must not find its predecessor's audit log.
 func (p *Provider) stopServer(ctx context.Context, cluster types.NamespacedName) error {
 	s := p.Server(cluster)
 	if s == nil {
 		return nil
 	}
-	if err := s.Stop(ctx); err != nil {
+	if err := p.endServer(ctx, s); err != nil {
 		return err
 	}
 	p.servers.mu.Lock()
 	delete(p.servers.byCluster, cluster)
 	p.servers.mu.Unlock()
+	if p.opts.Pool != nil && p.opts.Pool.Owns(s) {
+		return nil
+	}
 	// Not necessarily a folder of this provider, see Options.Beside.
 	old := s.Dir() + ".deleted"
 	if err := os.RemoveAll(old); err != nil {
 		return err
 	}
 	return os.Rename(s.Dir(), old)
+}
+
+func (p *Provider) endServer(ctx context.Context, s *apiserver.Server) error {
+	if p.opts.Pool != nil {
+		return p.opts.Pool.Put(ctx, s)
+	}
+	return s.Stop(ctx)
 }

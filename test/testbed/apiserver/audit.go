@@ -23,7 +23,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -87,9 +89,42 @@ func Writes() Filter {
 // Not selects what the given filter does not.
 func Not(f Filter) Filter { return func(r Request) bool { return !f(r) } }
 
+// auditLog is what was read of an audit log; tests ask for it many times, and it gets long.
+type auditLog struct {
+	mu sync.Mutex
+	// end is where the part that was read ends, and began the time from which requests count.
+	end   int64
+	began time.Time
+	audit
+}
+
 // Requests returns what the audit log holds and all filters select, in the
-// order of the log. The log covers the Server's whole life, restarts too.
-func (s *Server) Requests(filters ...Filter) ([]Request, error) { return s.RequestsFrom(0, filters...) }
+// order of the log. The log covers the Server's whole life since the last Reset, restarts too.
+func (s *Server) Requests(filters ...Filter) ([]Request, error) {
+	s.audit.mu.Lock()
+	defer s.audit.mu.Unlock()
+	file, err := s.openAudit(s.audit.end)
+	if file == nil || err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	read, err := s.audit.read(file)
+	s.audit.end += read
+	if err != nil {
+		return nil, err
+	}
+	return selectAll(s.audit.requests, slices.Concat(filters, []Filter{Since(s.audit.began)})), nil
+}
+
+// forgetAudit lets Requests begin now. A watch that began before may still write its end to the log.
+func (s *Server) forgetAudit() error {
+	s.audit.mu.Lock()
+	defer s.audit.mu.Unlock()
+	var err error
+	s.audit.audit, s.audit.began = audit{}, time.Now()
+	s.audit.end, err = s.AuditEnd()
+	return err
+}
 
 // AuditEnd returns where the audit log ends now, for RequestsFrom.
 func (s *Server) AuditEnd() (int64, error) {
@@ -106,6 +141,18 @@ func (s *Server) AuditEnd() (int64, error) {
 // RequestsFrom is Requests of what the log got since AuditEnd returned from. It spares reading what came before, which is
 // much after many thousands of requests; a watch that began before and ended since appears by its end.
 func (s *Server) RequestsFrom(from int64, filters ...Filter) ([]Request, error) {
+	file, err := s.openAudit(from)
+	if file == nil || err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	var a audit
+	_, err = a.read(file)
+	return selectAll(a.requests, filters), err
+}
+
+// openAudit opens the audit log at an offset; the file is nil if there is none yet.
+func (s *Server) openAudit(from int64) (*os.File, error) {
 	file, err := os.Open(s.file(auditLogFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -113,11 +160,10 @@ func (s *Server) RequestsFrom(from int64, filters ...Filter) ([]Request, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }()
 	if _, err := file.Seek(from, io.SeekStart); err != nil {
-		return nil, err
+		return nil, errors.Join(err, file.Close())
 	}
-	return readAudit(file, filters)
+	return file, nil
 }
 
 // auditEvent is the part of audit.k8s.io/v1 Event that is used here.
@@ -142,32 +188,49 @@ type auditEvent struct {
 	RequestReceivedTimestamp time.Time `json:"requestReceivedTimestamp"`
 }
 
-// readAudit parses one event per line. A last line without its end is still
-// being written and is left out; an event is counted once, whatever stages of
-// it are logged.
-func readAudit(r io.Reader, filters []Filter) ([]Request, error) {
-	var requests []Request
-	seen := map[string]bool{}
+// audit holds the requests of an audit log.
+type audit struct {
+	requests []Request
+	// seen has the ids of the requests: each is logged in several stages.
+	seen map[string]bool
+}
+
+// read parses one event per line and returns how many bytes it took. A last line without its end is still being written and
+// is left for the next time.
+func (a *audit) read(r io.Reader) (int64, error) {
+	if a.seen == nil {
+		a.seen = map[string]bool{}
+	}
+	var taken int64
 	for reader := bufio.NewReaderSize(r, 1<<16); ; {
 		line, err := reader.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return requests, nil
+			return taken, nil
 		}
 		if err != nil {
-			return nil, err
+			return taken, err
 		}
 		var event auditEvent
 		if err := json.Unmarshal(line, &event); err != nil {
-			return nil, fmt.Errorf("parse the audit log: %w", err)
+			return taken, fmt.Errorf("parse the audit log: %w", err)
 		}
-		if seen[event.AuditID] {
-			continue
-		}
-		seen[event.AuditID] = true
-		if request := event.request(); selected(request, filters) {
-			requests = append(requests, request)
+		taken += int64(len(line))
+		if !a.seen[event.AuditID] {
+			a.seen[event.AuditID] = true
+			a.requests = append(a.requests, event.request())
 		}
 	}
+}
+
+// selectAll returns the requests that all filters select.
+func selectAll(requests []Request, filters []Filter) []Request {
+	var found []Request
+	for _, r := range requests {
+		if selected(r, filters) {
+			found = append(found, r)
+		}
+	}
+	return found
 }
 
 func (e *auditEvent) request() Request {

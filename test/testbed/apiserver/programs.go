@@ -98,14 +98,12 @@ func (s *Server) startHelpers(ctx context.Context) error {
 	if err := s.startHelper(ctx, binaries.KubeControllerManager, "system:kube-controller-manager", s.controllerManagerArgs); err != nil {
 		return err
 	}
-	if len(s.opts.OnlyControllers) > 0 {
+	// Without a node, a scheduler has nothing to decide.
+	if s.opts.KwokNodes == 0 {
 		return nil
 	}
 	if err := s.startHelper(ctx, binaries.KubeScheduler, "system:kube-scheduler", s.schedulerArgs); err != nil {
 		return err
-	}
-	if s.opts.KwokNodes == 0 {
-		return nil
 	}
 	if err := s.writeStages(); err != nil {
 		return err

@@ -46,14 +46,13 @@ type Options struct {
 	Dir string
 	// Binaries are the programs to run. Required.
 	Binaries *binaries.Set
-	// Controllers runs kube-controller-manager, and kube-scheduler unless
-	// OnlyControllers is set.
+	// Controllers runs kube-controller-manager.
 	Controllers bool
 	// OnlyControllers names the controllers that kube-controller-manager runs.
 	// Default: all that it runs by default.
 	OnlyControllers []string
 	// KwokNodes is a number of simulated nodes, named node-0 and so on; pods
-	// scheduled to them seem to run. A number above 0 implies Controllers.
+	// seem to run there. A number above 0 implies Controllers and runs kube-scheduler.
 	KwokNodes int
 }
 
@@ -71,6 +70,12 @@ type Server struct {
 	apiserver *process.Process
 	helpers   []*process.Process
 	stopped   bool
+	// saved are the objects at Save, by their keys in etcd; nil before. altered is set when a program was stopped, frozen or
+	// replaced since Save.
+	saved   map[string]etcdPair
+	altered bool
+
+	audit auditLog
 }
 
 // Start starts a control plane and returns when it is ready. On an error
@@ -191,6 +196,7 @@ func (s *Server) stop(ctx context.Context) error {
 func (s *Server) StopAPIServer(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.altered = true
 	if s.apiserver == nil {
 		return nil
 	}
@@ -218,6 +224,7 @@ func (s *Server) StartAPIServer(ctx context.Context) error {
 func (s *Server) Hang() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.altered = true
 	return s.apiserver.Hang()
 }
 
@@ -240,6 +247,7 @@ type RotateOptions struct {
 func (s *Server) Rotate(ctx context.Context, opts RotateOptions) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.altered = true
 	if err := errors.Join(s.stopHelpers(ctx), s.apiserver.Kill()); err != nil {
 		return err
 	}
@@ -261,6 +269,7 @@ func (s *Server) Rotate(ctx context.Context, opts RotateOptions) error {
 func (s *Server) Upgrade(ctx context.Context, set *binaries.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.altered = true
 	if s.stopped {
 		return fmt.Errorf("the API server %s was stopped for good", s.opts.Name)
 	}

@@ -1,0 +1,104 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
+)
+
+const (
+	// etcdTimeout bounds one request to etcd.
+	etcdTimeout = 30 * time.Second
+	// maxEtcdOps is how many changes etcd takes in one transaction by default.
+	maxEtcdOps = 128
+)
+
+// etcdPair is one key of etcd. The JSON is that of etcd's gRPC gateway, where bytes are base64.
+type etcdPair struct {
+	Key   []byte `json:"key"`
+	Value []byte `json:"value,omitempty"`
+}
+
+// etcdOp is a change in a transaction; one of the fields is set.
+type etcdOp struct {
+	Put    *etcdPair `json:"request_put,omitempty"`
+	Delete *etcdPair `json:"request_delete_range,omitempty"`
+}
+
+// etcdKeys returns all keys.
+func (s *Server) etcdKeys(ctx context.Context) (map[string]etcdPair, error) {
+	// The key 0 up to the key 0 means all.
+	all := map[string]any{"key": []byte{0}, "range_end": []byte{0}}
+	var answer struct {
+		Pairs []etcdPair `json:"kvs"`
+	}
+	if err := s.etcdCall(ctx, "range", all, &answer); err != nil {
+		return nil, err
+	}
+	keys := make(map[string]etcdPair, len(answer.Pairs))
+	for _, pair := range answer.Pairs {
+		keys[string(pair.Key)] = pair
+	}
+	return keys, nil
+}
+
+// etcdChange carries out changes in their order.
+func (s *Server) etcdChange(ctx context.Context, ops []etcdOp) error {
+	for len(ops) > 0 {
+		n := min(len(ops), maxEtcdOps)
+		if err := s.etcdCall(ctx, "txn", map[string]any{"success": ops[:n]}, &struct{}{}); err != nil {
+			return err
+		}
+		ops = ops[n:]
+	}
+	return nil
+}
+
+func (s *Server) etcdCall(ctx context.Context, method string, request, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
+	defer cancel()
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	url := "http://" + process.Loopback(s.etcdPort) + "/v3/kv/" + method
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("etcd: %s: %s: %s", method, resp.Status, bytes.TrimSpace(data))
+	}
+	return json.Unmarshal(data, answer)
+}

@@ -1,0 +1,146 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+// Pool keeps Servers that are not used any more for the next who needs one: a Server takes 3 s of a core to start, and 50 ms to
+// be as new. Its methods may be called concurrently.
+type Pool struct {
+	dir string
+
+	mu      sync.Mutex
+	idle    []*pooled
+	used    map[*Server]*pooled
+	started int
+	stopped bool
+}
+
+// pooled is a Server with the names of those that had it.
+type pooled struct {
+	server *Server
+	users  []string
+}
+
+// NewPool makes a Pool whose Servers have their work folders in dir.
+func NewPool(dir string) *Pool {
+	return &Pool{dir: dir, used: map[*Server]*pooled{}}
+}
+
+// Get returns a Server without controllers that has nothing but what a new one has. No user gets a Server twice: what knows the
+// user's old address and certificates must find that they are of no use.
+func (p *Pool) Get(ctx context.Context, opts Options, user string) (*Server, error) {
+	entry, number, err := p.take(opts, user)
+	if err != nil {
+		return nil, err
+	}
+	if entry == nil {
+		opts.Name = fmt.Sprintf("pool-%d", number)
+		opts.Dir = filepath.Join(p.dir, opts.Name)
+		server, err := Start(ctx, opts)
+		if err != nil {
+			return nil, err
+		}
+		if err := server.Save(ctx); err != nil {
+			return nil, errors.Join(err, server.Stop(context.WithoutCancel(ctx)))
+		}
+		entry = &pooled{server: server}
+	}
+	entry.users = append(entry.users, user)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return nil, errors.Join(errPoolStopped, entry.server.Stop(context.WithoutCancel(ctx)))
+	}
+	p.used[entry.server] = entry
+	return entry.server, nil
+}
+
+var errPoolStopped = errors.New("the pool of API servers was stopped")
+
+// take removes a Server from those that are idle, nil if none is fit, and returns a number for a new one.
+func (p *Pool) take(opts Options, user string) (*pooled, int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return nil, 0, errPoolStopped
+	}
+	i := slices.IndexFunc(p.idle, func(e *pooled) bool {
+		return e.server.opts.Binaries.Path(binaries.KubeAPIServer) == opts.Binaries.Path(binaries.KubeAPIServer) && !slices.Contains(e.users, user)
+	})
+	if i >= 0 {
+		entry := p.idle[i]
+		p.idle = slices.Delete(p.idle, i, i+1)
+		return entry, 0, nil
+	}
+	p.started++
+	return nil, p.started, nil
+}
+
+// Put gives a Server back. One that cannot be as new, or is not the Pool's, is stopped.
+func (p *Pool) Put(ctx context.Context, server *Server) error {
+	p.mu.Lock()
+	entry := p.used[server]
+	delete(p.used, server)
+	p.mu.Unlock()
+	if entry == nil {
+		return server.Stop(ctx)
+	}
+	if err := server.Reset(ctx); err != nil {
+		err = errors.Join(err, server.Stop(context.WithoutCancel(ctx)))
+		if errors.Is(err, ErrNotResettable) {
+			return nil
+		}
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return server.Stop(ctx)
+	}
+	p.idle = append(p.idle, entry)
+	return nil
+}
+
+// Owns reports whether a Server was started by the Pool.
+func (p *Pool) Owns(server *Server) bool { return filepath.Dir(server.Dir()) == p.dir }
+
+// Stop ends all Servers, in use or not.
+func (p *Pool) Stop(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	var errs []error
+	for _, entry := range p.idle {
+		errs = append(errs, entry.server.Stop(ctx))
+	}
+	for server := range p.used {
+		errs = append(errs, server.Stop(ctx))
+	}
+	p.idle = nil
+	clear(p.used)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,122 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
+)
+
+// resetAttempts is how often Reset looks whether something was written meanwhile.
+const resetAttempts = 20
+
+// resetPause is the time between two looks of Reset.
+const resetPause = 50 * time.Millisecond
+
+// ErrNotResettable means that a Server was stopped, frozen, rotated or upgraded, or was never saved, so that it can't be as it was.
+var ErrNotResettable = errors.New("the API server is not as it was saved")
+
+// Save remembers all objects as they are, for Reset.
+func (s *Server) Save(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	saved, err := s.etcdKeys(ctx)
+	if err != nil {
+		return fmt.Errorf("save the objects of the API server %s: %w", s.opts.Name, err)
+	}
+	s.saved, s.altered = saved, false
+	return nil
+}
+
+// Reset brings all objects back to what they were at Save, below the API: whatever finalizers, webhooks and admission say.
+// Watches see what Reset deletes and writes as any other change. The audit log seems empty afterwards. A Server whose programs
+// did not run all the time since Save returns ErrNotResettable.
+func (s *Server) Reset(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.saved == nil || s.altered || s.stopped || !s.running() {
+		return ErrNotResettable
+	}
+	// What runs in the server reacts to the reset by writes of its own, for example the registration of an API that went away.
+	for range resetAttempts {
+		current, err := s.etcdKeys(ctx)
+		if err != nil {
+			return err
+		}
+		ops := differences(current, s.saved)
+		if len(ops) == 0 {
+			return s.forgetAudit()
+		}
+		if err := s.etcdChange(ctx, ops); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(resetPause):
+		}
+	}
+	return fmt.Errorf("reset the API server %s: something writes to it all the time: %w", s.opts.Name, ErrNotResettable)
+}
+
+// differences are the changes that lead from the current keys to the saved ones.
+func differences(current, saved map[string]etcdPair) []etcdOp {
+	var ops []etcdOp
+	for key, pair := range current {
+		if _, known := saved[key]; !known && !isVolatile(key) {
+			ops = append(ops, etcdOp{Delete: &etcdPair{Key: pair.Key}})
+		}
+	}
+	for key, pair := range saved {
+		now, exists := current[key]
+		if isVolatile(key) || exists && bytes.Equal(now.Value, pair.Value) {
+			continue
+		}
+		ops = append(ops, etcdOp{Put: &etcdPair{Key: pair.Key, Value: pair.Value}})
+	}
+	return ops
+}
+
+// isVolatile reports whether a key is the API server's own business: its identity, compaction, the state of
+// its caches. Bringing these back would confuse a server that runs.
+func isVolatile(key string) bool {
+	for _, prefix := range []string{
+		"compact_rev_key", "/registry/leases/kube-system/", "/registry/masterleases/",
+		"/registry/configmaps/kube-system/extension-apiserver-authentication",
+	} {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return !strings.HasPrefix(key, "/registry/")
+}
+
+// running reports whether all programs run.
+func (s *Server) running() bool {
+	for _, p := range append([]*process.Process{s.etcd, s.apiserver}, s.helpers...) {
+		if p == nil || !p.Running() {
+			return false
+		}
+	}
+	return true
+}
