@@ -38,9 +38,17 @@ COMMIT_DATE := $(shell TZ=UTC0 git log -1 --format=%cd --date=format-local:%Y-%m
 LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(RELEASE_TAG) \
 	-X $(MODULE)/internal/version.Commit=$(COMMIT) -X $(MODULE)/internal/version.Date=$(COMMIT_DATE)
 
+# One set of flags for every build: the go command compiles a package once for each set, and most of an empty machine's time
+# goes there. Only the race detector needs another one.
+CGO_ENABLED ?= 0
+export CGO_ENABLED
+GOFLAGS ?=
+export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
+
 # `go tool` runs the pinned version and keeps the program in the build cache. -modfile leaves the working directory alone.
 CONTROLLER_GEN := go tool -modfile=hack/tools/codegen/go.mod controller-gen
 KUSTOMIZE := go tool -modfile=hack/tools/codegen/go.mod kustomize
+ALIGNED := . hack/tools/codegen hack/tools/testbed
 GOLANGCI_LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
 
 .PHONY: help
@@ -55,26 +63,45 @@ help: ## Explain the targets and variables (this text)
 
 .PHONY: demo
 demo: ## Three Clusters, an OCI registry and HelmOp on this machine; Ctrl-C ends it (WAIT=0: checks itself and ends)
+	@go run ./test/testbed/cmd/testbed-binaries -quiet -for demo -compile . -compile ./test/demo
 	WAIT=$(WAIT) go run ./test/demo
 
 ##@ Test
 
-.PHONY: test
-test: ## Everything: test-unit, then test-e2e
-	@$(MAKE) --no-print-directory test-unit
-	@$(MAKE) --no-print-directory test-e2e
+# Packages whose own code starts goroutines or guards state run with the race detector, which takes five times the CPU; all others
+# without it. Of the former, what takes longest and has no concurrency runs without it, too: SKIP_RACE, and all but two cases of
+# each table of package sample.
+RACE := ./controllers ./internal/bundle ./internal/celexpr ./internal/cli ./internal/clusterlink ./internal/drift \
+	./internal/helmclient ./internal/objectwatch ./internal/oci ./internal/oci/verification ./internal/templating \
+	./hack/cmd/testrun ./test/testbed/apiserver ./test/testbed/cutproxy ./test/testbed/process ./test/testbed/registry
+SKIP_RACE := ^Test(Bootstrap|CRDCacheIsBounded|CodecIsBounded|PackValues|RecordSizes|DecideNeverUninstallsWhatWorked|IntegrationBig|IntegrationFaultManyObjects)
+CUT := ^Test(Integration)?(Store)?Cut
+PLAIN = $(shell go list ./... | grep -v -x -F -f <(go list $(RACE) ./test/e2e))
 
-# Cuts off hundreds of actions, which takes minutes with the race detector. Two of its cases run with it, all of them without.
-CUT = ^TestIntegrationCut$$
+# The groups of hack/cmd/testrun. `make lint` vets, more than `go test` does.
+TEST_RACE = -- CGO_ENABLED=1 HELMOP_SAMPLE=2 -race -vet=off -timeout=15m '-skip=$(SKIP_RACE)' $(RACE)
+TEST_PLAIN = -- -vet=off -timeout=15m $(PLAIN) -- -vet=off -timeout=15m '-run=$(SKIP_RACE)|$(CUT)' ./internal/cli ./internal/helmclient
+TEST_E2E = -- -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=$(E2E_RUN)' ./test/e2e
+
+.PHONY: test
+test: testbed-binaries ## Everything: what test-unit and test-e2e run
+	@go run ./hack/cmd/testrun $(TEST_RACE) $(TEST_PLAIN) $(TEST_E2E)
 
 .PHONY: test-unit
-test-unit: testbed-binaries ## All packages but the end-to-end suite, with the race detector but for most of one test
-	go test -race -timeout 15m -skip '$(CUT)/^[^u]' $$(go list ./... | grep -v '^$(MODULE)/test/e2e')
-	go test -timeout 15m -run '$(CUT)' ./internal/helmclient
+test-unit: testbed-binaries ## All packages but the end-to-end suite; with the race detector where there is concurrency
+	@go run ./hack/cmd/testrun $(TEST_RACE) $(TEST_PLAIN)
 
 .PHONY: test-e2e
 test-e2e: testbed-binaries ## The product as its users meet it, on real API servers and a real registry
-	go test ./test/e2e/... -count=1 -timeout $(E2E_TIMEOUT) -run '$(E2E_RUN)' -v
+	@go run ./hack/cmd/testrun $(TEST_E2E)
+
+.PHONY: test-cuts
+test-cuts: testbed-binaries ## Actions cut off at each of their requests, in every way; `test` runs a sample of these
+	@HELMOP_SAMPLE=all go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=30m '-run=$(CUT)' ./internal/helmclient
+
+.PHONY: test-race
+test-race: testbed-binaries ## All packages but the end-to-end suite, with the race detector
+	@go run ./hack/cmd/testrun -- CGO_ENABLED=1 -race -vet=off -timeout=30m $(RACE) $(PLAIN)
 
 .PHONY: test-versions
 test-versions: testbed-binaries ## The engine on API servers of other versions of Kubernetes (KUBERNETES); each is built first, for minutes
@@ -90,7 +117,7 @@ test-versions: testbed-binaries ## The engine on API servers of other versions o
 
 .PHONY: bench
 bench: testbed-binaries ## HelmOp beside a plain loop over the Helm SDK, on real API servers, up to a thousand Clusters (BENCH, BENCH_ARGS)
-	BENCH=$(BENCH) CGO_ENABLED=0 go run -trimpath ./test/bench $(BENCH_ARGS)
+	BENCH=$(BENCH) go run ./test/bench $(BENCH_ARGS)
 
 .PHONY: soak
 soak: testbed-binaries ## Whether the manager grows while Clusters come and go, values change and API servers restart (SOAK)
@@ -102,18 +129,18 @@ bench-go: ## All Go benchmarks, without the tests (BENCH)
 
 .PHONY: deflake
 deflake: ## Repeat tests until one fails (PKG, RUN, COUNT)
-	go test $(PKG) -race -run '$(RUN)' -count=$(COUNT) -failfast -timeout 120m
+	CGO_ENABLED=1 go test $(PKG) -race -run '$(RUN)' -count=$(COUNT) -failfast -timeout 120m
 
 .PHONY: testbed-binaries
 testbed-binaries: ## Get or build the programs of the test bed into the user's cache folder (etcd, kube-apiserver, …)
-	go run ./test/testbed/cmd/testbed-binaries
+	@go run ./test/testbed/cmd/testbed-binaries -quiet
 
 ##@ Build
 
 .PHONY: build
 build: ## The manager, as bin/manager, and the command line, as bin/kubectl-helmop
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manager .
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/kubectl-helmop ./cmd/kubectl-helmop
+	go build -ldflags '$(LDFLAGS)' -o bin/manager .
+	go build -ldflags '$(LDFLAGS)' -o bin/kubectl-helmop ./cmd/kubectl-helmop
 
 .PHONY: image
 image: ## The container image, as an OCI layout in out/image (no container engine needed; IMG, TAG, PLATFORMS, PUSH)
@@ -135,6 +162,10 @@ generate: ## Write the deep-copy functions of the API types
 manifests: ## Write the CRDs and the manager's role, from the markers in api/ and controllers/
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 	$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
+
+.PHONY: align
+align: ## Raise dependencies so that the product, the test bed and the generators use the same version of each
+	go run ./hack/cmd/align $(ALIGNED)
 
 .PHONY: verify
 verify: ## Check that generated files are current, headers, go.mod files, and who imports Helm; changes nothing

@@ -34,6 +34,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/sample"
 )
 
 const (
@@ -51,7 +52,7 @@ var cutModes = map[string]cutproxy.Cut{
 	"request lost once":          {Once: true},
 }
 
-// TestIntegrationCut interrupts each action at each of its requests in turn, in every way, and holds that another
+// TestIntegrationCut interrupts each action at each of its requests in turn (see package sample), in every way, and holds that another
 // process then completes it: the objects are right, nothing is orphaned, no object that worked was ever gone, and no
 // revision is doubled.
 func TestIntegrationCut(t *testing.T) {
@@ -289,7 +290,7 @@ func (r *cutRun) settleRollback(ctx context.Context) error {
 	return fmt.Errorf("no end after %+v", r.decisions)
 }
 
-// cutEverywhere runs a case once for each request and mode.
+// cutEverywhere runs a case once for each request and mode, or for a sample of these.
 func (b *bench) cutEverywhere(t *testing.T, c cutCase) {
 	begun := time.Now()
 	prefix := strings.TrimPrefix(namespaceOf(t), "testintegration")
@@ -301,6 +302,12 @@ func (b *bench) cutEverywhere(t *testing.T, c cutCase) {
 	modes := c.modes
 	if modes == nil {
 		modes = slices.Sorted(maps.Keys(cutModes))
+	}
+	var all []job
+	for k := 1; k <= n; k++ {
+		for _, mode := range modes {
+			all = append(all, job{k, mode})
+		}
 	}
 	jobs := make(chan job)
 	var group sync.WaitGroup
@@ -316,14 +323,13 @@ func (b *bench) cutEverywhere(t *testing.T, c cutCase) {
 			}
 		})
 	}
-	for k := 1; k <= n; k++ {
-		for _, mode := range modes {
-			jobs <- job{k, mode}
-		}
+	picked := sample.Of(t, all)
+	for _, j := range picked {
+		jobs <- j
 	}
 	close(jobs)
 	group.Wait()
-	t.Logf("%d requests × %d ways in %s", n, len(modes), time.Since(begun).Round(time.Millisecond))
+	t.Logf("%d of %d requests × %d ways in %s", len(picked), n, len(modes), time.Since(begun).Round(time.Millisecond))
 }
 
 // countRequests returns how many requests the action of a case takes where nothing is cut, and checks its outcome.

@@ -20,12 +20,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/sample"
 )
 
 // storeCut says at which call to a store of payloads it breaks, and how.
@@ -141,7 +144,7 @@ func storeCutCases() map[string]cutCase {
 	}
 }
 
-// TestIntegrationStoreCut breaks a store of payloads at each of its calls, in every way, and holds that the next process completes what
+// TestIntegrationStoreCut breaks a store of payloads at each of its calls (see package sample), in every way, and holds that the next process completes what
 // was begun: each record that is there has its payload, and no payload is left that the store could have been told to delete.
 func TestIntegrationStoreCut(t *testing.T) {
 	for name, c := range storeCutCases() {
@@ -155,20 +158,27 @@ func TestIntegrationStoreCut(t *testing.T) {
 			t.Logf("%s: %q", name, calls)
 			var group sync.WaitGroup
 			slots := make(chan struct{}, cutWorkers)
-			number := 0
+			type job struct {
+				way string
+				at  int
+			}
+			var all []job
 			for at := range calls {
-				for way, cut := range storeCuts {
-					cut.at = at + 1
-					number++
-					release := fmt.Sprintf("%s-%d", prefix, number)
-					slots <- struct{}{}
-					group.Go(func() {
-						defer func() { <-slots }()
-						if _, err := b.storeCutOnce(t.Context(), c, release, cut); err != nil {
-							t.Errorf("%s at call %d of %q: %v", way, cut.at, calls, err)
-						}
-					})
+				for _, way := range slices.Sorted(maps.Keys(storeCuts)) {
+					all = append(all, job{way, at + 1})
 				}
+			}
+			for number, j := range sample.Of(t, all) {
+				cut := storeCuts[j.way]
+				cut.at = j.at
+				release := fmt.Sprintf("%s-%d", prefix, number+1)
+				slots <- struct{}{}
+				group.Go(func() {
+					defer func() { <-slots }()
+					if _, err := b.storeCutOnce(t.Context(), c, release, cut); err != nil {
+						t.Errorf("%s at call %d of %q: %v", j.way, cut.at, calls, err)
+					}
+				})
 			}
 			group.Wait()
 		})

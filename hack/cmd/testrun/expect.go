@@ -1,0 +1,111 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// listed is a package as `go list -json` describes it.
+type listed struct {
+	Dir, ImportPath           string
+	TestGoFiles, XTestGoFiles []string
+}
+
+// expect counts what a group is going to report: packages, or tests where there is one package.
+func (r *report) expect(ctx context.Context, g group) error {
+	selected, packages := selection(g.args)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles"}, packages...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	output, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("list the packages %s: %w: %s", strings.Join(packages, " "), err, stderr.String())
+	}
+	var found []listed
+	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
+		var l listed
+		if err := decoder.Decode(&l); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+		found = append(found, l)
+	}
+	if len(found) != 1 {
+		r.expected += len(found)
+		return nil
+	}
+	r.single[found[0].ImportPath] = true
+	count, err := countTests(found[0], selected)
+	r.expected += count
+	return err
+}
+
+// selection returns which tests the arguments of go test select, and in which packages. Flags with a separate value are
+// not known here: write -run=X.
+func selection(args []string) (run string, packages []string) {
+	for _, arg := range args {
+		switch name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); {
+		case !strings.HasPrefix(arg, "-"):
+			packages = append(packages, arg)
+		case name == "run":
+			run, _, _ = strings.Cut(value, "/")
+		}
+	}
+	return run, packages
+}
+
+// countTests counts the top-level tests of a package whose names match.
+func countTests(l listed, run string) (int, error) {
+	selected, err := regexp.Compile(run)
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for _, file := range append(l.TestGoFiles, l.XTestGoFiles...) {
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(l.Dir, file), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return 0, err
+		}
+		for _, declaration := range parsed.Decls {
+			f, ok := declaration.(*ast.FuncDecl)
+			if ok && f.Recv == nil && isTest(f.Name.Name) && selected.MatchString(f.Name.Name) {
+				count++
+			}
+		}
+	}
+	return count, nil
+}
+
+// isTest applies the rule of go test: TestMain is none, and what follows "Test" does not begin with a lower-case letter.
+func isTest(name string) bool {
+	rest, ok := strings.CutPrefix(name, "Test")
+	return ok && name != "TestMain" && (rest == "" || rest[0] < 'a' || rest[0] > 'z')
+}

@@ -1,0 +1,204 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command testrun runs tests and shows how far they are: what passed, of how many, what runs at the moment, the slowest
+// tests at the end, and for each failure the test, its last words and where all output is.
+//
+//	testrun [-jobs 2] [-logs DIR] -- -race ./internal/... -- -count=1 -v ./test/e2e
+//
+// Each group of arguments after a "--" is one `go test`. A group that begins with NAME=VALUE words has these in its
+// environment. The groups run in their order, -jobs of them at the same time.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// heartbeat is how often the report says what runs when nothing ends.
+const heartbeat = 30 * time.Second
+
+// killDelay is what a go test that was interrupted may take to end what it started.
+const killDelay = 30 * time.Second
+
+// errFailed means that a test failed, which the report has said.
+var errFailed = errors.New("tests failed")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout)
+	if err != nil && !errors.Is(err, errFailed) && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "error:", err)
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
+	jobs := flags.Int("jobs", 1, "number of groups that run at the same time")
+	logs := flags.String("logs", "", "folder for the complete output of each group (default a new temporary folder)")
+	own, groups := split(args)
+	if err := flags.Parse(own); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 || len(groups) == 0 {
+		return errors.New("usage: testrun [flags] -- [NAME=VALUE ...] arguments of go test [-- ...]")
+	}
+	report := newReport(out, time.Now)
+	for _, g := range groups {
+		if err := report.expect(ctx, g); err != nil {
+			return err
+		}
+	}
+	dir, err := logDir(*logs)
+	if err != nil {
+		return err
+	}
+	runErr := runGroups(ctx, groups, *jobs, dir, report)
+	failed := report.finish(dir)
+	switch {
+	case runErr != nil:
+		return runErr
+	case failed:
+		return errFailed
+	case *logs == "":
+		return os.RemoveAll(dir)
+	}
+	return nil
+}
+
+func logDir(given string) (string, error) {
+	if given == "" {
+		return os.MkdirTemp("", "helmop-test-")
+	}
+	return filepath.Abs(given)
+}
+
+// group is one go test.
+type group struct {
+	env, args []string
+}
+
+// split returns the flags of testrun itself and the groups.
+func split(args []string) (own []string, groups []group) {
+	first := slices.Index(args, "--")
+	if first < 0 {
+		return args, nil
+	}
+	own = args[:first]
+	for _, arg := range args[first:] {
+		if arg == "--" {
+			groups = append(groups, group{})
+			continue
+		}
+		g := &groups[len(groups)-1]
+		if name, _, ok := strings.Cut(arg, "="); ok && len(g.args) == 0 && !strings.HasPrefix(name, "-") {
+			g.env = append(g.env, arg)
+			continue
+		}
+		g.args = append(g.args, arg)
+	}
+	return own, groups
+}
+
+// runGroups runs all groups to their ends, whatever becomes of the others.
+func runGroups(ctx context.Context, groups []group, jobs int, dir string, report *report) error {
+	ticker := time.NewTicker(heartbeat)
+	defer ticker.Stop()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for {
+			select {
+			case <-ticker.C:
+				report.beat(heartbeat)
+			case <-stop:
+				return
+			}
+		}
+	}()
+	slots := make(chan struct{}, max(jobs, 1))
+	errs := make([]error, len(groups))
+	var running sync.WaitGroup
+	for i, g := range groups {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = runGroup(ctx, g, filepath.Join(dir, fmt.Sprintf("go-test-%d.log", i+1)), report)
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// runGroup runs one go test and writes its complete output to a file. A test that fails is no error.
+func runGroup(ctx context.Context, g group, file string, report *report) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	log, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, g.args...)...)
+	cmd.Env = append(os.Environ(), g.env...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = killDelay
+	var stderr strings.Builder
+	cmd.Stderr = io.MultiWriter(log, &stderr)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	before := report.failures()
+	readErr := report.read(stdout, log)
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var exit *exec.ExitError
+	switch {
+	case readErr != nil:
+		return readErr
+	case errors.As(err, &exit) && report.failures() > before:
+		return nil
+	case err != nil:
+		return fmt.Errorf("go test %s: %w: %s", strings.Join(g.args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return nil
+}

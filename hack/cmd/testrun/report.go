@@ -1,0 +1,306 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// slowest is how many tests the end of the report names.
+	slowest = 10
+	// lastWords is how many lines of a failed test's output the report shows, lastWordsCI where files are out of reach.
+	lastWords, lastWordsCI = 60, 2000
+	// packageWords is how many lines of the output of a package, beside that of its tests, the report shows.
+	packageWords = 10
+	// longestLine bounds one event of go test, in bytes.
+	longestLine = 16 << 20
+	// shownRunning is how many running tests a heartbeat names.
+	shownRunning = 6
+)
+
+// event is a line of `go test -json`, see `go doc test2json`.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Elapsed float64
+	Output  string
+	// ImportPath is set instead of Package for what the compiler says.
+	ImportPath string
+	// FailedBuild names the package that could not be built, in a failure of a package.
+	FailedBuild string
+}
+
+// name identifies a test, or a package where Test is empty.
+type name struct{ pkg, test string }
+
+func (n name) String() string {
+	short := strings.TrimPrefix(strings.TrimPrefix(n.pkg, module), "/")
+	if short == "" {
+		short = "."
+	}
+	if n.test == "" {
+		return short
+	}
+	return short + " " + n.test
+}
+
+const module = "github.com/helmop/cluster-api-addon-provider-helmop"
+
+// result is a test or package that ended.
+type result struct {
+	name    name
+	seconds float64
+}
+
+// report is what was seen of all groups. Its methods may be called concurrently.
+type report struct {
+	out io.Writer
+	now func() time.Time
+	// lastWords is how many lines of a failure are shown.
+	lastWords int
+
+	mu sync.Mutex
+	// started is when the first group began, printed when the last line was written.
+	started, printed time.Time
+	// expected and ended count lines of progress: top-level tests of packages in single, and packages besides.
+	expected, ended int
+	// single are the packages whose tests are reported one by one.
+	single map[string]bool
+	// passed, failed and skipped count tests, subtests included.
+	passed, failed, skipped int
+	// running are the tests and packages at work, with their starts. Tests that wait for others to end are not among them.
+	running map[name]time.Time
+	// output is what tests, packages and the compiler wrote. What passed is forgotten.
+	output map[name][]string
+	// waits are the seconds that tests waited for others.
+	waits map[name]float64
+	// broken are the tests and packages that failed, in this order.
+	broken []name
+	// slow are all top-level tests that ended.
+	slow []result
+}
+
+func newReport(out io.Writer, now func() time.Time) *report {
+	shown := lastWords
+	if os.Getenv("CI") != "" {
+		shown = lastWordsCI
+	}
+	return &report{
+		out: out, now: now, started: now(), printed: now(), lastWords: shown,
+		single: map[string]bool{}, running: map[name]time.Time{}, output: map[name][]string{}, waits: map[name]float64{},
+	}
+}
+
+// failures returns how many tests and packages failed so far.
+func (r *report) failures() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.broken)
+}
+
+// read follows one go test until its output ends, and copies what people can read to log.
+func (r *report) read(from io.Reader, log io.Writer) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, longestLine)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			// What a program writes beside the events.
+			e = event{Action: "output", Output: lines.Text() + "\n"}
+		}
+		if _, err := io.WriteString(log, e.Output); err != nil {
+			return err
+		}
+		r.add(e)
+	}
+	return lines.Err()
+}
+
+func (r *report) add(e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := name{pkg: cmp.Or(e.Package, e.ImportPath), test: e.Test}
+	switch e.Action {
+	case "start", "run", "cont":
+		r.running[n] = r.now()
+	case "pause":
+		delete(r.running, n)
+	case "output", "build-output":
+		r.noteWait(n, e.Output)
+		r.output[n] = append(r.output[n], e.Output)
+	case "build-fail":
+		r.end(n, e)
+	case "pass", "fail", "skip":
+		delete(r.running, n)
+		r.end(n, e)
+	}
+}
+
+// waiting and waited match what a test says when it waits for others to end, and when it has. That is none of its own time.
+var (
+	waiting = regexp.MustCompile(`\bwaiting for a place\n`)
+	waited  = regexp.MustCompile(`\bwaited ([0-9]+\.[0-9]) s for a place\n`)
+)
+
+func (r *report) noteWait(n name, output string) {
+	if waiting.MatchString(output) {
+		delete(r.running, n)
+	}
+	if found := waited.FindStringSubmatch(output); found != nil {
+		seconds, _ := strconv.ParseFloat(found[1], 64)
+		r.waits[n] += seconds
+		r.running[n] = r.now()
+	}
+}
+
+// end notes that a test or package ended.
+func (r *report) end(n name, e event) {
+	e.Elapsed -= r.waits[n]
+	failed := strings.HasSuffix(e.Action, "fail")
+	if n.test != "" {
+		switch {
+		case failed:
+			r.failed++
+		case e.Action == "skip":
+			r.skipped++
+		default:
+			r.passed++
+		}
+	}
+	if n.test != "" && !strings.Contains(n.test, "/") {
+		r.slow = append(r.slow, result{n, e.Elapsed})
+	}
+	// A package fails with its tests; the package is news only if it failed by itself.
+	if failed && (n.test != "" || e.FailedBuild == "" && !r.brokenIn(n.pkg)) {
+		r.broken = append(r.broken, n)
+		r.printf("FAIL %s (%.1f s)\n%s", n, e.Elapsed, r.tail(n, r.lastWords))
+	}
+	r.progress(n, e)
+	if failed && n.test == "" && e.FailedBuild == "" && r.brokenIn(n.pkg) && r.broken[len(r.broken)-1] != n {
+		// What the package says at its end, such as where its logs are.
+		r.printf("%s\n%s", n, r.tail(n, max(packageWords, r.lastWords-lastWords)))
+	}
+	if !failed {
+		delete(r.output, n)
+	}
+}
+
+// brokenIn reports whether a test of a package failed.
+func (r *report) brokenIn(pkg string) bool {
+	return slices.ContainsFunc(r.broken, func(n name) bool { return n.pkg == pkg })
+}
+
+// progress writes a line for what counts: a package, or a test of a package whose tests are reported one by one.
+func (r *report) progress(n name, e event) {
+	counts := n.test == "" && !r.single[n.pkg] || r.single[n.pkg] && n.test != "" && !strings.Contains(n.test, "/")
+	if !counts || e.Action == "build-fail" {
+		return
+	}
+	r.ended++
+	if e.Action == "skip" && n.test == "" {
+		return // A package without tests.
+	}
+	word := map[string]string{"pass": "ok  ", "fail": "FAIL", "skip": "skip"}[e.Action]
+	r.printf("[%*d/%d] %s %s (%.1f s)\n", len(fmt.Sprint(r.expected)), r.ended, r.expected, word, n, e.Elapsed)
+}
+
+// tail returns the last lines that a test or package wrote, indented.
+func (r *report) tail(n name, lastWords int) string {
+	lines := strings.SplitAfter(strings.TrimRight(strings.Join(r.output[n], ""), "\n"), "\n")
+	omitted := ""
+	if len(lines) > lastWords {
+		omitted = fmt.Sprintf("    … %d lines before, see the complete output\n", len(lines)-lastWords)
+		lines = lines[len(lines)-lastWords:]
+	}
+	return omitted + "    " + strings.Join(lines, "    ") + "\n"
+}
+
+// beat says what runs if nothing was written for an interval.
+func (r *report) beat(interval time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now().Sub(r.printed) < interval {
+		return
+	}
+	var running []result
+	for n, since := range r.running {
+		if n.test == "" && slices.ContainsFunc(keys(r.running), func(o name) bool { return o.pkg == n.pkg && o.test != "" }) {
+			continue
+		}
+		if !strings.Contains(n.test, "/") {
+			running = append(running, result{n, r.now().Sub(since).Seconds()})
+		}
+	}
+	if len(running) == 0 {
+		r.printf("compiling\n")
+		return
+	}
+	slices.SortFunc(running, func(a, b result) int { return cmp.Compare(b.seconds, a.seconds) })
+	names := make([]string, 0, shownRunning)
+	for _, t := range running[:min(len(running), shownRunning)] {
+		names = append(names, fmt.Sprintf("%s (%.0f s)", t.name, t.seconds))
+	}
+	r.printf("running: %s\n", strings.Join(names, ", "))
+}
+
+func keys(running map[name]time.Time) []name {
+	names := make([]name, 0, len(running))
+	for n := range running {
+		names = append(names, n)
+	}
+	return names
+}
+
+// finish writes the slowest tests, what failed and the counts. Dir is where the complete output is. The result says
+// whether anything failed.
+func (r *report) finish(dir string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.SortFunc(r.slow, func(a, b result) int { return cmp.Compare(b.seconds, a.seconds) })
+	r.printf("the slowest tests:\n")
+	for _, t := range r.slow[:min(len(r.slow), slowest)] {
+		fmt.Fprintf(r.out, "  %7.1f s  %s\n", t.seconds, t.name)
+	}
+	if len(r.broken) > 0 {
+		r.printf("failed; the complete output is in %s:\n", dir)
+		for _, n := range r.broken {
+			fmt.Fprintf(r.out, "  %s\n", n)
+		}
+	}
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, max(r.failed, len(r.broken)), r.skipped)
+	return len(r.broken) > 0
+}
+
+// printf writes with the time since the start before it.
+func (r *report) printf(format string, args ...any) {
+	r.printed = r.now()
+	elapsed := r.now().Sub(r.started).Round(time.Second)
+	fmt.Fprintf(r.out, "%3d:%02d  %s", int(elapsed.Minutes()), int(elapsed.Seconds())%60, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,79 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package sample picks a part of a long table of cases, so that a test takes seconds, another part the next time, and all of it where
+// there is time.
+//
+// The environment variable HELMOP_SAMPLE is the number of cases of each table, or "all"; the default is 6. HELMOP_SEED is the seed by
+// which they are picked; the default is another one in each run. A test that fails prints the seed, which repeats the choice.
+package sample
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// defaultSize is the number of cases of each table.
+const defaultSize = 6
+
+// seed is the same for all tables of a process.
+var seed = sync.OnceValue(func() uint64 {
+	if given, err := strconv.ParseUint(os.Getenv("HELMOP_SEED"), 10, 64); err == nil {
+		return given
+	}
+	return uint64(time.Now().UnixNano())
+})
+
+// Of returns some of the cases in their order: the first, the last, and others that the seed and the test's name pick.
+func Of[T any](t testing.TB, cases []T) []T {
+	t.Helper()
+	size := defaultSize
+	if given := os.Getenv("HELMOP_SAMPLE"); given == "all" {
+		return cases
+	} else if n, err := strconv.Atoi(given); err == nil && n > 0 {
+		size = n
+	} else if given != "" {
+		t.Fatalf("HELMOP_SAMPLE is %q: it is \"all\" or a number above 0", given)
+	}
+	if len(cases) <= size {
+		return cases
+	}
+	t.Logf("%d of %d cases; HELMOP_SEED=%d repeats the choice, HELMOP_SAMPLE=all runs all", size, len(cases), seed())
+	picked := make([]T, 0, size)
+	for _, i := range indices(len(cases), size, seed(), t.Name()) {
+		picked = append(picked, cases[i])
+	}
+	return picked
+}
+
+// indices picks size of n indices, sorted; size is below n.
+func indices(n, size int, seed uint64, name string) []int {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(name))
+	picked := []int{0, n - 1}[:min(size, 2)]
+	// Between the first and the last.
+	for _, i := range rand.New(rand.NewPCG(seed, hash.Sum64())).Perm(n - 2)[:size-len(picked)] {
+		picked = append(picked, i+1)
+	}
+	slices.Sort(picked)
+	return picked
+}
