@@ -25,12 +25,14 @@ limitations under the License.
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 
@@ -44,13 +46,16 @@ const maxRounds = 10
 func main() {
 	check := flag.Bool("check", false, "change nothing, fail if a dependency has two versions")
 	flag.Parse()
-	if err := run(flag.Args(), *check); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, flag.Args(), *check)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dirs []string, check bool) error {
+func run(ctx context.Context, dirs []string, check bool) error {
 	for range maxRounds {
 		files, err := readAll(dirs)
 		if err != nil {
@@ -66,7 +71,7 @@ func run(dirs []string, check bool) error {
 		case check:
 			return fmt.Errorf("%d requirements differ between go.mod files; run `make align`", len(differences))
 		}
-		if err := raise(files, differences); err != nil {
+		if err := raise(ctx, files, differences); err != nil {
 			return err
 		}
 	}
@@ -135,7 +140,7 @@ func effective(file *modfile.File) map[string]string {
 }
 
 // raise writes the highest versions and tidies the modules.
-func raise(files map[string]*modfile.File, differences []difference) error {
+func raise(ctx context.Context, files map[string]*modfile.File, differences []difference) error {
 	args := map[string][]string{}
 	for _, d := range differences {
 		if replaced(files[d.dir], d.module) {
@@ -145,13 +150,13 @@ func raise(files map[string]*modfile.File, differences []difference) error {
 	}
 	var errs []error
 	for dir, edits := range args {
-		errs = append(errs, command(dir, append([]string{"mod", "edit"}, edits...)...))
+		errs = append(errs, command(ctx, dir, append([]string{"mod", "edit"}, edits...)...))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	for dir := range args {
-		errs = append(errs, command(dir, "mod", "tidy"))
+		errs = append(errs, command(ctx, dir, "mod", "tidy"))
 	}
 	return errors.Join(errs...)
 }
@@ -160,8 +165,8 @@ func replaced(file *modfile.File, module string) bool {
 	return slices.ContainsFunc(file.Replace, func(r *modfile.Replace) bool { return r.Old.Path == module })
 }
 
-func command(dir string, args ...string) error {
-	cmd := exec.Command("go", args...)
+func command(ctx context.Context, dir string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	return cmd.Run()
