@@ -43,7 +43,7 @@ LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(RELEASE_TAG) \
 CGO_ENABLED ?= 0
 export CGO_ENABLED
 GOFLAGS ?=
-export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
+override export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
 # `go tool` runs the pinned version and keeps the program in the build cache. -modfile leaves the working directory alone.
 CONTROLLER_GEN := go tool -modfile=hack/tools/codegen/go.mod controller-gen
@@ -76,11 +76,12 @@ RACE := ./controllers ./internal/bundle ./internal/celexpr ./internal/cli ./inte
 	./hack/cmd/testrun ./test/testbed/apiserver ./test/testbed/cutproxy ./test/testbed/process ./test/testbed/registry
 SKIP_RACE := ^Test(Bootstrap|CRDCacheIsBounded|CodecIsBounded|PackValues|RecordSizes|DecideNeverUninstallsWhatWorked|IntegrationBig|IntegrationFaultManyObjects)
 CUT := ^Test(Integration)?(Store)?Cut
+SPLIT = $(shell grep -rlE '^func $(SKIP_RACE:^%=%)' --include='*_test.go' $(RACE) | xargs -n 1 dirname | sort -u)
 PLAIN = $(shell go list ./... | grep -v -x -F -f <(go list $(RACE) ./test/e2e))
 
 # The groups of hack/cmd/testrun. `make lint` vets, more than `go test` does.
 TEST_RACE = -- CGO_ENABLED=1 HELMOP_SAMPLE=2 -race -vet=off -timeout=15m '-skip=$(SKIP_RACE)' $(RACE)
-TEST_PLAIN = -- -vet=off -timeout=15m $(PLAIN) -- -vet=off -timeout=15m '-run=$(SKIP_RACE)|$(CUT)' ./internal/cli ./internal/helmclient
+TEST_PLAIN = -- -vet=off -timeout=15m $(PLAIN) -- -vet=off -timeout=15m '-run=$(SKIP_RACE)|$(CUT)' $(SPLIT)
 TEST_E2E = -- -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=$(E2E_RUN)' ./test/e2e
 
 .PHONY: test

@@ -18,9 +18,7 @@ package helmclient
 
 import (
 	"fmt"
-	"math/rand"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -239,19 +237,6 @@ func TestIntegrationKeepsProven(t *testing.T) {
 	b.wantRecords(run.desired, "6 deployed", "5 superseded")
 }
 
-func TestIntegrationTooLarge(t *testing.T) {
-	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt := newChart("1.0.0", twoConfigMaps())
-	random := make([]byte, 300<<10)
-	rand.New(rand.NewSource(1)).Read(random)
-	chrt.Files = append(chrt.Files, &chart.File{Name: "large.bin", Data: random})
-	b.target.Storage = smallRecords
-	_, err := b.act(b.decide(desired, Policy{}), desired, chrt, map[string]any{"cidr": "1"})
-	wantError(t, err, ErrTooLarge, false)
-	b.wantNoConfigMap("first")
-}
-
 func TestIntegrationRefusedObject(t *testing.T) {
 	b := newBench(t)
 	desired := desiredFor(b.namespace, "demo", "a1", "v1")
@@ -264,40 +249,6 @@ func TestIntegrationRefusedObject(t *testing.T) {
 	}
 	if result.Status != "failed" || result.Revision != 1 {
 		t.Errorf("result %+v", result)
-	}
-}
-
-func TestIntegrationMissingNamespace(t *testing.T) {
-	b := newBench(t)
-	no := false
-	b.options.Install.CreateNamespace = &no
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	_, err := b.act(b.decide(desired, Policy{}), desired, newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
-	wantError(t, err, nil, false, fmt.Sprintf("the namespace %q does not exist", b.namespace))
-}
-
-// TestIntegrationSharedChart holds that a chart may be shared between clusters: run it with the race detector.
-func TestIntegrationSharedChart(t *testing.T) {
-	b := newBench(t)
-	chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap})
-	sub := newChart("1.0.0", map[string]string{"value.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}-sub\"}\n"})
-	sub.Metadata.Name = "sub"
-	sub.Values = map[string]any{"exports": map[string]any{"data": map[string]any{"imported": true}}}
-	chrt.AddDependency(sub)
-	chrt.Metadata.Dependencies = []*chart.Dependency{{Name: "sub", Version: "1.0.0", Alias: "other", Condition: "other.enabled", ImportValues: []any{"data"}}}
-	values := map[string]any{"cidr": "1", "other": map[string]any{"enabled": true}}
-	var group sync.WaitGroup
-	for i := range 6 {
-		group.Go(func() {
-			desired := desiredFor(b.namespace, fmt.Sprintf("shared-%d", i), "a1", "v1")
-			if _, err := b.act(Decision{Action: ActionInstall}, desired, chrt, values); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	if chrt.Metadata.Dependencies[0].Name != "sub" || chrt.Values != nil {
-		t.Error("the shared chart was changed")
 	}
 }
 

@@ -17,7 +17,7 @@ limitations under the License.
 // Command testrun runs tests and shows how far they are: what passed, of how many, what runs at the moment, the slowest
 // tests at the end, and for each failure the test, its last words and where all output is.
 //
-//	testrun [-jobs 2] [-logs DIR] -- -race ./internal/... -- -count=1 -v ./test/e2e
+//	testrun [-jobs N] [-logs DIR] -- -race ./internal/... -- -count=1 -v ./test/e2e
 //
 // Each group of arguments after a "--" is one `go test`. A group that begins with NAME=VALUE words has these in its
 // environment. The groups run in their order, -jobs of them at the same time.
@@ -63,7 +63,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
-	jobs := flags.Int("jobs", 1, "number of groups that run at the same time")
+	jobs := flags.Int("jobs", 2, "number of groups that run at the same time: what one leaves idle, another one uses")
 	logs := flags.String("logs", "", "folder for the complete output of each group (default a new temporary folder)")
 	own, groups := split(args)
 	if err := flags.Parse(own); err != nil {
@@ -152,7 +152,7 @@ func runGroups(ctx context.Context, groups []group, jobs int, dir string, report
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = runGroup(ctx, g, filepath.Join(dir, fmt.Sprintf("go-test-%d.log", i+1)), report)
+			errs[i] = runGroup(ctx, i, g, filepath.Join(dir, fmt.Sprintf("go-test-%d.log", i+1)), report)
 		})
 	}
 	running.Wait()
@@ -160,7 +160,7 @@ func runGroups(ctx context.Context, groups []group, jobs int, dir string, report
 }
 
 // runGroup runs one go test and writes its complete output to a file. A test that fails is no error.
-func runGroup(ctx context.Context, g group, file string, report *report) error {
+func runGroup(ctx context.Context, number int, g group, file string, report *report) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -185,8 +185,7 @@ func runGroup(ctx context.Context, g group, file string, report *report) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	before := report.failures()
-	readErr := report.read(stdout, log)
+	readErr := report.read(number, stdout, log)
 	err = cmd.Wait()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -195,7 +194,7 @@ func runGroup(ctx context.Context, g group, file string, report *report) error {
 	switch {
 	case readErr != nil:
 		return readErr
-	case errors.As(err, &exit) && report.failures() > before:
+	case errors.As(err, &exit) && report.hasFailed(number):
 		return nil
 	case err != nil:
 		return fmt.Errorf("go test %s: %w: %s", strings.Join(g.args, " "), err, strings.TrimSpace(stderr.String()))

@@ -57,8 +57,11 @@ type event struct {
 	FailedBuild string
 }
 
-// name identifies a test, or a package where Test is empty.
-type name struct{ pkg, test string }
+// name identifies a test, or a package where Test is empty. Two groups may test one package at the same time.
+type name struct {
+	group     int
+	pkg, test string
+}
 
 func (n name) String() string {
 	short := strings.TrimPrefix(strings.TrimPrefix(n.pkg, module), "/")
@@ -70,6 +73,8 @@ func (n name) String() string {
 	}
 	return short + " " + n.test
 }
+
+func (n name) samePackage(other name) bool { return n.group == other.group && n.pkg == other.pkg }
 
 const module = "github.com/helmop/cluster-api-addon-provider-helmop"
 
@@ -118,15 +123,15 @@ func newReport(out io.Writer, now func() time.Time) *report {
 	}
 }
 
-// failures returns how many tests and packages failed so far.
-func (r *report) failures() int {
+// hasFailed reports whether a test or package of a group failed so far.
+func (r *report) hasFailed(group int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.broken)
+	return slices.ContainsFunc(r.broken, func(n name) bool { return n.group == group })
 }
 
-// read follows one go test until its output ends, and copies what people can read to log.
-func (r *report) read(from io.Reader, log io.Writer) error {
+// read follows the go test of a group until its output ends, and copies what people can read to log.
+func (r *report) read(group int, from io.Reader, log io.Writer) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, longestLine)
 	for lines.Scan() {
@@ -138,15 +143,15 @@ func (r *report) read(from io.Reader, log io.Writer) error {
 		if _, err := io.WriteString(log, e.Output); err != nil {
 			return err
 		}
-		r.add(e)
+		r.add(group, e)
 	}
 	return lines.Err()
 }
 
-func (r *report) add(e event) {
+func (r *report) add(group int, e event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := name{pkg: cmp.Or(e.Package, e.ImportPath), test: e.Test}
+	n := name{group: group, pkg: cmp.Or(e.Package, e.ImportPath), test: e.Test}
 	switch e.Action {
 	case "start", "run", "cont":
 		r.running[n] = r.now()
@@ -198,12 +203,12 @@ func (r *report) end(n name, e event) {
 		r.slow = append(r.slow, result{n, e.Elapsed})
 	}
 	// A package fails with its tests; the package is news only if it failed by itself.
-	if failed && (n.test != "" || e.FailedBuild == "" && !r.brokenIn(n.pkg)) {
+	if failed && (n.test != "" || e.FailedBuild == "" && !r.brokenIn(n)) {
 		r.broken = append(r.broken, n)
 		r.printf("FAIL %s (%.1f s)\n%s", n, e.Elapsed, r.tail(n, r.lastWords))
 	}
 	r.progress(n, e)
-	if failed && n.test == "" && e.FailedBuild == "" && r.brokenIn(n.pkg) && r.broken[len(r.broken)-1] != n {
+	if failed && n.test == "" && e.FailedBuild == "" && r.brokenIn(n) && r.broken[len(r.broken)-1] != n {
 		// What the package says at its end, such as where its logs are.
 		r.printf("%s\n%s", n, r.tail(n, max(packageWords, r.lastWords-lastWords)))
 	}
@@ -212,9 +217,9 @@ func (r *report) end(n name, e event) {
 	}
 }
 
-// brokenIn reports whether a test of a package failed.
-func (r *report) brokenIn(pkg string) bool {
-	return slices.ContainsFunc(r.broken, func(n name) bool { return n.pkg == pkg })
+// brokenIn reports whether a test of the package of n failed.
+func (r *report) brokenIn(n name) bool {
+	return slices.ContainsFunc(r.broken, n.samePackage)
 }
 
 // progress writes a line for what counts: a package, or a test of a package whose tests are reported one by one.
@@ -251,7 +256,7 @@ func (r *report) beat(interval time.Duration) {
 	}
 	var running []result
 	for n, since := range r.running {
-		if n.test == "" && slices.ContainsFunc(keys(r.running), func(o name) bool { return o.pkg == n.pkg && o.test != "" }) {
+		if n.test == "" && slices.ContainsFunc(keys(r.running), func(o name) bool { return o.samePackage(n) && o.test != "" }) {
 			continue
 		}
 		if !strings.Contains(n.test, "/") {

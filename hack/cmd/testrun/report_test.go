@@ -49,7 +49,7 @@ func TestReport(t *testing.T) {
 	r := newReport(&out, func() time.Time { return clock })
 	r.expected = 1
 	clock = clock.Add(61 * time.Second)
-	if err := r.read(strings.NewReader(events), &log); err != nil {
+	if err := r.read(0, strings.NewReader(events), &log); err != nil {
 		t.Fatal(err)
 	}
 	if !r.finish("/logs") {
@@ -72,7 +72,7 @@ func TestReportOfABuildThatFails(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	r := newReport(&out, time.Now)
-	err := r.read(strings.NewReader(`{"ImportPath":"x/b [x/b.test]","Action":"build-output","Output":"b.go:1: syntax error\n"}
+	err := r.read(0, strings.NewReader(`{"ImportPath":"x/b [x/b.test]","Action":"build-output","Output":"b.go:1: syntax error\n"}
 {"ImportPath":"x/b [x/b.test]","Action":"build-fail"}
 {"Action":"start","Package":"x/b"}
 {"Action":"fail","Package":"x/b","Elapsed":0,"FailedBuild":"x/b [x/b.test]"}
@@ -92,7 +92,7 @@ func TestBeat(t *testing.T) {
 		{Action: "pause", Package: "p", Test: "TestB"}, {Action: "run", Package: "p", Test: "TestA/part"},
 		{Action: "run", Package: "p", Test: "TestC"}, {Action: "output", Package: "p", Test: "TestC", Output: "    m.go:1: waiting for a place\n"},
 	} {
-		r.add(e)
+		r.add(0, e)
 	}
 	r.beat(heartbeat)
 	if out.Len() > 0 {
@@ -121,8 +121,9 @@ func TestSplit(t *testing.T) {
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":      "module example.org/m\n\ngo 1.26\n",
-		"a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) {}\n\nfunc TestBad(t *testing.T) { t.Fatal(\"what was wrong\") }\n\nfunc TestMain(m *testing.M) { m.Run() }\n",
+		"go.mod": "module example.org/m\n\ngo 1.26\n",
+		"a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) {}\n\n" +
+			"func TestBad(t *testing.T) { t.Fatal(\"what was wrong\") }\n\nfunc TestMain(m *testing.M) { m.Run() }\n",
 		"b/b_test.go": "package b\n\nimport \"testing\"\n\nfunc TestOther(t *testing.T) {}\n",
 	} {
 		file := filepath.Join(dir, name)
