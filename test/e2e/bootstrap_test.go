@@ -90,7 +90,7 @@ type bootstrapResult struct {
 
 func newBootstrapScenario(t *testing.T) *bootstrapScenario {
 	t.Helper()
-	begin(t)
+	beginFirst(t)
 	env := ownEnvironment(t, environment.Options{NoInstall: true, NoManager: true, NoCharts: true, Controllers: podControllers})
 	s := newBootstrapScenarioIn(t, env)
 	program, err := suite.binary()

@@ -281,7 +281,8 @@ func repeated(item map[string]any, n int) []any {
 
 // TestCRDs asks a real API server about every rule of the API, by the message that a user sees.
 func TestCRDs(t *testing.T) {
-	begin(t)
+	t.Parallel()
+	occupy(t, suite.scenarios)
 	c := startAPIServerWithCRDs(t)
 	t.Run("validation", func(t *testing.T) { testValidation(t, c) })
 	t.Run("defaults", func(t *testing.T) { testDefaults(t, c) })

@@ -43,7 +43,8 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 // TestDocumentation applies all YAML of the documentation and of the examples to an API server, dry: whole objects as they
 // are, parts of a spec as those of a HelmOp that is valid without them. A field that does not exist is an error.
 func TestDocumentation(t *testing.T) {
-	begin(t)
+	t.Parallel()
+	occupy(t, suite.scenarios)
 	c := startAPIServerWithCRDs(t)
 	c = client.NewDryRunClient(client.WithFieldValidation(c, metav1.FieldValidationStrict))
 	root := filepath.Join("..", "..")

@@ -47,11 +47,7 @@ func TestEngineOptions(t *testing.T) {
 		"post-render": engine.postRendered,
 		"tenant":      engine.impersonated,
 		"stranger":    engine.impersonatedWithoutRights,
-		"adopted":     engine.adopted,
-		"crds-skip":   func(e engine) { e.crds(addonsv1.CRDPolicySkip, "", "") },
-		"crds-create": func(e engine) { e.crds(addonsv1.CRDPolicyCreate, "first", "first") },
-		"crds-change": func(e engine) { e.crds(addonsv1.CRDPolicyCreateReplace, "first", "second") },
-		"labelled":    engine.namespaceLabelled,
+		"crds-change": engine.replacesCRDs,
 		"too-large":   engine.tooLarge,
 	})
 }
@@ -167,23 +163,9 @@ func (e engine) impersonatedWithoutRights() {
 	e.released(helmOp, 1)
 }
 
-// adopted takes over a release that was made by hand, once it is asked to.
-func (e engine) adopted() {
-	s := e.scenario
-	e.hand().install(e.name)
-	helmOp := s.newHelmOp(e.name, forAll)
-	s.create(helmOp)
-	e.becomes(helmOp, addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason)
-	e.eventuallyHello(releaseNamespace, e.name, map[string]string{"greeting": "by hand"})
-	take := true
-	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: &take} })
-	e.eventuallyReleased(helmOp, releaseNamespace, e.name, 2)
-	e.eventuallyHello(releaseNamespace, e.name, map[string]string{"greeting": "hello"})
-}
-
-// crds holds what a policy does with the folder crds of a chart, with an installation and an upgrade; the CRD's description
-// tells its versions apart.
-func (e engine) crds(policy addonsv1.CRDPolicy, installed, upgraded string) {
+// replacesCRDs has an upgrade replace what is in the folder crds of a chart, which an uninstallation leaves. The CRD's description
+// distinguishes its versions.
+func (e engine) replacesCRDs() {
 	s := e.scenario
 	group := e.name + ".test"
 	push := func(version, description string) {
@@ -198,29 +180,24 @@ func (e engine) crds(policy addonsv1.CRDPolicy, installed, upgraded string) {
 	push("1.1.0", "second")
 	helmOp := e.optionsHelmOp(nil, func(h *addonsv1.HelmOp) {
 		h.Spec.Source = s.env.Source("charts/"+e.name, addonsv1.ArtifactReference{Tag: "1.0.0"})
-		h.Spec.Install = &addonsv1.InstallOptions{CRDs: policy}
-		h.Spec.Upgrade = &addonsv1.UpgradeOptions{CRDs: policy}
+		h.Spec.Install = &addonsv1.InstallOptions{CRDs: addonsv1.CRDPolicyCreateReplace}
+		h.Spec.Upgrade = &addonsv1.UpgradeOptions{CRDs: addonsv1.CRDPolicyCreateReplace}
 	})
 	expect := func(want string) {
 		s.Helper()
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		err := e.Get(s.Context(), client.ObjectKey{Name: "gadgets." + group}, crd)
-		s.must(client.IgnoreNotFound(err))
-		got := ""
-		if err == nil {
-			got = crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description
-		}
-		s.Expect(got).To(gomega.Equal(want))
+		s.must(e.Get(s.Context(), client.ObjectKey{Name: "gadgets." + group}, crd))
+		s.Expect(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description).To(gomega.Equal(want))
 	}
 	s.create(helmOp)
 	e.released(helmOp, 1)
-	expect(installed)
+	expect("first")
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = "1.1.0" })
 	e.released(helmOp, 2)
-	expect(upgraded)
+	expect("second")
 	s.remove(helmOp)
 	s.eventuallyGone(helmOp)
-	expect(upgraded)
+	expect("second")
 }
 
 func gadgetCRD(group, description string) string {
@@ -238,30 +215,6 @@ spec:
     storage: true
     schema: {openAPIV3Schema: {type: object, description: %[2]s}}
 `, group, description)
-}
-
-// namespaceLabelled has labels for pod security on the namespace of the release, which an upgrade changes.
-func (e engine) namespaceLabelled() {
-	s := e.scenario
-	const enforce = "pod-security.kubernetes.io/enforce"
-	label := func(level string) func(*addonsv1.HelmOp) {
-		return func(h *addonsv1.HelmOp) {
-			h.Spec.Install = &addonsv1.InstallOptions{NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{enforce: level}}}
-		}
-	}
-	helmOp := e.optionsHelmOp(nil, label("baseline"))
-	expect := func(want string) {
-		s.Helper()
-		namespace := &corev1.Namespace{}
-		s.must(e.Get(s.Context(), client.ObjectKey{Name: e.name}, namespace))
-		s.Expect(namespace.Labels).To(gomega.HaveKeyWithValue(enforce, want))
-	}
-	s.create(helmOp)
-	e.released(helmOp, 1)
-	expect("baseline")
-	update(s, helmOp, label("privileged"))
-	e.released(helmOp, 2)
-	expect("privileged")
 }
 
 // tooLarge has a chart that is too large to be recorded: nothing is there, and the reason is clear.

@@ -55,7 +55,7 @@ type killScene struct {
 // TestManagerEnds ends managers while they install, upgrade and uninstall. The next takes up what was left, at once and
 // without another revision.
 func TestManagerEnds(t *testing.T) {
-	begin(t)
+	beginFirst(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: shortLease})
 	s := newScenarioIn(t, env)
 	var w *workload

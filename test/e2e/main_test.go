@@ -47,10 +47,10 @@ import (
 )
 
 const (
-	// scenarios is the number of tests that run at the same time, environments that of the tests among them that do not use the
-	// shared environment, and parts that of the parts of all tests. They mostly wait. But an environment takes a twentieth of a
-	// core even at rest, so that more at the same time take longer.
-	scenarios, environments, parts = 6, 4, 16
+	// scenarios is the number of tests that use the shared environment at the same time, environments that of tests with an
+	// environment of their own, and parts that of the parts of all tests. They mostly wait. But an environment takes a twentieth of
+	// a core even at rest, so that more at the same time take longer. With these numbers, both kinds end at about the same time.
+	scenarios, environments, parts = 4, 3, 16
 
 	// testsAtOnce is go test's own limit. It is out of the way: it would let the parts of a test wait until all other tests have
 	// begun, with the environment of that test idle.
@@ -66,19 +66,32 @@ var suite = struct {
 	binary func() (string, error)
 	pool   *apiserver.Pool
 
-	shared func() (*environment.Environment, error)
+	// installed is an environment in which HelmOp is installed, shared the same with a manager.
+	installed, shared func() (*environment.Environment, error)
 
 	scenarios, environments, parts chan struct{}
 }{
 	scenarios: make(chan struct{}, scenarios), environments: make(chan struct{}, environments), parts: make(chan struct{}, parts),
 }
 
-// begin begins a test that does not use the shared environment.
+// begin begins a test that has an environment of its own.
 func begin(t *testing.T) {
 	t.Helper()
 	t.Parallel()
 	occupy(t, suite.environments)
-	occupy(t, suite.scenarios)
+}
+
+// beginFirst begins a test that takes longest of those with an environment of their own. It has a place before all others, if one
+// is free at the start: the suite would wait for it in the end.
+func beginFirst(t *testing.T) {
+	t.Helper()
+	select {
+	case suite.environments <- struct{}{}:
+		t.Cleanup(func() { <-suite.environments })
+		t.Parallel()
+	default:
+		begin(t)
+	}
 }
 
 // occupy waits for one of so many places, until the end of the test.
@@ -119,11 +132,21 @@ func runSuite(m *testing.M) int {
 	suite.pool = apiserver.NewPool(filepath.Join(dir, "pool"))
 	suite.binary = sync.OnceValues(buildManager)
 	var started *environment.Environment
-	suite.shared = sync.OnceValues(func() (*environment.Environment, error) {
+	suite.installed = sync.OnceValues(func() (*environment.Environment, error) {
 		var err error
 		// The more the manager says, the more a secret could be found in it.
-		started, err = startEnvironment("shared", environment.Options{ManagerArgs: []string{"--v=6"}})
+		started, err = startEnvironment("shared", environment.Options{ManagerArgs: []string{"--v=6"}, NoManager: true, Keep: true})
 		return started, err
+	})
+	suite.shared = sync.OnceValues(func() (*environment.Environment, error) {
+		env, err := suite.installed()
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+		defer cancel()
+		_, err = env.StartManager(ctx)
+		return env, err
 	})
 	code := m.Run()
 	if started != nil {
@@ -205,6 +228,13 @@ func finish(env *environment.Environment) error {
 // ownEnvironment brings up an environment for one test, for what would disturb others.
 func ownEnvironment(t *testing.T, opts environment.Options) *environment.Environment {
 	t.Helper()
+	if !opts.NoInstall && opts.Config == "" && opts.Beside == nil && len(opts.Controllers) == 0 {
+		installed, err := suite.installed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts.Like = installed
+	}
 	env, err := startEnvironment(t.Name(), opts)
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ const (
 	patience = 4 * time.Minute
 
 	// poll is how often a scenario looks.
-	poll = 200 * time.Millisecond
+	poll = 300 * time.Millisecond
 
 	// quiet is how long nothing must happen where nothing is to happen. What is wrong happens within a second.
 	quiet = 4 * time.Second

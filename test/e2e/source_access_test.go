@@ -65,7 +65,7 @@ func (m mounted) args() []string {
 
 // TestSource has all the ways to a registry that a user can take, with real registries at their ends.
 func TestSource(t *testing.T) {
-	begin(t)
+	beginFirst(t)
 	files := newMounted(t)
 	env := ownEnvironment(t, environment.Options{NoCharts: true, ManagerArgs: files.args()})
 	s := newScenarioIn(t, env)

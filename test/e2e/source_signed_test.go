@@ -123,34 +123,26 @@ func (s *scenario) expectVerifiedOnce(r *registry.Registry) {
 	s.Expect(counts.ManifestGets+counts.BlobGets+counts.Referrers).To(gomega.BeZero(), "requests for signatures that are known: %+v", counts)
 }
 
-// testSignedWithKey goes through a chart without signature, one signed by somebody else, and at last by the right key, in both
-// layouts that cosign has: in a registry without the referrers API, and in one with it.
+// testSignedWithKey goes through a chart without signature, one signed by somebody else, and at last by the right key, in a
+// registry without the referrers API.
 func testSignedWithKey(s *scenario, one *workload, _ *plantedSecrets) {
+	const name = "signed"
 	key, public := s.newKey()
 	stranger, _ := s.newKey()
 	keys := s.opaque("cosign-keys", map[string][]byte{"cosign.pub": public, "readme.txt": []byte("no key")})
-	for name, tt := range map[string]struct {
-		implementation registry.Implementation
-		sign           func(signing.Artifact, context.Context, crypto.PrivateKey) error
-	}{
-		"signed-tag":      {registry.Distribution, signing.Artifact.SignKeyed},
-		"signed-fallback": {registry.Distribution, signing.Artifact.SignKeyedBundle},
-		"signed-bundle":   {registry.InProcess, signing.Artifact.SignKeyedBundle},
-	} {
-		r := s.startRegistry(registry.Options{Implementation: tt.implementation})
-		artifact := s.signer(r, s.pushUnique(r, chartRepository, "1.0.0"))
-		helmOp := s.signedBy(r, name, addonsv1.Verification{Provider: addonsv1.VerificationProviderCosign, SecretRef: keys})
-		s.eventually(helmOp, unverified(addonsv1.SignatureNotFoundReason))
-		s.eventuallyEvent(helmOp, addonsv1.SignatureNotFoundReason)
-		s.must(tt.sign(artifact, s.Context(), stranger))
-		s.eventually(helmOp, unverified(addonsv1.SignatureUntrustedReason))
-		one.eventuallyRevisions(releaseNamespace, name)
-		s.Expect(r.Counts(pulled(layerOf(s, r))).BlobGets).To(gomega.BeZero(), "pulls of a chart that nobody vouches for")
-		s.must(tt.sign(artifact, s.Context(), key))
-		s.eventually(helmOp, ready(1), verified(addonsv1.VerificationProviderCosign, "cosign.pub"))
-		one.eventuallyReleased(helmOp, releaseNamespace, name, 1)
-		s.expectVerifiedOnce(r)
-	}
+	r := s.startRegistry(registry.Options{})
+	artifact := s.signer(r, s.pushUnique(r, chartRepository, "1.0.0"))
+	helmOp := s.signedBy(r, name, addonsv1.Verification{Provider: addonsv1.VerificationProviderCosign, SecretRef: keys})
+	s.eventually(helmOp, unverified(addonsv1.SignatureNotFoundReason))
+	s.eventuallyEvent(helmOp, addonsv1.SignatureNotFoundReason)
+	s.must(artifact.SignKeyedBundle(s.Context(), stranger))
+	s.eventually(helmOp, unverified(addonsv1.SignatureUntrustedReason))
+	one.eventuallyRevisions(releaseNamespace, name)
+	s.Expect(r.Counts(pulled(layerOf(s, r))).BlobGets).To(gomega.BeZero(), "pulls of a chart without a valid signature")
+	s.must(artifact.SignKeyedBundle(s.Context(), key))
+	s.eventually(helmOp, ready(1), verified(addonsv1.VerificationProviderCosign, "cosign.pub"))
+	one.eventuallyReleased(helmOp, releaseNamespace, name, 1)
+	s.expectVerifiedOnce(r)
 }
 
 // layerOf is the digest of the layer of the chart that a registry has.

@@ -97,7 +97,6 @@ func TestRecords(t *testing.T) {
 	one := s.clusters(testbed.ClusterOptions{Name: "one"})[0]
 	s.each(map[string]func(*scenario){
 		"in a registry": func(s *scenario) { testRecordsInRegistry(one.in(s)) },
-		"in parts":      func(s *scenario) { testRecordsInParts(one.in(s)) },
 		"by default":    func(s *scenario) { testRecordsByDefault(one.in(s)) },
 		"kept":          func(s *scenario) { testRecordsKept(one.in(s)) },
 		"rolled back":   func(s *scenario) { testRecordsRolledBack(one.in(s)) },
@@ -183,25 +182,6 @@ func testRecordsInRegistry(w *workload) {
 	w.eventuallyRevisions(releaseNamespace, "big")
 	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty(), "records of a release that is gone")
 	s.expectNowhere(r.Password(), plantedContent)
-}
-
-// testRecordsInParts has records of more than a Secret takes in the cluster itself.
-func testRecordsInParts(w *workload) {
-	s := w.scenario
-	s.pushNoisy(s.namespace+"/parts", 1, "1.0.0", "1.1.0")
-	helmOp := s.noisy("parts", s.namespace+"/parts", &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
-	s.create(helmOp)
-	w.eventuallyReleased(helmOp, releaseNamespace, "parts", 1)
-	s.useTag(helmOp, "1.1.0")
-	w.eventuallyReleased(helmOp, releaseNamespace, "parts", 2)
-	w.eventuallyHello(releaseNamespace, "parts", map[string]string{"chartVersion": "1.1.0"})
-	w.expectPointers("parts", 6)
-	s.useTag(helmOp, "1.0.0")
-	w.eventuallyReleased(helmOp, releaseNamespace, "parts", 3)
-	s.remove(helmOp)
-	s.eventuallyGone(helmOp)
-	w.eventuallyRevisions(releaseNamespace, "parts")
-	s.Expect(w.parts("parts")).To(gomega.BeZero(), "parts of a release that is gone")
 }
 
 // testRecordsByDefault has a HelmOp that says nothing, whose records go where the manager was told, and then into the cluster.

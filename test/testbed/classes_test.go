@@ -22,7 +22,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,27 +50,14 @@ func oldAPIServer(t *testing.T, set *binaries.Set) *binaries.Set {
 	return set.WithAPIServer(path, oldVersion)
 }
 
-// TestClassClusterIsUpgraded has Cluster API's topology controller make a Cluster and upgrade it: not while an annotation
+// testClassClusterIsUpgraded has Cluster API's topology controller make a Cluster and upgrade it: not while an annotation
 // is there, and with the API server of the new version at last.
-func TestClassClusterIsUpgraded(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	set, err := binaries.Ensure(ctx, binaries.Options{Progress: os.Stderr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := startManagementWith(t, ManagementOptions{Binaries: set, Versions: map[string]*binaries.Set{
-		oldVersion: oldAPIServer(t, set), newVersion: set.WithAPIServer(set.Path(binaries.KubeAPIServer), newVersion),
-	}})
+func testClassClusterIsUpgraded(ctx context.Context, t *testing.T, m *Management) {
 	if err := m.CreateClass(ctx, ClassOptions{Name: "class"}); err != nil {
 		t.Fatal(err)
 	}
 	cluster, err := m.CreateClassCluster(ctx, "class", ClusterOptions{
-		Name: "one", Version: oldVersion, Annotations: map[string]string{hook: ""},
+		Name: "class", Version: oldVersion, Annotations: map[string]string{hook: ""},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -157,13 +143,9 @@ func waitTopology(ctx context.Context, t *testing.T, m *Management, key types.Na
 	}
 }
 
-// TestVersionThatIsOnlyTold changes the version of a control plane to one that nobody has a program of.
-func TestVersionThatIsOnlyTold(t *testing.T) {
-	t.Parallel()
-	m := startManagement(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	cluster, err := m.CreateCluster(ctx, ClusterOptions{Name: "one", Version: "v1.34.0"})
+// testVersionWithoutProgram changes the version of a control plane to one that the test bed has no program of.
+func testVersionWithoutProgram(ctx context.Context, t *testing.T, m *Management) {
+	cluster, err := m.CreateCluster(ctx, ClusterOptions{Name: "told", Version: "v1.34.0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,16 +169,12 @@ func TestVersionThatIsOnlyTold(t *testing.T) {
 		t.Errorf("the program is %q, %v", obj.Status.ProgramVersion, err)
 	}
 	if got := m.Provider.Server(key).PIDs(); got[1] != pids[1] {
-		t.Error("the API server was started anew for nothing")
+		t.Error("the API server was restarted for nothing")
 	}
 }
 
-// TestClustersShareAnAPIServer has a second Cluster use the API server of the first, under its own name.
-func TestClustersShareAnAPIServer(t *testing.T) {
-	t.Parallel()
-	m := startManagement(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
+// testClustersShareAnAPIServer has a second Cluster use the API server of the first, under its own name.
+func testClustersShareAnAPIServer(ctx context.Context, t *testing.T, m *Management) {
 	for _, opts := range []ClusterOptions{{Name: "tenant", Host: "host"}, {Name: "host"}} {
 		if _, err := m.CreateCluster(ctx, opts); err != nil {
 			t.Fatal(err)

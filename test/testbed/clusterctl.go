@@ -59,6 +59,8 @@ type InstallOptions struct {
 //
 // Clusterctl insists on installing the core provider with the first addon; what
 // it gets for it are the CustomResourceDefinitions that are installed already.
+//
+// With ManagementOptions.Objects, HelmOp is there, and clusterctl gets no more than its configuration.
 func (m *Management) InstallHelmOp(ctx context.Context, opts InstallOptions) (Output, error) {
 	return m.init(ctx, opts, append([]string{"--addon", "helmop:" + opts.Version}, opts.ExtraArgs...)...)
 }
@@ -73,6 +75,9 @@ func (m *Management) init(ctx context.Context, opts InstallOptions, more ...stri
 	defer cancel()
 	if err := m.writeClusterctlConfig(opts); err != nil {
 		return Output{}, fmt.Errorf("prepare clusterctl's repositories: %w", err)
+	}
+	if m.opts.Objects != nil {
+		return Output{}, nil
 	}
 	args := []string{
 		"init", "--core", coreProvider + ":" + m.opts.Binaries.Version(binaries.CoreManager), "--bootstrap", "-", "--control-plane", "-",

@@ -62,6 +62,9 @@ type ManagementOptions struct {
 	Concurrency int
 	// Controllers are further ones of kube-controller-manager to run, for example those of Deployments. Default: none.
 	Controllers []string
+	// Objects are there from the start, with Cluster API's kinds and HelmOp: those of another Management's API server on which
+	// InstallHelmOp was called. Default: none.
+	Objects apiserver.Objects
 	// Beside is another management cluster, from which Clusters can be moved to this one and back. Default: none.
 	Beside *Management
 	// Bare runs neither Cluster API's core manager nor the local provider: the caller writes the status of Clusters, and
@@ -100,6 +103,7 @@ func (m *Management) start(ctx context.Context) error {
 	m.Server, err = apiserver.Start(ctx, apiserver.Options{
 		Name: "management", Dir: m.file("management"), Binaries: m.opts.Binaries,
 		Controllers: true, OnlyControllers: slices.Concat(managementControllers, m.opts.Controllers),
+		Objects: m.opts.Objects,
 	})
 	if err != nil {
 		return err
@@ -111,8 +115,10 @@ func (m *Management) start(ctx context.Context) error {
 	if m.Client, err = client.New(m.Server.RESTConfig(), client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	if err := m.installCRDs(); err != nil {
-		return err
+	if m.opts.Objects == nil {
+		if err := m.installCRDs(); err != nil {
+			return err
+		}
 	}
 	if m.opts.Bare {
 		return nil

@@ -40,10 +40,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// startManagement starts a management cluster and checks at the end that no
-// process of it is left.
-func startManagement(t *testing.T) *Management {
-	t.Helper()
+// TestManagement uses one management cluster for all that can be seen side by side, and checks at the end that no process of it
+// is left.
+func TestManagement(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
@@ -51,14 +51,9 @@ func startManagement(t *testing.T) *Management {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startManagementWith(t, ManagementOptions{Binaries: set})
-}
-
-// startManagementWith does so with options, and a folder of its own.
-func startManagementWith(t *testing.T, opts ManagementOptions) *Management {
-	t.Helper()
-	opts.Dir = t.TempDir()
-	m, err := StartManagement(t.Context(), opts)
+	m, err := StartManagement(t.Context(), ManagementOptions{Binaries: set, Dir: t.TempDir(), Versions: map[string]*binaries.Set{
+		oldVersion: oldAPIServer(t, set), newVersion: set.WithAPIServer(set.Path(binaries.KubeAPIServer), newVersion),
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +67,21 @@ func startManagementWith(t *testing.T, opts ManagementOptions) *Management {
 		}
 		wantEnded(t, pids)
 	})
-	return m
+	for name, test := range map[string]func(context.Context, *testing.T, *Management){
+		"a Cluster from its creation to its end": testClusterLifecycle,
+		"control planes held back and paused":    testHeldBackAndPausedControlPlanes,
+		"clusterctl installs an addon":           testClusterctlInstallsAnAddon,
+		"a Cluster of a class is upgraded":       testClassClusterIsUpgraded,
+		"a version without a program":            testVersionWithoutProgram,
+		"two Clusters share an API server":       testClustersShareAnAPIServer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			test(ctx, t, m)
+		})
+	}
 }
 
 func wantEnded(t *testing.T, pids []int) {
@@ -111,14 +120,9 @@ func useCluster(ctx context.Context, t *testing.T, kubeconfig []byte) error {
 	return err
 }
 
-func TestClusterLifecycle(t *testing.T) {
-	t.Parallel()
-	m := startManagement(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-
+func testClusterLifecycle(ctx context.Context, t *testing.T, m *Management) {
 	cluster, err := m.CreateCluster(ctx, ClusterOptions{
-		Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Region: "north", Settings: map[string]string{"k": "v"},
+		Name: "lifecycle", PodCIDRs: []string{"10.1.0.0/16"}, Region: "north", Settings: map[string]string{"k": "v"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -164,11 +168,7 @@ func TestClusterLifecycle(t *testing.T) {
 	}
 }
 
-func TestHeldBackAndPausedControlPlanes(t *testing.T) {
-	t.Parallel()
-	m := startManagement(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
+func testHeldBackAndPausedControlPlanes(ctx context.Context, t *testing.T, m *Management) {
 	cluster, err := m.CreateCluster(ctx, ClusterOptions{Name: "held", HoldBack: true})
 	if err != nil {
 		t.Fatal(err)
@@ -232,11 +232,7 @@ metadata:
   annotations: {greeting: "${GREETING:=none}"}
 `
 
-func TestClusterctlInstallsAnAddon(t *testing.T) {
-	t.Parallel()
-	m := startManagement(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
+func testClusterctlInstallsAnAddon(ctx context.Context, t *testing.T, m *Management) {
 	repository := t.TempDir()
 	dir := filepath.Join(repository, "addon-helmop", "v0.1.0")
 	metadata, err := metadataFor("v0.1.0")

@@ -31,8 +31,8 @@ import (
 const (
 	// etcdTimeout bounds one request to etcd.
 	etcdTimeout = 30 * time.Second
-	// maxEtcdOps is how many changes etcd takes in one transaction by default.
-	maxEtcdOps = 128
+	// maxEtcdOps is how many changes etcd takes in one transaction by default, and maxEtcdBytes less than it takes in one request.
+	maxEtcdOps, maxEtcdBytes = 128, 1 << 20
 )
 
 // etcdPair is one key of etcd. The JSON is that of etcd's gRPC gateway, where bytes are base64.
@@ -45,6 +45,14 @@ type etcdPair struct {
 type etcdOp struct {
 	Put    *etcdPair `json:"request_put,omitempty"`
 	Delete *etcdPair `json:"request_delete_range,omitempty"`
+}
+
+// size is about what the change takes in a request.
+func (o etcdOp) size() int {
+	if o.Put == nil {
+		return len(o.Delete.Key)
+	}
+	return len(o.Put.Key) + len(o.Put.Value)
 }
 
 // etcdKeys returns all keys.
@@ -67,7 +75,11 @@ func (s *Server) etcdKeys(ctx context.Context) (map[string]etcdPair, error) {
 // etcdChange carries out changes in their order.
 func (s *Server) etcdChange(ctx context.Context, ops []etcdOp) error {
 	for len(ops) > 0 {
-		n := min(len(ops), maxEtcdOps)
+		n, size := 0, 0
+		for n < min(len(ops), maxEtcdOps) && (n == 0 || size+ops[n].size() <= maxEtcdBytes) {
+			size += ops[n].size()
+			n++
+		}
 		if err := s.etcdCall(ctx, "txn", map[string]any{"success": ops[:n]}, &struct{}{}); err != nil {
 			return err
 		}

@@ -51,6 +51,8 @@ type Options struct {
 	// OnlyControllers names the controllers that kube-controller-manager runs.
 	// Default: all that it runs by default.
 	OnlyControllers []string
+	// Objects are there from the start, see Server.Objects. Default: what every API server makes.
+	Objects Objects
 	// KwokNodes is a number of simulated nodes, named node-0 and so on; pods
 	// seem to run there. A number above 0 implies Controllers and runs kube-scheduler.
 	KwokNodes int
@@ -106,6 +108,9 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	if err := s.startEtcd(ctx); err != nil {
+		return err
+	}
+	if err := s.fill(ctx); err != nil {
 		return err
 	}
 	if err := s.startOnFreePort(ctx); err != nil {

@@ -23,7 +23,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -155,20 +154,3 @@ func TestCountsRequestsByUser(t *testing.T) {
 	}
 }
 
-func TestKwokNodesRunDaemonSets(t *testing.T) {
-	s := startServer(t, Options{Name: "nodes", KwokNodes: 2})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	admin, err := s.Kubeconfig()
-	client := clientOf(t, admin, err)
-	if _, err := client.AppsV1().DaemonSets("default").Create(ctx, daemonSet(), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		ds, err := client.AppsV1().DaemonSets("default").Get(ctx, "agent", metav1.GetOptions{})
-		return err == nil && ds.Status.NumberReady == 2, err
-	})
-	if err != nil {
-		t.Errorf("the DaemonSet's pods do not become ready: %v", err)
-	}
-}

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -77,6 +78,33 @@ func (s *Server) Reset(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("reset the API server %s: something writes to it all the time: %w", s.opts.Name, ErrNotResettable)
+}
+
+// Objects are all objects of a Server, for another one to begin with. They hold no Events and no Leases: who held one does not run
+// there.
+type Objects map[string]etcdPair
+
+// Objects returns what the Server holds.
+func (s *Server) Objects(ctx context.Context) (Objects, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	objects, err := s.etcdKeys(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the objects of the API server %s: %w", s.opts.Name, err)
+	}
+	maps.DeleteFunc(objects, func(key string, _ etcdPair) bool {
+		return isVolatile(key) || strings.HasPrefix(key, "/registry/leases/") || strings.HasPrefix(key, "/registry/events/")
+	})
+	return objects, nil
+}
+
+// fill writes Options.Objects before the API server starts.
+func (s *Server) fill(ctx context.Context) error {
+	ops := make([]etcdOp, 0, len(s.opts.Objects))
+	for _, pair := range s.opts.Objects {
+		ops = append(ops, etcdOp{Put: &etcdPair{Key: pair.Key, Value: pair.Value}})
+	}
+	return s.etcdChange(ctx, ops)
 }
 
 // differences are the changes that lead from the current keys to the saved ones.

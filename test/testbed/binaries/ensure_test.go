@@ -92,7 +92,8 @@ func TestEnsureMakesOnlyWhatIsNeeded(t *testing.T) {
 	if _, err := os.Stat(set.CoreCRDs); err != nil {
 		t.Error(err)
 	}
-	if _, err := Ensure(t.Context(), Options{CacheDir: cache, Programs: []string{"cubectl"}}); err == nil || !strings.Contains(err.Error(), `no program "cubectl"`) {
+	_, err = Ensure(t.Context(), Options{CacheDir: cache, Programs: []string{"cubectl"}})
+	if err == nil || !strings.Contains(err.Error(), `no program "cubectl"`) {
 		t.Errorf("got %v", err)
 	}
 }
