@@ -118,9 +118,9 @@ func (e *ensurer) list(ctx context.Context, dir string, packages []string, forma
 func since(started time.Time) time.Duration { return time.Since(started).Round(time.Second) }
 
 // lineCounter counts the lines of what the go command says on standard error: one for each package that it compiles, and
-// one for each module that it downloads.
+// one for each module that it downloads. The buffer is not embedded: lines that its ReadFrom takes would not be counted.
 type lineCounter struct {
-	bytes.Buffer
+	text  bytes.Buffer
 	lines atomic.Int64
 }
 
@@ -129,7 +129,7 @@ func (c *lineCounter) count() int { return int(c.lines.Load()) }
 // Write is called by one goroutine.
 func (c *lineCounter) Write(data []byte) (int, error) {
 	c.lines.Add(int64(bytes.Count(data, []byte("\n"))))
-	return c.Buffer.Write(data)
+	return c.text.Write(data)
 }
 
 // reportEvery calls report each interval until the returned function is called.
@@ -173,7 +173,7 @@ func runGo(ctx context.Context, dir string, stdout io.Writer, stderr *lineCounte
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("the go command is needed to build from source: %w", err)
 	}
-	text := strings.TrimSpace(stderr.String())
+	text := strings.TrimSpace(stderr.text.String())
 	if len(text) > outputLimit {
 		text = "…" + strings.ToValidUTF8(text[len(text)-outputLimit:], "")
 	}
