@@ -75,7 +75,7 @@ RACE := ./controllers ./internal/bundle ./internal/celexpr ./internal/cli ./inte
 	./internal/helmclient ./internal/objectwatch ./internal/oci ./internal/oci/verification ./internal/templating \
 	./hack/cmd/testrun ./test/testbed/apiserver ./test/testbed/cutproxy ./test/testbed/process ./test/testbed/registry
 SKIP_RACE := ^Test(Bootstrap|CRDCacheIsBounded|CodecIsBounded|PackValues|RecordSizes|DecideNeverUninstallsWhatWorked|IntegrationBig|IntegrationFaultManyObjects)
-CUT := ^Test(Integration)?(Store)?Cut
+CUT := ^Test(Integration)?(Store)?(Cut|HandOver)
 SPLIT = $(shell grep -rlE '^func $(SKIP_RACE:^%=%)' --include='*_test.go' $(RACE) | xargs -n 1 dirname | sort -u)
 PLAIN = $(shell go list ./... | grep -v -x -F -f <(go list $(RACE) ./test/e2e))
 

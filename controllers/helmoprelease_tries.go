@@ -76,6 +76,7 @@ func pastOf(p *releasePass) helmclient.Past {
 		Unproven:       isUnproven(p),
 		Progressing:    isProgressing(p.release),
 		Drifted:        p.drifted,
+		WasOurs:        status.Release != nil && retryRequest(p.releaseScope) == status.LastRetryRequest,
 		RetryRequested: isRetryRequested(p),
 		Request:        requestDigest(p),
 		Jitter:         jitter(p.release),

@@ -115,6 +115,12 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 	if err != nil {
 		return Result{}, fail(err, nil)
 	}
+	end, err := c.begin(s, desired)
+	if err != nil {
+		return Result{}, fail(err, s)
+	}
+	defer end()
+	s.storage.deadline = c.now().Add(timeout + actionMargin)
 	s.watch(options.Progress)
 	if s.cluster != nil && decision.Action != ActionUninstall {
 		s.cluster.stop = options.Stop
@@ -243,6 +249,14 @@ func (s *session) checkNewest(decision Decision, desired Desired) error {
 	}
 	if last.Version != decision.FromRevision {
 		return errorOfKind(ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
+	}
+	return checkNotUninstalled(last)
+}
+
+// checkNotUninstalled returns an error where somebody has begun to uninstall the release.
+func checkNotUninstalled(last *release.Release) error {
+	if isUninstalling(last) {
+		return errorOfKind(ErrStale, "revision %d is being uninstalled", last.Version)
 	}
 	return nil
 }

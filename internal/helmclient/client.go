@@ -29,19 +29,20 @@ const fieldManager = "helmop"
 
 func init() { kube.ManagedFieldsManager = fieldManager }
 
-// Client observes and acts on releases in any number of clusters. It is safe for concurrent use, except that the caller
-// must not run two actions on one release at the same time.
+// Client observes and acts on releases in any number of clusters. It is safe for concurrent use. Of two actions on one release at the
+// same time, the second one fails with [ErrStale].
 type Client struct {
 	connections *connections
 	manifests   *manifestCache
 	now         func() time.Time
+	running     *runningActions
 	// open begins an action; tests put another storage and another cluster there.
 	open func(ctx context.Context, target Target, desired Desired, logs *logBuffer) (*session, error)
 }
 
 // New returns a Client.
 func New() *Client {
-	c := &Client{connections: newConnections(maxConnections), manifests: newManifestCache(maxManifestBytes), now: time.Now}
+	c := &Client{connections: newConnections(maxConnections), manifests: newManifestCache(maxManifestBytes), now: time.Now, running: newRunningActions()}
 	c.open = c.openSession
 	return c
 }

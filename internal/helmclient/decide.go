@@ -197,6 +197,9 @@ func (s situation) decide(d Decision) Decision {
 		if !s.policy.TakeOwnership {
 			return d.refuse(s.obs)
 		}
+		if s.past.WasOurs && s.obs.Owner() != "" {
+			return d.refuseLost(s.obs)
+		}
 		return decideAdoption(d, s.newest, s.policy, s.now)
 	case StateAbsent:
 		return s.install(d, "The release is not installed.")
@@ -214,12 +217,12 @@ func (s situation) decide(d Decision) Decision {
 	case StateUnmanaged:
 		return s.reach(d, ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was made by another hand.", revision))
 	case StateUninstalling:
+		if s.newest.isPointerUninstalledByHand() {
+			return d.recoverFailed(ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was uninstalled with the helm command. Its record is a "+
+				"pointer, which helm cannot uninstall: nothing was deleted, and the release is upgraded.", revision))
+		}
 		if wait := remainingUninstall(s.newest, s.desired, s.policy, s.now); wait > 0 {
 			return d.waitFor(s.newest, s.desired, wait)
-		}
-		if s.newest.KeptElsewhere && !s.newest.Uninstalling {
-			return d.recoverFailed(ReasonChangedByAnotherHand, fmt.Sprintf("Somebody has told helm to uninstall revision %d. Its record is a "+
-				"pointer, which helm cannot uninstall: nothing was deleted, and the release is upgraded.", revision))
 		}
 		if wait := s.remainingBackoff(d.Failures); wait > 0 {
 			return d.backOff(wait, fmt.Sprintf("An uninstall of revision %d did not end.", revision))
@@ -311,12 +314,18 @@ func (d Decision) finishUninstall() Decision {
 		fmt.Sprintf("An uninstall of revision %d did not end.", d.FromRevision))
 }
 
+// refuseLost leaves a release alone that another HelmOp has taken over: if both took it back, they would upgrade it in turn for ever.
+func (d Decision) refuseLost(obs Observation) Decision {
+	return d.stay(ActionRefuse, ReasonConflict, fmt.Sprintf("HelmOp %q has taken over the release, which is left to it: give one of the two"+
+		" HelmOps another release name or other Clusters, or request a retry to take the release back.", obs.Owner()))
+}
+
 func (d Decision) refuse(obs Observation) Decision {
 	owner := obs.Owner()
 	if owner == "" {
-		return d.stay(ActionRefuse, ReasonConflict, "The release was made without HelmOp and is left alone;"+
-			" take ownership of it, or choose another release name or namespace.")
+		return d.stay(ActionRefuse, ReasonConflict, "The release was made without HelmOp and is left alone: set"+
+			" install.takeOwnership to take ownership of it, or choose another release name or namespace.")
 	}
-	return d.stay(ActionRefuse, ReasonConflict, fmt.Sprintf("The release belongs to HelmOp %q and is left alone;"+
-		" take ownership of it, or choose another release name or namespace.", owner))
+	return d.stay(ActionRefuse, ReasonConflict, fmt.Sprintf("The release belongs to HelmOp %q and is left alone: set"+
+		" install.takeOwnership to take ownership of it, or choose another release name or namespace.", owner))
 }

@@ -160,24 +160,39 @@ func remainingPending(newest Record, desired Desired, policy Policy, now time.Ti
 	if isOwnPending(newest, desired) {
 		return 0
 	}
-	remaining := newest.ChangedAt.Add(policy.pendingTimeout()).Sub(now)
+	end, longest := newest.ChangedAt.Add(policy.pendingTimeout()), policy.pendingTimeout()
+	if newest.hasDeadline() {
+		end, longest = newest.Deadline, maxActionTime
+	}
+	remaining := end.Sub(now)
 	if remaining <= 0 {
 		return 0
 	}
 	// A clock that runs ahead in the other cluster must not make the wait endless.
-	return min(max(remaining, minRequeue), policy.pendingTimeout())
+	return min(max(remaining, minRequeue), longest)
 }
 
-// remainingUninstall returns how long an uninstall that did not end yet must still be left to the manager of another shard. One that
-// anybody else left behind is finished.
+// hasDeadline reports whether the record says when the action that is at work on it ends at the latest. Helm, by hand, carries
+// labels over.
+func (r Record) hasDeadline() bool { return r.authentic() && !r.Deadline.IsZero() }
+
+// remainingUninstall returns how long an uninstall that did not end yet must still be left to the manager of another shard, or to
+// somebody who uses Helm. One that this manager or a predecessor left behind is finished.
 func remainingUninstall(newest Record, desired Desired, policy Policy, now time.Time) time.Duration {
-	if !isElsewhere(newest, desired) {
+	if newest.Uninstalling && !isElsewhere(newest, desired) || newest.isPointerUninstalledByHand() {
 		return 0
 	}
-	return remainingPending(newest, desired, policy, now)
+	return remainingPending(newest, Desired{}, policy, now)
 }
 
+// isPointerUninstalledByHand reports whether somebody has told Helm to uninstall a release whose record is a pointer: Helm deletes nothing.
+func (r Record) isPointerUninstalledByHand() bool { return r.KeptElsewhere && !r.Uninstalling }
+
 func abandonedMessage(newest Record, policy Policy) string {
+	if newest.hasDeadline() {
+		return fmt.Sprintf("Revision %d is %s, and the action on it was to end by %s: the manager that began it is taken for gone.",
+			newest.Revision, newest.Status, newest.Deadline.UTC().Format(time.RFC3339))
+	}
 	return fmt.Sprintf("Revision %d has been %s for more than %s; its holder is taken for gone.",
 		newest.Revision, newest.Status, policy.pendingTimeout())
 }
@@ -192,8 +207,9 @@ func (d Decision) recoverFailed(reason, message string) Decision {
 	return d.act(ActionRecoverThenUpgrade, reason, message)
 }
 
+// wait looks again soon: the other holder may end any time.
 func (d Decision) wait(newest Record, after time.Duration) Decision {
-	d.RequeueAfter = after
+	d.RequeueAfter = min(after, elsewhereRetry)
 	return d.stay(ActionWait, ReasonPendingElsewhere,
 		fmt.Sprintf("Revision %d is %s, and another holder may be at work on it.", newest.Revision, newest.Status))
 }
@@ -201,9 +217,13 @@ func (d Decision) wait(newest Record, after time.Duration) Decision {
 // waitFor is wait for a record whose holder may be the manager of another shard. It ends what it has begun, and nothing tells when.
 func (d Decision) waitFor(newest Record, desired Desired, after time.Duration) Decision {
 	if !isElsewhere(newest, desired) {
-		return d.wait(newest, after)
+		d = d.wait(newest, after)
+		if release.Status(newest.Status) == release.StatusUninstalling {
+			d.Message = fmt.Sprintf("Revision %d is being uninstalled with the helm command, and HelmOp waits for that to end.", newest.Revision)
+		}
+		return d
 	}
-	d = d.wait(newest, min(after, elsewhereRetry))
+	d = d.wait(newest, after)
 	holder := "without a shard"
 	if newest.Shard != "" {
 		holder = fmt.Sprintf("of shard %q", newest.Shard)
@@ -212,5 +232,11 @@ func (d Decision) waitFor(newest Record, desired Desired, after time.Duration) D
 	return d
 }
 
-// elsewhereRetry is how often it is looked whether the manager of another shard has ended what it began.
-const elsewhereRetry = 10 * time.Second
+const (
+	// elsewhereRetry is how often it is looked whether another holder has ended what it began.
+	elsewhereRetry = 5 * time.Second
+	// maxActionTime is the longest that an action may take, see the API's timeouts, with actionMargin.
+	maxActionTime = time.Hour + actionMargin
+	// actionMargin is what an action may take beyond its timeout, to record how it ended.
+	actionMargin = time.Minute
+)

@@ -52,7 +52,7 @@ func TestDecideReturn(t *testing.T) {
 		"it is gone":          {want: Decision{State: StateAbsent, Action: ActionInstall, Reason: ReasonNotInstalled, ToRevision: 1}},
 		"it is uninstalled":   {records: []Record{testRecord("uninstalled", 3), bad, had}, want: Decision{State: StateUninstalled, Action: ActionInstall, Reason: ReasonNotInstalled, FromRevision: 3, ToRevision: 4}},
 		"another's":           {records: []Record{testRecord("deployed", 3, otherOwner), had}, want: Decision{State: StateForeign, Action: ActionRefuse, Reason: ReasonConflict, FromRevision: 3, ToRevision: 3}},
-		"somebody is at work": {records: []Record{testRecord("pending-upgrade", 3, otherUID), bad, had}, want: Decision{State: StatePending, Action: ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 3, ToRevision: 3, Interruptions: 1, RequeueAfter: 14 * time.Minute}},
+		"somebody is at work": {records: []Record{testRecord("pending-upgrade", 3, otherUID), bad, had}, want: Decision{State: StatePending, Action: ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 3, ToRevision: 3, Interruptions: 1, RequeueAfter: elsewhereRetry}},
 	})
 }
 
@@ -98,7 +98,7 @@ func TestDecideReturnCutOff(t *testing.T) {
 	runReturnCases(t, map[string]remediationCase{
 		"of this object": {records: []Record{testRecord("pending-rollback", 3, changed(0)), bad, had}, policy: neverRetry, want: pending(ReasonInterrupted, RecoverReplace, 1, 3, 3, 1)},
 		"after a move, young": {records: []Record{testRecord("pending-rollback", 3, otherUID), bad, had},
-			want: Decision{State: StatePending, Action: ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 3, ToRevision: 3, Interruptions: 1, RequeueAfter: 14 * time.Minute}},
+			want: Decision{State: StatePending, Action: ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 3, ToRevision: 3, Interruptions: 1, RequeueAfter: elsewhereRetry}},
 		"after a move, old": {records: []Record{testRecord("pending-rollback", 3, otherUID, old), bad, had}, want: pending(ReasonPendingTimeout, RecoverReplace, 1, 3, 3, 1)},
 		"each time": {records: []Record{testRecord("pending-rollback", 3, interruptions(2), changed(0)), bad, had},
 			want: Decision{State: StatePending, Action: ActionWait, Reason: ReasonBackoff, FromRevision: 3, ToRevision: 3, Interruptions: 3, RequeueAfter: 10 * time.Second}},

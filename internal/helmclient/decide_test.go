@@ -59,7 +59,10 @@ func otherOptions(r *Record)  { r.OptionsDigest = "1" }
 func old(r *Record)           { r.ChangedAt = testNow.Add(-16 * time.Minute) }
 func keptElsewhere(r *Record) { r.KeptElsewhere = true }
 func uninstalling(r *Record)  { r.Uninstalling = true }
-func fromFuture(r *Record)    { r.ChangedAt = testNow.Add(time.Hour) }
+func until(after time.Duration) func(*Record) {
+	return func(r *Record) { r.Deadline = testNow.Add(after) }
+}
+func fromFuture(r *Record) { r.ChangedAt = testNow.Add(time.Hour) }
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
@@ -96,7 +99,11 @@ func TestDecide(t *testing.T) {
 		"by old Helm":        {records: []Record{testRecord("deployed", 3, unlabelled), testRecord("superseded", 2)}, state: StateUnmanaged, action: ActionUpgrade, reason: ReasonChangedByAnotherHand, from: 3, to: 4},
 		"uninstalled":        {records: one(testRecord("uninstalled", 3)), state: StateUninstalled, action: ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
 		"uninstalled, other": {records: one(testRecord("uninstalled", 3, otherOwner)), state: StateUninstalled, action: ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
-		"uninstalling":       {records: one(testRecord("uninstalling", 3)), state: StateUninstalling, action: ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
+		"uninstalling":       {records: one(testRecord("uninstalling", 3, uninstalling)), state: StateUninstalling, action: ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
+		"uninstalled by hand, young": {records: one(testRecord("uninstalling", 3)), state: StateUninstalling, action: ActionWait,
+			reason: ReasonPendingElsewhere, from: 3, to: 3, after: elsewhereRetry},
+		"uninstalled by hand, old": {records: one(testRecord("uninstalling", 3, old)), state: StateUninstalling, action: ActionUninstall,
+			reason: ReasonFinishUninstall, from: 3, to: 3},
 		"uninstalling, kept elsewhere": {records: one(testRecord("uninstalling", 3, keptElsewhere, uninstalling)), state: StateUninstalling, action: ActionUninstall,
 			reason: ReasonFinishUninstall, from: 3, to: 3},
 		"uninstalled by hand, in vain": {records: one(testRecord("uninstalling", 3, keptElsewhere)), state: StateUninstalling, action: ActionRecoverThenUpgrade,
@@ -107,9 +114,9 @@ func TestDecide(t *testing.T) {
 		"foreign uninstalling":        {records: one(testRecord("uninstalling", 3, otherOwner, old)), state: StateForeign, action: ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
 		"foreign pending":             {records: one(testRecord("pending-upgrade", 3, unlabelled, old)), state: StateForeign, action: ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
 		"adopt":                       {records: one(testRecord("deployed", 3, otherOwner)), policy: adopt, state: StateForeign, action: ActionUpgrade, reason: ReasonAdopt, from: 3, to: 4},
-		"adopt pending, young":        {records: one(testRecord("pending-upgrade", 3, otherOwner)), policy: adopt, state: StateForeign, action: ActionWait, reason: ReasonPendingElsewhere, from: 3, to: 3, after: 14 * time.Minute},
+		"adopt pending, young":        {records: one(testRecord("pending-upgrade", 3, otherOwner)), policy: adopt, state: StateForeign, action: ActionWait, reason: ReasonPendingElsewhere, from: 3, to: 3, after: elsewhereRetry},
 		"adopt pending, old":          {records: one(testRecord("pending-install", 1, otherOwner, old)), policy: adopt, state: StateForeign, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 1, to: 2, recovery: RecoverFail},
-		"adopt uninstalling, young":   {records: one(testRecord("uninstalling", 3, unlabelled)), policy: adopt, state: StateForeign, action: ActionWait, reason: ReasonPendingElsewhere, from: 3, to: 3, after: 14 * time.Minute},
+		"adopt uninstalling, young":   {records: one(testRecord("uninstalling", 3, unlabelled)), policy: adopt, state: StateForeign, action: ActionWait, reason: ReasonPendingElsewhere, from: 3, to: 3, after: elsewhereRetry},
 		"adopt uninstalling, old":     {records: one(testRecord("uninstalling", 3, unlabelled, old)), policy: adopt, state: StateForeign, action: ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
 		"take ownership changes none": {records: one(testRecord("deployed", 3)), policy: adopt, state: StateInSync, action: ActionNone, reason: ReasonInSync, from: 3, to: 3},
 
@@ -124,15 +131,21 @@ func TestDecide(t *testing.T) {
 		"own pending upgrade":                   {records: []Record{testRecord("pending-upgrade", 4), before}, state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
 		"own pending upgrade, other artifact":   {records: one(testRecord("pending-upgrade", 4, otherArtifact)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail},
 		"own pending rollback":                  {records: one(testRecord("pending-rollback", 4)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
-		"other's pending, young":                {records: one(testRecord("pending-upgrade", 4, otherUID)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: 14 * time.Minute, cut: 1},
+		"other's pending, young":                {records: one(testRecord("pending-upgrade", 4, otherUID)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: elsewhereRetry, cut: 1},
 		"other's pending, old":                  {records: []Record{testRecord("pending-upgrade", 4, otherUID, old), before}, state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
 		"other's pending install, old":          {records: one(testRecord("pending-install", 1, otherUID, old)), state: StatePending, action: ActionRecoverThenInstall, reason: ReasonPendingTimeout, from: 1, to: 1, recovery: RecoverReplace, cut: 1},
-		"a human's pending, young":              {records: one(testRecord("pending-upgrade", 4, otherHand)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: 14 * time.Minute},
+		"a human's pending, young":              {records: one(testRecord("pending-upgrade", 4, otherHand)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: elsewhereRetry},
 		"a human's pending, old":                {records: one(testRecord("pending-upgrade", 4, otherHand, old)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail},
 		"a human's pending rollback, old":       {records: one(testRecord("pending-rollback", 4, otherHand, old)), state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail},
-		"pending from a clock ahead":            {records: one(testRecord("pending-upgrade", 4, otherUID, fromFuture)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: 15 * time.Minute, cut: 1},
-		"pending elsewhere, shorter by policy":  {records: []Record{testRecord("pending-upgrade", 4, otherUID), before}, policy: Policy{PendingTimeout: 30 * time.Second}, state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
-		"pending elsewhere, almost over":        {records: one(testRecord("pending-upgrade", 4, otherUID)), policy: Policy{PendingTimeout: time.Minute + time.Millisecond}, state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: time.Second, cut: 1},
+		"other's pending, before its deadline": {records: one(testRecord("pending-upgrade", 4, otherUID, old, until(time.Hour))), state: StatePending,
+			action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: elsewhereRetry, cut: 1},
+		"other's pending, after its deadline": {records: one(testRecord("pending-upgrade", 4, otherUID, until(-time.Second))), state: StatePending,
+			action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"a human's pending, with a deadline carried over": {records: one(testRecord("pending-upgrade", 4, otherHand, until(-time.Second))),
+			state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: elsewhereRetry},
+		"pending from a clock ahead":           {records: one(testRecord("pending-upgrade", 4, otherUID, fromFuture)), state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: elsewhereRetry, cut: 1},
+		"pending elsewhere, shorter by policy": {records: []Record{testRecord("pending-upgrade", 4, otherUID), before}, policy: Policy{PendingTimeout: 30 * time.Second}, state: StatePending, action: ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
+		"pending elsewhere, almost over":       {records: one(testRecord("pending-upgrade", 4, otherUID)), policy: Policy{PendingTimeout: time.Minute + time.Millisecond}, state: StatePending, action: ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: time.Second, cut: 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +177,7 @@ func TestDecideUninstall(t *testing.T) {
 		"deployed":                      {records: []Record{testRecord("deployed", 2, otherValues)}, action: ActionUninstall, reason: ReasonUninstall},
 		"failed":                        {records: []Record{testRecord("failed", 2)}, action: ActionUninstall, reason: ReasonUninstall},
 		"by another hand":               {records: []Record{testRecord("deployed", 2, otherHand)}, action: ActionUninstall, reason: ReasonUninstall},
-		"uninstalling":                  {records: []Record{testRecord("uninstalling", 2)}, action: ActionUninstall, reason: ReasonFinishUninstall},
+		"uninstalling":                  {records: []Record{testRecord("uninstalling", 2, uninstalling)}, action: ActionUninstall, reason: ReasonFinishUninstall},
 		"uninstalling by hand, in vain": {records: []Record{testRecord("uninstalling", 2, keptElsewhere)}, action: ActionUninstall, reason: ReasonFinishUninstall},
 		"own pending":                   {records: []Record{testRecord("pending-upgrade", 2)}, action: ActionUninstall, reason: ReasonUninstall},
 		"other's pending, young":        {records: []Record{testRecord("pending-upgrade", 2, otherUID)}, action: ActionWait, reason: ReasonPendingElsewhere},

@@ -21,7 +21,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
+	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -46,6 +48,10 @@ type recordingDriver struct {
 	labels relabel
 	// shard is that of this process, see [LabelShard].
 	shard string
+	// deadline is when the action ends at the latest, see [LabelDeadline].
+	deadline time.Time
+	// created is called after a record was created; its error takes the record away again. Nil where nothing is to be checked.
+	created func() error
 
 	mu      sync.Mutex
 	changed bool
@@ -59,6 +65,8 @@ type recordingDriver struct {
 	kept string
 	// held says that updates are not saved.
 	held bool
+	// uninstalls says that the release is marked as uninstalled, and pastHooks that Helm has run the hooks before that.
+	uninstalls, pastHooks bool
 	// queried holds the answers to queries until the next write: an upgrade asks for the history twice, and
 	// each answer may be megabytes.
 	queried map[string][]*release.Release
@@ -77,6 +85,7 @@ func newRecordingDriver(inner driver.Driver, labels relabel) *recordingDriver {
 // Create implements driver.Driver. A record that is hidden is replaced.
 func (d *recordingDriver) Create(key string, rls *release.Release) error {
 	rls.Labels = d.labels.apply(rls.Labels, rls.Version)
+	d.setDeadline(rls)
 	switch d.hides() {
 	case "":
 	case key:
@@ -87,6 +96,12 @@ func (d *recordingDriver) Create(key string, rls *release.Release) error {
 	defer d.forgetQueries()
 	if err := d.Driver.Create(key, rls); err != nil {
 		return err
+	}
+	if d.created != nil {
+		if err := d.created(); err != nil {
+			_, deleteErr := d.Driver.Delete(key)
+			return errors.Join(err, deleteErr)
+		}
 	}
 	d.record(rls)
 	return nil
@@ -142,6 +157,9 @@ func (d *recordingDriver) Update(key string, rls *release.Release) error {
 	if d.staysAsItIs(rls) {
 		return nil
 	}
+	if d.isMarked(rls) {
+		return nil
+	}
 	d.sign(rls)
 	defer d.forgetQueries()
 	if err := d.Driver.Update(key, rls); err != nil {
@@ -161,10 +179,38 @@ func (d *recordingDriver) sign(rls *release.Release) {
 	delete(labels, LabelShard)
 	setText(labels, LabelShard, d.shard)
 	delete(labels, LabelUninstalling)
-	if rls.Info != nil && rls.Info.Status == release.StatusUninstalling {
+	if isUninstalling(rls) {
 		labels[LabelUninstalling] = "true"
 	}
 	rls.Labels = labels
+	d.setDeadline(rls)
+}
+
+// setDeadline notes on a record when the action on it ends at the latest, as long as it runs.
+func (d *recordingDriver) setDeadline(rls *release.Release) {
+	delete(rls.Labels, LabelDeadline)
+	if rls.Info != nil && (rls.Info.Status.IsPending() || isUninstalling(rls)) && !d.deadline.IsZero() {
+		rls.Labels[LabelDeadline] = strconv.FormatInt(d.deadline.Unix(), 10)
+	}
+}
+
+func isUninstalling(rls *release.Release) bool {
+	return rls.Info != nil && rls.Info.Status == release.StatusUninstalling
+}
+
+// setUninstalls notes whether the release is marked as uninstalled.
+func (d *recordingDriver) setUninstalls(marked bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.uninstalls = marked
+}
+
+// isMarked reports whether Helm is about to mark a release as uninstalling which was marked before it began: it has run the hooks.
+func (d *recordingDriver) isMarked(rls *release.Release) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pastHooks = d.pastHooks || d.uninstalls && isUninstalling(rls)
+	return d.uninstalls && isUninstalling(rls)
 }
 
 // Delete implements driver.Driver. A record that is gone already counts as deleted: Helm would leave the ones after

@@ -48,8 +48,9 @@ func TestIntegrationRequests(t *testing.T) {
 	}{
 		{ActionInstall, "1", 2*objects + 3},
 		{ActionUpgrade, "2", 2*objects + 5},
-		// Many of a kind are looked at together before they are deleted. The last one is for parts of records, which nobody would look for later.
-		{ActionUninstall, "", objects + 7},
+		// Many of a kind are looked at together before they are deleted. The history is read again once the release is marked as uninstalling.
+		// The last one is for parts of records, which nobody would look for later.
+		{ActionUninstall, "", objects + 8},
 	} {
 		b.cutter.take()
 		if _, err := b.act(Decision{Action: step.action}, desired, chrt, map[string]any{"cidr": step.values}); err != nil {

@@ -163,6 +163,9 @@ func (b *bench) setStatus(name string, revision int, status release.Status) {
 		b.t.Fatal(err)
 	}
 	record.Info.Status = status
+	if status == release.StatusUninstalling {
+		record.Labels[LabelUninstalling] = "true"
+	}
 	if err := releases.Update(record); err != nil {
 		b.t.Fatal(err)
 	}

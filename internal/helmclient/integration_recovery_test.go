@@ -88,7 +88,7 @@ func TestIntegrationPendingOfAnother(t *testing.T) {
 	b.cutPending(ActionInstall, desired, chrt, values)
 	desired.UID = "uid-after-move"
 	decision := b.decide(desired, Policy{})
-	if decision.Action != ActionWait || decision.RequeueAfter < 14*time.Minute {
+	if decision.Action != ActionWait || decision.RequeueAfter != elsewhereRetry {
 		t.Errorf("young record of another: %+v", decision)
 	}
 	decision = Decide(b.observe(desired), desired, Policy{}, Past{}, time.Now().Add(DefaultPendingTimeout))

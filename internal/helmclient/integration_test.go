@@ -61,13 +61,18 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	t.Parallel()
+	b := &bench{t: t, namespace: namespaceOf(t), kube: newKube(t)}
+	b.reconnect(-1)
+	return b
+}
+
+func newKube(t *testing.T) kubernetes.Interface {
+	t.Helper()
 	kube, err := kubernetes.NewForConfig(sharedServer.Server(t).RESTConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, namespace: namespaceOf(t), kube: kube}
-	b.reconnect(-1)
-	return b
+	return kube
 }
 
 // benches counts them, so that no two runs of a test share a namespace.

@@ -23,6 +23,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -75,6 +76,9 @@ const (
 	LabelShard = labelPrefix + "shard"
 	// LabelUninstalling is "true" on the record of a release that this package uninstalls, absent where somebody uses Helm for that.
 	LabelUninstalling = labelPrefix + "uninstalling"
+	// LabelDeadline holds when the action that made or changed the record ends at the latest, in seconds since 1970, with a margin for
+	// what it records at its end; absent on records on which no action is at work.
+	LabelDeadline = labelPrefix + "deadline"
 
 	// LabelPayload holds the ID of the payload of a record that is kept in two parts, see pointer.go; absent on others.
 	LabelPayload = labelPrefix + "payload"
@@ -243,7 +247,17 @@ func recordFromLabels(labels map[string]string) (record Record, ok bool) {
 		Shard:            labels[LabelShard],
 		Uninstalling:     labels[LabelUninstalling] == "true",
 		KeptElsewhere:    labels[LabelPayload] != "",
+		Deadline:         timeIn(labels, LabelDeadline),
 	}, true
+}
+
+// timeIn returns the time in a label, zero where there is none.
+func timeIn(labels map[string]string, key string) time.Time {
+	seconds, err := strconv.ParseInt(labels[key], 10, 64)
+	if err != nil || seconds <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
 }
 
 // countIn returns the number in a label, zero where there is none.

@@ -43,7 +43,7 @@ type splitRecord struct {
 	content [sha256.Size]byte
 	known   bool
 	// seen is the pointer as this action last read or wrote it.
-	seen pointerSight
+	seen recordSight
 }
 
 // splitRecords is what an action knows of records that are split. The recordStore's mutex guards it.
@@ -187,17 +187,17 @@ func (s *recordStore) settle(key string, record *splitRecord, err error) error {
 
 // namedPayload returns the ID of the payload that a record names by now, empty if it names none, or is not there. It reads more than the
 // label, which old versions of Helm drop.
-func (s *recordStore) namedPayload(key string) (id string, seen pointerSight, err error) {
+func (s *recordStore) namedPayload(key string) (id string, seen recordSight, err error) {
 	secret, small, err := s.readSmall(key)
 	if apierrors.IsNotFound(err) {
-		return "", pointerSight{}, nil
+		return "", recordSight{}, nil
 	}
 	if err != nil {
-		return "", pointerSight{}, err
+		return "", recordSight{}, err
 	}
 	to, err := pointerOf(small)
 	if err != nil || to == nil {
-		return "", pointerSight{}, err
+		return "", recordSight{}, err
 	}
 	return to.ID, sightOf(secret, secret.ResourceVersion), nil
 }
@@ -366,15 +366,24 @@ func (s *recordStore) pointed(key string) (*splitRecord, error) {
 
 // readSmall reads the Secret under a key, and what is in it, without a payload.
 func (s *recordStore) readSmall(key string) (*corev1.Secret, *release.Release, error) {
-	secret := &corev1.Secret{}
-	if err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(key).Do(context.Background()).Into(secret); err != nil {
-		return nil, nil, fmt.Errorf("reading the release record %q: %w", key, err)
+	secret, err := s.readSecret(key)
+	if err != nil {
+		return nil, nil, err
 	}
 	small, err := s.codec.decode(secret.Data[recordKey], s.holdText)
 	if err != nil {
 		return nil, nil, errUnread(key, err)
 	}
 	return secret, small, nil
+}
+
+// readSecret reads the Secret of a record as it is now.
+func (s *recordStore) readSecret(key string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	if err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(key).Do(context.Background()).Into(secret); err != nil {
+		return nil, fmt.Errorf("reading the release record %q: %w", key, err)
+	}
+	return secret, nil
 }
 
 // finish ends an action: what was to make place for what it made is deleted, payloads that no pointer came to name, and what crashes left

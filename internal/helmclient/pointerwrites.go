@@ -28,8 +28,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// pointerSight tells in which state a pointer was seen. Its zero value is none.
-type pointerSight struct {
+// recordSight tells in which state the Secret of a record was seen. Its zero value is none.
+type recordSight struct {
 	// version is the resource version; empty if any will do.
 	version string
 	// texts are the digests of what was recorded, and of what this action has tried to record since: it may not know whether it was.
@@ -37,21 +37,21 @@ type pointerSight struct {
 }
 
 // sightOf is the sight of a Secret that was read, or written with the resource version.
-func sightOf(secret *corev1.Secret, version string) pointerSight {
-	return pointerSight{version: version, texts: [][sha256.Size]byte{textOf(secret)}}
+func sightOf(secret *corev1.Secret, version string) recordSight {
+	return recordSight{version: version, texts: [][sha256.Size]byte{textOf(secret)}}
 }
 
 func textOf(secret *corev1.Secret) [sha256.Size]byte { return sha256.Sum256(secret.Data[recordKey]) }
 
 // seenOf returns in which state a pointer was last seen.
-func (s *recordStore) seenOf(record *splitRecord) pointerSight {
+func (s *recordStore) seenOf(record *splitRecord) recordSight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return record.seen
 }
 
 // noteSeen keeps in which state a pointer was seen; record is nil if it is none.
-func (s *recordStore) noteSeen(record *splitRecord, seen pointerSight) {
+func (s *recordStore) noteSeen(record *splitRecord, seen recordSight) {
 	if record == nil {
 		return
 	}
@@ -60,21 +60,21 @@ func (s *recordStore) noteSeen(record *splitRecord, seen pointerSight) {
 	record.seen = seen
 }
 
-// putPointer saves the Secret of a record that is split, if the one in the cluster is still what was seen: whoever takes over a release
-// replaces its records and deletes their payloads, and what this action still holds may point to one of those. A change of nothing but
-// metadata does not matter, nor does a write of this action whose answer was lost. It returns what is to be seen the next time.
-func (s *recordStore) putPointer(secret *corev1.Secret, seen pointerSight) (pointerSight, error) {
+// putSeen saves the Secret of a record if the one in the cluster is still what was seen: another manager may have taken over the release
+// or begun to uninstall it, and a payload that this action still points to may be gone. A change of nothing but metadata does not
+// matter, nor does a write of this action whose answer was lost. It returns what is to be seen the next time.
+func (s *recordStore) putSeen(secret *corev1.Secret, seen recordSight) (recordSight, error) {
 	for try := 1; ; try++ {
 		secret.ResourceVersion = seen.version
 		version, err := s.putSecret(secret)
 		if err == nil {
 			return sightOf(secret, version), nil
 		}
-		tried := pointerSight{version: seen.version, texts: append(slices.Clone(seen.texts), textOf(secret))}
+		tried := recordSight{version: seen.version, texts: append(slices.Clone(seen.texts), textOf(secret))}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return tried, err
 		}
-		current, _, readErr := s.readSmall(secret.Name)
+		current, readErr := s.readSecret(secret.Name)
 		switch {
 		case apierrors.IsNotFound(readErr):
 			return seen, s.overtake(secret)
@@ -89,6 +89,20 @@ func (s *recordStore) putPointer(secret *corev1.Secret, seen pointerSight) (poin
 		}
 		seen.version = current.ResourceVersion
 	}
+}
+
+// sightOfKey returns how a record was first read, or last written, by this action.
+func (s *recordStore) sightOfKey(key string) recordSight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sights[key]
+}
+
+// noteSight keeps how a record was written.
+func (s *recordStore) noteSight(key string, seen recordSight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sights[key] = seen
 }
 
 // overtake says that another one has written a record, and keeps this action from writing any further one.

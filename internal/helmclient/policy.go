@@ -99,6 +99,9 @@ type Past struct {
 	Progressing bool
 	// Drifted says that objects differ from the manifest of the newest revision.
 	Drifted bool
+	// WasOurs says that a revision of the release was once made for the very object that asks, and nobody has asked to take the
+	// release back if another owner has it since.
+	WasOurs bool
 	// RetryRequested forgets the failures: somebody asks to try again. It is for one try: the caller must drop it, and
 	// what it remembers of failures, once something was tried. A caller may not come to that, because the try ends it or
 	// because it cannot save what it remembers; so a request does not count that the newest record answers already.

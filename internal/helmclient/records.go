@@ -86,9 +86,9 @@ type recordStore struct {
 	read   map[string]*release.Release
 	wrote  bool
 	stubs  map[*release.Release]bool
-	// versions holds the resource versions with which records were first read.
-	versions map[string]string
-	split    splitRecords
+	// sights hold how records were first read, or last written, by this action.
+	sights map[string]recordSight
+	split  splitRecords
 }
 
 var _ carefulDriver = &recordStore{}
@@ -110,8 +110,8 @@ func (c *connection) records(ctx context.Context, namespace string, storage Stor
 		read:   map[string]*release.Release{},
 		stubs:  map[*release.Release]bool{},
 
-		versions: map[string]string{},
-		split:    newSplitRecords(c.payloads),
+		sights: map[string]recordSight{},
+		split:  newSplitRecords(c.payloads),
 	}
 }
 
@@ -126,13 +126,12 @@ func (s *recordStore) Get(key string) (*release.Release, error) {
 	if ok {
 		return copyRelease(known), nil
 	}
-	secret := &corev1.Secret{}
-	err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(key).Do(context.Background()).Into(secret)
+	secret, err := s.readSecret(key)
 	if apierrors.IsNotFound(err) {
 		return nil, driver.ErrReleaseNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the release record %q: %w", key, err)
+		return nil, err
 	}
 	rls, err := s.decode(secret)
 	if err != nil {
@@ -164,8 +163,8 @@ func (s *recordStore) decode(secret *corev1.Secret) (*release.Release, error) {
 	rls.Labels = recordLabels(secret.Labels)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.versions[secret.Name]; !ok {
-		s.versions[secret.Name] = secret.ResourceVersion
+	if _, ok := s.sights[secret.Name]; !ok {
+		s.sights[secret.Name] = sightOf(secret, secret.ResourceVersion)
 	}
 	return rls, nil
 }

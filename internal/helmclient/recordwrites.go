@@ -44,6 +44,7 @@ func (s *recordStore) Create(key string, rls *release.Release) error {
 	version, err := write(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
 	if err == nil {
 		s.noteSeen(record, sightOf(secret, version))
+		s.noteSight(key, sightOf(secret, version))
 	}
 	err = s.settle(key, record, err)
 	if apierrors.IsAlreadyExists(err) {
@@ -125,6 +126,9 @@ func (s *recordStore) updateSmall(key string, stub *release.Release) error {
 	takeStub(small, stub)
 	if to == nil {
 		// Helm, by hand, carries labels from one record to the next.
+		if s.sightOfKey(key).version == "" {
+			s.noteSight(key, sightOf(secret, secret.ResourceVersion))
+		}
 		return s.putWhole(key, small)
 	}
 	text, err := encodeSmall(small)
@@ -133,27 +137,34 @@ func (s *recordStore) updateSmall(key string, stub *release.Release) error {
 	}
 	updated := recordSecret(key, small, "modifiedAt", text)
 	updated.Labels[LabelPayload] = secret.Labels[LabelPayload]
-	_, err = s.putPointer(updated, sightOf(secret, secret.ResourceVersion))
+	_, err = s.putSeen(updated, sightOf(secret, secret.ResourceVersion))
 	return err
 }
 
-// putWhole saves a record that is not split.
+// putWhole saves a record that is not split in place of the one that was seen.
 func (s *recordStore) putWhole(key string, rls *release.Release) error {
 	text, err := s.codec.encode(rls)
 	if err != nil {
 		return fmt.Errorf("encoding the release record %q: %w", key, err)
 	}
-	_, err = s.putSecret(recordSecret(key, rls, "modifiedAt", text))
-	return err
+	seen, err := s.putSeen(recordSecret(key, rls, "modifiedAt", text), s.sightOfKey(key))
+	s.noteSight(key, seen)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keepFew(s.read, key, copyRelease(rls))
+	return nil
 }
 
 // updatePointer saves a record that is split in place of the one that was seen.
-func (s *recordStore) updatePointer(key string, rls *release.Release, record *splitRecord, seen pointerSight) error {
+func (s *recordStore) updatePointer(key string, rls *release.Release, record *splitRecord, seen recordSight) error {
 	secret, err := pointerSecret(key, rls, "modifiedAt", record)
 	if err != nil {
 		return err
 	}
-	seen, err = s.putPointer(secret, seen)
+	seen, err = s.putSeen(secret, seen)
 	s.noteSeen(record, seen)
 	return err
 }
@@ -164,10 +175,8 @@ func (s *recordStore) Replace(key string, rls *release.Release) error {
 	if err := s.overtaken(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	read, ok := s.versions[key]
-	s.mu.Unlock()
-	if !ok {
+	read := s.sightOfKey(key)
+	if read.version == "" {
 		return fmt.Errorf("the release record %q was not read", key)
 	}
 	before, err := s.pointed(key)
@@ -178,10 +187,11 @@ func (s *recordStore) Replace(key string, rls *release.Release) error {
 	if err != nil {
 		return err
 	}
-	secret.ResourceVersion = read
+	secret.ResourceVersion = read.version
 	version, err := s.putSecret(secret)
 	if err == nil {
 		s.noteSeen(record, sightOf(secret, version))
+		s.noteSight(key, sightOf(secret, version))
 	}
 	err = s.settle(key, record, err)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {

@@ -41,10 +41,12 @@ func TestOtherShards(t *testing.T) {
 		"taken into a shard":               {testRecord("pending-upgrade", 1), "b", ActionWait, ActionWait},
 		"taken out of a shard":             {testRecord("pending-upgrade", 1, inShard("b")), "", ActionWait, ActionWait},
 		"taken over, abandoned":            {testRecord("pending-upgrade", 1, inShard("b"), old), "a", ActionRecoverThenUpgrade, ActionUninstall},
-		"own uninstall":                    {testRecord("uninstalling", 1, inShard("b")), "b", ActionUninstall, ActionUninstall},
-		"uninstall of another":             {testRecord("uninstalling", 1, inShard("a")), "b", ActionWait, ActionWait},
-		"uninstall of another, abandoned":  {testRecord("uninstalling", 1, inShard("a"), old), "b", ActionUninstall, ActionUninstall},
-		"uninstall of another object":      {testRecord("uninstalling", 1, inShard("a"), otherUID), "b", ActionUninstall, ActionUninstall},
+		"own uninstall":                    {testRecord("uninstalling", 1, uninstalling, inShard("b")), "b", ActionUninstall, ActionUninstall},
+		"uninstall of another":             {testRecord("uninstalling", 1, uninstalling, inShard("a")), "b", ActionWait, ActionWait},
+		"uninstall of another, abandoned":  {testRecord("uninstalling", 1, uninstalling, inShard("a"), old), "b", ActionUninstall, ActionUninstall},
+		"uninstall of another object":      {testRecord("uninstalling", 1, uninstalling, inShard("a"), otherUID), "b", ActionUninstall, ActionUninstall},
+		"uninstalled by hand":              {testRecord("uninstalling", 1, inShard("b")), "b", ActionWait, ActionWait},
+		"uninstalled by hand, abandoned":   {testRecord("uninstalling", 1, inShard("b"), old), "b", ActionUninstall, ActionUninstall},
 		"deployed by another shard before": {testRecord("deployed", 1, inShard("a")), "b", ActionNone, ActionUninstall},
 	} {
 		desired := testDesired()

@@ -109,6 +109,8 @@ type Record struct {
 	Uninstalling bool
 	// KeptElsewhere says that the record is a pointer to a payload.
 	KeptElsewhere bool
+	// Deadline is when the action that is at work on the record ends at the latest, see [LabelDeadline]; zero where it does not say.
+	Deadline time.Time
 	// ChangedAt is when the record was last written, as far as its metadata tells.
 	ChangedAt time.Time
 }

@@ -43,6 +43,9 @@ func (s *session) upgrade(j job) error {
 	}
 	upgrade := s.newUpgrade(j.desired, options)
 	upgrade.PostRenderer = renderer
+	if j.decision.State == StateForeign {
+		s.storage.created = func() error { return s.checkNotUninstalledMeanwhile(j.decision, j.desired) }
+	}
 	// Helm changes the chart and the values it is given.
 	_, err = upgrade.Run(j.desired.Name, copyChart(j.chart), values)
 	return err

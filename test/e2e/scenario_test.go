@@ -244,15 +244,22 @@ func update[T client.Object](s *scenario, obj T, change func(T)) {
 // label sets a label of a Cluster, or removes it if the value is empty.
 func (s *scenario) label(cluster, key, value string) {
 	s.Helper()
+	s.labels(cluster, map[string]string{key: value})
+}
+
+// labels does so with several labels at once.
+func (s *scenario) labels(cluster string, labels map[string]string) {
+	s.Helper()
 	update(s, s.cluster(cluster), func(c *clusterv1.Cluster) {
-		if value == "" {
-			delete(c.Labels, key)
-			return
-		}
 		if c.Labels == nil {
 			c.Labels = map[string]string{}
 		}
-		c.Labels[key] = value
+		for key, value := range labels {
+			c.Labels[key] = value
+			if value == "" {
+				delete(c.Labels, key)
+			}
+		}
 	})
 }
 

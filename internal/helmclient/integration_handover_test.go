@@ -1,0 +1,150 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/sample"
+)
+
+// party is one of two HelmOps that hand a release over, each with a manager of its own.
+type party struct {
+	*bench
+	desired Desired
+	// adopts says that the party takes the release over; the other one uninstalls it.
+	adopts bool
+}
+
+// decide decides on what the cluster holds now, as if it were a little later.
+func (p *party) decide() Decision {
+	later := time.Now().Add(2 * minBackoff)
+	if p.adopts {
+		return Decide(p.observe(p.desired), p.desired, Policy{TakeOwnership: true}, Past{}, later)
+	}
+	return DecideUninstall(p.observe(p.desired), p.desired, Policy{}, later)
+}
+
+// carryOut carries out a decision, which may turn out to be stale.
+func (p *party) carryOut(decision Decision) error {
+	_, err := p.act(decision, p.desired, newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": p.desired.Owner})
+	if errors.Is(err, ErrStale) {
+		return nil
+	}
+	return err
+}
+
+// handOver is one way in which the actions of two parties come together.
+type handOver struct {
+	adopterFirst bool
+	// at is the request of the first party's action before which the second one acts, from 0.
+	at int
+	// stale says that the second party has decided before the first one began.
+	stale bool
+}
+
+func (h handOver) String() string {
+	return fmt.Sprintf("adopter first %t, at request %d, stale %t", h.adopterFirst, h.at, h.stale)
+}
+
+// run hands a release over and returns how many requests the action of the first party took.
+func (h handOver) run(t *testing.T) int {
+	t.Helper()
+	one := &bench{t: t, kube: newKube(t), namespace: namespaceOf(t)}
+	one.reconnect(-1)
+	other := &bench{t: t, kube: one.kube, namespace: one.namespace}
+	other.reconnect(-1)
+	former := &party{bench: one, desired: desiredFor(one.namespace, "demo", "a1", "v1")}
+	next := &party{bench: other, desired: former.desired, adopts: true}
+	next.desired.Owner, next.desired.UID = "default.next", "uid-next"
+	one.converge(former.desired, newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "former"})
+
+	first, second := former, next
+	if h.adopterFirst {
+		first, second = next, former
+	}
+	decision, before := first.decide(), second.decide()
+	requests := 0
+	meanwhile := func() {
+		if !h.stale {
+			before = second.decide()
+		}
+		if err := second.carryOut(before); err != nil {
+			t.Errorf("%s: the second party: %v", h, err)
+		}
+	}
+	config := sharedServer.Server(t).RESTConfig()
+	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
+		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+			if strings.Contains(req.URL.Path, "/namespaces/"+one.namespace) {
+				if requests++; requests-1 == h.at {
+					meanwhile()
+				}
+			}
+			return base.RoundTrip(req)
+		})
+	}
+	first.client, first.target.Config = New(), config
+	if err := first.carryOut(decision); err != nil {
+		t.Errorf("%s: the first party: %v", h, err)
+	}
+	for range 6 {
+		for _, p := range []*party{former, next} {
+			if err := p.carryOut(p.decide()); err != nil {
+				t.Errorf("%s: afterwards: %v", h, err)
+			}
+		}
+	}
+	obs := next.observe(next.desired)
+	if got := obs.State(next.desired); got != StateInSync {
+		t.Errorf("%s: the release is %s: %+v", h, got, obs.Records)
+	}
+	deployed := 0
+	for _, record := range obs.Records {
+		if record.Status == "deployed" {
+			deployed++
+		}
+	}
+	value, _ := one.configMapValue("demo-value")
+	kept, _ := one.configMapValue("first")
+	if deployed != 1 || value != next.desired.Owner || kept != "1" {
+		t.Errorf("%s: %d revisions are deployed, the objects hold %q and %q: %+v", h, deployed, value, kept, obs.Records)
+	}
+	return requests
+}
+
+// TestIntegrationHandOver has one HelmOp uninstall a release while another one adopts it. Each action happens between any two requests
+// of the other. In the end the adopter has the release with all its objects.
+func TestIntegrationHandOver(t *testing.T) {
+	t.Parallel()
+	for _, adopterFirst := range []bool{false, true} {
+		var all []handOver
+		for at := range (handOver{adopterFirst: adopterFirst, at: -1}).run(t) {
+			for _, stale := range []bool{false, true} {
+				all = append(all, handOver{adopterFirst: adopterFirst, at: at, stale: stale})
+			}
+		}
+		for _, h := range sample.Of(t, all) {
+			h.run(t)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import "sync"
+
+// runningActions are the releases on which an action of this process is at work. Two actions on one release, of two HelmOps that hand
+// it over for example, each decide on what was there before the other. It is safe for concurrent use.
+type runningActions struct {
+	mu      sync.Mutex
+	running map[observationKey]bool
+}
+
+func newRunningActions() *runningActions { return &runningActions{running: map[observationKey]bool{}} }
+
+// begin notes that an action on a release begins; end that it has ended. It is an error of the kind [ErrStale] if one is at work: what
+// was decided on will not be there when it ends.
+func (c *Client) begin(s *session, desired Desired) (end func(), err error) {
+	if s.cluster == nil {
+		return func() {}, nil
+	}
+	key := s.cluster.clients.conn.observationKey(desired.Namespace, desired.Name)
+	// Whoever acts, the release is the same.
+	key.user = ""
+	r := c.running
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running[key] {
+		return nil, errorOfKind(ErrStale, "another action on the release %s/%s is at work", desired.Namespace, desired.Name)
+	}
+	r.running[key] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.running, key)
+	}, nil
+}

@@ -1,0 +1,125 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+const (
+	// handOvers is how often the release changes hands; the environment variable HELMOP_HANDOVERS says otherwise.
+	handOvers = 8
+	// handOverTime is how long that may take.
+	handOverTime = 30 * time.Second
+)
+
+// TestHandOver gives a release from one HelmOp to another one and back by the labels of its Cluster: by both labels at once, or one
+// after the other. The release is there at the end of each, with its objects, and it is the right HelmOp's.
+func TestHandOver(t *testing.T) {
+	s := newScenario(t)
+	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+	take := true
+	helmOps := map[string]*addonsv1.HelmOp{}
+	for _, name := range []string{"former", "next"} {
+		helmOps[name] = s.newHelmOp(name, func(h *addonsv1.HelmOp) {
+			h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{name: "yes"}}
+			h.Spec.Release.Name = "hello"
+			h.Spec.Values = helloValues(map[string]any{"greeting": name})
+			h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: &take}
+		})
+		s.create(helmOps[name])
+	}
+	rounds := handOvers
+	if given, err := strconv.Atoi(os.Getenv("HELMOP_HANDOVERS")); err == nil {
+		rounds = given
+	}
+	from, to := "next", "former"
+	s.label("one", to, "yes")
+	w.eventuallyHandedOver(helmOps[to], helmOps[from])
+	longest := time.Duration(0)
+	for round := range rounds {
+		from, to = to, from
+		began := time.Now()
+		pause := time.Duration(rand.IntN(60)) * time.Millisecond
+		switch round % 3 {
+		case 0:
+			s.label("one", from, "")
+			time.Sleep(pause)
+			s.label("one", to, "yes")
+		case 1:
+			s.label("one", to, "yes")
+			time.Sleep(pause)
+			s.label("one", from, "")
+		default:
+			s.labels("one", map[string]string{from: "", to: "yes"})
+		}
+		w.eventuallyHandedOver(helmOps[to], helmOps[from])
+		longest = max(longest, time.Since(began))
+		if longest > handOverTime {
+			t.Fatalf("round %d, labels %s apart, took %s", round, pause, longest)
+		}
+	}
+	t.Logf("%d times, at most %s", rounds, longest)
+	w.expectUntouched()
+	w.eventuallyHandedOver(helmOps[to], helmOps[from])
+
+	// If both want it, the one that comes later takes it over, and the other one does not take it back.
+	s.label("one", from, "yes")
+	s.child(helmOps[to], "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason),
+		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(toJSON(child.Status.Conditions)).To(gomega.ContainSubstring(s.namespace + "." + from))
+		})
+	s.child(helmOps[from], "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+	w.expectUntouched()
+	w.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": from})
+}
+
+// eventuallyHandedOver waits until a release is one HelmOp's, with what that HelmOp wants, and the other one has none.
+func (w *workload) eventuallyHandedOver(to, from *addonsv1.HelmOp) {
+	s := w.scenario
+	s.Helper()
+	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+		child := s.children(ctx, g, to)[w.name]
+		g.Expect(child).NotTo(gomega.BeNil(), "the HelmOpRelease of %s", to.Name)
+		expectCondition(g, child, addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason)
+		g.Expect(s.children(ctx, g, from)).To(gomega.BeEmpty(), "HelmOpReleases of %s", from.Name)
+		revisions, err := w.revisions(ctx, releaseNamespace, "hello")
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		deployed := 0
+		for _, r := range revisions {
+			if r.Status == "deployed" {
+				deployed++
+				g.Expect(r.Labels).To(gomega.HaveKeyWithValue("addons.cluster.x-k8s.io/helmop", s.namespace+"."+to.Name))
+			}
+		}
+		g.Expect(deployed).To(gomega.Equal(1), "%v", summaries(revisions))
+		data, err := w.hello(ctx, releaseNamespace, "hello")
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(data).To(gomega.HaveKeyWithValue("greeting", to.Name))
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+}
