@@ -17,8 +17,11 @@ limitations under the License.
 package bundle
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/types"
@@ -284,17 +287,37 @@ func (k *kustomizationFile) patch(text []byte) error {
 		if err := content.weigh(k.name, one.text); err != nil {
 			return err
 		}
-		var operations []map[string]any
-		if yaml.Unmarshal(one.text, &operations) != nil {
-			continue // a patch of another kind, or none
+		// An error means a patch of another kind, or none.
+		if operations, err := operationsIn(one.text, unmarshalYAML); err == nil && copies(operations) {
+			return k.refuse(refusedCopy)
 		}
-		for _, operation := range operations {
-			if operation["op"] == "copy" {
-				return k.refuse("has a patch with the operation \"copy\", which HelmOp does not take: its result has no bound")
-			}
+	}
+	// Kustomize reads a text that begins with a bracket as JSON, of which YAML does not take everything, and all others as YAML.
+	if bytes.HasPrefix(text, []byte("[")) {
+		operations, err := operationsIn(text, json.Unmarshal)
+		if err != nil {
+			return k.refuse("has a patch that begins with \"[\" and is no JSON: %v", err)
+		}
+		if copies(operations) {
+			return k.refuse(refusedCopy)
 		}
 	}
 	return nil
+}
+
+const refusedCopy = "has a patch with the operation \"copy\", which HelmOp does not take: its result has no bound"
+
+func unmarshalYAML(data []byte, into any) error { return yaml.Unmarshal(data, into) }
+
+// operationsIn returns the operations of a JSON patch.
+func operationsIn(text []byte, unmarshal func([]byte, any) error) (operations []map[string]any, err error) {
+	err = unmarshal(text, &operations)
+	return operations, err
+}
+
+// copies reports whether one of the operations is a copy.
+func copies(operations []map[string]any) bool {
+	return slices.ContainsFunc(operations, func(operation map[string]any) bool { return operation["op"] == "copy" })
 }
 
 // generators checks the files that ConfigMaps and Secrets are made of.
