@@ -42,6 +42,8 @@ import (
 const (
 	// maxInventory bounds the objects of a release that are followed. The status holds their names, at about 40 bytes each.
 	maxInventory = 2000
+	// maxInventoryKinds bounds their kinds: as many as the CustomResourceDefinition takes.
+	maxInventoryKinds = 500
 
 	// manifestTimeout bounds the read of what a release installed, which happens only if the status was lost or if what is
 	// followed changed.
@@ -211,11 +213,11 @@ func inventoryOf(spec *addonsv1.HelmOpReleaseSpec, refs []inventory.Ref, revisio
 		if !all && !hasHealth(spec, ref) {
 			continue
 		}
-		if count++; count > maxInventory {
+		i, ok := kinds[ref.GroupVersionKind()]
+		if count++; count > maxInventory || !ok && len(known.Kinds) == maxInventoryKinds {
 			known.Truncated = true
 			break
 		}
-		i, ok := kinds[ref.GroupVersionKind()]
 		if !ok {
 			i = len(known.Kinds)
 			kinds[ref.GroupVersionKind()] = i

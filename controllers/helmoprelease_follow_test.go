@@ -83,6 +83,14 @@ func TestInventoryIsBounded(t *testing.T) {
 	if !known.Truncated || len(refsOf(known)) != maxInventory {
 		t.Errorf("truncated %t, %d objects", known.Truncated, len(refsOf(known)))
 	}
+	for i := range refs {
+		refs[i].Kind = fmt.Sprint("Kind", i)
+	}
+	spec := &addonsv1.HelmOpReleaseSpec{}
+	spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
+	if known = inventoryOf(spec, refs, 1); !known.Truncated || len(known.Kinds) != maxInventoryKinds {
+		t.Errorf("truncated %t, %d kinds", known.Truncated, len(known.Kinds))
+	}
 }
 
 // TestDriftEndsWithItsRevision: what differed from one revision says nothing of the next.

@@ -261,8 +261,8 @@ func observed(release *addonsv1.HelmOpRelease, decision helmclient.Decision, res
 	return &addonsv1.ReleaseObservation{
 		Revision:       int64(result.Revision),
 		Status:         result.Status,
-		Chart:          result.ChartName,
-		Version:        result.ChartVersion,
+		Chart:          truncate(result.ChartName, 253),
+		Version:        truncate(result.ChartVersion, 256),
 		AppVersion:     truncate(result.AppVersion, 256),
 		ArtifactDigest: madeFromDesired(decision, release.Spec.Artifact.Digest),
 		ValuesDigest:   madeFromDesired(decision, release.Spec.ValuesDigest),
