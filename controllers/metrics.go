@@ -18,17 +18,14 @@ package controllers
 
 import (
 	"context"
-	"strconv"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
 // scrapeTimeout bounds the listing of the releases for a scrape; it reads a cache.
@@ -174,17 +171,4 @@ func resultOf(err error) string {
 		return "failure"
 	}
 	return "success"
-}
-
-// RegistryObserver counts the requests to registries, and logs what is wrong with the manager's own files about them.
-func RegistryObserver(log logr.Logger) oci.Observer {
-	return oci.Observer{
-		Request: func(e oci.RequestEvent) {
-			registryRequests.WithLabelValues(e.Registry, e.Kind, strconv.Itoa(e.Status)).Inc()
-			registryBytes.WithLabelValues(e.Registry, e.Kind).Add(float64(e.Bytes))
-		},
-		File: func(e oci.FileEvent) {
-			log.Error(e.Err, "A file about registries cannot be used: what it was before holds on, or what needs it fails", "file", e.Path)
-		},
-	}
 }
