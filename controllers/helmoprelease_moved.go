@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
@@ -35,10 +36,14 @@ import (
 // verbPause is what is done where objects of a release were moved.
 const verbPause = "Pause"
 
-// stopsForMove pauses a release whose objects clusterctl move has taken to another management cluster, and tells whether it did. To put
+// stopsForMove pauses a release of the management cluster whose objects clusterctl move has taken to another one, and tells whether it did. To put
 // the objects back, for drift or with the next upgrade, would have two management clusters work on the same infrastructure. A restarted
 // manager sees no more than that they are gone, so the pause is an annotation.
 func (r *releaseReconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
+	if clusterKey(p.release) != clusterlink.Management {
+		// Elsewhere, the mark is no more than an annotation, which a user of that cluster may set to keep a release as it is.
+		return false
+	}
 	moved := movedObjects(p.snapshot)
 	if len(moved) == 0 {
 		return false

@@ -45,6 +45,10 @@ func TestStopsForMove(t *testing.T) {
 	for ref := range b.p.snapshot.Objects {
 		b.p.snapshot.Objects[ref] = objectwatch.State{Known: true, Moved: true}
 	}
+	if b.r.stopsForMove(t.Context(), b.p) || len(b.p.release.Annotations) != 0 {
+		t.Fatal("paused by an annotation in a workload cluster")
+	}
+	b.p.release.Spec.ClusterRef.Kind = addonsv1.ClusterKindManagementCluster
 	if !b.r.stopsForMove(t.Context(), b.p) {
 		t.Fatal("not paused")
 	}
