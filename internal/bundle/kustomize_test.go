@@ -146,13 +146,13 @@ func TestKustomizeRefused(t *testing.T) {
 		kind   error
 		detail string
 	}{
-		"replacements":           {files: map[string]string{"kustomization.yaml": "replacements: [{source: {kind: X}, targets: []}]\n"}, detail: "has replacements, which HelmOp does not take"},
-		"vars":                   {files: map[string]string{"kustomization.yaml": "vars: [{name: X, objref: {kind: X, name: x}}]\n"}, detail: "has vars"},
-		"openapi":                {files: map[string]string{"kustomization.yaml": "openapi: {version: v1.21.2}\n"}, detail: "has openapi"},
-		"copy":                   {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, patch: '[{\"op\": \"co\\u0070y\", \"from\": \"/a\", \"path\": \"/b\"}]'}]\n", "a.yaml": configMap("a")}, detail: `"copy"`},
+		"replacements": {files: map[string]string{"kustomization.yaml": "replacements: [{source: {kind: X}, targets: []}]\n"}, detail: "has replacements, which HelmOp does not take"},
+		"vars":         {files: map[string]string{"kustomization.yaml": "vars: [{name: X, objref: {kind: X, name: x}}]\n"}, detail: "has vars"},
+		"openapi":      {files: map[string]string{"kustomization.yaml": "openapi: {version: v1.21.2}\n"}, detail: "has openapi"},
+		"copy":         {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, patch: '[{\"op\": \"co\\u0070y\", \"from\": \"/a\", \"path\": \"/b\"}]'}]\n", "a.yaml": configMap("a")}, detail: `"copy"`},
 		"copy beside what YAML does not take": {files: map[string]string{"a.yaml": configMap("a"),
 			"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, path: p}]\n",
-			"p": `[{"op": "add", "path": "/x", "value": "\ud83d\ude00"}, {"op": "copy", "from": "/a", "path": "/b"}]`}, detail: `"copy"`},
+			"p":                  `[{"op": "add", "path": "/x", "value": "\ud83d\ude00"}, {"op": "copy", "from": "/a", "path": "/b"}]`}, detail: `"copy"`},
 		"a patch in brackets that is no JSON": {files: map[string]string{"a.yaml": configMap("a"),
 			"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, path: p}]\n", "p": "[{op: add}]"}, detail: "is no JSON"},
 		"copy in a file":         {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, path: p}]\n", "a.yaml": configMap("a"), "p": "- {op: copy, from: /a, path: /b}\n"}, detail: `"copy"`},

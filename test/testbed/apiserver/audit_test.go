@@ -20,10 +20,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const sampleLog = `{"auditID":"1","requestURI":"/api/v1/secrets?watch=true","verb":"watch","user":{"username":"a"},"objectRef":{"resource":"secrets"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-01-02T03:04:05.000001Z","stage":"ResponseStarted"}
@@ -91,19 +87,5 @@ func TestReadAuditFields(t *testing.T) {
 	}
 	if got[0] != want {
 		t.Errorf("got %+v, want %+v", got[0], want)
-	}
-}
-
-func daemonSet() *appsv1.DaemonSet {
-	labels := map[string]string{"app": "agent"}
-	return &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
-		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent"}}},
-			},
-		},
 	}
 }

@@ -153,4 +153,3 @@ func TestCountsRequestsByUser(t *testing.T) {
 		t.Errorf("got %d requests and the writes %+v, want 2 and one refused create", len(all), writes)
 	}
 }
-
