@@ -37,12 +37,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops/status,verbs=patch
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops/finalizers,verbs=update
-// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases;helmoprevisions,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases/finalizers,verbs=update
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases;helmoprevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmopreleases/status,verbs=patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusterclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io;controlplane.cluster.x-k8s.io,resources=*,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
