@@ -89,6 +89,9 @@ func reportOutdated(obj conditions.Setter) {
 // oneTrouble is for how long the messages are the same that different requests end with at a Cluster that ceases to answer.
 const oneTrouble = time.Minute
 
+// orphanHint says how a release in a cluster that does not answer can be let go.
+const orphanHint = "; if the cluster is lost, set spec.deletionPolicy of the HelmOp to Orphan: the HelmOpRelease then goes without an uninstallation"
+
 // reportUnreachable leaves Released as it is: nothing is known to have changed. The first message stands for a while: connections that
 // break are lost, reset and refused one after the other, which is one trouble and one write.
 func reportUnreachable(release *addonsv1.HelmOpRelease, message string) {
@@ -96,6 +99,9 @@ func reportUnreachable(release *addonsv1.HelmOpRelease, message string) {
 	known := conditions.Get(release, addonsv1.ClusterReachableCondition)
 	if known != nil && known.Reason == addonsv1.ClusterUnreachableReason && time.Since(known.LastTransitionTime.Time) < oneTrouble {
 		message = known.Message
+	}
+	if !release.DeletionTimestamp.IsZero() {
+		message = strings.TrimSuffix(message, orphanHint) + orphanHint
 	}
 	release.Status.State = string(helmclient.StateUnreachable)
 	setCondition(release, addonsv1.ClusterReachableCondition, metav1False, addonsv1.ClusterUnreachableReason, message)

@@ -106,6 +106,13 @@ func TestUnreachableClustersKeepTheirFirstMessage(t *testing.T) {
 		if got := told("unknown host"); got != "unknown host" {
 			t.Errorf("after it answered again it says %q", got)
 		}
+		now := metav1.Now()
+		release.DeletionTimestamp = &now
+		for range 2 {
+			if got := told("unknown host"); got != "unknown host"+orphanHint {
+				t.Errorf("under deletion it says %q", got)
+			}
+		}
 	})
 }
 
