@@ -65,8 +65,9 @@ type recordingDriver struct {
 	kept string
 	// held says that updates are not saved.
 	held bool
-	// uninstalls says that the release is marked as uninstalled, and pastHooks that Helm has run the hooks before that.
-	uninstalls, pastHooks bool
+	// marked says that the release was marked as uninstalling before Helm began, and begun that Helm has begun: it saves the record with
+	// each hook, and before it deletes anything.
+	marked, begun bool
 	// queried holds the answers to queries until the next write: an upgrade asks for the history twice, and
 	// each answer may be megabytes.
 	queried map[string][]*release.Release
@@ -198,19 +199,20 @@ func isUninstalling(rls *release.Release) bool {
 	return rls.Info != nil && rls.Info.Status == release.StatusUninstalling
 }
 
-// setUninstalls notes whether the release is marked as uninstalled.
-func (d *recordingDriver) setUninstalls(marked bool) {
+// mark notes whether the release is marked as uninstalling.
+func (d *recordingDriver) mark(marked bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.uninstalls = marked
+	d.marked = marked
 }
 
-// isMarked reports whether Helm is about to mark a release as uninstalling which was marked before it began: it has run the hooks.
+// isMarked reports whether Helm is about to mark a release as uninstalling that is marked already.
 func (d *recordingDriver) isMarked(rls *release.Release) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.pastHooks = d.pastHooks || d.uninstalls && isUninstalling(rls)
-	return d.uninstalls && isUninstalling(rls)
+	again := d.marked && isUninstalling(rls)
+	d.begun = d.begun || again
+	return again
 }
 
 // Delete implements driver.Driver. A record that is gone already counts as deleted: Helm would leave the ones after

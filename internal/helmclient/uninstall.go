@@ -52,8 +52,7 @@ func (s *session) uninstall(decision Decision, desired Desired, options Uninstal
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
 	}
-	if err != nil && !s.storage.pastHooks {
-		// A hook before the uninstallation failed, and nothing was deleted.
+	if err != nil && !s.storage.begun {
 		return errors.Join(err, unmark())
 	}
 	return err
@@ -78,11 +77,13 @@ func (s *session) markUninstalling(decision Decision, desired Desired) (unmark f
 		if info.Status == release.StatusUninstalling {
 			return nil
 		}
-		s.storage.setUninstalls(false)
+		s.storage.mark(false)
 		last.Info = &info
 		if err := s.config.Releases.Update(last); err != nil {
 			return fmt.Errorf("taking back that revision %d is being uninstalled: %w", last.Version, err)
 		}
+		// Nothing has changed, and this counts as no try.
+		s.storage.restart()
 		return nil
 	}
 	marked := info
@@ -91,7 +92,7 @@ func (s *session) markUninstalling(decision Decision, desired Desired) (unmark f
 	if err := s.config.Releases.Update(last); err != nil {
 		return nil, fmt.Errorf("marking revision %d as uninstalling: %w", last.Version, err)
 	}
-	s.storage.setUninstalls(true)
+	s.storage.mark(true)
 	newest, err := s.config.Releases.Last(desired.Name)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading the history again: %w", err), unmark())
