@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,7 +84,7 @@ func (h handOver) run(t *testing.T) int {
 		first, second = next, former
 	}
 	decision, before := first.decide(), second.decide()
-	requests := 0
+	var requests atomic.Int64
 	meanwhile := func() {
 		if !h.stale {
 			before = second.decide()
@@ -96,7 +97,7 @@ func (h handOver) run(t *testing.T) int {
 	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
 		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			if strings.Contains(req.URL.Path, "/namespaces/"+one.namespace) {
-				if requests++; requests-1 == h.at {
+				if requests.Add(1)-1 == int64(h.at) {
 					meanwhile()
 				}
 			}
@@ -129,7 +130,7 @@ func (h handOver) run(t *testing.T) int {
 	if deployed != 1 || value != next.desired.Owner || kept != "1" {
 		t.Errorf("%s: %d revisions are deployed, the objects hold %q and %q: %+v", h, deployed, value, kept, obs.Records)
 	}
-	return requests
+	return int(requests.Load())
 }
 
 // TestIntegrationHandOver has one HelmOp uninstall a release while another one adopts it. Each action happens between any two requests

@@ -51,6 +51,8 @@ func TestHandOver(t *testing.T) {
 			h.Spec.Release.Name = "hello"
 			h.Spec.Values = helloValues(map[string]any{"greeting": name})
 			h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: &take}
+			// Then the records of the release are watched, too: who loses it knows at once.
+			h.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
 		})
 		s.create(helmOps[name])
 	}
