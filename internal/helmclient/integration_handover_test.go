@@ -61,10 +61,12 @@ type handOver struct {
 	at int
 	// stale says that the second party has decided before the first one began.
 	stale bool
+	// killed says that the manager of the first party ends at that request, and another one goes on later.
+	killed bool
 }
 
 func (h handOver) String() string {
-	return fmt.Sprintf("adopter first %t, at request %d, stale %t", h.adopterFirst, h.at, h.stale)
+	return fmt.Sprintf("adopter first %t, at request %d, stale %t, killed %t", h.adopterFirst, h.at, h.stale, h.killed)
 }
 
 // run hands a release over and returns how many requests the action of the first party took.
@@ -97,17 +99,22 @@ func (h handOver) run(t *testing.T) int {
 	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
 		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			if strings.Contains(req.URL.Path, "/namespaces/"+one.namespace) {
-				if requests.Add(1)-1 == int64(h.at) {
+				n := requests.Add(1) - 1
+				if n == int64(h.at) {
 					meanwhile()
+				}
+				if h.killed && n >= int64(h.at) {
+					return nil, errCut
 				}
 			}
 			return base.RoundTrip(req)
 		})
 	}
 	first.client, first.target.Config = New(), config
-	if err := first.carryOut(decision); err != nil {
+	if err := first.carryOut(decision); err != nil && !h.killed {
 		t.Errorf("%s: the first party: %v", h, err)
 	}
+	first.reconnect(-1)
 	for range 6 {
 		for _, p := range []*party{former, next} {
 			if err := p.carryOut(p.decide()); err != nil {
@@ -134,14 +141,16 @@ func (h handOver) run(t *testing.T) int {
 }
 
 // TestIntegrationHandOver has one HelmOp uninstall a release while another one adopts it. Each action happens between any two requests
-// of the other. In the end the adopter has the release with all its objects.
+// of the other, and the first one may be cut off there. In the end the adopter has the release with all its objects.
 func TestIntegrationHandOver(t *testing.T) {
 	t.Parallel()
 	for _, adopterFirst := range []bool{false, true} {
 		var all []handOver
 		for at := range (handOver{adopterFirst: adopterFirst, at: -1}).run(t) {
 			for _, stale := range []bool{false, true} {
-				all = append(all, handOver{adopterFirst: adopterFirst, at: at, stale: stale})
+				for _, killed := range []bool{false, true} {
+					all = append(all, handOver{adopterFirst: adopterFirst, at: at, stale: stale, killed: killed})
+				}
 			}
 		}
 		for _, h := range sample.Of(t, all) {
