@@ -117,6 +117,9 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if !scope.cluster.DeletionTimestamp.IsZero() {
 		return settle(r.reconcileDeletion(ctx, scope))
 	}
+	if isLeftHold(scope.cluster) {
+		return settle(ctrl.Result{}, r.liftLeftHold(ctx, scope))
+	}
 	if isClusterPaused(scope.cluster) {
 		return ctrl.Result{}, nil
 	}

@@ -296,6 +296,36 @@ func TestDeletionIsLetGo(t *testing.T) {
 	}
 }
 
+// TestLeftHoldIsLifted has Clusters that came back from a backup which was made while their deletion was held.
+func TestLeftHoldIsLifted(t *testing.T) {
+	t.Parallel()
+	restored := func(hold string, paused bool) *clusterv1.Cluster {
+		cluster := goingCluster(hold, paused)
+		cluster.DeletionTimestamp = nil
+		return cluster
+	}
+	for name, tc := range map[string]struct {
+		cluster *clusterv1.Cluster
+		hold    string
+		paused  bool
+		event   string
+	}{
+		"held":               {cluster: restored(heldSince, true), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"somebody paused it": {cluster: restored("", true), paused: true},
+		"an unreadable mark": {cluster: restored("yes", true), hold: "yes", paused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := lifeReconciler(t, tc.cluster, leavingRelease(time.Hour))
+			cluster, _ := r.pass(t)
+			if got := cluster.Annotations[addonsv1.DeletionHoldAnnotation]; got != tc.hold || ptr.Deref(cluster.Spec.Paused, false) != tc.paused {
+				t.Errorf("hold %q, paused %t", got, ptr.Deref(cluster.Spec.Paused, false))
+			}
+			expectEvent(t, r, tc.event)
+		})
+	}
+}
+
 func withAnnotation(cluster *clusterv1.Cluster, key string) *clusterv1.Cluster {
 	cluster.Annotations[key] = ""
 	return cluster

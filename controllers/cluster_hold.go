@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,6 +85,36 @@ func (r *clusterReconciler) endHold(ctx context.Context, scope *lifeScope, late 
 			len(late), strings.Join(late[:min(len(late), maxNamedReleases)], ", "))
 	}
 	r.eventAt(scope, nil, eventType(len(late) > 0), addonsv1.ClusterDeletionReleasedEvent, "HoldDeletion", message)
+	return nil
+}
+
+// isLeftHold tells whether a Cluster that is not being deleted is paused by a hold of its deletion: it came back from a backup that
+// was made during the hold.
+func isLeftHold(cluster *clusterv1.Cluster) bool {
+	_, err := time.Parse(time.RFC3339, cluster.Annotations[addonsv1.DeletionHoldAnnotation])
+	return err == nil && cluster.DeletionTimestamp.IsZero() && ptr.Deref(cluster.Spec.Paused, false)
+}
+
+// liftLeftHold ends such a pause, which nobody else knows to be over.
+func (r *clusterReconciler) liftLeftHold(ctx context.Context, scope *lifeScope) error {
+	lifted, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
+		cluster, err := typedCluster(object)
+		if err != nil || !isLeftHold(cluster) {
+			return false, err
+		}
+		annotations := object.GetAnnotations()
+		delete(annotations, addonsv1.DeletionHoldAnnotation)
+		object.SetAnnotations(annotations)
+		unstructured.RemoveNestedField(object.Object, "spec", "paused")
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("ending the pause that held the deletion of the Cluster: %w", err)
+	}
+	if lifted {
+		r.eventAt(scope, nil, eventType(false), addonsv1.ClusterDeletionReleasedEvent, "HoldDeletion",
+			"The pause is ended that held the deletion of the Cluster: the Cluster is not being deleted")
+	}
 	return nil
 }
 
