@@ -17,6 +17,7 @@ limitations under the License.
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,9 @@ import (
 
 // stopGrace is how long a program may take to end by itself after SIGTERM.
 const stopGrace = 15 * time.Second
+
+// hangGrace is how long a program may run after SIGSTOP.
+const hangGrace = 15 * time.Second
 
 // tailLimit is how much of a log an error quotes, in bytes.
 const tailLimit = 2048
@@ -175,8 +179,41 @@ func (p *Process) Signal(sig syscall.Signal) error {
 }
 
 // Hang stops the program's execution without ending it: its connections stay
-// open and nothing answers.
-func (p *Process) Hang() error { return p.Signal(syscall.SIGSTOP) }
+// open and nothing answers. It returns when no thread of the program runs any more.
+func (p *Process) Hang() error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	timeout := time.NewTimer(hangGrace)
+	defer timeout.Stop()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for p.Running() && !isStopped(p.PID()) {
+		select {
+		case <-ticker.C:
+		case <-timeout.C:
+			return fmt.Errorf("%s still runs %s after a SIGSTOP", p.spec.Name, hangGrace)
+		}
+	}
+	return nil
+}
+
+// isStopped reports whether all threads of a process are stopped, see proc(5). Where there is no /proc, nobody knows, and it is true.
+func isStopped(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, file := range threads {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // The thread has ended.
+		}
+		// The state comes after the name, which is in brackets and may hold any character.
+		_, state, found := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
+		if found && !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return true
+}
 
 // Resume undoes Hang.
 func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }

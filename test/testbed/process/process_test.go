@@ -113,6 +113,24 @@ func TestStopEndsAHungProcess(t *testing.T) {
 	}
 }
 
+// TestHangReturnsWhenNothingRuns stops a busy program again and again: a signal takes a moment to reach what runs on another core.
+func TestHangReturnsWhenNothingRuns(t *testing.T) {
+	t.Parallel()
+	p := startShell(t, "echo ready; while :; do :; done")
+	waitForLog(t, p, "ready")
+	for range 200 {
+		if err := p.Hang(); err != nil {
+			t.Fatal(err)
+		}
+		if !isStopped(p.PID()) {
+			t.Fatal("it still runs")
+		}
+		if err := p.Resume(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestUnexpectedQuotesTheLog(t *testing.T) {
 	t.Parallel()
 	p := startShell(t, "echo cannot listen; exit 3")
