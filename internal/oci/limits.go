@@ -106,7 +106,7 @@ func (h *hostLimits) admit(ctx context.Context, user string) (probe bool, err er
 			return false, err
 		}
 		if err := h.slots.Acquire(ctx, 1); err != nil {
-			return false, waitError(ctx, fmt.Sprintf("no turn within the deadline: %d requests to the host are under way", h.running))
+			return false, waitError(ctx, h.noTurn())
 		}
 		if err := h.throttle(ctx); err != nil {
 			h.slots.Release(1)
@@ -121,6 +121,15 @@ func (h *hostLimits) admit(ctx context.Context, user string) (probe bool, err er
 			return false, err
 		}
 	}
+}
+
+// noTurn says why a request got no turn. Acquire refuses a free slot, too, when the deadline is over.
+func (h *hostLimits) noTurn() string {
+	if h.slots.TryAcquire(1) {
+		h.slots.Release(1)
+		return "the deadline was over before the request was sent"
+	}
+	return fmt.Sprintf("no turn within the deadline: %d requests to the host are under way", h.running)
 }
 
 // pass returns when neither breaker nor gate is in the way.

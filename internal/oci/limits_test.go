@@ -136,6 +136,36 @@ func TestSlotIsGivenBackWithTheContext(t *testing.T) {
 	}
 }
 
+// TestNoTurn holds that a request whose deadline was over does not blame others that are under way if there are none.
+func TestNoTurn(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		underWay int64
+		want     string
+	}{
+		"a free slot": {0, "the deadline was over before the request was sent"},
+		"no slot":     {defaultMaxRequests, "no turn within the deadline: 8 requests to the host are under way"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, err := newLimits(Options{RequestsPerSecond: 1, MaxRequests: defaultMaxRequests})
+			if err != nil {
+				t.Fatal(err)
+			}
+			host := l.of(&url.URL{Scheme: "https", Host: "registry.example"}, "")
+			host.slots.TryAcquire(tc.underWay)
+			ctx, cancel := context.WithTimeout(t.Context(), 0)
+			defer cancel()
+			if _, err := host.admit(ctx, allUsers); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if tc.underWay == 0 && !host.slots.TryAcquire(defaultMaxRequests) {
+				t.Error("a slot is not given back")
+			}
+		})
+	}
+}
+
 func TestRateOfRequests(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

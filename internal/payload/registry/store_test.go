@@ -66,7 +66,7 @@ func newBench(t *testing.T, opts registry.Options) *bench {
 	r, err := registry.Start(t.Context(), opts)
 	check(t, err)
 	t.Cleanup(func() { check(t, r.Stop(context.Background())) })
-	client, err := oci.New(oci.Options{Dir: t.TempDir(), Timeout: 2 * time.Second})
+	client, err := oci.New(oci.Options{Dir: t.TempDir(), Timeout: patience})
 	check(t, err)
 	t.Cleanup(client.Close)
 	config, err := r.DockerConfigJSON()
