@@ -117,8 +117,8 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if !scope.cluster.DeletionTimestamp.IsZero() {
 		return settle(r.reconcileDeletion(ctx, scope))
 	}
-	if isLeftHold(scope.cluster) {
-		return settle(ctrl.Result{}, r.liftLeftHold(ctx, scope))
+	if isRestoredHold(scope.cluster) {
+		return settle(r.endRestoredHold(ctx, scope))
 	}
 	if isClusterPaused(scope.cluster) {
 		return ctrl.Result{}, nil

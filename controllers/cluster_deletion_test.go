@@ -296,12 +296,12 @@ func TestDeletionIsLetGo(t *testing.T) {
 	}
 }
 
-// TestLeftHoldIsLifted has Clusters that came back from a backup which was made while their deletion was held.
-func TestLeftHoldIsLifted(t *testing.T) {
+// TestRestoredHoldEnds restores Clusters from a backup that was made while their deletion was held.
+func TestRestoredHoldEnds(t *testing.T) {
 	t.Parallel()
-	restored := func(hold string, paused bool) *clusterv1.Cluster {
-		cluster := goingCluster(hold, paused)
-		cluster.DeletionTimestamp = nil
+	restored := func(hold string, ago time.Duration) *clusterv1.Cluster {
+		cluster := goingCluster(hold, true)
+		cluster.DeletionTimestamp, cluster.CreationTimestamp = nil, metav1.NewTime(lifeNow.Add(-ago))
 		return cluster
 	}
 	for name, tc := range map[string]struct {
@@ -310,9 +310,10 @@ func TestLeftHoldIsLifted(t *testing.T) {
 		paused  bool
 		event   string
 	}{
-		"held":               {cluster: restored(heldSince, true), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
-		"somebody paused it": {cluster: restored("", true), paused: true},
-		"an unreadable mark": {cluster: restored("yes", true), hold: "yes", paused: true},
+		"held":                      {cluster: restored(heldSince, restoredHoldKept), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"held, and perhaps moved":   {cluster: restored(heldSince, restoredHoldKept-time.Second), hold: heldSince, paused: true},
+		"paused by a user":          {cluster: restored("", restoredHoldKept), paused: true},
+		"a mark that is not a time": {cluster: restored("yes", restoredHoldKept), hold: "yes", paused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

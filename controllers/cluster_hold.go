@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -88,18 +89,25 @@ func (r *clusterReconciler) endHold(ctx context.Context, scope *lifeScope, late 
 	return nil
 }
 
-// isLeftHold tells whether a Cluster that is not being deleted is paused by a hold of its deletion: it came back from a backup that
-// was made during the hold.
-func isLeftHold(cluster *clusterv1.Cluster) bool {
+// restoredHoldKept is how long a restored Cluster stays paused by a hold of its deletion. A clusterctl move pauses the Clusters that it
+// creates, and ends these pauses by itself.
+const restoredHoldKept = 10 * time.Minute
+
+// isRestoredHold reports whether a Cluster that is not being deleted is paused by a hold of its deletion: it was restored from a backup
+// that was made during the hold.
+func isRestoredHold(cluster *clusterv1.Cluster) bool {
 	_, err := time.Parse(time.RFC3339, cluster.Annotations[addonsv1.DeletionHoldAnnotation])
 	return err == nil && cluster.DeletionTimestamp.IsZero() && ptr.Deref(cluster.Spec.Paused, false)
 }
 
-// liftLeftHold ends such a pause, which nobody else knows to be over.
-func (r *clusterReconciler) liftLeftHold(ctx context.Context, scope *lifeScope) error {
-	lifted, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
+// endRestoredHold ends the pause of a restored Cluster: no controller would otherwise.
+func (r *clusterReconciler) endRestoredHold(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
+	if wait := scope.cluster.CreationTimestamp.Add(restoredHoldKept).Sub(r.now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	ended, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
 		cluster, err := typedCluster(object)
-		if err != nil || !isLeftHold(cluster) {
+		if err != nil || !isRestoredHold(cluster) {
 			return false, err
 		}
 		annotations := object.GetAnnotations()
@@ -109,13 +117,13 @@ func (r *clusterReconciler) liftLeftHold(ctx context.Context, scope *lifeScope) 
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("ending the pause that held the deletion of the Cluster: %w", err)
+		return ctrl.Result{}, fmt.Errorf("ending the pause that held the deletion of the Cluster: %w", err)
 	}
-	if lifted {
+	if ended {
 		r.eventAt(scope, nil, eventType(false), addonsv1.ClusterDeletionReleasedEvent, "HoldDeletion",
-			"The pause is ended that held the deletion of the Cluster: the Cluster is not being deleted")
+			"HelmOp had paused the Cluster to hold its deletion, and ended the pause: the Cluster is not being deleted")
 	}
-	return nil
+	return ctrl.Result{}, nil
 }
 
 // changeHold changes a Cluster as it is now, and tells whether it did; the cached one is tried first. Nobody else's write is

@@ -36,12 +36,12 @@ import (
 // verbPause is what is done where objects of a release were moved.
 const verbPause = "Pause"
 
-// stopsForMove pauses a release of the management cluster whose objects clusterctl move has taken to another one, and tells whether it did. To put
-// the objects back, for drift or with the next upgrade, would have two management clusters work on the same infrastructure. A restarted
-// manager sees no more than that they are gone, so the pause is an annotation.
+// stopsForMove pauses a release of the management cluster whose objects clusterctl move has taken to another one, and reports
+// whether it did. To put the objects back, for drift or with the next upgrade, would have two management clusters work on the same
+// infrastructure. A restarted manager sees no more than that they are gone, so the pause is an annotation.
 func (r *releaseReconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 	if clusterKey(p.release) != clusterlink.Management {
-		// Elsewhere, the mark is no more than an annotation, which a user of that cluster may set to keep a release as it is.
+		// In a workload cluster, a user could set the annotation of clusterctl to keep a release from being changed.
 		return false
 	}
 	moved := movedObjects(p.snapshot)

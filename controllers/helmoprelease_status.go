@@ -89,8 +89,8 @@ func reportOutdated(obj conditions.Setter) {
 // oneTrouble is for how long the messages are the same that different requests end with at a Cluster that ceases to answer.
 const oneTrouble = time.Minute
 
-// orphanHint says how a release in a cluster that does not answer can be let go.
-const orphanHint = "; if the cluster is lost, set spec.deletionPolicy of the HelmOp to Orphan: the HelmOpRelease then goes without an uninstallation"
+// orphanHint says how to delete the HelmOpRelease of a cluster that is lost.
+const orphanHint = "; if the cluster is lost, set spec.deletionPolicy of the HelmOp to Orphan: the HelmOpRelease is then deleted without an uninstallation"
 
 // reportUnreachable leaves Released as it is: nothing is known to have changed. The first message stands for a while: connections that
 // break are lost, reset and refused one after the other, which is one trouble and one write.

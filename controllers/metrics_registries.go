@@ -62,7 +62,7 @@ func (m *registryMetrics) count(e oci.RequestEvent) {
 	m.bytes.WithLabelValues(e.Registry, e.Kind).Add(float64(e.Bytes))
 }
 
-// statusLabel returns an HTTP status as a label; 0 stands for no answer.
+// statusLabel returns an HTTP status as a label; 0 means that there was no answer.
 func statusLabel(status int) string {
 	if status != 0 && http.StatusText(status) == "" {
 		return otherStatus

@@ -287,15 +287,16 @@ func (k *kustomizationFile) patch(text []byte) error {
 		if err := content.weigh(k.name, one.text); err != nil {
 			return err
 		}
+		var operations []map[string]any
 		// An error means a patch of another kind, or none.
-		if operations, err := operationsIn(one.text, unmarshalYAML); err == nil && copies(operations) {
+		if err := yaml.Unmarshal(one.text, &operations); err == nil && copies(operations) {
 			return k.refuse(refusedCopy)
 		}
 	}
 	// Kustomize reads a text that begins with a bracket as JSON, of which YAML does not take everything, and all others as YAML.
 	if bytes.HasPrefix(text, []byte("[")) {
-		operations, err := operationsIn(text, json.Unmarshal)
-		if err != nil {
+		var operations []map[string]any
+		if err := json.Unmarshal(text, &operations); err != nil {
 			return k.refuse("has a patch that begins with \"[\" and is no JSON: %v", err)
 		}
 		if copies(operations) {
@@ -306,14 +307,6 @@ func (k *kustomizationFile) patch(text []byte) error {
 }
 
 const refusedCopy = "has a patch with the operation \"copy\", which HelmOp does not take: its result has no bound"
-
-func unmarshalYAML(data []byte, into any) error { return yaml.Unmarshal(data, into) }
-
-// operationsIn returns the operations of a JSON patch.
-func operationsIn(text []byte, unmarshal func([]byte, any) error) (operations []map[string]any, err error) {
-	err = unmarshal(text, &operations)
-	return operations, err
-}
 
 // copies reports whether one of the operations is a copy.
 func copies(operations []map[string]any) bool {

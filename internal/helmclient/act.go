@@ -253,7 +253,7 @@ func (s *session) checkNewest(decision Decision, desired Desired) error {
 	return checkNotUninstalled(last)
 }
 
-// checkNotUninstalled returns an error where somebody has begun to uninstall the release.
+// checkNotUninstalled returns an error if an uninstallation of the release has begun.
 func checkNotUninstalled(last *release.Release) error {
 	if isUninstalling(last) {
 		return errorOfKind(ErrStale, "revision %d is being uninstalled", last.Version)

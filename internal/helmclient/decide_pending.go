@@ -176,8 +176,8 @@ func remainingPending(newest Record, desired Desired, policy Policy, now time.Ti
 // labels over.
 func (r Record) hasDeadline() bool { return r.authentic() && !r.Deadline.IsZero() }
 
-// remainingUninstall returns how long an uninstall that did not end yet must still be left to the manager of another shard, or to
-// somebody who uses Helm. One that this manager or a predecessor left behind is finished.
+// remainingUninstall returns how long to wait for an uninstallation by the manager of another shard, or by the helm command. What
+// this manager, or the one before it in the same shard, has begun is continued at once.
 func remainingUninstall(newest Record, desired Desired, policy Policy, now time.Time) time.Duration {
 	if newest.Uninstalling && !isElsewhere(newest, desired) || newest.isPointerUninstalledByHand() {
 		return 0
@@ -185,7 +185,8 @@ func remainingUninstall(newest Record, desired Desired, policy Policy, now time.
 	return remainingPending(newest, Desired{}, policy, now)
 }
 
-// isPointerUninstalledByHand reports whether somebody has told Helm to uninstall a release whose record is a pointer: Helm deletes nothing.
+// isPointerUninstalledByHand reports whether the helm command was used to uninstall a release whose record is a pointer: it deletes
+// nothing then.
 func (r Record) isPointerUninstalledByHand() bool { return r.KeptElsewhere && !r.Uninstalling }
 
 func abandonedMessage(newest Record, policy Policy) string {

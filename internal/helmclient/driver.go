@@ -50,7 +50,7 @@ type recordingDriver struct {
 	shard string
 	// deadline is when the action ends at the latest, see [LabelDeadline].
 	deadline time.Time
-	// created is called after a record was created; its error takes the record away again. Nil where nothing is to be checked.
+	// created is called after a record was created. If it returns an error, the record is deleted. Nil if there is nothing to check.
 	created func() error
 
 	mu      sync.Mutex

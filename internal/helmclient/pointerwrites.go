@@ -62,7 +62,7 @@ func (s *recordStore) noteSeen(record *splitRecord, seen recordSight) {
 
 // putSeen saves the Secret of a record if the one in the cluster is still what was seen: another manager may have taken over the release
 // or begun to uninstall it, and a payload that this action still points to may be gone. A change of nothing but metadata does not
-// matter, nor does a write of this action whose answer was lost. It returns what is to be seen the next time.
+// matter, nor does a write of this action whose answer was lost. It returns the state after the write.
 func (s *recordStore) putSeen(secret *corev1.Secret, seen recordSight) (recordSight, error) {
 	for try := 1; ; try++ {
 		secret.ResourceVersion = seen.version

@@ -99,8 +99,8 @@ type Past struct {
 	Progressing bool
 	// Drifted says that objects differ from the manifest of the newest revision.
 	Drifted bool
-	// WasOurs says that a revision of the release was once made for the very object that asks, and nobody has asked to take the
-	// release back if another owner has it since.
+	// WasOurs says that the object that asks has made a revision of the release before, and that no retry is requested: if another owner
+	// has the release by now, it is not taken back.
 	WasOurs bool
 	// RetryRequested forgets the failures: somebody asks to try again. It is for one try: the caller must drop it, and
 	// what it remembers of failures, once something was tried. A caller may not come to that, because the try ends it or
