@@ -1,0 +1,190 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+const (
+	// forgedRecords is how many records of a release the hostile user makes.
+	forgedRecords = 200
+
+	// bombBytes is the size of a record that the hostile user makes, once it is unpacked. It fits into a Secret.
+	bombBytes = 600 << 20
+)
+
+// TestHostileUser gives a user of one workload cluster all rights in it. What this user does there must not stop HelmOp from serving
+// this cluster for longer than the user goes on with it, and must not touch the cluster of another tenant at all.
+func TestHostileUser(t *testing.T) {
+	s := newScenario(t)
+	other := newScenarioIn(t, s.env)
+	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+	two := other.clusters(testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}})[0]
+	helmOp := s.newHelmOp("hello", forAll, func(h *addonsv1.HelmOp) {
+		h.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect}
+	})
+	s.create(helmOp)
+	one.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
+	neighbour := other.newHelmOp("hello", forAll)
+	other.create(neighbour)
+	two.eventuallyReleased(neighbour, releaseNamespace, "hello", 1)
+	greetings := 0
+	// served checks that the other tenant is served meanwhile.
+	served := func() {
+		greetings++
+		began := time.Now()
+		greeting := fmt.Sprintf("served %d", greetings)
+		other.greet(neighbour, greeting)
+		two.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": greeting})
+		t.Logf("the other tenant was served in %s", time.Since(began).Round(time.Millisecond))
+	}
+	served()
+
+	s.step("marks objects as if clusterctl had moved them", func(s *scenario) {
+		one := one.in(s)
+		one.annotateHello(clusterctlv1.DeleteForMoveAnnotation)
+		s.greet(helmOp, "security fix")
+		one.expectGreeting(helmOp, 2, "security fix")
+		served()
+	})
+	s.step("deletes what HelmOp installed, and drift detection brings it back", func(s *scenario) {
+		one := one.in(s)
+		one.annotateHello(clusterctlv1.DeleteForMoveAnnotation)
+		s.must(one.Delete(s.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: releaseNamespace, Name: "hello"}}))
+		one.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": "security fix"})
+		served()
+	})
+	s.step("makes records that are not Helm's", func(s *scenario) {
+		one := one.in(s)
+		// The first one has the number that the next revision would have. All others are later revisions.
+		bomb := recordBomb(s)
+		for n := range forgedRecords {
+			one.forgeRecord(3+n, bomb)
+			bomb = []byte("not a record")
+		}
+		s.nudge(helmOp, "one")
+		s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			expectStatus(g, child, addonsv1.ReadyCondition, metav1.ConditionFalse)
+		})
+		served()
+		s.must(one.DeleteAllOf(s.Context(), &corev1.Secret{}, client.InNamespace(releaseNamespace), client.MatchingLabels{forgedLabel: "yes"}))
+		s.nudge(helmOp, "one")
+		s.eventually(helmOp, ready(1))
+	})
+	s.step("gives the release to somebody else", func(s *scenario) {
+		one := one.in(s)
+		one.relabelRecords("addons.cluster.x-k8s.io/helmop", other.namespace+".hello")
+		s.nudge(helmOp, "one")
+		s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason))
+		served()
+		one.relabelRecords("addons.cluster.x-k8s.io/helmop", s.namespace+".hello")
+		s.nudge(helmOp, "one")
+		s.eventually(helmOp, ready(1))
+	})
+	s.step("nothing of it reached the other cluster", func(*scenario) {
+		two.eventuallyReleased(neighbour, releaseNamespace, "hello", greetings+1)
+		other.eventually(neighbour, ready(1))
+	})
+}
+
+// annotateHello sets an annotation on all objects of the chart hello that the release has.
+func (w *workload) annotateHello(annotation string) {
+	s := w.scenario
+	s.Helper()
+	configMap := &corev1.ConfigMap{}
+	s.must(w.Get(s.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "hello"}, configMap))
+	before := configMap.DeepCopy()
+	metav1.SetMetaDataAnnotation(&configMap.ObjectMeta, annotation, "")
+	s.must(w.Patch(s.Context(), configMap, client.MergeFrom(before)))
+}
+
+// forgedLabel marks the records of forgeRecord.
+const forgedLabel = "helmop.test/forged"
+
+// forgeRecord makes a Secret that looks like one of Helm's.
+func (w *workload) forgeRecord(number int, content []byte) {
+	s := w.scenario
+	s.Helper()
+	s.must(w.Create(s.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: releaseNamespace, Name: fmt.Sprintf("sh.helm.release.v1.hello.v%d", number),
+			Labels: map[string]string{
+				"owner": "helm", "name": "hello", "status": "deployed", "version": fmt.Sprint(number), forgedLabel: "yes",
+				"addons.cluster.x-k8s.io/helmop": s.namespace + ".hello", "addons.cluster.x-k8s.io/revision": fmt.Sprint(number),
+			},
+		},
+		Type: "helm.sh/release.v1",
+		Data: map[string][]byte{"release": []byte(base64.StdEncoding.EncodeToString(content))},
+	}))
+}
+
+// recordBomb is a record as Helm writes it, before base64: a manifest of nothing but spaces.
+func recordBomb(s *scenario) []byte {
+	s.Helper()
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	spaces := bytes.Repeat([]byte(" "), 1<<20)
+	_, err := writer.Write([]byte(`{"name":"hello","namespace":"` + releaseNamespace + `","version":3,"manifest":"`))
+	s.must(err)
+	for range bombBytes / len(spaces) {
+		_, err := writer.Write(spaces)
+		s.must(err)
+	}
+	_, err = writer.Write([]byte(`"}`))
+	s.must(err)
+	s.must(writer.Close())
+	return packed.Bytes()
+}
+
+// relabelRecords sets a label on all records of the release hello.
+func (w *workload) relabelRecords(key, value string) {
+	s := w.scenario
+	s.Helper()
+	secrets := &corev1.SecretList{}
+	s.must(w.List(s.Context(), secrets, client.InNamespace(releaseNamespace), client.MatchingLabels{"owner": "helm", "name": "hello"}))
+	for i := range secrets.Items {
+		before := secrets.Items[i].DeepCopy()
+		secrets.Items[i].Labels[key] = value
+		s.must(client.IgnoreNotFound(w.Patch(s.Context(), &secrets.Items[i], client.MergeFrom(before))))
+	}
+}
+
+// expectStatus checks the status of a condition, whatever its reason.
+func expectStatus(g gomega.Gomega, child *addonsv1.HelmOpRelease, conditionType string, status metav1.ConditionStatus) {
+	for _, c := range child.Status.Conditions {
+		if c.Type == conditionType {
+			g.Expect(c.Status).To(gomega.Equal(status), "condition %s: %s: %s", c.Type, c.Reason, c.Message)
+			return
+		}
+	}
+	g.Expect(child.Status.Conditions).To(gomega.ContainElement(gomega.HaveField("Type", conditionType)))
+}
