@@ -23,11 +23,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
 const (
@@ -135,10 +135,10 @@ func (r *releaseReconciler) uninstallSlot(scope *releaseScope, options *helmclie
 	if scope.cluster != nil {
 		beforeDeletion(options, scope.cluster, scope.release, r.now())
 	}
-	claim := slotClaim{release: ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)}, cluster: cluster, helmOp: helmOp}
+	claim := slots.Claim{Release: client.ObjectKeyFromObject(scope.release), Cluster: cluster, HelmOp: helmOp}
 	if options.Wait {
-		claim.ending = true
-		if done, ok := r.slots.acquire(claim); ok {
+		claim.Ending = true
+		if done, ok := r.slots.Acquire(claim); ok {
 			return done, 0
 		}
 		if scope.cluster == nil || !holdOf(scope.cluster).isOn() {
@@ -147,9 +147,9 @@ func (r *releaseReconciler) uninstallSlot(scope *releaseScope, options *helmclie
 		if rest := deletionRest(holdOf(scope.cluster), scope.release, r.now()) - deletionTimeout(scope.release)/4; rest > 0 {
 			return nil, rest
 		}
-		claim.ending, options.Wait = false, false
+		claim.Ending, options.Wait = false, false
 	}
-	done, _ = r.slots.acquire(claim)
+	done, _ = r.slots.Acquire(claim)
 	return done, 0
 }
 

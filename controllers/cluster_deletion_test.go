@@ -413,10 +413,10 @@ func TestWhatIsForgottenWhenItsTimeIsOverIsNamed(t *testing.T) {
 	expectEvent(t, r, "Warning "+addonsv1.ClusterDeletionReleasedEvent+" 1 releases were not uninstalled in time, or not seen to be wholly gone")
 }
 
-func TestUninstallationsThatWaitTakeAQuarterOfTheWorkers(t *testing.T) {
+func TestUninstallationsThatWaitTakeAThirdOfTheWorkers(t *testing.T) {
 	t.Parallel()
 	now := lifeNow
-	r := &releaseReconciler{slots: newActionSlots(8, 0), now: func() time.Time { return now }}
+	r := &releaseReconciler{slots: newActionSlots(8, 0, &waker{}), now: func() time.Time { return now }}
 	take := func(cluster string, hold string) (done func(), ok, waits bool) {
 		options := &helmclient.UninstallOptions{}
 		release := leavingRelease(20 * time.Minute)

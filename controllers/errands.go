@@ -24,6 +24,8 @@ import (
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fairshare"
 )
 
 const (
@@ -34,6 +36,9 @@ const (
 	// errandKept is how long the result of an errand waits for the objects that wait for it. They come as soon as there is a
 	// worker for them, unless they were suspended meanwhile or want something else; an older result is none.
 	errandKept = 5 * time.Minute
+
+	// maxErrands bounds the errands of a controller that run at the same time. The others wait in a queue that namespaces share.
+	maxErrands = 256
 
 	// sweepsPerKept is how often results are looked for in the time for which they are kept.
 	sweepsPerKept = 10
@@ -51,8 +56,11 @@ type errands[T any] struct {
 	waker waker
 
 	mu sync.Mutex
-	// patience is how many more workers may wait for an errand.
-	patience int
+	// patience are the workers that may wait for an errand, shared by the namespaces of the objects.
+	patience *fairshare.Pool[string]
+	// places are the errands that run, and queue those that do not run yet, by the namespace of the first object; nil if all run at once.
+	places *fairshare.Pool[string]
+	queue  *fairshare.Queue[string, *errand[T]]
 	// kept is how long a result waits for who asked for it.
 	kept    time.Duration
 	running map[string]*errand[T]
@@ -67,13 +75,27 @@ type errand[T any] struct {
 	err          error
 	begun, ended time.Time
 
+	// begin does the work.
+	begin func()
+
 	// waiting are the objects that were sent away and have not collected the result. Guarded by errands.mu.
 	waiting map[ctrl.Request]struct{}
 }
 
-// newErrands are the errands of a controller with a number of workers. Never more than half of them wait for one.
+// newErrands are the errands of a controller with a number of workers. Never more than half of them wait for one, and of that half no
+// namespace has more than its share.
 func newErrands[T any](workers int) *errands[T] {
-	return &errands[T]{now: time.Now, patience: max(1, workers/2), kept: errandKept, running: map[string]*errand[T]{}}
+	e := newUnboundedErrands[T](max(1, workers/2))
+	e.places = fairshare.NewPool[string](maxErrands, maxErrands)
+	e.queue = fairshare.NewQueue[string, *errand[T]](e.places)
+	return e
+}
+
+// newUnboundedErrands are errands that all run at once, for which a number of workers may wait.
+func newUnboundedErrands[T any](patience int) *errands[T] {
+	return &errands[T]{
+		now: time.Now, patience: fairshare.NewPool[string](patience, patience), kept: errandKept, running: map[string]*errand[T]{},
+	}
 }
 
 // task is work with the key by which objects share it.
@@ -100,7 +122,7 @@ func (e *errands[T]) runWithin(ctx context.Context, grace time.Duration, key str
 	work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {
 	job := e.join(ctx, key, object, work)
-	if err := e.await(ctx, grace, job); err != nil {
+	if err := e.await(ctx, grace, object.Namespace, job); err != nil {
 		return value, err, true
 	}
 	return e.collect(key, job, object)
@@ -113,7 +135,7 @@ func (e *errands[T]) runAll(ctx context.Context, object ctrl.Request, tasks []ta
 	for _, t := range tasks {
 		jobs = append(jobs, e.join(ctx, t.key, object, t.work))
 	}
-	if err := e.await(ctx, errandGrace, jobs...); err != nil {
+	if err := e.await(ctx, errandGrace, object.Namespace, jobs...); err != nil {
 		return nil, err
 	}
 	outcomes := make([]taskOutcome[T], 0, len(tasks))
@@ -125,22 +147,22 @@ func (e *errands[T]) runAll(ctx context.Context, object ctrl.Request, tasks []ta
 }
 
 // await gives errands the rest of the grace of the one that began last. Those that have had it are waited for by nobody.
-func (e *errands[T]) await(ctx context.Context, grace time.Duration, jobs ...*errand[T]) error {
+func (e *errands[T]) await(ctx context.Context, grace time.Duration, namespace string, jobs ...*errand[T]) error {
 	e.mu.Lock()
 	var rest time.Duration
 	for _, job := range jobs {
 		rest = max(rest, grace-e.now().Sub(job.begun))
 	}
-	if rest <= 0 || e.patience == 0 {
+	if rest <= 0 || !e.patience.Admits(namespace) {
 		e.mu.Unlock()
 		return nil
 	}
-	e.patience--
+	e.patience.Take(namespace)
 	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.patience++
+		e.patience.GiveBack(namespace)
 	}()
 	timer := time.NewTimer(rest)
 	defer timer.Stop()
@@ -168,8 +190,32 @@ func (e *errands[T]) join(ctx context.Context, key string, object ctrl.Request, 
 	}
 	job := &errand[T]{done: make(chan struct{}), begun: e.now(), waiting: map[ctrl.Request]struct{}{}}
 	e.running[key] = job
-	go e.perform(ctx, e.waker.life(), key, job, work)
+	base := e.waker.life()
+	if e.queue == nil {
+		go e.perform(ctx, base, key, job, work)
+		return job
+	}
+	job.begin = func() {
+		e.perform(ctx, base, key, job, work)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.places.GiveBack(object.Namespace)
+		e.beginNext()
+	}
+	e.queue.Push(object.Namespace, job)
+	e.beginNext()
 	return job
+}
+
+// beginNext begins the errands for which there is a place. The caller holds mu.
+func (e *errands[T]) beginNext() {
+	for {
+		_, job, ok := e.queue.Pop()
+		if !ok {
+			return
+		}
+		go job.begin()
+	}
 }
 
 // collect returns the result, or notes who waits for it.

@@ -198,7 +198,7 @@ func TestErrandsEndWithTheManager(t *testing.T) {
 	})
 }
 
-// Half of the workers are left for what needs no registry, however many errands hang.
+// Half of the workers are left for what needs no registry, however many errands hang, and half of the others for other namespaces.
 func TestErrandsLeaveWorkersFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedErrands(t)
@@ -207,20 +207,55 @@ func TestErrandsLeaveWorkersFree(t *testing.T) {
 			return 0, ctx.Err()
 		}
 		begun := time.Now()
-		var waited atomic.Int32
+		waited := map[string]*atomic.Int32{"a": {}, "b": {}}
 		for i := range 100 {
+			object := requestFor(strconv.Itoa(i))
+			object.Namespace = "a"
+			if i >= 50 {
+				object.Namespace = "b"
+			}
 			go func() {
-				if _, _, ok := e.run(t.Context(), strconv.Itoa(i), requestFor(strconv.Itoa(i)), hang); ok {
+				if _, _, ok := e.run(t.Context(), strconv.Itoa(i), object, hang); ok {
 					t.Error("done before it can be")
 				}
 				if time.Since(begun) > 0 {
-					waited.Add(1)
+					waited[object.Namespace].Add(1)
 				}
 			}()
 		}
 		<-time.After(2 * errandGrace)
-		if waited.Load() != 2 {
-			t.Errorf("%d workers of 4 waited, want 2", waited.Load())
+		if a, b := waited["a"].Load(), waited["b"].Load(); a != 1 || b != 1 {
+			t.Errorf("of 4 workers, %d and %d waited for two namespaces, want one each", a, b)
+		}
+	})
+}
+
+// TestErrandsOfANamespaceLeavePlacesToOthers holds that a namespace whose errands hang does not stop those of another one.
+func TestErrandsOfANamespaceLeavePlacesToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, queue := startedErrands(t)
+		end := make(chan struct{})
+		var running atomic.Int32
+		hang := func(context.Context) (int, error) {
+			running.Add(1)
+			<-end
+			return 0, nil
+		}
+		for i := range 2 * maxErrands {
+			begin(t, e, strconv.Itoa(i), strconv.Itoa(i), hang)
+		}
+		synctest.Wait()
+		if n := running.Load(); n >= maxErrands {
+			t.Errorf("one namespace has %d of %d places", n, maxErrands)
+		}
+		other := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "other", Name: "a"}}
+		if value, err, ok := e.run(t.Context(), "other", other, func(context.Context) (int, error) { return 1, nil }); !ok || value != 1 {
+			t.Errorf("got %d, %v, %t", value, err, ok)
+		}
+		close(end)
+		synctest.Wait()
+		if n := running.Load(); n != 2*maxErrands || queue.Len() != 2*maxErrands || e.places.Total() != 0 || e.queue.Len() != 0 {
+			t.Errorf("%d errands ran, %d objects come back, %d places are taken, %d wait", n, queue.Len(), e.places.Total(), e.queue.Len())
 		}
 	})
 }

@@ -68,6 +68,9 @@ type helmOpReconciler struct {
 	// resyncPeriod is Options.ResyncPeriod.
 	resyncPeriod time.Duration
 
+	// minInterval is Options.MinSourceInterval.
+	minInterval time.Duration
+
 	// watchFilter is Options.WatchFilterValue, shard and namespace are those of Options.
 	watchFilter, shard, namespace string
 
@@ -132,6 +135,7 @@ type helmOpScope struct {
 
 // Reconcile makes one pass over a HelmOp.
 func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
+	ctx = oci.ForTenant(ctx, req.Namespace)
 	helmOp := &addonsv1.HelmOp{}
 	if err := r.client.Get(ctx, req.NamespacedName, helmOp); err != nil {
 		if apierrors.IsNotFound(err) {

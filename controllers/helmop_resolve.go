@@ -213,7 +213,7 @@ func (r *helmOpReconciler) sharedAnswer(helmOp *addonsv1.HelmOp, asked *inquiry)
 	if asked.known == nil || asked.isToldTo {
 		return sharedAnswer{}, false
 	}
-	answer, ok := r.resolution.shared(asked.key, asked.question, helmOp.Spec.Source.Interval.Duration, r.now())
+	answer, ok := r.resolution.shared(asked.key, asked.question, r.interval(helmOp), r.now())
 	if ok && asked.policy != nil {
 		answer.signed, ok = signersOf(r.verifier, knownArtifacts(&helmOp.Status), answer.artifact.URL, answer.artifact.Digest, asked.policy)
 	}
@@ -272,7 +272,7 @@ func (r *helmOpReconciler) conclude(scope *helmOpScope, asked *inquiry, found re
 	helmOp := scope.helmOp
 	asked.verdict.verified, asked.verdict.isFresh = verifiedCondition(helmOp, asked, found, err)
 	entry := resolutionEntry{question: asked.question, fixed: asked.key.ref.Digest != ""}
-	next := at.Add(r.resolution.record(asked.key, entry, helmOp.Spec.Source.Interval.Duration, at, err != nil, retryAfter(err)))
+	next := at.Add(r.resolution.record(asked.key, entry, r.interval(helmOp), at, err != nil, retryAfter(err)))
 	if next.After(at) {
 		scope.retryWithin(max(next.Sub(r.now()), time.Millisecond))
 	}
@@ -288,6 +288,21 @@ func (r *helmOpReconciler) conclude(scope *helmOpScope, asked *inquiry, found re
 		}
 	}
 	r.resolution.say(asked.key, asked.verdict)
+}
+
+// interval is how often the references of a HelmOp are resolved again: its own interval, or the manager's minimum if that is longer.
+func (r *helmOpReconciler) interval(helmOp *addonsv1.HelmOp) time.Duration {
+	return max(helmOp.Spec.Source.Interval.Duration, r.minInterval)
+}
+
+// raisedInterval says that the interval of a HelmOp is longer than it asks for; empty if it is not, or if its reference is never
+// resolved again.
+func (r *helmOpReconciler) raisedInterval(helmOp *addonsv1.HelmOp) string {
+	own := helmOp.Spec.Source.Interval.Duration
+	if own >= r.minInterval || helmOp.Spec.Source.Ref.Digest != "" {
+		return ""
+	}
+	return fmt.Sprintf("; resolved again every %s, the manager's minimum, and not every %s as spec.source.interval says", r.minInterval, own)
 }
 
 // sourceDigest identifies what is asked of a registry. How often and with which credentials does not belong to it.

@@ -79,8 +79,9 @@ func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bu
 	if isSigned {
 		policy = nil
 	}
-	// What is known to be signed by the status of this HelmOp is not shared with those who have to ask.
-	key, err := digestOf(artifact, access, policyDigest(policy))
+	// What is known to be signed by the status of this HelmOp is not shared with those who have to ask. Nor is anything between
+	// namespaces: one would wait for the turn of the other at the registry, and for the end of its failures.
+	key, err := digestOf(scope.release.Namespace, artifact, access, policyDigest(policy))
 	if err != nil {
 		return nil, err
 	}

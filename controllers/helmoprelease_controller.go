@@ -36,6 +36,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
 // releaseReconciler connects, observes, decides, acts and reports.
@@ -52,7 +53,7 @@ type releaseReconciler struct {
 	watcher    Watcher
 	references *referenceReader
 	renderer   *renderer
-	slots      *actionSlots
+	slots      *slots.Slots
 	sightings  *sightings
 	recorder   events.EventRecorder
 	budgets    *eventBudgets
@@ -117,9 +118,10 @@ type releaseScope struct {
 
 // Reconcile makes one pass over a HelmOpRelease, and says when the next is due and how urgent that is.
 func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
+	ctx = oci.ForTenant(ctx, req.Namespace)
 	defer func() {
-		r.slots.settle(req)
-		if r.slots.hasTurn(req) {
+		r.slots.Settle(req.NamespacedName)
+		if r.slots.IsGranted(req.NamespacedName) {
 			result.Priority = new(priorityOfTurn)
 		}
 	}()
@@ -135,7 +137,7 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 		return ctrl.Result{}, nil
 	}
 	if r.tries.isStale(req.NamespacedName, lastTryOf(release), r.now()) {
-		r.slots.keep(req)
+		r.slots.Keep(req.NamespacedName)
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
 	result, err = r.reconcile(ctx, req, release)

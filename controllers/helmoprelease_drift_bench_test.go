@@ -89,7 +89,7 @@ func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, apimeta.RESTScopeNamespace)
 	b.engine = &manifestEngine{access: &helmclient.Access{Config: &rest.Config{Host: server.URL, QPS: -1}, Mapper: mapper}}
 	b.r = &releaseReconciler{
-		engine: b.engine, drifts: newDriftMemories(), slots: newActionSlots(8, 0), recorder: b.recorder,
+		engine: b.engine, drifts: newDriftMemories(), slots: newActionSlots(8, 0, &waker{}), recorder: b.recorder,
 		now: func() time.Time { return b.now },
 	}
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}}

@@ -31,6 +31,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
 // TestUncomparableObjectsDoNotHoldUpTheOthers holds that whatever number of objects cannot be compared, the others are compared
@@ -120,8 +121,8 @@ func TestComparisonTakesASlot(t *testing.T) {
 	b := newDriftBench(t, 3, 0)
 	var taken []func()
 	take := func() {
-		for i := range defaultSlotsPerCluster {
-			if done, ok := b.r.slots.acquire(slotClaim{release: requestFor(strconv.Itoa(i)), cluster: b.p.target.Key, helmOp: "other"}); ok {
+		for i := range slots.DefaultPerCluster {
+			if done, ok := b.r.slots.Acquire(slots.Claim{Release: requestFor(strconv.Itoa(i)).NamespacedName, Cluster: b.p.target.Key, HelmOp: "other"}); ok {
 				taken = append(taken, done)
 			}
 		}
@@ -153,7 +154,7 @@ func TestComparisonTakesASlot(t *testing.T) {
 		t.Errorf("%d put right", b.patches)
 	}
 	take()
-	if len(taken) != defaultSlotsPerCluster {
+	if len(taken) != slots.DefaultPerCluster {
 		t.Errorf("%d slots are left", len(taken))
 	}
 }

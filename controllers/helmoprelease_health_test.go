@@ -35,6 +35,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
 // healthBench is a release, with revision 2 deployed from what is wanted and revision 1 to go back to, that was deployed long ago.
@@ -119,7 +120,7 @@ func newHealthBench(t *testing.T) *healthBench {
 	}
 	b.r = &releaseReconciler{
 		now: func() time.Time { return b.now }, written: newWrittenGenerations(), drifts: newDriftMemories(),
-		slots: newActionSlots(4, 0), recorder: events.NewFakeRecorder(100), engine: healthEngine{bench: b}, watcher: healthWatcher{bench: b},
+		slots: newActionSlots(4, 0, &waker{}), recorder: events.NewFakeRecorder(100), engine: healthEngine{bench: b}, watcher: healthWatcher{bench: b},
 	}
 	return b
 }
@@ -178,7 +179,7 @@ func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, r
 	if isReady := conditions.IsTrue(b.release, addonsv1.ReadyCondition); decision.Action == helmclient.ActionNone && isReady != (status == metav1True) {
 		b.Fatalf("Ready is %t while Healthy is %s", isReady, status)
 	}
-	if isInLine := len(b.r.slots.lines) > 0; healthy.Status == metav1Unknown && p.requeueAfter == 0 && !isInLine {
+	if isInLine := b.r.slots.IsWaiting(client.ObjectKeyFromObject(b.release)); healthy.Status == metav1Unknown && p.requeueAfter == 0 && !isInLine {
 		b.Fatal("nothing brings the release back")
 	}
 	return decision.Action
@@ -400,8 +401,8 @@ func TestHealthIsUnknownIfTheInventoryCannotBeRead(t *testing.T) {
 	t.Run("for lack of a slot", func(t *testing.T) {
 		t.Parallel()
 		b := newHealthBench(t)
-		b.r.slots = newActionSlots(1, 0)
-		done, _ := b.r.slots.acquire(slotClaim{helmOp: "fleet.web"})
+		b.r.slots = newActionSlots(1, 0, &waker{})
+		done, _ := b.r.slots.Acquire(slots.Claim{HelmOp: "fleet.web"})
 		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
 		done()
 		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)

@@ -32,6 +32,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
 func TestReportReady(t *testing.T) {
@@ -159,11 +160,11 @@ func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
 // TestAReleaseInLineSaysSo holds that a release that waits for others tells that, where it has told nothing yet, and nothing but that.
 func TestAReleaseInLineSaysSo(t *testing.T) {
 	t.Parallel()
-	slots := newActionSlots(1, 1)
-	if _, ok := slots.acquire(slotClaim{cluster: "busy", helmOp: "busy"}); !ok {
+	taken := newActionSlots(1, 1, &waker{})
+	if _, ok := taken.Acquire(slots.Claim{Cluster: "busy", HelmOp: "busy"}); !ok {
 		t.Fatal("the only slot is taken")
 	}
-	r := &releaseReconciler{slots: slots}
+	r := &releaseReconciler{slots: taken}
 	act := func(release *addonsv1.HelmOpRelease) *metav1.Condition {
 		p := &releasePass{releaseScope: &releaseScope{release: release}}
 		if result, err := r.act(t.Context(), p, helmclient.Decision{Action: helmclient.ActionRollback}); err != nil || !result.IsZero() {

@@ -145,14 +145,14 @@ func answersOf(clusters Clusters) clusterAnswers {
 }
 
 // newReleaseQueue makes queues of releases, which are read from a cache: at the start of the manager thousands are looked at since their
-// connections have come, and a new Cluster must not wait for them. A release that has its turn keeps it, whatever brings it back.
-func newReleaseQueue(reader client.Reader, answers clusterAnswers, hasTurn func(ctrl.Request) bool) func(string, workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+// connections have come, and a new Cluster must not wait for them. A release with a slot is first, whatever brings it back.
+func newReleaseQueue(reader client.Reader, answers clusterAnswers, hasSlot func(client.ObjectKey) bool) func(string, workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
 	judge := func(request ctrl.Request, given *int) int {
 		// The low priority of what is listed at the start counts for nothing: what is found unfinished then is as urgent as ever.
 		if given != nil && *given != handler.LowPriority {
 			return *given
 		}
-		if hasTurn(request) {
+		if hasSlot(request.NamespacedName) {
 			return priorityOfTurn
 		}
 		release := &addonsv1.HelmOpRelease{}

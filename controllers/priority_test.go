@@ -112,7 +112,7 @@ func TestNewReleaseOvertakesAThousand(t *testing.T) {
 	late := releaseFor("default", "new", addonsv1.ClusterReference{Name: "new"})
 	reportUnreachable(late, "")
 	objects = append(objects, changed, late)
-	queue := newReleaseQueue(storeOf(t, objects...), func(client.ObjectKey) bool { return true }, func(request ctrl.Request) bool { return request.Name == "old-3" })("test", retryLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
+	queue := newReleaseQueue(storeOf(t, objects...), func(client.ObjectKey) bool { return true }, func(release client.ObjectKey) bool { return release.Name == "old-3" })("test", retryLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
 	defer queue.ShutDown()
 	for i := range 1000 {
 		old := requestFor(fmt.Sprintf("old-%d", i))

@@ -119,7 +119,7 @@ func (r *helmOpReconciler) reportResolution(scope *helmOpScope, inquiries []*inq
 		helmOp.Status.Artifacts = others
 	}
 	r.reportVerification(helmOp, allVerified(helmOp, inquiries))
-	resolved := allResolved(helmOp, inquiries)
+	resolved := allResolved(helmOp, inquiries, r.raisedInterval(helmOp))
 	changed := setCondition(helmOp, addonsv1.ResolvedCondition, resolved.Status, resolved.Reason, resolved.Message)
 	if changed && resolved.Status == metav1.ConditionFalse {
 		r.warn(helmOp, resolved.Reason, "Resolve", resolved.Message)
@@ -127,8 +127,8 @@ func (r *helmOpReconciler) reportResolution(scope *helmOpScope, inquiries []*inq
 }
 
 // allResolved sums up what is said of references. What is asked for the first time comes before what failed: until it has an answer
-// there is no new revision, and who depends on the HelmOp goes by that, see unsettled.
-func allResolved(helmOp *addonsv1.HelmOp, inquiries []*inquiry) metav1.Condition {
+// there is no new revision, and who depends on the HelmOp goes by that, see unsettled. The note is added to the message of success.
+func allResolved(helmOp *addonsv1.HelmOp, inquiries []*inquiry, note string) metav1.Condition {
 	first := map[metav1.ConditionStatus]*inquiry{}
 	count := map[metav1.ConditionStatus]int{}
 	for _, asked := range inquiries {
@@ -150,7 +150,7 @@ func allResolved(helmOp *addonsv1.HelmOp, inquiries []*inquiry) metav1.Condition
 	}
 	said := metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ResolvedReason}
 	if known := inquiries[0].known; known != nil {
-		said.Message = describeArtifact(&known.ResolvedArtifact) + andOthers(len(inquiries)-1, "; %d more are resolved, see status.artifacts")
+		said.Message = describeArtifact(&known.ResolvedArtifact) + andOthers(len(inquiries)-1, "; %d more are resolved, see status.artifacts") + note
 	}
 	return said
 }

@@ -224,6 +224,36 @@ func TestResolveNow(t *testing.T) {
 	}
 }
 
+// TestResolveNoMoreOftenThanTheMinimum holds that a short interval is raised to the manager's minimum, and that the condition says so.
+func TestResolveNoMoreOftenThanTheMinimum(t *testing.T) {
+	t.Parallel()
+	r := newResolver(t)
+	r.minInterval = 30 * time.Second
+	helmOp := helmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Second}})
+	r.pass(t, helmOp)
+	for range 29 {
+		r.clock = r.clock.Add(time.Second)
+		r.pass(t, helmOp)
+	}
+	if asked := r.registry.asked.Load(); asked != 1 {
+		t.Errorf("asked %d times in half a minute, want once", asked)
+	}
+	const note = "; resolved again every 30s, the manager's minimum, and not every 1s as spec.source.interval says"
+	if message := conditions.GetMessage(helmOp, addonsv1.ResolvedCondition); strings.Count(message, note) != 1 {
+		t.Errorf("Resolved says %q", message)
+	}
+	r.clock = r.clock.Add(5 * time.Second)
+	r.pass(t, helmOp)
+	if asked := r.registry.asked.Load(); asked != 2 {
+		t.Errorf("asked %d times, want a second time after the minimum", asked)
+	}
+	long := helmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
+	r.pass(t, long)
+	if message := conditions.GetMessage(long, addonsv1.ResolvedCondition); strings.Contains(message, "minimum") {
+		t.Errorf("Resolved says %q of an interval above the minimum", message)
+	}
+}
+
 // Fifty HelmOps with one reference cost the registry what one does, but for the first time and when asked to ask.
 func TestResolveSharesAnswers(t *testing.T) {
 	t.Parallel()

@@ -101,11 +101,15 @@ type Options struct {
 	// HelmOpConcurrency is the number of HelmOps that are worked on at the same time. Default: 5.
 	HelmOpConcurrency int
 
-	// ReleaseConcurrency is the number of releases that are worked on at the same time. Default: 20.
+	// ReleaseConcurrency is the number of releases that are worked on at the same time. Default: 24.
 	ReleaseConcurrency int
 
 	// ClusterConcurrency is the number of Helm actions that run in one Cluster at the same time. Default: 4.
 	ClusterConcurrency int
+
+	// MinSourceInterval is the shortest time after which a reference is resolved again, in place of a shorter spec.source.interval.
+	// Default: 0, which is no minimum.
+	MinSourceInterval time.Duration
 
 	// ResyncPeriod is how often a HelmOp and a release are looked at though nothing happened, give or take a tenth: each has a period
 	// of its own, so that they spread. Default: 0, which is never.
@@ -138,7 +142,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		options.HelmOpConcurrency = 5
 	}
 	if options.ReleaseConcurrency <= 0 {
-		options.ReleaseConcurrency = 20
+		options.ReleaseConcurrency = 24
 	}
 	references := newReferenceReader(mgr.GetCache(), mgr.GetAPIReader())
 	objects := newObjectReader(mgr.GetClient())
@@ -212,6 +216,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error 
 		now:        time.Now,
 
 		resyncPeriod: options.ResyncPeriod,
+		minInterval:  options.MinSourceInterval,
 
 		watchFilter: options.WatchFilterValue,
 		shard:       options.Shard,
@@ -248,8 +253,9 @@ func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error 
 
 func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error {
 	concurrency := controllerOptions(options.ReleaseConcurrency)
-	slots := newActionSlots(concurrency.MaxConcurrentReconciles, options.ClusterConcurrency)
-	concurrency.NewQueue = newReleaseQueue(mgr.GetClient(), answersOf(options.Clusters), slots.hasTurn)
+	granted := &waker{}
+	slots := newActionSlots(concurrency.MaxConcurrentReconciles, options.ClusterConcurrency, granted)
+	concurrency.NewQueue = newReleaseQueue(mgr.GetClient(), answersOf(options.Clusters), slots.IsGranted)
 	reconciler := &releaseReconciler{
 		client:     mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
@@ -307,7 +313,7 @@ func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error
 			requestsForReference(kindServiceAccount, reconciler.client)))).
 		WatchesRawSource(reconciler.errands.waker.source()).
 		WatchesRawSource(reconciler.sightings.running.waker.source()).
-		WatchesRawSource(reconciler.slots.waker.source()).
+		WatchesRawSource(granted.source()).
 		WatchesRawSource(options.Watcher.Source()).
 		WatchesRawSource(options.Clusters.Source(ofCluster)).
 		WithOptions(concurrency).

@@ -28,6 +28,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
 const (
@@ -43,7 +44,7 @@ const (
 
 	// readsInDoubt is how many reads of a cluster that did not answer promptly are under way at the same time: as many as it has slots
 	// for actions, for it may just be slow.
-	readsInDoubt = defaultSlotsPerCluster
+	readsInDoubt = slots.DefaultPerCluster
 )
 
 // sightings read what clusters say of their releases. A cluster that is well answers in milliseconds, and the worker waits. One that
@@ -77,8 +78,9 @@ type firstSight struct {
 
 // newSightings are those of a number of workers, each of which may wait for a cluster.
 func newSightings(workers int) *sightings {
-	running := newErrands[helmclient.Observation](workers)
-	running.patience, running.kept = workers, sightingKept
+	// Reads are small and bounded for each Cluster: with a bound for all, hundreds of Clusters that hang would hold up those that answer.
+	running := newUnboundedErrands[helmclient.Observation](workers)
+	running.kept = sightingKept
 	return &sightings{
 		running: running, doubtful: sets.Set[string]{}, answers: map[string]uint64{}, firsts: map[ctrl.Request]*firstSight{},
 		reading: map[string]int{}, waiting: map[string]sets.Set[ctrl.Request]{}, verdicts: map[ctrl.Request]time.Time{},
@@ -99,7 +101,9 @@ func (s *sightings) answered(cluster string, isDoubtful bool) {
 	if s.reading[cluster] == 0 {
 		return // It was forgotten meanwhile.
 	}
-	decrement(s.reading, cluster)
+	if s.reading[cluster]--; s.reading[cluster] == 0 {
+		delete(s.reading, cluster)
+	}
 	s.answers[cluster]++
 	s.doubt(cluster, isDoubtful)
 	for release := range s.waiting[cluster] {
@@ -242,7 +246,7 @@ func (r *releaseReconciler) observe(ctx context.Context, release *addonsv1.HelmO
 		err, waits := r.sightings.begin(target.Key, request)
 		if waits {
 			// Slow clusters would lose their turns otherwise, again and again.
-			r.slots.keep(request)
+			r.slots.Keep(request.NamespacedName)
 		}
 		if err != nil || waits {
 			return observation, err, !waits
@@ -263,7 +267,7 @@ func (r *releaseReconciler) observe(ctx context.Context, release *addonsv1.HelmO
 	switch {
 	case !ok:
 		r.sightings.hangs(target.Key, answers)
-		r.slots.keep(request)
+		r.slots.Keep(request.NamespacedName)
 	case err == nil:
 		r.sightings.meet(request, key, observation, began)
 	}

@@ -77,7 +77,7 @@ type sightingBench struct {
 
 func newSightingBench(t *testing.T) *sightingBench {
 	b := &sightingBench{T: t, engine: &hangingEngine{hangs: map[string]bool{}}}
-	b.r = &releaseReconciler{engine: b.engine, sightings: newSightings(4), slots: newActionSlots(4, 0), now: time.Now}
+	b.r = &releaseReconciler{engine: b.engine, sightings: newSightings(4), slots: newActionSlots(4, 0, &waker{}), now: time.Now}
 	b.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 	t.Cleanup(b.queue.ShutDown)
 	if err := b.r.sightings.running.waker.source().Start(t.Context(), b.queue); err != nil {

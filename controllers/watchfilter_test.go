@@ -109,7 +109,7 @@ func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
 		release := triedFor("it")
 		release.Labels, release.Annotations = tc.labels, tc.annotations
 		_, b.r.client = shardStores(t, "", release)
-		b.r.watchFilter, b.r.slots = "blue", newActionSlots(1, 0)
+		b.r.watchFilter, b.r.slots = "blue", newActionSlots(1, 0, &waker{})
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
 		b.r.sightings.meet(request, "", helmclient.Observation{}, time.Now())
 		if _, err := b.r.Reconcile(t.Context(), request); err != nil {

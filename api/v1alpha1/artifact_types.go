@@ -37,7 +37,8 @@ type ArtifactSource struct {
 	// +required
 	Ref ArtifactReference `json:"ref"`
 
-	// interval is how often a moving reference (tag or semver) is resolved again. A digest never is. Default: 10m.
+	// interval is how often a moving reference (tag or semver) is resolved again. A digest never is. A value below
+	// the minimum of the manager (flag --min-source-interval, 30s unless set) counts as that minimum. Default: 10m.
 	// +optional
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string

@@ -121,7 +121,7 @@ func TestVariables(t *testing.T) {
 	all := text(t, mustBuild(t, Options{Version: "v1", Variable: func(name string) (string, bool) {
 		return "7", name == "HELMOP_CONCURRENCY"
 	}}))
-	if !strings.Contains(all, "--helmop-concurrency=7") || !strings.Contains(all, "--helmoprelease-concurrency=20") {
+	if !strings.Contains(all, "--helmop-concurrency=7") || !strings.Contains(all, "--helmoprelease-concurrency=24") {
 		t.Error("the variable was not taken, or a default was lost")
 	}
 	// Some texts are numbers or truths to YAML.

@@ -202,6 +202,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 		ReleaseConcurrency: options.releaseConcurrency,
 		ClusterConcurrency: options.clusterConcurrency,
 		ResyncPeriod:       options.syncPeriod,
+		MinSourceInterval:  options.registry.minInterval,
 	})
 }
 

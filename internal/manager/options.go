@@ -79,6 +79,7 @@ type registryOptions struct {
 	tokenHosts        []string
 	requestsPerSecond float64
 	maxRequests       int
+	minInterval       time.Duration
 }
 
 // AddFlags adds the flags to a flag set and sets their defaults.
@@ -105,8 +106,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		fmt.Sprintf("Serve the HelmOps and Clusters whose label %s has this value only. Default: those without the label.", addonsv1.ShardLabel))
 	fs.IntVar(&o.helmOpConcurrency, "helmop-concurrency", 5,
 		"Number of HelmOps to work on at the same time.")
-	fs.IntVar(&o.releaseConcurrency, "helmoprelease-concurrency", 20,
-		"Number of releases to work on at the same time. An eighth of them only look; one HelmOp gets at most three quarters.")
+	fs.IntVar(&o.releaseConcurrency, "helmoprelease-concurrency", 24,
+		"Number of releases to work on at the same time. An eighth of them only look; one namespace gets at most three quarters, and one HelmOp three quarters of that.")
 	fs.IntVar(&o.clusterConcurrency, "cluster-concurrency", 4,
 		"Number of Helm actions to run in one Cluster at the same time. With 1, they run one after the other.")
 	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute,
@@ -152,6 +153,8 @@ func (o *registryOptions) addFlags(fs *pflag.FlagSet) {
 		"Mirrors, in the form of containers-registries.conf(5), version 2. Read again when it changes; it need not exist.")
 	fs.StringSliceVar(&o.tokenHosts, "registry-token-hosts", nil,
 		"Hosts (host[:port]) whose token services may be used by registries of another name though their addresses are private ones.")
+	fs.DurationVar(&o.minInterval, "min-source-interval", 30*time.Second,
+		"Shortest time after which a HelmOp resolves its tag or range again. A shorter spec.source.interval counts as this.")
 	fs.Float64Var(&o.requestsPerSecond, "registry-requests-per-second", 50,
 		"Requests per second to one registry; twice as many may be sent at once.")
 	fs.IntVar(&o.maxRequests, "registry-max-requests", 8,
@@ -175,6 +178,8 @@ func (o *Options) Validate() error {
 		return errors.New("--registry-timeout must be more than 0s")
 	case o.registry.requestsPerSecond <= 0:
 		return errors.New("--registry-requests-per-second must be more than 0")
+	case o.registry.minInterval < 0:
+		return errors.New("--min-source-interval must not be negative")
 	case o.registry.maxRequests < 1:
 		return errors.New("--registry-max-requests must be at least 1")
 	case o.leaderElectLeaseDuration < time.Second:

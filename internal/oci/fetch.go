@@ -132,7 +132,7 @@ func (c *Client) storedBlob(desc ocispec.Descriptor, limit int64) ([]byte, error
 // between this caller's look and its turn.
 func (c *Client) pulledBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	subject := e.url + "@" + desc.Digest.String()
-	data, err := share(ctx, &c.blobs, e.key+desc.Digest.String(), c.opts.PullTimeout, func(ctx context.Context) ([]byte, error) {
+	data, err := share(ctx, &c.blobs, sharedKey(ctx, e, desc.Digest.String()), c.opts.PullTimeout, func(ctx context.Context) ([]byte, error) {
 		data, err := c.store.read(desc.Digest, limit)
 		if !errors.Is(err, errNotStored) {
 			return data, err

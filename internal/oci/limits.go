@@ -19,7 +19,6 @@ package oci
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -32,8 +31,6 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
-	"golang.org/x/sync/semaphore"
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -50,7 +47,7 @@ const (
 // from a host that they reach.
 type limits struct {
 	perSecond float64
-	running   int64
+	running   int
 	timeout   time.Duration
 
 	mu    sync.Mutex
@@ -62,7 +59,7 @@ func newLimits(opts Options) (*limits, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &limits{perSecond: opts.RequestsPerSecond, running: int64(opts.MaxRequests), timeout: opts.Timeout, hosts: hosts}, nil
+	return &limits{perSecond: opts.RequestsPerSecond, running: opts.MaxRequests, timeout: opts.Timeout, hosts: hosts}, nil
 }
 
 // of returns the limits of the host of an URL.
@@ -72,12 +69,7 @@ func (l *limits) of(target *url.URL, way string) *hostLimits {
 	defer l.mu.Unlock()
 	host, ok := l.hosts.Get(key)
 	if !ok {
-		host = &hostLimits{
-			running: l.running,
-			slots:   semaphore.NewWeighted(l.running),
-			rate:    rate.NewLimiter(rate.Limit(l.perSecond), int(math.Ceil(2*l.perSecond))),
-			gates:   map[string]time.Time{},
-		}
+		host = &hostLimits{turns: newTurns(l.perSecond, l.running), gates: map[string]time.Time{}}
 		l.hosts.Add(key, host)
 	}
 	return host
@@ -85,9 +77,7 @@ func (l *limits) of(target *url.URL, way string) *hostLimits {
 
 // hostLimits are the limits of one host.
 type hostLimits struct {
-	running int64
-	slots   *semaphore.Weighted
-	rate    *rate.Limiter
+	turns *turns
 
 	mu      sync.Mutex
 	breaker breaker
@@ -99,37 +89,24 @@ type hostLimits struct {
 // allUsers is the gate of a host that has to wait for all.
 const allUsers = ""
 
-// admit waits for a request's turn. After it, leave must be called.
-func (h *hostLimits) admit(ctx context.Context, user string) (probe bool, err error) {
+// admit waits for the turn of a request of a tenant. After it, leave must be called.
+func (h *hostLimits) admit(ctx context.Context, user, tenant string) (probe bool, err error) {
 	for {
 		if err := h.pass(ctx, user); err != nil {
 			return false, err
 		}
-		if err := h.slots.Acquire(ctx, 1); err != nil {
-			return false, waitError(ctx, h.noTurn())
-		}
-		if err := h.throttle(ctx); err != nil {
-			h.slots.Release(1)
+		if err := h.turns.acquire(ctx, tenant); err != nil {
 			return false, err
 		}
 		probe, ok, err := h.begin(ctx, time.Now(), user)
 		if ok {
 			return probe, nil
 		}
-		h.slots.Release(1)
+		h.turns.release(tenant)
 		if err != nil {
 			return false, err
 		}
 	}
-}
-
-// noTurn says why a request got no turn. Acquire refuses a free slot, too, when the deadline is over.
-func (h *hostLimits) noTurn() string {
-	if h.slots.TryAcquire(1) {
-		h.slots.Release(1)
-		return "the deadline was over before the request was sent"
-	}
-	return fmt.Sprintf("no turn within the deadline: %d requests to the host are under way", h.running)
 }
 
 // pass returns when neither breaker nor gate is in the way.
@@ -171,26 +148,7 @@ func (h *hostLimits) obstacle(ctx context.Context, now time.Time, user string) (
 	return max(0, h.gates[allUsers].Sub(now), h.gates[user].Sub(now)), nil
 }
 
-// throttle waits for the rate limit.
-func (h *hostLimits) throttle(ctx context.Context) error {
-	turn := h.rate.Reserve()
-	wait := turn.Delay()
-	if wait == 0 {
-		return nil
-	}
-	if wait > untilDeadline(ctx) {
-		turn.Cancel()
-		return &Error{Kind: ErrRateLimited, RetryAfter: wait,
-			Detail: fmt.Sprintf("the controller's own limit of %g requests per second to the host", h.rate.Limit())}
-	}
-	if err := sleep(ctx, wait); err != nil {
-		turn.Cancel()
-		return err
-	}
-	return nil
-}
-
-// leave says what became of a request. The slot is not given back by it, for
+// leave says what became of a request. The turn is not given back by it, for
 // the body of an answer is still to be read.
 func (h *hostLimits) leave(now time.Time, probe bool, result outcome, err error) {
 	h.mu.Lock()
@@ -237,8 +195,8 @@ type politeTransport struct {
 // body is closed or its context ends.
 func (t *politeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	host := t.limits.of(req.URL, t.way)
-	probe, err := host.admit(ctx, t.user)
+	host, tenant := t.limits.of(req.URL, t.way), tenantOf(ctx)
+	probe, err := host.admit(ctx, t.user, tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -247,11 +205,11 @@ func (t *politeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	now := time.Now()
 	host.leave(now, probe, outcomeOf(ctx, err, now.Sub(start) >= t.limits.timeout/10), err)
 	if err != nil {
-		host.slots.Release(1)
+		host.turns.release(tenant)
 		return nil, err
 	}
 	host.obey(now, t.user, resp.StatusCode, retryAfter(resp, now))
-	release := sync.OnceFunc(func() { host.slots.Release(1) })
+	release := sync.OnceFunc(func() { host.turns.release(tenant) })
 	stop := context.AfterFunc(ctx, release)
 	resp.Body = &closingBody{ReadCloser: resp.Body, closed: func() {
 		stop()

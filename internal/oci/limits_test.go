@@ -39,9 +39,25 @@ func limitsOf(c *Client, r *fakeRegistry) *hostLimits {
 	return c.clients.limits.of(&url.URL{Scheme: "https", Host: r.host()}, fingerprint())
 }
 
+// takeTurns takes turns of a host and does not give them back.
+func takeTurns(t *testing.T, host *hostLimits, number int) {
+	t.Helper()
+	for range number {
+		if err := host.turns.acquire(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func underWay(host *hostLimits) int {
+	host.turns.mu.Lock()
+	defer host.turns.mu.Unlock()
+	return host.turns.pool.Total()
+}
+
 func TestRequestsAtTheSameTimeAreBounded(t *testing.T) {
 	t.Parallel()
-	const limit, callers = 3, 12
+	const limit, callers = 3, 12 // one tenant has three of four
 	r := newRegistry(t)
 	for i := range callers {
 		r.push(fmt.Sprintf("1.0.%d", i), "1.0.0", []byte("x"))
@@ -61,7 +77,7 @@ func TestRequestsAtTheSameTimeAreBounded(t *testing.T) {
 	})
 	// Resolutions take several requests, also of tokens and after a challenge.
 	r.bearer = true
-	c := newClient(t, func(o *Options) { o.MaxRequests = limit })
+	c := newClient(t, func(o *Options) { o.MaxRequests = limit + 1 })
 	var done sync.WaitGroup
 	for i := range callers {
 		done.Go(func() {
@@ -98,21 +114,22 @@ func TestOneRequestAtATimeIsEnough(t *testing.T) {
 	}
 
 	host := limitsOf(c, r)
-	if !host.slots.TryAcquire(1) {
-		t.Fatal("the only slot was not given back")
+	if n := underWay(host); n != 0 {
+		t.Fatalf("%d turns were not given back", n)
 	}
+	takeTurns(t, host, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err := c.Resolve(ctx, r.source(Reference{Tag: "1.0.0"}))
 	if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want ErrUnreachable by deadline", err)
 	}
-	if _, err := host.admit(ctx, "u"); err == nil || !strings.Contains(err.Error(), "1 requests to the host are under way") {
+	if _, err := host.admit(ctx, "u", ""); err == nil || !strings.Contains(err.Error(), "1 requests to the host are under way") {
 		t.Errorf("error = %v, want one that says what was waited for", err)
 	}
 }
 
-func TestSlotIsGivenBackWithTheContext(t *testing.T) {
+func TestTurnIsGivenBackWithTheContext(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") }))
 	t.Cleanup(srv.Close)
@@ -140,27 +157,27 @@ func TestSlotIsGivenBackWithTheContext(t *testing.T) {
 func TestNoTurn(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		underWay int64
+		underWay int
 		want     string
 	}{
-		"a free slot": {0, "the deadline was over before the request was sent"},
-		"no slot":     {defaultMaxRequests, "no turn within the deadline: 8 requests to the host are under way"},
+		"a free turn": {0, "the deadline was over before the request was sent"},
+		"no turn":     {3, "no turn within the deadline: 3 requests to the host are under way"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l, err := newLimits(Options{RequestsPerSecond: 1, MaxRequests: defaultMaxRequests})
+			l, err := newLimits(Options{RequestsPerSecond: 2, MaxRequests: 4})
 			if err != nil {
 				t.Fatal(err)
 			}
 			host := l.of(&url.URL{Scheme: "https", Host: "registry.example"}, "")
-			host.slots.TryAcquire(tc.underWay)
+			takeTurns(t, host, tc.underWay)
 			ctx, cancel := context.WithTimeout(t.Context(), 0)
 			defer cancel()
-			if _, err := host.admit(ctx, allUsers); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := host.admit(ctx, allUsers, ""); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
-			if tc.underWay == 0 && !host.slots.TryAcquire(defaultMaxRequests) {
-				t.Error("a slot is not given back")
+			if n := underWay(host); n != tc.underWay {
+				t.Errorf("%d requests are under way", n)
 			}
 		})
 	}
@@ -183,9 +200,8 @@ func TestRateOfRequests(t *testing.T) {
 	host := limitsOf(quick, r)
 	start := time.Now()
 	for range 42 { // two more than the burst
-		if err := host.throttle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		takeTurns(t, host, 1)
+		host.turns.release("")
 	}
 	if took := time.Since(start); took < 50*time.Millisecond {
 		t.Errorf("42 requests in %s at 20 per second and a burst of 40", took)
@@ -271,7 +287,7 @@ func TestGate(t *testing.T) {
 	other.obey(time.Now(), "a", 429, 5*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	if _, err := other.admit(ctx, "a"); !errors.Is(err, context.Canceled) {
+	if _, err := other.admit(ctx, "a", ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v, want context.Canceled", err)
 	}
 	// Longer than the deadline, and where somebody else can be asked, it is not.
@@ -280,7 +296,7 @@ func TestGate(t *testing.T) {
 	for name, ctx := range map[string]context.Context{
 		"deadline": short, "alternative": context.WithValue(t.Context(), alternativeKey{}, true),
 	} {
-		if _, err := other.admit(ctx, "a"); !errors.Is(err, ErrRateLimited) {
+		if _, err := other.admit(ctx, "a", ""); !errors.Is(err, ErrRateLimited) {
 			t.Errorf("%s: error = %v, want ErrRateLimited at once", name, err)
 		}
 	}

@@ -64,7 +64,7 @@ func (c *Client) manifest(ctx context.Context, e *endpoint, dgst digest.Digest) 
 	if !errors.Is(err, errNotStored) {
 		return m, err
 	}
-	m, err = share(ctx, &c.manifests, e.key+dgst.String(), c.opts.Timeout, func(ctx context.Context) (*manifest, error) {
+	m, err = share(ctx, &c.manifests, sharedKey(ctx, e, dgst.String()), c.opts.Timeout, func(ctx context.Context) (*manifest, error) {
 		// The pull before this one may have ended after the look above.
 		if data, err := c.store.read(dgst, maxMetadata); err == nil {
 			return parseManifest(subject, dgst, data)

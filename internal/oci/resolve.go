@@ -83,7 +83,7 @@ func (c *Client) Resolve(ctx context.Context, src Source) (Artifact, error) {
 	if src.Ref.Semver+src.Ref.TagFilter != "" {
 		limit += c.opts.PullTimeout
 	}
-	artifact, err := share(ctx, &c.resolves, e.key+src.Ref.String(), limit, func(ctx context.Context) (Artifact, error) {
+	artifact, err := share(ctx, &c.resolves, sharedKey(ctx, e, src.Ref.String()), limit, func(ctx context.Context) (Artifact, error) {
 		return c.resolve(ctx, e, src.Ref, subject)
 	})
 	return artifact, asError(opResolve, subject, err)

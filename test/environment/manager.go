@@ -158,6 +158,8 @@ func (m *Manager) adaptedArgs(dir string) ([]string, error) {
 		"--health-addr=" + m.HealthAddress,
 		"--diagnostics-address=" + m.DiagnosticsAddress,
 		"--artifact-dir=" + artifacts,
+		// Tests move tags, and do not wait for half a minute.
+		"--min-source-interval=1s",
 		"--leader-elect-namespace=" + Namespace,
 		// A machine that is busy for seconds must not end a manager that nothing would start again.
 		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s",

@@ -1,0 +1,176 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fairshare
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestPoolLeavesPlacesToOthers(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		base, size int
+		// want is how many places each holder gets if one after the other takes all that it may.
+		want []int
+	}{
+		{base: 20, size: 18, want: []int{15, 2, 1, 0}},
+		{base: 8, size: 8, want: []int{6, 1, 1, 0}},
+		{base: 8, size: 7, want: []int{6, 1, 0}},
+		{base: 3, size: 3, want: []int{2, 1, 0}},
+		{base: 2, size: 2, want: []int{1, 1, 0}},
+		{base: 1, size: 1, want: []int{1, 0}},
+		{base: 40, size: 35, want: []int{30, 4, 1, 0}},
+	} {
+		p := NewPool[int](tc.base, tc.size)
+		for holder, want := range tc.want {
+			for p.Admits(holder) {
+				p.Take(holder)
+			}
+			if got := p.Held(holder); got != want {
+				t.Errorf("of %d places, holder %d has %d, want %d", tc.size, holder, got, want)
+			}
+		}
+		for holder := range tc.want {
+			for p.Held(holder) > 0 {
+				p.GiveBack(holder)
+			}
+		}
+		if p.Total() != 0 || len(p.held) != 0 {
+			t.Errorf("something is left: %+v", p)
+		}
+	}
+}
+
+// serve pops one item and gives its place back.
+func serve(t *testing.T, pool *Pool[string], queue *Queue[string, int]) (holder string, item int) {
+	t.Helper()
+	holder, item, ok := queue.Pop()
+	if !ok {
+		t.Fatal("nothing is ready")
+	}
+	pool.GiveBack(holder)
+	return holder, item
+}
+
+// TestHoldersTakeTurns holds that a holder with one item waits for one item of each other holder at most, however many they have.
+func TestHoldersTakeTurns(t *testing.T) {
+	t.Parallel()
+	pool := NewPool[string](4, 4)
+	queue := NewQueue[string, int](pool)
+	for i := range 1000 {
+		if ahead := queue.Push("big", i); ahead != i {
+			t.Fatalf("%d items before item %d", ahead, i)
+		}
+	}
+	serve(t, pool, queue)
+	if ahead := queue.Push("small", 1); ahead > 1 {
+		t.Errorf("%d items before that of the small holder", ahead)
+	}
+	if ahead := queue.Push("small", 2); ahead > 3 {
+		t.Errorf("%d items before the second one of the small holder", ahead)
+	}
+	var order []string
+	for range 5 {
+		holder, _ := serve(t, pool, queue)
+		order = append(order, holder)
+	}
+	if got := slices.Index(order, "small"); got > 1 {
+		t.Errorf("served: %v", order)
+	}
+	// Who comes back for one item each time has no more turns than who waits with a thousand.
+	small := 0
+	for i := range 100 {
+		queue.Push("small", 10+i)
+		for range 2 {
+			if holder, _ := serve(t, pool, queue); holder == "small" {
+				small++
+			}
+		}
+	}
+	if small < 98 || small > 102 {
+		t.Errorf("in 200 turns the small holder had %d", small)
+	}
+}
+
+// TestItemsOfAHolderThatHasItsShareAreLeftOut holds that the queue goes on with the others.
+func TestItemsOfAHolderThatHasItsShareAreLeftOut(t *testing.T) {
+	t.Parallel()
+	pool := NewPool[string](4, 4)
+	queue := NewQueue[string, int](pool)
+	for i := range 9 {
+		queue.Push("a", i)
+	}
+	for i := range 3 {
+		if _, item, ok := queue.Pop(); !ok || item != i {
+			t.Fatalf("popped %d, %t", item, ok)
+		}
+	}
+	if queue.Ready() {
+		t.Error("a holder may have all places")
+	}
+	queue.Push("b", 1)
+	if holder, _, ok := queue.Pop(); !ok || holder != "b" {
+		t.Errorf("popped one of %q, %t", holder, ok)
+	}
+	if !queue.Remove("a", 5) || queue.Remove("a", 5) || queue.Remove("c", 0) || queue.Len() != 5 {
+		t.Errorf("%d items wait", queue.Len())
+	}
+}
+
+// TestQueueServesEverybody holds that, in any order of events, each item is served once, items of one holder in their order, and nothing
+// is kept of holders that are gone.
+func TestQueueServesEverybody(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		pool := NewPool[string](5, 5)
+		queue := NewQueue[string, int](pool)
+		var running []string
+		last, served, pushed := map[string]int{}, 0, 0
+		for step := 0; served < 400; step++ {
+			if pushed < 400 && random.IntN(2) == 0 {
+				pushed++
+				queue.Push(fmt.Sprint(random.IntN(1+step)), pushed)
+				continue
+			}
+			if len(running) > 0 && random.IntN(2) == 0 {
+				at := random.IntN(len(running))
+				pool.GiveBack(running[at])
+				running = slices.Delete(running, at, at+1)
+			}
+			holder, item, ok := queue.Pop()
+			if !ok {
+				if queue.Len() > 0 && len(running) == 0 {
+					t.Fatalf("seed %d: nobody has a place and %d wait", seed, queue.Len())
+				}
+				continue
+			}
+			if item <= last[holder] {
+				t.Fatalf("seed %d: item %d of %s after %d", seed, item, holder, last[holder])
+			}
+			last[holder] = item
+			served++
+			running = append(running, holder)
+		}
+		if len(queue.waiting) != 0 || len(queue.next) != 0 {
+			t.Errorf("seed %d: %d queues and %d holders are left", seed, len(queue.waiting), len(queue.next))
+		}
+	}
+}

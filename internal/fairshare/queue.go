@@ -1,0 +1,122 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fairshare
+
+import "slices"
+
+// Queue keeps the order of items that wait for a place of a Pool.
+type Queue[H, T comparable] struct {
+	pool *Pool[H]
+
+	waiting map[H][]entry[T]
+	length  int
+
+	// now is the start of what was served last, in turns. next is when the next turn of a holder may start; it is of holders that came
+	// since the queue was empty.
+	now  uint64
+	next map[H]uint64
+
+	// pushed counts the items, for the order of those that start at the same time.
+	pushed uint64
+}
+
+type entry[T comparable] struct {
+	item          T
+	start, number uint64
+}
+
+func (e entry[T]) isBefore(other entry[T]) bool {
+	return e.start < other.start || e.start == other.start && e.number < other.number
+}
+
+// NewQueue returns an empty queue for a pool. The caller may use the pool beside it.
+func NewQueue[H, T comparable](pool *Pool[H]) *Queue[H, T] {
+	return &Queue[H, T]{pool: pool, waiting: map[H][]entry[T]{}, next: map[H]uint64{}}
+}
+
+// Len is the number of items that wait.
+func (q *Queue[H, T]) Len() int { return q.length }
+
+// Push adds an item of a holder at the end of its items, and returns how many of those that wait come before it.
+func (q *Queue[H, T]) Push(holder H, item T) (ahead int) {
+	q.pushed++
+	added := entry[T]{item: item, start: max(q.now, q.next[holder]), number: q.pushed}
+	for _, entries := range q.waiting {
+		before, _ := slices.BinarySearchFunc(entries, added, func(e, target entry[T]) int {
+			if e.isBefore(target) {
+				return -1
+			}
+			return 1
+		})
+		ahead += before
+	}
+	q.next[holder] = added.start + 1
+	q.waiting[holder] = append(q.waiting[holder], added)
+	q.length++
+	return ahead
+}
+
+// Remove takes an item of a holder out of the queue. It tells whether the item was there.
+func (q *Queue[H, T]) Remove(holder H, item T) bool {
+	at := slices.IndexFunc(q.waiting[holder], func(e entry[T]) bool { return e.item == item })
+	if at < 0 {
+		return false
+	}
+	q.removeAt(holder, at)
+	return true
+}
+
+// Ready tells whether an item may have a place now.
+func (q *Queue[H, T]) Ready() bool {
+	_, _, ok := q.first()
+	return ok
+}
+
+// Pop takes the next item that may have a place out of the queue, and takes the place. The caller gives it back to the pool.
+func (q *Queue[H, T]) Pop() (holder H, item T, ok bool) {
+	holder, next, ok := q.first()
+	if !ok {
+		return holder, item, false
+	}
+	q.now = max(q.now, next.start)
+	q.removeAt(holder, 0)
+	q.pool.Take(holder)
+	return holder, next.item, true
+}
+
+// first is the next item that may have a place.
+func (q *Queue[H, T]) first() (holder H, best entry[T], ok bool) {
+	for candidate, entries := range q.waiting {
+		if (!ok || entries[0].isBefore(best)) && q.pool.Admits(candidate) {
+			holder, best, ok = candidate, entries[0], true
+		}
+	}
+	return holder, best, ok
+}
+
+func (q *Queue[H, T]) removeAt(holder H, at int) {
+	if q.length--; q.length == 0 {
+		// Nobody waits, so nobody is owed a turn.
+		clear(q.next)
+	}
+	entries := slices.Delete(q.waiting[holder], at, at+1)
+	if len(entries) == 0 {
+		delete(q.waiting, holder)
+		return
+	}
+	q.waiting[holder] = entries
+}

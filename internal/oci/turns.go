@@ -1,0 +1,164 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fairshare"
+)
+
+type tenantKey struct{}
+
+// ForTenant returns a context whose requests count for a tenant: all tenants have the same share of the requests to a host, whatever the number
+// of requests that each of them makes. Requests of contexts without a tenant count for one more tenant.
+func ForTenant(ctx context.Context, tenant string) context.Context {
+	return context.WithValue(ctx, tenantKey{}, tenant)
+}
+
+func tenantOf(ctx context.Context) string {
+	tenant, _ := ctx.Value(tenantKey{}).(string)
+	return tenant
+}
+
+// sharedKey is the key of a call that callers of one tenant share. Between tenants, one would wait for the turn of the other.
+func sharedKey(ctx context.Context, e *endpoint, content string) string {
+	return strings.Join([]string{e.key, content, tenantOf(ctx)}, "\n")
+}
+
+// turns are the requests to one host that may run at the same time, and their rate. Tenants share both, see fairshare. They are safe for
+// concurrent use.
+type turns struct {
+	mu    sync.Mutex
+	pool  *fairshare.Pool[string]
+	queue *fairshare.Queue[string, *turn]
+	rate  *rate.Limiter
+
+	// timer ends when the rate allows the next request; nil if nobody waits for that.
+	timer *time.Timer
+}
+
+// turn is a request that waits.
+type turn struct{ granted chan struct{} }
+
+func newTurns(perSecond float64, running int) *turns {
+	pool := fairshare.NewPool[string](running, running)
+	return &turns{
+		pool: pool, queue: fairshare.NewQueue[string, *turn](pool),
+		rate: rate.NewLimiter(rate.Limit(perSecond), int(math.Ceil(2*perSecond))),
+	}
+}
+
+// acquire waits for a turn of a tenant. After it, release must be called. Errors are ErrRateLimited at once where the rate leaves no turn
+// within the deadline, and that of the context.
+func (t *turns) acquire(ctx context.Context, tenant string) error {
+	waiting := &turn{granted: make(chan struct{})}
+	if err := t.enter(ctx, tenant, waiting); err != nil {
+		return err
+	}
+	select {
+	case <-waiting.granted:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := waitError(ctx, t.noTurn())
+	if !t.queue.Remove(tenant, waiting) {
+		t.giveBack(tenant)
+	}
+	return err
+}
+
+// enter puts a request into the queue, unless its deadline leaves no time for its turn.
+func (t *turns) enter(ctx context.Context, tenant string, waiting *turn) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ctx.Err() != nil {
+		if t.pool.Admits(tenant) {
+			return waitError(ctx, "the deadline was over before the request was sent")
+		}
+		return waitError(ctx, t.noTurn())
+	}
+	now := time.Now()
+	ahead := t.queue.Push(tenant, waiting)
+	if wait := t.untilTokens(now, ahead+1); wait > untilDeadline(ctx) {
+		t.queue.Remove(tenant, waiting)
+		return &Error{Kind: ErrRateLimited, RetryAfter: wait,
+			Detail: fmt.Sprintf("the controller's own limit of %g requests per second to the host", t.rate.Limit())}
+	}
+	t.grant(now)
+	return nil
+}
+
+// release gives a turn back.
+func (t *turns) release(tenant string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.giveBack(tenant)
+}
+
+// giveBack is release for a caller that holds mu, as do all below.
+func (t *turns) giveBack(tenant string) {
+	t.pool.GiveBack(tenant)
+	t.grant(time.Now())
+}
+
+// grant gives turns to those that wait, as many as rate and number allow.
+func (t *turns) grant(now time.Time) {
+	for t.queue.Ready() {
+		if !t.rate.AllowN(now, 1) {
+			t.grantIn(t.untilTokens(now, 1))
+			return
+		}
+		_, next, _ := t.queue.Pop()
+		close(next.granted)
+	}
+}
+
+func (t *turns) grantIn(wait time.Duration) {
+	if t.timer != nil {
+		return
+	}
+	t.timer = time.AfterFunc(wait, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.timer = nil
+		t.grant(time.Now())
+	})
+}
+
+// untilTokens is how long it takes until the rate allows so many requests.
+func (t *turns) untilTokens(now time.Time, requests int) time.Duration {
+	missing := float64(requests) - t.rate.TokensAt(now)
+	if missing <= 0 {
+		return 0
+	}
+	return time.Duration(missing / float64(t.rate.Limit()) * float64(time.Second))
+}
+
+// noTurn says why a request got no turn.
+func (t *turns) noTurn() string {
+	return fmt.Sprintf("no turn within the deadline: %d requests to the host are under way", t.pool.Total())
+}

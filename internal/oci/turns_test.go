@@ -1,0 +1,161 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestTenantsShareTheRequestsAtTheSameTime holds that a tenant whose requests are not answered leaves requests to another one.
+func TestTenantsShareTheRequestsAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	const most, share = 8, 6
+	stuck, end := make(chan struct{}, 100), make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/hangs" {
+			stuck <- struct{}{}
+			<-end
+		}
+		_, _ = io.WriteString(w, "x")
+	}))
+	t.Cleanup(srv.Close)
+	l, err := newLimits(Options{RequestsPerSecond: 1e6, MaxRequests: most, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &politeTransport{base: http.DefaultTransport, limits: l}
+	ask := func(tenant, path string) error {
+		req, err := http.NewRequestWithContext(ForTenant(t.Context(), tenant), http.MethodGet, srv.URL+path, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		return resp.Body.Close()
+	}
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if err := ask("a", "/hangs"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range share {
+		<-stuck
+	}
+	for range 10 {
+		if err := ask("b", "/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if more := len(stuck); more != 0 {
+		t.Errorf("one tenant has %d of %d requests", share+more, most)
+	}
+	close(end)
+	all.Wait()
+}
+
+// TestTenantsShareTheRate holds that a tenant with a thousand requests in the queue does not use up the rate of another one.
+func TestTenantsShareTheRate(t *testing.T) {
+	t.Parallel()
+	turns := newTurns(50, 8)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 1000 {
+		all.Go(func() {
+			if err := turns.acquire(ctx, "a"); err == nil {
+				turns.release("a")
+			}
+		})
+	}
+	waitUntil(t, func() bool {
+		turns.mu.Lock()
+		defer turns.mu.Unlock()
+		return turns.queue.Len() > 500
+	})
+	// The first tenant needs 10 s and more for what it has in the queue.
+	soon, done := context.WithTimeout(t.Context(), 5*time.Second)
+	defer done()
+	if err := turns.acquire(soon, "b"); err != nil {
+		t.Errorf("another tenant has no turn: %v", err)
+	} else {
+		turns.release("b")
+	}
+	if err := turns.acquire(soon, "a"); !errors.Is(err, ErrRateLimited) {
+		t.Errorf("error = %v, want ErrRateLimited at once for the first tenant", err)
+	}
+	cancel()
+	all.Wait()
+	turns.mu.Lock()
+	defer turns.mu.Unlock()
+	if turns.queue.Len() != 0 || turns.pool.Total() != 0 {
+		t.Errorf("%d requests wait and %d are under way", turns.queue.Len(), turns.pool.Total())
+	}
+}
+
+// TestTenantsDoNotWaitForCallsOfOthers holds that the same call of two tenants is not shared: one would wait for the turn of the other.
+func TestTenantsDoNotWaitForCallsOfOthers(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.push("1.0.0", "1.0.0", []byte("x"))
+	entered, end := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	r.setIntercept(func(http.ResponseWriter, *http.Request) bool {
+		first := false
+		once.Do(func() { first = true })
+		if first {
+			close(entered)
+			<-end
+		}
+		return false
+	})
+	c := newClient(t)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.Resolve(ForTenant(t.Context(), "a"), r.source(Reference{Tag: "1.0.0"}))
+		failed <- err
+	}()
+	<-entered
+	_, err := c.Resolve(ForTenant(t.Context(), "b"), r.source(Reference{Tag: "1.0.0"}))
+	if err != nil {
+		t.Error(fmt.Errorf("the other tenant: %w", err))
+	}
+	close(end)
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+}
+
+func waitUntil(t *testing.T, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nothing happened for a minute")
+		}
+	}
+}

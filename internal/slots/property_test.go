@@ -1,0 +1,224 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package slots
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// world is releases of several namespaces that come, act and end in a random order.
+type world struct {
+	*testing.T
+	random  *rand.Rand
+	slots   *Slots
+	workers int
+
+	open    map[types.NamespacedName]Claim
+	running map[types.NamespacedName]func()
+	woken   []types.NamespacedName
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 0))
+	w := &world{
+		T: t, random: random, workers: 1 + random.IntN(40),
+		open: map[types.NamespacedName]Claim{}, running: map[types.NamespacedName]func(){},
+	}
+	w.slots = New(Options{
+		Workers: w.workers, PerCluster: 1 + random.IntN(5),
+		Wake: func(release types.NamespacedName) { w.woken = append(w.woken, release) },
+	})
+	return w
+}
+
+// anyClaim is that of a new release. The first namespace has most of the HelmOps.
+func (w *world) anyClaim(number int) Claim {
+	namespace := max(0, w.random.IntN(12)-7)
+	claim := claimOf(fmt.Sprint(namespace), fmt.Sprint(number), fmt.Sprint(w.random.IntN(30)), fmt.Sprint(w.random.IntN(1+20/(1+namespace))))
+	claim.First, claim.Ending = w.random.IntN(4) == 0, w.random.IntN(6) == 0
+	return claim
+}
+
+func (w *world) pass(claim Claim) {
+	done, ok := w.slots.Acquire(claim)
+	w.slots.Settle(claim.Release)
+	if ok {
+		w.running[claim.Release] = done
+	}
+}
+
+// endOne ends one of the actions that run, and makes passes over the releases that were woken.
+func (w *world) endOne() {
+	releases := make([]types.NamespacedName, 0, len(w.running))
+	for release := range w.running {
+		releases = append(releases, release)
+	}
+	slices.SortFunc(releases, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	release := releases[w.random.IntN(len(releases))]
+	done := w.running[release]
+	delete(w.running, release)
+	delete(w.open, release)
+	done()
+	for len(w.woken) > 0 {
+		release := w.woken[0]
+		w.woken = w.woken[1:]
+		if w.random.IntN(10) == 0 { // It needs no slot any more.
+			delete(w.open, release)
+			w.slots.Settle(release)
+			continue
+		}
+		w.pass(w.open[release])
+		if w.running[release] == nil {
+			w.Fatalf("%s was woken and has no slot", release)
+		}
+	}
+}
+
+// check compares the slots with a count of what runs: no bound is exceeded, and a free slot that a waiter may have is never idle.
+func (w *world) check() {
+	total, endings := 0, map[string]int{}
+	namespaces, helmOps, clusters := map[string]int{}, map[types.NamespacedName]int{}, map[string]int{}
+	for release := range w.running {
+		claim := w.open[release]
+		total++
+		namespaces[release.Namespace]++
+		helmOps[claim.holder()]++
+		clusters[claim.Cluster]++
+		if claim.Ending {
+			endings[release.Namespace]++
+		}
+	}
+	all := max(1, w.workers-max(1, w.workers/8))
+	if total > all {
+		w.Fatalf("%d actions of %d workers", total, w.workers)
+	}
+	for namespace, held := range namespaces {
+		if held > 1 && held > w.workers*3/4 {
+			w.Fatalf("namespace %s holds %d slots of %d workers", namespace, held, w.workers)
+		}
+	}
+	if len(namespaces) == 1 && total == all && all > 1 {
+		w.Fatalf("one namespace holds all %d slots", all)
+	}
+	for cluster, held := range clusters {
+		if held > w.slots.perCluster {
+			w.Fatalf("%d actions in Cluster %s", held, cluster)
+		}
+	}
+	for _, claim := range w.open {
+		if w.slots.IsWaiting(claim.Release) && w.mayHave(&claim, total, namespaces, helmOps, clusters, endings) {
+			w.Fatalf("%+v waits though it may have a slot: %d of %d are in use, by namespace %v", claim, total, all, namespaces)
+		}
+	}
+}
+
+// mayHave says the rule again, in other words than the code.
+func (w *world) mayHave(claim *Claim, total int, namespaces map[string]int, helmOps map[types.NamespacedName]int, clusters, endings map[string]int) bool {
+	mayTake := func(base, size, total, own int) (bool, int) {
+		left := base - total + own
+		most := left * 3 / 4
+		if size-(total-own)-1 < most {
+			most = size - (total - own) - 1
+		}
+		if most < 1 {
+			most = 1
+		}
+		return total < size && own < most, most
+	}
+	namespace := claim.Release.Namespace
+	ok, most := mayTake(w.workers, max(1, w.workers-max(1, w.workers/8)), total, namespaces[namespace])
+	own := helmOps[claim.holder()]
+	ok = ok && own < max(1, (most-namespaces[namespace]+own)*3/4) && clusters[claim.Cluster] < w.slots.perCluster
+	if claim.Ending {
+		waiting := 0
+		for _, n := range endings {
+			waiting += n
+		}
+		mayEnd, _ := mayTake((w.workers+2)/3, (w.workers+2)/3, waiting, endings[namespace])
+		ok = ok && mayEnd
+	}
+	return ok
+}
+
+// TestEverybodyIsServed runs random releases through the slots: all bounds hold at all times, no slot is idle that a waiter may
+// have, and each release is served once the others end.
+func TestEverybodyIsServed(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, seed)
+			for number := range 150 {
+				claim := w.anyClaim(number)
+				w.open[claim.Release] = claim
+				w.pass(claim)
+				if len(w.running) > 0 && w.random.IntN(3) == 0 {
+					w.endOne()
+				}
+				w.check()
+			}
+			for len(w.open) > 0 {
+				if len(w.running) == 0 {
+					t.Fatalf("%d releases wait for nobody", len(w.open))
+				}
+				w.endOne()
+				w.check()
+			}
+		})
+	}
+}
+
+// TestNobodyWaitsForANamespaceThatNeverEnds holds that releases of all other namespaces are served though no action of the first one ends.
+func TestNobodyWaitsForANamespaceThatNeverEnds(t *testing.T) {
+	t.Parallel()
+	for workers := 3; workers <= 40; workers++ {
+		b := newBench(t, workers, 4)
+		b.fill("hostile", 5, 12, false)
+		for i := range 100 {
+			name := fmt.Sprint("other-", i)
+			b.pass(claimOf(name, name, name, "web"))
+		}
+		served := 0
+		for served < 100 {
+			ended := false
+			for name := range b.held {
+				if len(name) > 6 && name[:6] == "other-" {
+					b.end(name)
+					served, ended = served+1, true
+					break
+				}
+			}
+			if !ended {
+				t.Fatalf("%d workers: %d of 100 namespaces were served", workers, served)
+			}
+			for _, name := range b.woken {
+				if name[:6] != "other-" {
+					continue
+				}
+				b.want(claimOf(name, name, name, "web"), true)
+			}
+			b.woken = nil
+		}
+	}
+}

@@ -1,0 +1,302 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package slots
+
+import (
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fairshare"
+)
+
+// DefaultPerCluster is how many actions may run in one Cluster at the same time. A Cluster whose API server has become slow takes no more
+// workers than this from the others.
+const DefaultPerCluster = 4
+
+// Options are the bounds of Slots, and who is told.
+type Options struct {
+	// Workers is the number of releases that are worked on at the same time. An eighth of them, and one at least if there is more than one,
+	// get no slot. A third of them may be in uninstallations that wait.
+	Workers int
+
+	// PerCluster is the number of actions that may run in one Cluster at the same time. Default: DefaultPerCluster.
+	PerCluster int
+
+	// Wake is called when a slot was granted to a release in the queue. It must not call Slots. Default: nobody is told.
+	Wake func(release types.NamespacedName)
+
+	// Report is called with the number of slots that are in use and of releases in the queue, whenever it may have changed. It must
+	// not call Slots. Default: nobody is told.
+	Report func(inUse, waiting int)
+}
+
+// Claim is what a release needs a slot for.
+type Claim struct {
+	// Release is who needs the slot. Its namespace is the one that the slot counts for.
+	Release types.NamespacedName
+
+	// Cluster is where the release acts.
+	Cluster string
+
+	// HelmOp is whose release it is. Names of HelmOps of different namespaces may be the same.
+	HelmOp string
+
+	// First tells that the release is not installed yet: a new Cluster must not wait until a thousand others are changed.
+	First bool
+
+	// Ending tells that it is an uninstallation that waits until what it deletes is gone.
+	Ending bool
+}
+
+// holder is the HelmOp of a claim.
+func (c *Claim) holder() types.NamespacedName {
+	return types.NamespacedName{Namespace: c.Release.Namespace, Name: c.HelmOp}
+}
+
+// waiter is a release that found no slot.
+type waiter struct {
+	Claim
+	number uint64
+
+	// granted tells that it has a slot by now, which it has not taken yet.
+	granted bool
+
+	// asked tells that the pass that is under way did ask for a slot.
+	asked bool
+}
+
+// Slots bound the actions that run at the same time, see the package. They are safe for concurrent use.
+type Slots struct {
+	perCluster int
+	wake       func(types.NamespacedName)
+	report     func(inUse, waiting int)
+
+	mu sync.Mutex
+	// namespaces share the slots, and endings those of uninstallations that wait.
+	namespaces, endings *fairshare.Pool[string]
+	helmOps             map[types.NamespacedName]int
+	clusters            map[string]int
+
+	// waiters are the releases in the queues, and those that were granted a slot that they have not taken yet. queues are those without a
+	// slot, by HelmOp, in the order in which they came.
+	waiters map[types.NamespacedName]*waiter
+	queues  map[types.NamespacedName][]*waiter
+	came    uint64
+}
+
+// New returns slots that are all free.
+func New(options Options) *Slots {
+	if options.PerCluster <= 0 {
+		options.PerCluster = DefaultPerCluster
+	}
+	if options.Wake == nil {
+		options.Wake = func(types.NamespacedName) {}
+	}
+	if options.Report == nil {
+		options.Report = func(int, int) {}
+	}
+	workers := options.Workers
+	endings := (workers + 2) / 3
+	return &Slots{
+		perCluster: options.PerCluster, wake: options.Wake, report: options.Report,
+		namespaces: fairshare.NewPool[string](workers, max(1, workers-max(1, workers/8))), endings: fairshare.NewPool[string](endings, endings),
+		helmOps: map[types.NamespacedName]int{}, clusters: map[string]int{},
+		waiters: map[types.NamespacedName]*waiter{}, queues: map[types.NamespacedName][]*waiter{},
+	}
+}
+
+// Acquire takes a slot; done gives it back. If ok is false, there is none: the release is in the queue, and is woken when it has one.
+// A release that claims something else than before leaves the queue and enters it anew.
+func (s *Slots) Acquire(claim Claim) (done func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.count()
+	w := s.waiters[claim.Release]
+	if w != nil && w.Claim != claim {
+		s.leave(w)
+		w = nil
+	}
+	switch {
+	case w != nil && w.granted:
+		delete(s.waiters, claim.Release)
+	case w != nil:
+		w.asked = true
+		return nil, false
+	case !s.fits(&claim):
+		s.enqueue(claim)
+		return nil, false
+	default:
+		s.take(&claim)
+	}
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.giveBack(&claim)
+		s.count()
+	}), true
+}
+
+// Settle ends a pass over a release: one that did not ask for a slot needs none any more.
+func (s *Slots) Settle(release types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.waiters[release]
+	switch {
+	case w == nil:
+	case w.asked:
+		w.asked = false
+	default:
+		s.leave(w)
+		s.count()
+	}
+}
+
+// Keep lets a release keep its place in the queue, or its slot, though the pass that is under way is not going to ask for it.
+func (s *Slots) Keep(release types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.waiters[release]; w != nil {
+		w.asked = true
+	}
+}
+
+// IsGranted tells whether a release was granted a slot that it has not taken yet.
+func (s *Slots) IsGranted(release types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.waiters[release]
+	return w != nil && w.granted
+}
+
+// IsWaiting tells whether a release is in the queue.
+func (s *Slots) IsWaiting(release types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.waiters[release]
+	return w != nil && !w.granted
+}
+
+// fits tells whether there is a slot for a claim. The caller holds mu, here and below.
+func (s *Slots) fits(claim *Claim) bool {
+	return s.admits(claim.holder()) && s.clusters[claim.Cluster] < s.perCluster &&
+		(!claim.Ending || s.endings.Admits(claim.Release.Namespace))
+}
+
+// admits tells whether a HelmOp, and its namespace, may have one more slot.
+func (s *Slots) admits(helmOp types.NamespacedName) bool {
+	held := s.helmOps[helmOp]
+	left := s.namespaces.Allowance(helmOp.Namespace) - (s.namespaces.Held(helmOp.Namespace) - held)
+	return s.namespaces.Admits(helmOp.Namespace) && held < fairshare.Share(left)
+}
+
+func (s *Slots) take(claim *Claim) {
+	s.namespaces.Take(claim.Release.Namespace)
+	s.helmOps[claim.holder()]++
+	s.clusters[claim.Cluster]++
+	if claim.Ending {
+		s.endings.Take(claim.Release.Namespace)
+	}
+}
+
+// giveBack frees a slot, and grants what is free by that to those who wait.
+func (s *Slots) giveBack(claim *Claim) {
+	s.namespaces.GiveBack(claim.Release.Namespace)
+	if s.helmOps[claim.holder()]--; s.helmOps[claim.holder()] <= 0 {
+		delete(s.helmOps, claim.holder())
+	}
+	if s.clusters[claim.Cluster]--; s.clusters[claim.Cluster] <= 0 {
+		delete(s.clusters, claim.Cluster)
+	}
+	if claim.Ending {
+		s.endings.GiveBack(claim.Release.Namespace)
+	}
+	for w := s.next(); w != nil; w = s.next() {
+		s.dequeue(w)
+		w.granted = true
+		s.take(&w.Claim)
+		s.wake(w.Release)
+	}
+}
+
+// next is the waiter that gets a slot now; nil if there is none for anybody.
+func (s *Slots) next() *waiter {
+	var best *waiter
+	for helmOp, queue := range s.queues {
+		if !s.admits(helmOp) {
+			continue
+		}
+		for _, w := range queue {
+			if s.isBefore(w, best) && s.fits(&w.Claim) {
+				best = w
+			}
+		}
+	}
+	return best
+}
+
+// isBefore tells whether a waiter gets a slot before another one, which may be nil.
+func (s *Slots) isBefore(w, other *waiter) bool {
+	if other == nil {
+		return true
+	}
+	if held, others := s.namespaces.Held(w.Release.Namespace), s.namespaces.Held(other.Release.Namespace); held != others {
+		return held < others
+	}
+	if held, others := s.helmOps[w.holder()], s.helmOps[other.holder()]; held != others {
+		return held < others
+	}
+	if w.First != other.First {
+		return w.First
+	}
+	return w.number < other.number
+}
+
+func (s *Slots) enqueue(claim Claim) {
+	s.came++
+	w := &waiter{Claim: claim, number: s.came, asked: true}
+	s.waiters[claim.Release] = w
+	s.queues[w.holder()] = append(s.queues[w.holder()], w)
+}
+
+// leave forgets a waiter, and gives back what was granted to it.
+func (s *Slots) leave(w *waiter) {
+	delete(s.waiters, w.Release)
+	if w.granted {
+		s.giveBack(&w.Claim)
+		return
+	}
+	s.dequeue(w)
+}
+
+func (s *Slots) dequeue(w *waiter) {
+	queue := slices.DeleteFunc(s.queues[w.holder()], func(other *waiter) bool { return other == w })
+	if len(queue) == 0 {
+		delete(s.queues, w.holder())
+		return
+	}
+	s.queues[w.holder()] = queue
+}
+
+func (s *Slots) count() {
+	waiting := 0
+	for _, queue := range s.queues {
+		waiting += len(queue)
+	}
+	s.report(s.namespaces.Total(), waiting)
+}

@@ -1,0 +1,346 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package slots
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// bench is releases that take slots and give them back.
+type bench struct {
+	*testing.T
+	slots *Slots
+	woken []string
+	held  map[string]func()
+
+	inUse, waiting int
+}
+
+func newBench(t *testing.T, workers, perCluster int) *bench {
+	t.Helper()
+	b := &bench{T: t, held: map[string]func(){}}
+	b.slots = New(Options{
+		Workers: workers, PerCluster: perCluster,
+		Wake:   func(release types.NamespacedName) { b.woken = append(b.woken, release.Name) },
+		Report: func(inUse, waiting int) { b.inUse, b.waiting = inUse, waiting },
+	})
+	return b
+}
+
+// claimFor is the claim of a release in the namespace "fleet".
+func claimFor(release, cluster, helmOp string) Claim {
+	return claimOf("fleet", release, cluster, helmOp)
+}
+
+func claimOf(namespace, release, cluster, helmOp string) Claim {
+	return Claim{Release: types.NamespacedName{Namespace: namespace, Name: release}, Cluster: cluster, HelmOp: helmOp}
+}
+
+// pass is a pass over a release that needs a slot. It tells whether the release got one, which it holds until end.
+func (b *bench) pass(claim Claim) bool {
+	b.Helper()
+	done, ok := b.slots.Acquire(claim)
+	b.slots.Settle(claim.Release)
+	if ok {
+		b.held[claim.Release.Name] = done
+	}
+	return ok
+}
+
+func (b *bench) want(claim Claim, want bool) {
+	b.Helper()
+	if got := b.pass(claim); got != want {
+		b.Fatalf("%s of %s in %s has a slot: %t, want %t", claim.Release, claim.HelmOp, claim.Cluster, got, want)
+	}
+}
+
+func (b *bench) end(release string) {
+	b.Helper()
+	b.held[release]()
+	delete(b.held, release)
+}
+
+// wantWoken says who was woken since the last call.
+func (b *bench) wantWoken(releases ...string) {
+	b.Helper()
+	if !slices.Equal(b.woken, releases) {
+		b.Fatalf("woken: %v, want %v", b.woken, releases)
+	}
+	b.woken = nil
+}
+
+// wantEmpty says that nothing is left of releases that are done.
+func (b *bench) wantEmpty() {
+	b.Helper()
+	s := b.slots
+	left := len(s.clusters) + len(s.helmOps) + len(s.waiters) + len(s.queues)
+	if s.namespaces.Total() != 0 || s.endings.Total() != 0 || left != 0 || len(b.woken) != 0 || b.inUse != 0 || b.waiting != 0 {
+		b.Errorf("something is left: %+v, woken: %v", s, b.woken)
+	}
+}
+
+// fill takes as many slots as one namespace gets: with a number of HelmOps, each with four claims in each Cluster.
+func (b *bench) fill(namespace string, helmOps, clusters int, ending bool) int {
+	b.Helper()
+	taken := 0
+	for h := range helmOps {
+		for i := range 4 * clusters {
+			claim := claimOf(namespace, fmt.Sprintf("%s-%d-%d", namespace, h, i), fmt.Sprintf("%s-%d", namespace, i/4), strconv.Itoa(h))
+			claim.Ending = ending
+			if b.pass(claim) {
+				taken++
+			}
+		}
+	}
+	return taken
+}
+
+// TestOneNamespaceLeavesSlotsToAnother holds that a namespace whose actions never end cannot stop another one, whatever the number of workers
+// and however many HelmOps and Clusters it has.
+func TestOneNamespaceLeavesSlotsToAnother(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ workers, helmOps, clusters, taken int }{
+		{workers: 20, helmOps: 2, clusters: 5, taken: 14},
+		{workers: 20, helmOps: 2, clusters: 3, taken: 12},
+		{workers: 20, helmOps: 50, clusters: 50, taken: 15},
+		{workers: 24, helmOps: 1, clusters: 50, taken: 13},
+		{workers: 24, helmOps: 50, clusters: 50, taken: 18},
+		{workers: 8, helmOps: 2, clusters: 3, taken: 5},
+		{workers: 8, helmOps: 50, clusters: 50, taken: 6},
+		{workers: 40, helmOps: 2, clusters: 10, taken: 28},
+		{workers: 40, helmOps: 50, clusters: 50, taken: 30},
+		{workers: 4, helmOps: 50, clusters: 50, taken: 2},
+	} {
+		t.Run(fmt.Sprintf("%d workers, %d HelmOps, %d Clusters", tc.workers, tc.helmOps, tc.clusters), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, tc.workers, 4)
+			if taken := b.fill("tenant-a", tc.helmOps, tc.clusters, false); taken != tc.taken {
+				t.Errorf("tenant-a holds %d slots, want %d", taken, tc.taken)
+			}
+			first := claimOf("tenant-b", "first", "b", "web")
+			first.First = true
+			b.want(first, true)
+			b.end("first")
+			b.woken = nil
+			b.want(claimOf("tenant-b", "upgrade", "b", "web"), true)
+			b.end("upgrade")
+			b.woken = nil
+			b.want(claimOf("tenant-b", "uninstall", "b", "web"), true)
+		})
+	}
+}
+
+// TestUninstallationsThatWaitAreShared holds that a namespace whose uninstallations never end leaves some of their slots to another one.
+func TestUninstallationsThatWaitAreShared(t *testing.T) {
+	t.Parallel()
+	for workers, want := range map[int]int{24: 6, 20: 5, 8: 2, 4: 1} {
+		b := newBench(t, workers, 4)
+		if taken := b.fill("tenant-a", 9, 9, true); taken != want {
+			t.Errorf("%d workers: %d uninstallations of one namespace wait, want %d", workers, taken, want)
+		}
+		other := claimOf("tenant-b", "other", "b", "web")
+		other.Ending = true
+		b.want(other, true)
+	}
+}
+
+// TestWaitersOfNamespacesTakeTurns holds that the next slot goes to the namespace that holds the fewest, then to the HelmOp.
+func TestWaitersOfNamespacesTakeTurns(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 8, 1)
+	if taken := b.fill("a", 3, 40, false); taken != 6 {
+		t.Fatalf("one namespace holds %d slots", taken)
+	}
+	b.want(claimOf("b", "b0", "b0", "x"), true)
+	b.want(claimOf("b", "b1", "b1", "x"), false)
+	b.want(claimOf("b", "b2", "b2", "y"), false)
+	b.want(claimOf("c", "c0", "c0", "x"), false) // One worker looks at what comes.
+	b.end("a-0-0")
+	b.wantWoken("c0")
+	b.end("a-0-4")
+	b.wantWoken() // One slot is left to namespaces that hold none.
+	b.end("a-0-8")
+	b.wantWoken("b2") // Its HelmOp holds none.
+}
+
+func TestSlotsOfClustersAndHelmOps(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 16, 0)
+	for i := range DefaultPerCluster {
+		b.want(claimFor(strconv.Itoa(i), "slow", "a"), true)
+	}
+	b.want(claimFor("b0", "slow", "b"), false) // The Cluster has all that it gets.
+	for i := DefaultPerCluster; i < 8; i++ {
+		b.want(claimFor(strconv.Itoa(i), "fine", "a"), true)
+	}
+	b.want(claimFor("8", "other", "a"), true)
+	b.want(claimFor("9", "other", "a"), false) // Nine of the twelve of the namespace: the HelmOp has all that it gets.
+	b.want(claimFor("b1", "other", "b"), true)
+	b.want(claimFor("b2", "other", "b"), true)
+	b.want(claimFor("c0", "other", "c"), true)
+	b.want(claimFor("d0", "more", "d"), false) // The namespace has all that it gets.
+	b.end("0")
+	b.wantWoken("d0") // Its HelmOp has none yet.
+	b.want(claimFor("d0", "more", "d"), true)
+	b.end("b1")
+	b.wantWoken() // One HelmOp gets three quarters of what others leave: one of two.
+	b.end("1")
+	b.wantWoken("b0")
+	b.want(claimFor("b0", "slow", "b"), true)
+	for _, name := range slices.Collect(maps.Keys(b.held)) {
+		b.end(name)
+	}
+	for _, name := range b.woken {
+		b.slots.Settle(claimFor(name, "", "").Release)
+	}
+	b.woken = nil
+	b.wantEmpty()
+	one := newBench(t, 1, 1)
+	one.want(claimFor("a", "c", "h"), true)
+	one.want(claimFor("b", "c", "h"), false)
+}
+
+// TestSomebodyAlwaysLooks holds that actions, which hooks may hold for minutes, never take all workers, however few these are.
+func TestSomebodyAlwaysLooks(t *testing.T) {
+	t.Parallel()
+	for workers := 2; workers <= 40; workers++ {
+		b := newBench(t, workers, 1)
+		taken := 0
+		for i := range workers {
+			if name := fmt.Sprint(i); b.pass(claimOf(name, name, name, name)) {
+				taken++
+			}
+		}
+		if taken >= workers || taken < workers-workers/8-1 {
+			t.Errorf("%d of %d workers act", taken, workers)
+		}
+	}
+}
+
+// TestGrantedSlotIsKept holds that a release keeps a slot that was granted to it until it takes the slot, or needs none.
+func TestGrantedSlotIsKept(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 8, 1)
+	waiter := claimFor("b", "c", "h")
+	b.want(claimFor("a", "c", "h"), true)
+	b.want(waiter, false)
+	if b.slots.IsGranted(waiter.Release) || !b.slots.IsWaiting(waiter.Release) {
+		t.Error("a release in the queue has a slot")
+	}
+	b.end("a")
+	b.wantWoken("b")
+	// Its read is slow: it comes back.
+	b.slots.Keep(waiter.Release)
+	b.slots.Settle(waiter.Release)
+	if !b.slots.IsGranted(waiter.Release) || b.slots.IsWaiting(waiter.Release) {
+		t.Error("the slot is lost")
+	}
+	b.slots.Settle(waiter.Release)
+	if b.slots.IsGranted(waiter.Release) {
+		t.Error("a release that needs no slot keeps it")
+	}
+	b.wantEmpty()
+}
+
+// TestSlotIsGivenBackOnce holds that a second call of done takes no slot from another release.
+func TestSlotIsGivenBackOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 8, 1)
+	done, _ := b.slots.Acquire(claimFor("a", "c", "h"))
+	done()
+	b.want(claimFor("b", "c", "h"), true)
+	done()
+	b.want(claimFor("c", "c", "h"), false)
+}
+
+// TestHelmOpsShareSlots holds that HelmOps that came late with little work need not wait until one with much is done, and that releases
+// of one Cluster are served in the order in which they came.
+func TestHelmOpsShareSlots(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 8, 1)
+	for i := range 100 {
+		b.want(claimFor(fmt.Sprintf("big-%d", i), fmt.Sprintf("c%d", i), "big"), i < 4)
+	}
+	b.want(claimFor("late-0", "c0", "late"), false)
+	b.want(claimFor("later-0", "c0", "later"), false)
+	b.end("big-1")
+	b.wantWoken("big-4")
+	b.end("big-0")
+	b.wantWoken("late-0")
+	b.want(claimFor("late-0", "c0", "late"), true)
+	b.end("late-0")
+	b.wantWoken("later-0")
+}
+
+// TestSlotGoesToWhatIsNotThereYet holds that a new Cluster does not wait until a chart was changed in a thousand others, and that
+// HelmOps still share the slots.
+func TestSlotGoesToWhatIsNotThereYet(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 8, 1)
+	for i := range 100 {
+		b.want(claimFor(fmt.Sprintf("old-%d", i), fmt.Sprintf("c%d", i), "cni"), i < 4)
+	}
+	b.want(claimFor("other", "c50", "other"), true)
+	b.want(claimFor("other-late", "c51", "other"), false)
+	first := claimFor("new", "new", "cni")
+	first.First = true
+	b.want(first, false)
+	b.end("old-0")
+	b.wantWoken("other-late") // Its HelmOp holds fewer.
+	b.end("old-1")
+	b.wantWoken("new")
+	b.want(first, true)
+	b.end("new")
+	b.wantWoken("old-4")
+}
+
+// TestSlotIsNotKeptFromOthers holds that one that does not need its slot any more, or whose pass could not ask for it, neither keeps
+// it nor loses it.
+func TestSlotIsNotKeptFromOthers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 6, 1)
+	release := func(name string) types.NamespacedName { return claimFor(name, "", "").Release }
+	for _, name := range []string{"a", "b", "c", "d"} {
+		b.want(claimFor(name, "one", name), name == "a")
+	}
+	b.slots.Settle(release("c")) // It was suspended, for example.
+	b.end("a")
+	b.wantWoken("b")
+	b.slots.Keep(release("b")) // The cluster has not answered yet.
+	b.slots.Settle(release("b"))
+	b.want(claimFor("e", "one", "e"), false)
+	b.slots.Settle(release("b")) // It is up to date by now.
+	b.wantWoken("d")
+	b.want(claimFor("d", "one", "d"), true)
+	// It claims another slot than before.
+	ending := claimFor("e", "two", "e")
+	ending.Ending = true
+	b.want(ending, true)
+	b.want(claimFor("f", "one", "f"), false)
+	b.end("d")
+	b.wantWoken("f")
+	b.want(claimFor("f", "three", "f"), true)
+	b.end("e")
+	b.end("f")
+	b.wantEmpty()
+}
