@@ -48,6 +48,7 @@ var registryErrors = []namedError{
 	{oci.ErrIntegrity, addonsv1.ArtifactInvalidReason},
 	{oci.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
 	{bundle.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
+	{oci.ErrServer, addonsv1.RegistryErrorReason},
 	{oci.ErrUnreachable, addonsv1.RegistryUnreachableReason},
 }
 

@@ -135,8 +135,11 @@ func (e *Error) fromStatus(answer *errcode.ErrorResponse, x *exchange) {
 	case status == http.StatusTooManyRequests:
 		e.Kind = ErrRateLimited
 	case status == http.StatusNotImplemented: // refuses a method, HEAD for example; it will not pass
-	case status == http.StatusRequestTimeout || status >= http.StatusInternalServerError:
+	case status == http.StatusRequestTimeout, status == http.StatusBadGateway, status == http.StatusServiceUnavailable,
+		status == http.StatusGatewayTimeout: // something before the registry says that this does not answer
 		e.Kind, e.Hint = ErrUnreachable, "the registry has a problem of its own; it is tried again"
+	case status >= http.StatusInternalServerError:
+		e.Kind, e.Hint = ErrServer, "it is tried again; look at the log of the registry"
 	}
 }
 

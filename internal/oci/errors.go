@@ -46,9 +46,12 @@ var (
 	// other side does not speak TLS.
 	ErrTLS = errors.New("TLS failure")
 	// ErrUnreachable says that the registry did not answer in time, could not be
-	// connected to, or answered with a server error. It is returned without asking,
+	// connected to, or answered with a server error, see ErrServer. It is returned without asking,
 	// with Error.RetryAfter, for a short time after several such failures in a row.
 	ErrUnreachable = errors.New("registry unreachable")
+	// ErrServer says that the registry, which answers, failed by itself. It is an ErrUnreachable as well: the same
+	// helps, which is to ask again later, or another mirror.
+	ErrServer error = serverError{}
 	// ErrRateLimited says that the registry asked for fewer requests, or that a
 	// request would have had to wait beyond its deadline for Options' own limit. See
 	// Error.RetryAfter.
@@ -65,6 +68,14 @@ var (
 	// ErrUnexpected is everything else a registry may do.
 	ErrUnexpected = errors.New("unexpected answer")
 )
+
+// serverError is the type of ErrServer.
+type serverError struct{}
+
+func (serverError) Error() string { return "registry failure" }
+
+// Is reports whether a target is what else the error counts as.
+func (serverError) Is(target error) bool { return target == ErrUnreachable }
 
 // Error is what every function of this package returns on failure. It is safe
 // to show to users.

@@ -207,7 +207,7 @@ func TestBlobFaults(t *testing.T) {
 			change: func(o *Options) { o.MaxBlobBytes = 5999 }},
 		{name: "forbidden", want: ErrUnauthorized, gets: 1,
 			blob: func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }},
-		{name: "server error", want: ErrUnreachable, gets: 1 + maxRetries,
+		{name: "server error", want: ErrServer, gets: 1 + maxRetries,
 			blob: func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }},
 		{name: "long wait asked", want: ErrRateLimited, gets: 1,
 			blob: func(w http.ResponseWriter) {

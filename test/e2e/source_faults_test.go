@@ -341,7 +341,7 @@ func sourceFaults(s *scenario) map[string]sourceFault {
 				g.Expect(len(limited(r))).To(gomega.Equal(1), "requests to a registry that asked for an hour of silence")
 			},
 		},
-		"server-error": {fault: status(http.StatusInternalServerError), reason: addonsv1.RegistryUnreachableReason, says: []string{"500"}, perTry: 9},
+		"server-error": {fault: status(http.StatusInternalServerError), reason: addonsv1.RegistryErrorReason, says: []string{"500"}, perTry: 9},
 		"downgrade": {
 			fault:  registry.Fault{Mode: registry.Redirect, To: "http://127.0.0.1:1"},
 			reason: addonsv1.RegistryCertificateInvalidReason, says: []string{"without TLS"}, perTry: 4,
