@@ -37,6 +37,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // conditionsManager is the field manager of the conditions of Clusters.
@@ -152,7 +153,7 @@ func settle(result ctrl.Result, err error) (ctrl.Result, error) {
 	if err != nil && serious == nil {
 		return ctrl.Result{RequeueAfter: clusterConflictRetry}, nil
 	}
-	return result, serious
+	return requeue.OrError(result, serious)
 }
 
 // gather reads what a pass needs; nil if the Cluster is gone.
@@ -362,8 +363,11 @@ func (r *clusterReconciler) reconcileDeletion(ctx context.Context, scope *lifeSc
 	if hold.over {
 		return ctrl.Result{}, nil
 	}
-	if hold.isOn() && isAhead(hold.since, r.now()) {
-		return ctrl.Result{}, r.mendHold(ctx, scope)
+	if mended, err := r.mendHold(ctx, scope); mended {
+		return ctrl.Result{}, err
+	}
+	if hold.suspended && isClusterPaused(scope.cluster) {
+		return ctrl.Result{}, nil
 	}
 	asking := askingForUninstall(scope)
 	switch {

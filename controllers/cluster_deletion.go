@@ -34,6 +34,9 @@ const (
 	// deletionHoldOver is the value of the annotation when the deletion of the Cluster went on.
 	deletionHoldOver = "over"
 
+	// deletionHoldSuspended is the value while somebody pauses the Cluster during the hold, by the paused annotation.
+	deletionHoldSuspended = "suspended"
+
 	// defaultDeletionTimeout is that of the API, for releases that were written without its defaults.
 	defaultDeletionTimeout = 10 * time.Minute
 )
@@ -45,23 +48,36 @@ type deletionHold struct {
 
 	// over tells that it was.
 	over bool
+
+	// suspended tells that a user paused the Cluster during the hold, so that the deletion does not go on when the hold
+	// would end.
+	suspended bool
+
+	// malformed tells that the value of the annotation means nothing.
+	malformed bool
 }
 
 // isOn tells whether the deletion is held now.
 func (h deletionHold) isOn() bool { return !h.since.IsZero() }
 
-// holdOf is the hold of a Cluster's deletion. A value that is malformed is none: nobody knows whose the pause is.
+// mayBegin tells whether a hold can begin.
+func (h deletionHold) mayBegin() bool { return !h.isOn() && !h.over }
+
+// holdOf is the hold of a Cluster's deletion.
 func holdOf(cluster *clusterv1.Cluster) deletionHold {
 	value, ok := cluster.Annotations[addonsv1.DeletionHoldAnnotation]
 	if !ok || cluster.DeletionTimestamp.IsZero() {
 		return deletionHold{}
 	}
-	if value == deletionHoldOver {
+	switch value {
+	case deletionHoldOver:
 		return deletionHold{over: true}
+	case deletionHoldSuspended:
+		return deletionHold{suspended: true}
 	}
 	since, err := time.Parse(time.RFC3339, value)
 	if err != nil {
-		return deletionHold{}
+		return deletionHold{malformed: true}
 	}
 	return deletionHold{since: since}
 }

@@ -85,7 +85,7 @@ func TestHoldOf(t *testing.T) {
 		"on: the pause is ours":             {cluster: goingCluster(heldSince, true), on: true},
 		"over":                              {cluster: goingCluster(deletionHoldOver, false), over: true},
 		"over, and somebody paused it":      {cluster: goingCluster(deletionHoldOver, true), over: true, paused: true},
-		"malformed: whose pause is it?":     {cluster: goingCluster("yes", true), paused: true},
+		"malformed, until it is mended":     {cluster: goingCluster("yes", true), paused: true},
 		"one that came back is not deleted": {cluster: alive, paused: true},
 	}
 	for name, tc := range tests {
@@ -244,6 +244,40 @@ func TestDeletionIsHeldFromTheBeginningToTheEnd(t *testing.T) {
 	}
 }
 
+// TestAUsersPauseOutlastsTheHold holds that the deletion of a Cluster does not go on while a user pauses the Cluster,
+// that nothing of the Cluster is uninstalled meanwhile, and that all of the hold follows when the pause ends.
+func TestAUsersPauseOutlastsTheHold(t *testing.T) {
+	t.Parallel()
+	release := leavingRelease(10 * time.Minute)
+	r := lifeReconciler(t, withAnnotation(goingCluster(heldSince, true), clusterv1.PausedAnnotation), release)
+	for range 2 {
+		cluster, _ := r.pass(t)
+		if !isClusterPaused(cluster) || !ptr.Deref(cluster.Spec.Paused, false) || holdOf(cluster).isOn() {
+			t.Fatalf("annotations %v, paused %v", cluster.Annotations, cluster.Spec.Paused)
+		}
+		r.now = func() time.Time { return lifeNow.Add(24 * time.Hour) }
+	}
+	stored := &addonsv1.HelmOpRelease{}
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil || !stored.DeletionTimestamp.IsZero() {
+		t.Fatalf("the release is ended: %v", err)
+	}
+	cluster, _ := r.pass(t)
+	delete(cluster.Annotations, clusterv1.PausedAnnotation)
+	if err := r.client.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if cluster, _ = r.pass(t); !holdOf(cluster).isOn() || isClusterPaused(cluster) {
+		t.Fatalf("the hold does not begin again: %v", cluster.Annotations)
+	}
+	if _, result := r.pass(t); result.RequeueAfter != 10*time.Minute {
+		t.Errorf("looks again after %s", result.RequeueAfter)
+	}
+	letGo(t, r.client, release)
+	if cluster, _ = r.pass(t); !holdOf(cluster).over || cluster.Spec.Paused != nil {
+		t.Errorf("still held: %v %v", cluster.Annotations, cluster.Spec.Paused)
+	}
+}
+
 func letGo(t *testing.T, c client.Client, release *addonsv1.HelmOpRelease) {
 	t.Helper()
 	stored := &addonsv1.HelmOpRelease{}
@@ -276,7 +310,12 @@ func TestDeletionIsLetGo(t *testing.T) {
 		"a hold that is over stays so":    {cluster: goingCluster(deletionHoldOver, false), release: leavingRelease(time.Hour), hold: deletionHoldOver},
 		"a hold goes on after a restart":  {cluster: goingCluster(heldSince, true), release: leavingRelease(time.Hour), hold: heldSince, paused: true},
 		"who asked thinks better of it":   {cluster: goingCluster(heldSince, true), release: withoutAsking, hold: deletionHoldOver, event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
-		"an unreadable mark is no hold":   {cluster: goingCluster("yes", true), release: leavingRelease(time.Hour), hold: "yes", paused: true},
+		"an unreadable mark begins now":   {cluster: goingCluster("yes", true), release: leavingRelease(time.Hour), hold: lifeNow.Format(time.RFC3339), paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
+		"an unreadable mark, not paused":  {cluster: goingCluster("yes", false), release: withoutAsking, hold: "yes"},
+		"a user pauses it meanwhile":      {cluster: withAnnotation(goingCluster(heldSince, true), clusterv1.PausedAnnotation), release: leavingRelease(time.Minute), hold: deletionHoldSuspended, paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
+		"a user still pauses it":          {cluster: withAnnotation(goingCluster(deletionHoldSuspended, true), clusterv1.PausedAnnotation), release: leavingRelease(time.Minute), hold: deletionHoldSuspended, paused: true},
+		"the user's pause ends":           {cluster: goingCluster(deletionHoldSuspended, true), release: leavingRelease(time.Minute), hold: lifeNow.Format(time.RFC3339), paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
+		"the user ends both pauses":       {cluster: goingCluster(deletionHoldSuspended, false), release: leavingRelease(time.Minute), hold: lifeNow.Format(time.RFC3339), paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
 		"the annotation is somebody's":    {cluster: withAnnotation(goingCluster("", false), clusterv1.PausedAnnotation), release: leavingRelease(time.Hour)},
 		"it is asked from elsewhere":      {cluster: goingCluster("", false), release: ofNamespace("tenant", leavingRelease(24*time.Hour))},
 		"its HelmOp is made up":           {cluster: goingCluster("", false), release: ofHelmOp("made-up", leavingRelease(24*time.Hour))},
@@ -310,10 +349,12 @@ func TestRestoredHoldEnds(t *testing.T) {
 		paused  bool
 		event   string
 	}{
-		"held":                      {cluster: restored(heldSince, restoredHoldKept), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
-		"held, and perhaps moved":   {cluster: restored(heldSince, restoredHoldKept-time.Second), hold: heldSince, paused: true},
-		"paused by a user":          {cluster: restored("", restoredHoldKept), paused: true},
-		"a mark that is not a time": {cluster: restored("yes", restoredHoldKept), hold: "yes", paused: true},
+		"held":                       {cluster: restored(heldSince, restoredHoldKept), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"held, and perhaps moved":    {cluster: restored(heldSince, restoredHoldKept-time.Second), hold: heldSince, paused: true},
+		"paused by a user":           {cluster: restored("", restoredHoldKept), paused: true},
+		"a mark that is not a time":  {cluster: restored("yes", restoredHoldKept), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"suspended by a user":        {cluster: restored(deletionHoldSuspended, restoredHoldKept), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"over, and paused by a user": {cluster: restored(deletionHoldOver, restoredHoldKept), hold: deletionHoldOver, paused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,9 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -43,7 +41,7 @@ func (r *clusterReconciler) beginHold(ctx context.Context, scope *lifeScope, rel
 		if err != nil {
 			return false, err
 		}
-		if cluster.DeletionTimestamp.IsZero() || isClusterPaused(cluster) || holdOf(cluster) != (deletionHold{}) {
+		if cluster.DeletionTimestamp.IsZero() || isClusterPaused(cluster) || !holdOf(cluster).mayBegin() {
 			// Somebody else paused it: then nothing is done until that ends.
 			return false, nil
 		}
@@ -89,43 +87,6 @@ func (r *clusterReconciler) endHold(ctx context.Context, scope *lifeScope, late 
 	return nil
 }
 
-// restoredHoldKept is how long a restored Cluster stays paused by a hold of its deletion. A clusterctl move pauses the Clusters that it
-// creates, and ends these pauses by itself.
-const restoredHoldKept = 10 * time.Minute
-
-// isRestoredHold reports whether a Cluster that is not being deleted is paused by a hold of its deletion: it was restored from a backup
-// that was made during the hold.
-func isRestoredHold(cluster *clusterv1.Cluster) bool {
-	_, err := time.Parse(time.RFC3339, cluster.Annotations[addonsv1.DeletionHoldAnnotation])
-	return err == nil && cluster.DeletionTimestamp.IsZero() && ptr.Deref(cluster.Spec.Paused, false)
-}
-
-// endRestoredHold ends the pause of a restored Cluster: no controller would otherwise.
-func (r *clusterReconciler) endRestoredHold(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
-	if wait := scope.cluster.CreationTimestamp.Add(restoredHoldKept).Sub(r.now()); wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, nil
-	}
-	ended, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
-		cluster, err := typedCluster(object)
-		if err != nil || !isRestoredHold(cluster) {
-			return false, err
-		}
-		annotations := object.GetAnnotations()
-		delete(annotations, addonsv1.DeletionHoldAnnotation)
-		object.SetAnnotations(annotations)
-		unstructured.RemoveNestedField(object.Object, "spec", "paused")
-		return true, nil
-	})
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("ending the pause that held the deletion of the Cluster: %w", err)
-	}
-	if ended {
-		r.eventAt(scope, nil, eventType(false), addonsv1.ClusterDeletionReleasedEvent, "HoldDeletion",
-			"HelmOp had paused the Cluster to hold its deletion, and ended the pause: the Cluster is not being deleted")
-	}
-	return ctrl.Result{}, nil
-}
-
 // changeHold changes a Cluster as it is now, and tells whether it did; the cached one is tried first. Nobody else's write is
 // lost, and no pause of somebody else taken for ours.
 func (r *clusterReconciler) changeHold(ctx context.Context, scope *lifeScope, change func(*unstructured.Unstructured) (bool, error)) (bool, error) {
@@ -160,28 +121,6 @@ func setAnnotation(object client.Object, key, value string) {
 	annotations[key] = value
 	object.SetAnnotations(annotations)
 }
-
-// mendHold has a hold whose time is yet to come begin now: else it would last until then. The pause is ours, so is the time.
-func (r *clusterReconciler) mendHold(ctx context.Context, scope *lifeScope) error {
-	_, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
-		cluster, err := typedCluster(object)
-		if err != nil || !isAhead(holdOf(cluster).since, r.now()) {
-			return false, err
-		}
-		setAnnotation(object, addonsv1.DeletionHoldAnnotation, r.now().UTC().Format(time.RFC3339))
-		return true, nil
-	})
-	if err != nil {
-		return fmt.Errorf("correcting since when the deletion of the Cluster is held: %w", err)
-	}
-	return nil
-}
-
-// maxAhead is how far clocks of managers may be apart.
-const maxAhead = time.Minute
-
-// isAhead tells whether a hold says that it began in the future.
-func isAhead(since, now time.Time) bool { return since.After(now.Add(maxAhead)) }
 
 // upgradeHolder is a HelmOp that holds upgrades of a Cluster.
 type upgradeHolder struct {

@@ -44,8 +44,9 @@ const (
 	// returns to the last good revision, and stays there until the spec changes.
 	RolloutAbortAnnotation = "addons.cluster.x-k8s.io/rollout-abort"
 
-	// DeletionHoldAnnotation on a Cluster under deletion tells that its deletion waits for the uninstallation of releases, see
-	// spec.beforeClusterDelete: since when, in RFC 3339, or "over". While it waits, spec.paused of the Cluster is part of that.
+	// DeletionHoldAnnotation on a Cluster under deletion tells that its deletion waits for the uninstallation of
+	// releases, see spec.beforeClusterDelete: since when, in RFC 3339, "over", or "suspended" while a user pauses the
+	// Cluster by the paused annotation. While it waits, spec.paused of the Cluster is part of that.
 	DeletionHoldAnnotation = "addons.cluster.x-k8s.io/deletion-hold"
 
 	// UpgradeReleasedAnnotationPrefix begins the names of annotations on a Cluster that tell which upgrade is not held any more, see

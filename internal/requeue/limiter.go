@@ -1,0 +1,50 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package requeue
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// The delays are 1 s, 2 s, 4 s and so on, up to 5 min. A cluster or an API server that is broken for hours is found
+// mended within that time.
+const (
+	minDelay = time.Second
+	maxDelay = 5 * time.Minute
+)
+
+// Jitter is how much the delays of what failed together are spread, as a share of the delay.
+const Jitter = 0.4
+
+// NewLimiter spaces the reconciliations that fail, and spreads those of what failed together.
+func NewLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
+	return jitteredLimiter{workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minDelay, maxDelay)}
+}
+
+type jitteredLimiter struct {
+	workqueue.TypedRateLimiter[reconcile.Request]
+}
+
+// When implements workqueue.TypedRateLimiter.
+func (l jitteredLimiter) When(request reconcile.Request) time.Duration {
+	delay := float64(l.TypedRateLimiter.When(request)) * (1 - Jitter/2)
+	return wait.Jitter(time.Duration(delay), Jitter/(1-Jitter/2))
+}
