@@ -18,6 +18,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -29,7 +30,6 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,6 +38,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
@@ -62,6 +63,7 @@ type helmOpReconciler struct {
 	pace       *statusPace
 	planned    *plannedReleases
 	recorder   events.EventRecorder
+	delays     requeue.Delays
 	tracker    *external.ObjectTracker
 	now        func() time.Time
 
@@ -141,20 +143,26 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 		if apierrors.IsNotFound(err) {
 			r.resolution.forget(req.NamespacedName)
 			r.pace.forget(req.NamespacedName)
+			r.delays.Forget(req)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if isBeingMoved(helmOp) || !isWatched(helmOp, r.watchFilter) {
+	if !isWatched(helmOp, r.watchFilter) {
 		r.resolution.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
+	}
+	if isBeingMoved(helmOp) {
+		r.resolution.forget(req.NamespacedName)
+		return ctrl.Result{}, reportBeingMoved(ctx, r.client, helmOp, "helmop", helmOpConditions)
 	}
 	if r.pace.isStale(helmOp, r.now()) {
 		return ctrl.Result{RequeueAfter: staleRetry}, nil
 	}
 	if complete, err := r.adopt(ctx, helmOp); err != nil || !complete {
-		return ctrl.Result{RequeueAfter: staleRetry}, err
+		return requeue.OrError(ctrl.Result{RequeueAfter: staleRetry}, err)
 	}
 	before := helmOp.DeepCopy()
+	defer func() { result, reterr = requeue.OrError(result, reterr) }()
 	defer func() {
 		reportOutdated(helmOp)
 		if reterr == nil {
@@ -220,7 +228,31 @@ func (r *helmOpReconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1
 	}
 	err := kerrors.NewAggregate(append(errs, r.reportMovable(ctx, scope)))
 	r.report(scope)
-	return ctrl.Result{RequeueAfter: scope.requeueAfter}, err
+	return r.tryAgain(ctx, scope, err)
+}
+
+// tryAgain is the result of a pass. Releases that cannot be written, for a quota for example, are told of in the status
+// and once in the log: they are no failures of the controller, and are tried again after 1 s, 2 s and so on up to 5
+// min.
+func (r *helmOpReconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error) (ctrl.Result, error) {
+	result, object := ctrl.Result{RequeueAfter: scope.requeueAfter}, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.helmOp)}
+	serious := kerrors.FilterOut(err, func(err error) bool { return errors.Is(err, errRecord) })
+	switch {
+	case serious != nil:
+		return ctrl.Result{}, err
+	case err == nil:
+		r.delays.Forget(object)
+		return result, nil
+	}
+	cause := requeue.Cause{Generation: scope.helmOp.Generation, Reason: addonsv1.RecordFailedReason}
+	wait, isNews := r.delays.After(object, cause, err.Error())
+	if isNews {
+		ctrl.LoggerFrom(ctx).Info("Releases cannot be written; this is tried again", "error", err.Error())
+	}
+	if result.RequeueAfter == 0 || result.RequeueAfter > wait {
+		result.RequeueAfter = wait
+	}
+	return result, nil
 }
 
 // reconcileDelete ends the releases, each by the deletion policy, and then lets the HelmOp go.
@@ -259,13 +291,6 @@ func (r *helmOpReconciler) letGo(ctx context.Context, helmOp *addonsv1.HelmOp) e
 // from before a label changed, lead to objects of other managers, too.
 func isWatched(obj client.Object, watchFilter string) bool {
 	return watchFilter == "" || obj.GetLabels()[clusterv1.WatchLabel] == watchFilter
-}
-
-// isBeingMoved tells whether clusterctl move is taking the object to another management cluster. The object is deleted
-// here then, but what it stands for lives on there.
-func isBeingMoved(obj client.Object) bool {
-	_, moved := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
-	return moved
 }
 
 // helmOpConditions are those of a HelmOp that this controller owns.

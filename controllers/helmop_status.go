@@ -188,7 +188,7 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phaseProgressing, nil
 	case c.err != nil:
 		return fail(renderReason(c.err), c.err.Error())
-	case c.cluster != nil && isClusterPaused(c.cluster), c.child != nil && isChildPaused(c.child):
+	case c.cluster != nil && isClusterPaused(c.cluster), c.child != nil && (isChildPaused(c.child) || isBeingMoved(c.child)):
 		return phasePaused, nil
 	case c.cluster != nil && c.selected && !isInitialized(c.cluster):
 		return phaseWaiting, nil
@@ -299,6 +299,8 @@ func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease)
 func whyEnding(child *addonsv1.HelmOpRelease) string {
 	ready := conditions.Get(child, addonsv1.ReadyCondition)
 	switch {
+	case conditions.GetReason(child, addonsv1.PausedCondition) == addonsv1.BeingMovedReason:
+		return fmt.Sprintf("; Cluster %s: %s", clusterTitle(child), conditions.GetMessage(child, addonsv1.PausedCondition))
 	case conditions.IsTrue(child, addonsv1.PausedCondition):
 		return fmt.Sprintf("; Cluster %s: paused, its release ends when it is unpaused", clusterTitle(child))
 	case ready != nil && ready.Status == metav1.ConditionFalse && ready.Message != "":

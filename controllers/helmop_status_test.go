@@ -165,6 +165,30 @@ func TestSummarizeIsBounded(t *testing.T) {
 	}
 }
 
+// TestARolloutThatCannotBeRenderedSaysSo holds that a rollout does not say that it waits for a Cluster to be ready
+// where it waits for the HelmOp to be corrected.
+func TestARolloutThatCannotBeRenderedSaysSo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		clusters []*clusterScope
+		inFlight int
+		want     string
+	}{
+		"none can be rendered":       {clusters: []*clusterScope{fleetCluster("a", unrendered, untold), fleetCluster("b", unrendered, untold)}, want: "cannot be rendered for 2 of 2"},
+		"one has it, the other not":  {clusters: []*clusterScope{fleetCluster("a"), fleetCluster("b", unrendered, untold)}, want: "cannot be rendered for 1 of 2"},
+		"others are on their way":    {clusters: []*clusterScope{fleetCluster("a"), fleetCluster("b", unrendered, untold)}, inFlight: 1, want: "the plan"},
+		"others wait for their turn": {clusters: []*clusterScope{fleetCluster("a", untold), fleetCluster("b", unrendered, untold)}, want: "the plan"},
+		"it cannot be written":       {clusters: []*clusterScope{fleetCluster("a", untold, func(c *clusterScope) { c.err = errRecord })}, want: "the plan"},
+		"all have it":                {clusters: []*clusterScope{fleetCluster("a")}, want: "the plan"},
+	} {
+		scope := scopeOf(tc.clusters...)
+		scope.revisions[0].Status.Phase = addonsv1.RolloutPhaseProgressing
+		scope.plan.Progress = rollout.Progress{WaitingFor: "the plan", InFlight: tc.inFlight}
+		if got := waitingFor(scope); !strings.Contains(got, tc.want) {
+			t.Errorf("%s: it waits for %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 func TestReadyCondition(t *testing.T) {
 	artifact := &addonsv1.ResolvedArtifact{}
 	scope := scopeOf

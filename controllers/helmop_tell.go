@@ -17,6 +17,7 @@ limitations under the License.
 package controllers
 
 import (
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,11 +96,34 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 // waitingFor tells what a rollout waits for and, where it is a human, how to go on.
 func waitingFor(scope *helmOpScope) string {
 	progress, newest := scope.plan.Progress, scope.newestRevision()
+	if n := unrenderable(scope); n > 0 && progress.InFlight == 0 {
+		return fmt.Sprintf("a correction of the HelmOp or the Clusters: what is desired cannot be rendered for %d of %d, see status.failures",
+			n, len(scope.clusters))
+	}
 	if progress.Promote == "" || newest == nil {
 		return progress.WaitingFor
 	}
 	return fmt.Sprintf("%s: kubectl -n %s annotate helmop %s --overwrite %s=%d/%s", progress.WaitingFor, scope.helmOp.Namespace,
 		scope.helmOp.Name, addonsv1.RolloutPromoteAnnotation, newest.Spec.Number, progress.Promote)
+}
+
+// unrenderable is the number of Clusters for which the newest revision cannot be rendered, if all others have the
+// revision; else 0.
+func unrenderable(scope *helmOpScope) int {
+	newest, count := scope.newestRevision(), 0
+	if newest == nil || newest.Status.Phase != addonsv1.RolloutPhaseProgressing {
+		return 0
+	}
+	for _, c := range scope.clusters {
+		switch {
+		case !c.selected || c.step.Told:
+		case c.err == nil || errors.Is(c.err, errRecord):
+			return 0
+		default:
+			count++
+		}
+	}
+	return count
 }
 
 // isHeld tells whether a rollout goes on only if somebody does something, and why.

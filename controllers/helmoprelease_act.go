@@ -21,9 +21,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -31,6 +33,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
@@ -78,6 +81,7 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 	if err != nil {
 		return r.actionFailed(ctx, p, decision, result, err)
 	}
+	r.delays.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)})
 	return r.acted(ctx, p, decision, result), nil
 }
 
@@ -256,7 +260,7 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 	}
 	reportReachable(release)
 	decision := helmclient.DecideUninstall(observation, desired, helmclient.Policy{PendingTimeout: pendingTimeout}, r.now())
-	release.Status.State = string(decision.State)
+	release.Status.State, release.Status.NextTryAt = string(decision.State), metav1.Time{}
 	switch decision.Action {
 	case helmclient.ActionUninstall:
 	case helmclient.ActionWait:
@@ -274,6 +278,7 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 		return ctrl.Result{}, err
 	}
 	if wait := retryDelay(release, attempt, r.now()); wait > 0 && retryRequest(scope) == release.Status.LastRetryRequest {
+		release.Status.NextTryAt = metav1.NewTime(r.now().Add(wait).Round(time.Second))
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	done, wait := r.uninstallSlot(scope, &options.Uninstall, target.Key, desired.Owner)
@@ -304,16 +309,17 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 	return ctrl.Result{}, nil
 }
 
-// failed reports an error that changed nothing in the workload cluster and decides when to try again.
+// failed reports an error that changed nothing in the workload cluster and decides when to try again. The conditions of
+// the release tell of the error, and the log does once, so it is returned only where the pass was cut off.
 func (r *releaseReconciler) failed(ctx context.Context, scope *releaseScope, fallback string, err error) (ctrl.Result, error) {
 	release := scope.release
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
 	}
 	if errors.Is(err, helmclient.ErrStale) {
-		// Somebody else changed the release meanwhile: look again, less and less often.
+		// The release was changed by another program meanwhile: look again, less and less often.
 		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
-		return ctrl.Result{}, err
+		return r.tryAgain(ctx, release, addonsv1.UpdatingReason, err), nil
 	}
 	reason := reasonFor(err, engineErrors, fallback)
 	if reason == addonsv1.ClusterUnreachableReason {
@@ -325,7 +331,18 @@ func (r *releaseReconciler) failed(ctx context.Context, scope *releaseScope, fal
 		r.event(scope, corev1.EventTypeWarning, reason, "Reconcile",
 			fmt.Sprintf("Cluster %s, release %s: %v", clusterTitle(release), describe(release), err))
 	}
-	return ctrl.Result{}, err
+	return r.tryAgain(ctx, release, reason, err), nil
+}
+
+// tryAgain is the result of a pass that failed: the next one comes after 1 s, 2 s and so on up to 5 min.
+func (r *releaseReconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelease, reason string, err error) ctrl.Result {
+	cause := requeue.Cause{Generation: release.Generation, Reason: reason}
+	wait, isNews := r.delays.After(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}, cause, err.Error())
+	if isNews {
+		ctrl.LoggerFrom(ctx).Info("The release cannot be made as it is wanted; this is tried again", "Cluster", clusterTitle(release),
+			"reason", reason, "error", err.Error())
+	}
+	return ctrl.Result{RequeueAfter: wait}
 }
 
 // actionFailed reports an action that failed. One that changed the cluster counts: the next pass decides what follows it and

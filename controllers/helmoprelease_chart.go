@@ -189,8 +189,9 @@ func (r *releaseReconciler) chartFailed(ctx context.Context, scope *releaseScope
 		return ctrl.Result{}, nil
 	case errors.As(err, &failure):
 		result, err := r.failed(ctx, scope, chartReason(err), err)
-		if ctx.Err() == nil && result.IsZero() {
-			result, err = ctrl.Result{RequeueAfter: max(failure.wait, time.Millisecond)}, nil
+		if err == nil {
+			// All releases that want the chart wait for the same try.
+			result.RequeueAfter = max(failure.wait, time.Millisecond)
 		}
 		return result, err
 	default:

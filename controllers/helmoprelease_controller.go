@@ -36,6 +36,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
@@ -57,6 +58,7 @@ type releaseReconciler struct {
 	sightings  *sightings
 	recorder   events.EventRecorder
 	budgets    *eventBudgets
+	delays     requeue.Delays
 	now        func() time.Time
 
 	// kubeconfigs reads the Secrets with the kubeconfigs, and refuses those that must not be used.
@@ -132,9 +134,13 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if isBeingMoved(release) || !isWatched(release, r.watchFilter) {
+	if !isWatched(release, r.watchFilter) {
 		r.part(req)
 		return ctrl.Result{}, nil
+	}
+	if isBeingMoved(release) {
+		r.part(req)
+		return ctrl.Result{}, reportBeingMoved(ctx, r.client, release, "helmoprelease", releaseConditions)
 	}
 	if r.tries.isStale(req.NamespacedName, lastTryOf(release), r.now()) {
 		r.slots.Keep(req.NamespacedName)
@@ -145,7 +151,7 @@ func (r *releaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 	if err == nil {
 		result.RequeueAfter = withinResync(result.RequeueAfter, r.resyncPeriod, release)
 	}
-	return result, err
+	return requeue.OrError(result, err)
 }
 
 // reconcile is Reconcile for a release that is to be worked on, and as it was left.
@@ -191,6 +197,7 @@ func (r *releaseReconciler) part(req ctrl.Request) {
 	r.forget(req.NamespacedName)
 	r.sightings.part(req)
 	r.tries.forget(req.NamespacedName)
+	r.delays.Forget(req)
 }
 
 // forget drops what is remembered of the objects of a release.
@@ -259,6 +266,7 @@ func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseS
 		return ctrl.Result{}, nil
 	case why != "":
 		setPaused(release, true, why)
+		release.Status.NextTryAt = metav1.Time{}
 		return ctrl.Result{}, nil
 	case scope.elsewhere != "":
 		return r.leaveElsewhere(scope), nil
@@ -304,6 +312,7 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 	}
 	if why := pauseOf(scope); why != "" {
 		setPaused(release, true, why)
+		release.Status.NextTryAt = metav1.Time{}
 		return ctrl.Result{}, nil
 	}
 	setPaused(release, false, "")

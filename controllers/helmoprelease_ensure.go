@@ -22,6 +22,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -115,6 +116,11 @@ func (p *releasePass) due(delay time.Duration) {
 func (r *releaseReconciler) connect(ctx context.Context, release *addonsv1.HelmOpRelease) (target helmclient.Target, ok bool) {
 	key := clusterKey(release)
 	restConfig, err := r.clusters.GetRESTConfig(ctx, key)
+	if err == nil && r.clusters.State(key).IsSilent() {
+		// To ask the cluster again would end in the same, later. The watches stay: it may be back in a moment.
+		reportUnreachable(release, noConnection(release))
+		return helmclient.Target{}, false
+	}
 	if err == nil {
 		return helmclient.Target{Key: key.String(), Config: restConfig, Impersonate: impersonated(release)}, true
 	}
@@ -127,9 +133,15 @@ func (r *releaseReconciler) connect(ctx context.Context, release *addonsv1.HelmO
 	if errors.Is(err, clusterlink.ErrNotTried) {
 		return helmclient.Target{}, false
 	}
-	reportUnreachable(release, "there is no connection to the API server of the Cluster: see that it runs, that the Secret "+
-		clusterTitle(release)+"-kubeconfig is valid, that the manager may read it and that nothing blocks the way; the release goes on when it answers")
+	reportUnreachable(release, noConnection(release))
 	return helmclient.Target{}, false
+}
+
+// noConnection says what to do about a Cluster that does not answer. It is the same as long as that lasts: each other
+// message is a write.
+func noConnection(release *addonsv1.HelmOpRelease) string {
+	return "there is no connection to the API server of the Cluster: see that it runs, that the Secret " + clusterTitle(release) +
+		"-kubeconfig is valid, that the manager may read it and that nothing blocks the way; the release goes on when it answers"
 }
 
 // reconnectRetry is when a release without a connection is looked at again.
@@ -212,6 +224,10 @@ func (r *releaseReconciler) carryOut(ctx context.Context, p *releasePass, decisi
 	if decision.Action != helmclient.ActionStall {
 		conditions.Delete(release, addonsv1.StalledCondition)
 	}
+	release.Status.NextTryAt = metav1.NewTime(decision.NextTryAt)
+	if isIdle(decision) {
+		r.delays.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)})
+	}
 	switch decision.Action {
 	case helmclient.ActionNone:
 		reportInSync(p)
@@ -231,6 +247,7 @@ func (r *releaseReconciler) carryOut(ctx context.Context, p *releasePass, decisi
 		if ok, err := r.mayAct(ctx, p, decision); !ok {
 			return ctrl.Result{}, err
 		}
+		noteUnhealthy(release, decision, r.now())
 		return r.act(ctx, p, decision)
 	}
 }

@@ -103,7 +103,7 @@ func reportUnreachable(release *addonsv1.HelmOpRelease, message string) {
 	if !release.DeletionTimestamp.IsZero() {
 		message = strings.TrimSuffix(message, orphanHint) + orphanHint
 	}
-	release.Status.State = string(helmclient.StateUnreachable)
+	release.Status.State, release.Status.NextTryAt = string(helmclient.StateUnreachable), metav1.Time{}
 	setCondition(release, addonsv1.ClusterReachableCondition, metav1False, addonsv1.ClusterUnreachableReason, message)
 	setNotReady(release, addonsv1.ClusterUnreachableReason, message)
 }
@@ -159,6 +159,17 @@ func (r *releaseReconciler) reportStalled(p *releasePass, decision helmclient.De
 		return
 	}
 	reportNotReleased(release, standingReason(release, decision), message)
+}
+
+// noteUnhealthy notes, for the messages until the next success, which objects were not healthy when an upgrade is
+// rolled back for that.
+func noteUnhealthy(release *addonsv1.HelmOpRelease, decision helmclient.Decision, now time.Time) {
+	healthy := conditions.Get(release, addonsv1.HealthyCondition)
+	if decision.Reason != helmclient.ReasonUnhealthy || healthy == nil {
+		return
+	}
+	release.Status.LastError = truncate(fmt.Sprintf("revision %d was not healthy at %s (%s): %s", decision.FromRevision,
+		now.UTC().Format(time.RFC3339), healthy.Reason, healthy.Message), maxConditionMessage)
 }
 
 // standingReason is the reason for which a release is not as it is wanted, while nothing is done about it.

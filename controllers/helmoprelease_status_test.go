@@ -19,12 +19,14 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,6 +81,62 @@ func TestNotReleasedIsNotMadeReadyByItsHealth(t *testing.T) {
 	}
 }
 
+// TestARollbackForHealthSaysWhatWasUnhealthy holds that the message of a release that was rolled back names the object,
+// the cause and the times, until the next success.
+func TestARollbackForHealthSaysWhatWasUnhealthy(t *testing.T) {
+	t.Parallel()
+	release := &addonsv1.HelmOpRelease{}
+	setCondition(release, addonsv1.HealthyCondition, metav1False, addonsv1.HealthTimeoutReason, "Deployment a/agent: not all pods are available")
+	noteUnhealthy(release, helmclient.Decision{Reason: helmclient.ReasonUpgradeFailed, FromRevision: 4}, noon)
+	if release.Status.LastError != "" {
+		t.Fatalf("an upgrade that failed says %q", release.Status.LastError)
+	}
+	noteUnhealthy(release, helmclient.Decision{Reason: helmclient.ReasonUnhealthy, FromRevision: 4}, noon)
+	p := &releasePass{releaseScope: &releaseScope{release: release}}
+	reportWaiting(p, helmclient.Decision{
+		Action: helmclient.ActionWait, State: helmclient.StateRolledBack, Reason: helmclient.ReasonBackoff, FromRevision: 5,
+		Message: "The upgrade failed, and revision 5 is the return to what worked before.",
+	})
+	ready := conditions.Get(release, addonsv1.ReadyCondition)
+	if ready.Reason != addonsv1.RolledBackReason {
+		t.Errorf("the reason is %s", ready.Reason)
+	}
+	for _, part := range []string{"revision 4", "Deployment a/agent: not all pods are available", addonsv1.HealthTimeoutReason, noon.UTC().Format(time.RFC3339)} {
+		if !strings.Contains(ready.Message, part) {
+			t.Errorf("%q does not say %q", ready.Message, part)
+		}
+	}
+}
+
+// TestFailuresThatAreToldAreNoErrors holds that what a user can mend is no error of the controller, and is tried again
+// later and later.
+func TestFailuresThatAreToldAreNoErrors(t *testing.T) {
+	t.Parallel()
+	r := &releaseReconciler{recorder: events.NewFakeRecorder(10), budgets: newEventBudgets(time.Now), now: time.Now}
+	release := settledRelease("one")
+	scope := &releaseScope{release: release}
+	for name, tc := range map[string]struct {
+		err    error
+		reason string
+	}{
+		"the chart's own fail": {&helmclient.Error{Kind: helmclient.ErrChartFailed}, addonsv1.ChartFailedReason},
+		"a kind without CRD":   {&helmclient.Error{Kind: helmclient.ErrKindNotServed}, addonsv1.KindNotServedReason},
+		"the chart's schema":   {&helmclient.Error{Kind: helmclient.ErrInvalidValues}, addonsv1.ValuesInvalidReason},
+		"a conflict":           {&helmclient.Error{Kind: helmclient.ErrConflict}, addonsv1.ReleaseConflictReason},
+		"a stale decision":     {&helmclient.Error{Kind: helmclient.ErrStale}, addonsv1.UpdatingReason},
+	} {
+		for _, about := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+			result, err := r.failed(t.Context(), scope, addonsv1.InstallFailedReason, tc.err)
+			if err != nil || (result.RequeueAfter-about).Abs() > about/4 {
+				t.Errorf("%s: %+v, %v, want %s", name, result, err, about)
+			}
+		}
+		if ready := conditions.Get(release, addonsv1.ReadyCondition); ready.Reason != tc.reason {
+			t.Errorf("%s: the reason is %s, want %s", name, ready.Reason, tc.reason)
+		}
+	}
+}
+
 // TestUnreachableClustersKeepTheirFirstMessage holds that connections which break in several ways are one write.
 func TestUnreachableClustersKeepTheirFirstMessage(t *testing.T) {
 	t.Parallel()
@@ -120,15 +178,19 @@ func TestUnreachableClustersKeepTheirFirstMessage(t *testing.T) {
 // linkMadeMeanwhile are the ways to Clusters of which the first is made just after it was asked for.
 type linkMadeMeanwhile struct {
 	Clusters
-	err error
+	err      error
+	failures int
 }
 
 func (l linkMadeMeanwhile) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
+	if l.err == nil {
+		return &rest.Config{}, nil
+	}
 	return nil, l.err
 }
 
-func (linkMadeMeanwhile) State(client.ObjectKey) clusterlink.State {
-	return clusterlink.State{LastTry: time.Now(), LastAnswer: time.Now()}
+func (l linkMadeMeanwhile) State(client.ObjectKey) clusterlink.State {
+	return clusterlink.State{LastTry: time.Now(), LastAnswer: time.Now(), Failures: l.failures}
 }
 
 // TestConnectSaysNothingOfWhatWasNotTried holds that a release stays as it was where its Cluster is about to be connected: every release of a
@@ -136,19 +198,25 @@ func (linkMadeMeanwhile) State(client.ObjectKey) clusterlink.State {
 func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		err  error
-		want metav1.ConditionStatus
+		err      error
+		failures int
+		want     metav1.ConditionStatus
+		up       bool
 	}{
-		"not tried yet":       {fmt.Errorf("%w: fleet/one", clusterlink.ErrNotTried), metav1True},
-		"tried, without luck": {fmt.Errorf("%w: fleet/one", clusterlink.ErrNotConnected), metav1False},
+		"not tried yet":       {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotTried), want: metav1True},
+		"tried, without luck": {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotConnected), want: metav1False},
+		"one lost probe":      {failures: 1, want: metav1True, up: true},
+		"silent":              {failures: 2, want: metav1False},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			release := &addonsv1.HelmOpRelease{}
 			reportReachable(release)
-			r := &releaseReconciler{clusters: linkMadeMeanwhile{err: tc.err}, kubeconfigs: storeOf(t), watcher: &forgetfulWatcher{}}
-			if _, ok := r.connect(t.Context(), release); ok {
-				t.Error("there is a connection")
+			r := &releaseReconciler{
+				clusters: linkMadeMeanwhile{err: tc.err, failures: tc.failures}, kubeconfigs: storeOf(t), watcher: &forgetfulWatcher{},
+			}
+			if _, ok := r.connect(t.Context(), release); ok != tc.up {
+				t.Errorf("there is a connection: %t, want %t", ok, tc.up)
 			}
 			if got := conditions.Get(release, addonsv1.ClusterReachableCondition).Status; got != tc.want {
 				t.Errorf("ClusterReachable is %s, want %s", got, tc.want)

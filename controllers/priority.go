@@ -20,7 +20,6 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,6 +29,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // What is worked on first. Within a priority, who came first is first.
@@ -58,9 +58,6 @@ const (
 // freshFor is for how long after its first installation a release is looked at before those that are not there yet. One that is not ready
 // by then may never be.
 const freshFor = 2 * time.Minute
-
-// retryJitter is how much the passes of what failed together are spread, as a share of their delay.
-const retryJitter = 0.4
 
 // isFirst tells whether a release is not there yet, and is to be.
 func isFirst(release *addonsv1.HelmOpRelease) bool {
@@ -166,24 +163,9 @@ func newReleaseQueue(reader client.Reader, answers clusterAnswers, hasSlot func(
 	}
 }
 
-// retryLimiter spaces the passes that end with an error, and spreads those of what failed together.
-func retryLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
-	return jitteredLimiter{workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryDelay, maxRetryDelay)}
-}
-
-type jitteredLimiter struct {
-	workqueue.TypedRateLimiter[ctrl.Request]
-}
-
-// When implements workqueue.TypedRateLimiter.
-func (l jitteredLimiter) When(request ctrl.Request) time.Duration {
-	delay := float64(l.TypedRateLimiter.When(request)) * (1 - retryJitter/2)
-	return wait.Jitter(time.Duration(delay), retryJitter/(1-retryJitter/2))
-}
-
 // spread is a delay that differs from release to release: what a whole fleet waits for must not bring all of it back at once.
 func spread(delay time.Duration, release *addonsv1.HelmOpRelease) time.Duration {
-	return time.Duration(float64(delay) * (1 - retryJitter/2 + retryJitter*jitter(release)))
+	return time.Duration(float64(delay) * (1 - requeue.Jitter/2 + requeue.Jitter*jitter(release)))
 }
 
 // withinResync is when a HelmOp or a release is looked at again: after delay, and no later than each is. Each has a period of its own, a

@@ -30,6 +30,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // settledRelease is one that is as it is wanted.
@@ -112,7 +113,7 @@ func TestNewReleaseOvertakesAThousand(t *testing.T) {
 	late := releaseFor("default", "new", addonsv1.ClusterReference{Name: "new"})
 	reportUnreachable(late, "")
 	objects = append(objects, changed, late)
-	queue := newReleaseQueue(storeOf(t, objects...), func(client.ObjectKey) bool { return true }, func(release client.ObjectKey) bool { return release.Name == "old-3" })("test", retryLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
+	queue := newReleaseQueue(storeOf(t, objects...), func(client.ObjectKey) bool { return true }, func(release client.ObjectKey) bool { return release.Name == "old-3" })("test", requeue.NewLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
 	defer queue.ShutDown()
 	for i := range 1000 {
 		old := requestFor(fmt.Sprintf("old-%d", i))
@@ -184,24 +185,6 @@ func TestResyncsSpread(t *testing.T) {
 	}
 	if never := withinResync(0, 0, settledRelease("one")); never != 0 {
 		t.Errorf("without a period it comes after %s", never)
-	}
-}
-
-func TestRetriesSpread(t *testing.T) {
-	t.Parallel()
-	limiter := retryLimiter()
-	different := map[time.Duration]bool{}
-	for i := range 100 {
-		request := requestFor(fmt.Sprint(i))
-		limiter.When(request)
-		delay := limiter.When(request)
-		if delay < 1600*time.Millisecond || delay > 2400*time.Millisecond {
-			t.Fatalf("the second try after %s, want about 2 s", delay)
-		}
-		different[delay] = true
-	}
-	if len(different) < 90 {
-		t.Errorf("only %d different delays", len(different))
 	}
 }
 

@@ -83,6 +83,8 @@ var engineErrors = []namedError{
 	{helmclient.ErrRecordDamaged, addonsv1.RecordDamagedReason},
 	{helmclient.ErrInvalidValues, addonsv1.ValuesInvalidReason},
 	{helmclient.ErrInvalidChart, addonsv1.ChartInvalidReason},
+	{helmclient.ErrChartFailed, addonsv1.ChartFailedReason},
+	{helmclient.ErrKindNotServed, addonsv1.KindNotServedReason},
 	{helmclient.ErrPostRender, addonsv1.PostRenderFailedReason},
 	{helmclient.ErrInvalidTarget, addonsv1.KubeconfigRefusedReason},
 }

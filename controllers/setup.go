@@ -35,6 +35,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops,verbs=get;list;watch;patch
@@ -49,13 +50,6 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
-
-// Retries of passes that end with an error: 1 s, 2 s, 4 s and so on, up to 5 min. A cluster or an API server that is
-// broken for hours is found mended within that time.
-const (
-	minRetryDelay = time.Second
-	maxRetryDelay = 5 * time.Minute
-)
 
 // Options are what the controllers work with.
 type Options struct {
@@ -303,6 +297,7 @@ func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unreadyRequests(reconciler.client, requestForItself)),
 			builder.WithPredicates(sourceChanged())).
 		Watches(&addonsv1.HelmOpRelease{}, siblingsOnNews(reconciler.client)).
+		Watches(&addonsv1.HelmOpRelease{}, contendersOnNews(reconciler.client, reconciler.sightings.outdate)).
 		Watches(&addonsv1.HelmOpRelease{}, reconciler.actions.stopping(reconciler.client)).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unreadyRequests(reconciler.client, dependentHelmOps(reconciler.client))),
 			builder.WithPredicates(dependencyChanged())).
@@ -323,6 +318,6 @@ func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error
 func controllerOptions(concurrency int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: concurrency,
-		RateLimiter:             retryLimiter(),
+		RateLimiter:             requeue.NewLimiter(),
 	}
 }

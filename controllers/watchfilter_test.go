@@ -17,6 +17,7 @@ limitations under the License.
 package controllers
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -98,17 +100,19 @@ func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		labels, annotations map[string]string
+		isMoved             bool
 	}{
 		"it has another label now": {labels: map[string]string{clusterv1.WatchLabel: "red"}},
 		"it has no label any more": {},
 		"clusterctl takes it along": {
 			labels: map[string]string{clusterv1.WatchLabel: "blue"}, annotations: map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""},
+			isMoved: true,
 		},
 	} {
 		b := newRecreation(t)
 		release := triedFor("it")
 		release.Labels, release.Annotations = tc.labels, tc.annotations
-		_, b.r.client = shardStores(t, "", release)
+		b.r.client = storeOf(t, release)
 		b.r.watchFilter, b.r.slots = "blue", newActionSlots(1, 0, &waker{})
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
 		b.r.sightings.meet(request, "", helmclient.Observation{}, time.Now())
@@ -117,6 +121,13 @@ func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
 		}
 		if len(b.forgot.releases) != 1 || len(b.r.sightings.firsts) != 0 {
 			t.Errorf("%s: forgotten %v, known %v", name, b.forgot.releases, b.r.sightings.firsts)
+		}
+		if err := b.r.client.Get(t.Context(), request.NamespacedName, release); err != nil {
+			t.Fatal(err)
+		}
+		isTold := conditions.GetReason(release, addonsv1.PausedCondition) == addonsv1.BeingMovedReason
+		if why := conditions.GetMessage(release, addonsv1.PausedCondition); isTold != tc.isMoved || tc.isMoved && !strings.Contains(why, "annotate helmoprelease it ") {
+			t.Errorf("%s: the condition Paused says %q", name, why)
 		}
 	}
 }

@@ -151,6 +151,9 @@ const (
 	// PausedReason is the reason when it is paused.
 	PausedReason = "Paused"
 
+	// BeingMovedReason is the reason when it bears the annotation by which clusterctl move marks what it is about to
+	// delete.
+	BeingMovedReason = "BeingMoved"
 	// NotPausedReason is the reason when it is not.
 	NotPausedReason = "NotPaused"
 )
@@ -202,6 +205,12 @@ const (
 
 	// ChartInvalidReason: the chart cannot be loaded, or the artifact is too large.
 	ChartInvalidReason = "ChartInvalid"
+
+	// ChartFailedReason: a template of the chart refuses the values, or the cluster, by fail or required.
+	ChartFailedReason = "ChartFailed"
+
+	// KindNotServedReason: the cluster does not serve the kind of an object of the release.
+	KindNotServedReason = "KindNotServed"
 
 	// ObservationFailedReason: the release cannot be read from the cluster.
 	ObservationFailedReason = "ObservationFailed"

@@ -430,6 +430,12 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	LastAttemptedAt metav1.Time `json:"lastAttemptedAt,omitempty,omitzero"`
 
+	// nextTryAt is when a try that failed is repeated. It is absent when no try is due: the release is as it should be,
+	// the retries are spent, or something else must happen first. Tries that changed nothing in the cluster do not set
+	// it.
+	// +optional
+	NextTryAt metav1.Time `json:"nextTryAt,omitempty,omitzero"`
+
 	// lastError is the message of the last failed try; empty after a success.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
@@ -454,6 +460,7 @@ type HelmOpReleaseStatus struct {
 // +kubebuilder:printcolumn:name="State",type=string,priority=1,JSONPath=`.status.state`,description="How the release compares with what is wanted"
 // +kubebuilder:printcolumn:name="Healthy",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`,description="The objects of the release are healthy"
 // +kubebuilder:printcolumn:name="Drifted",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Drifted")].status`,description="Something differs from what the release installed"
+// +kubebuilder:printcolumn:name="Next Try",type=string,priority=1,JSONPath=`.status.nextTryAt`,description="When a try that failed is repeated"
 // +kubebuilder:printcolumn:name="App",type=string,priority=1,JSONPath=`.status.release.appVersion`,description="Version of the application"
 type HelmOpRelease struct {
 	metav1.TypeMeta   `json:",inline"`

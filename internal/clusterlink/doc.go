@@ -23,9 +23,11 @@ limitations under the License.
 //
 // # When a Cluster is linked
 //
-// Its control plane must be initialized and its infrastructure provisioned: trying before that would fail. A link is made anew
-// at once if the kubeconfig, or the Cluster itself, is another one; one whose kubeconfig has gone is kept. The API server is
-// asked for its version every ten seconds. After five failures in a row, or if it does not accept the credentials any more, the
-// link is down and tried again every 30 seconds, and every minute from the tenth failure on; one that could not be made in the first
-// place is tried again after 3, 6, 12 and 24 seconds.
+// Its control plane must be initialized and its infrastructure provisioned: trying before that would fail. A link is
+// made anew at once if the kubeconfig, or the Cluster itself, is another one; one whose kubeconfig has gone is kept.
+// The API server is asked for its version every ten seconds, and after a failure once more five seconds later. After
+// two failures in a row the Cluster counts as silent: that is told to those who follow links, and the link stays. After
+// five failures in a row, or if it does not accept the credentials any more, the link is down and tried again every 30
+// seconds, and every minute from the tenth failure on; one that could not be made in the first place is tried again
+// after 3, 6, 12 and 24 seconds.
 package clusterlink

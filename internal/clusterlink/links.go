@@ -21,6 +21,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -62,6 +63,10 @@ type State struct {
 	Failures int
 }
 
+// IsSilent tells whether a Cluster has not answered twice in a row. One failure may be a lost packet or an API server
+// that is restarted.
+func (s State) IsSilent() bool { return s.Failures >= silentFailures }
+
 // Options of Links.
 type Options struct {
 	// Clusters reads Clusters, unstructured, from a cache.
@@ -79,6 +84,9 @@ type Options struct {
 type Links struct {
 	options Options
 	now     func() time.Time
+	// silentSpread is the constant of that name but in tests.
+	silentSpread time.Duration
+
 	// probe asks an API server for its version.
 	probe func(ctx context.Context, host *http.Client, config *rest.Config) error
 
@@ -122,7 +130,7 @@ type origin struct {
 	kubeconfig [sha256.Size]byte
 }
 
-// listener is a controller that hears when links go up and down.
+// listener is a controller that hears when links go up and down, and when a Cluster falls silent.
 type listener struct {
 	handler handler.EventHandler
 	// queue is nil until the controller has begun.
@@ -131,7 +139,7 @@ type listener struct {
 
 // New returns Links without any link.
 func New(options Options) *Links {
-	return &Links{options: options, now: time.Now, probe: askVersion, links: map[client.ObjectKey]*link{}}
+	return &Links{options: options, now: time.Now, silentSpread: silentSpread, probe: askVersion, links: map[client.ObjectKey]*link{}}
 }
 
 // GetRESTConfig returns how to reach a Cluster. It must be copied before it is changed. The error wraps ErrNotConnected, or
@@ -162,7 +170,9 @@ func (l *Links) State(cluster client.ObjectKey) State {
 	return State{}
 }
 
-// Source returns a source of requests for one controller: what a Cluster is mapped to whenever the link to it goes up or down.
+// Source returns a source of requests for one controller: what a Cluster is mapped to whenever the link to it goes up
+// or down, and when the Cluster falls silent, see State.IsSilent, or answers again. The requests for one that falls silent
+// come within silentSpread.
 func (l *Links) Source(requests handler.MapFunc) source.Source {
 	heard := &listener{handler: handler.EnqueueRequestsFromMapFunc(requests)}
 	l.mu.Lock()
@@ -176,8 +186,18 @@ func (l *Links) Source(requests handler.MapFunc) source.Source {
 	})
 }
 
-// tell says that a link went up or down. A controller that has not begun yet looks at everything when it does.
-func (l *Links) tell(ctx context.Context, cluster client.Object) {
+// spreadQueue adds requests within a time.
+type spreadQueue struct {
+	workqueue.TypedRateLimitingInterface[ctrl.Request]
+	within time.Duration
+}
+
+// Add implements workqueue.TypedInterface.
+func (q spreadQueue) Add(request ctrl.Request) { q.AddAfter(request, rand.N(q.within+1)) }
+
+// tell says that a link went up or down, or that a Cluster fell silent or answers again. A controller that has not begun
+// yet looks at everything when it does.
+func (l *Links) tell(ctx context.Context, cluster client.Object, isSilent bool) {
 	l.mu.RLock()
 	listeners := make([]listener, 0, len(l.listeners))
 	for _, heard := range l.listeners {
@@ -187,7 +207,11 @@ func (l *Links) tell(ctx context.Context, cluster client.Object) {
 	}
 	l.mu.RUnlock()
 	for _, heard := range listeners {
-		heard.handler.Generic(ctx, event.GenericEvent{Object: cluster}, heard.queue)
+		queue := heard.queue
+		if isSilent {
+			queue = spreadQueue{queue, l.silentSpread}
+		}
+		heard.handler.Generic(ctx, event.GenericEvent{Object: cluster}, queue)
 	}
 }
 

@@ -110,6 +110,7 @@ func newFleet(t *testing.T) *fleet {
 		clock: time.Unix(1e9, 0), heard: newQueue(t), queue: newQueue(t),
 	}
 	f.links = New(Options{Clusters: f, Kubeconfigs: f, UserAgent: "test"})
+	f.links.silentSpread = 0
 	f.links.now = func() time.Time { return f.clock }
 	f.links.probe = func(context.Context, *http.Client, *rest.Config) error {
 		f.probed++
@@ -256,6 +257,26 @@ func TestLinkFollowsItsOrigin(t *testing.T) {
 	f.look("what it replaces is used no longer", "", true, firstRetry)
 }
 
+// TestSilenceEnds holds that it is told when a Cluster answers again whose link never went down.
+func TestSilenceEnds(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.provision(true, true)
+	f.write("a")
+	f.look("up", "a", true, probeInterval)
+	f.answer = errors.New("no")
+	f.pass(probeInterval)
+	f.look("failure 1", "a", false, confirmInterval)
+	f.pass(confirmInterval)
+	f.look("silence", "a", true, probeInterval)
+	f.answer = nil
+	f.pass(probeInterval)
+	f.look("it answers", "a", true, probeInterval)
+	if f.links.State(one).IsSilent() {
+		t.Error("the Cluster is silent")
+	}
+}
+
 func TestLinkGoesDown(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -263,7 +284,20 @@ func TestLinkGoesDown(t *testing.T) {
 	f.write("a")
 	f.look("up", "a", true, probeInterval)
 	f.answer = errors.New("no")
-	for i := range maxFailures - 1 {
+	f.pass(probeInterval)
+	f.look("one failure may be a lost packet", "a", false, confirmInterval)
+	f.answer = nil
+	f.pass(confirmInterval)
+	f.look("it was", "a", false, probeInterval)
+	f.answer = errors.New("no")
+	f.pass(probeInterval)
+	f.look("failure 1", "a", false, confirmInterval)
+	f.pass(confirmInterval)
+	f.look("failure 2 is silence, and the link stays", "a", true, probeInterval)
+	if !f.links.State(one).IsSilent() {
+		t.Error("the Cluster is not silent")
+	}
+	for i := silentFailures; i < maxFailures-1; i++ {
 		f.pass(probeInterval)
 		f.look(fmt.Sprintf("failure %d", i+1), "a", false, probeInterval)
 	}

@@ -40,6 +40,10 @@ const (
 	probeInterval, probeTimeout = 10 * time.Second, 5 * time.Second
 	// maxVersionBytes is how much of an answer is waited for.
 	maxVersionBytes = 4 << 10
+	// silentFailures is how many probes in a row may fail before the Cluster counts as silent, confirmInterval when it
+	// is asked again after the first, and silentSpread within what time the releases of a silent Cluster hear of that:
+	// each makes a write.
+	silentFailures, confirmInterval, silentSpread = 2, 5 * time.Second, 5 * time.Second
 	// maxFailures is how many probes in a row may fail before the link is down.
 	maxFailures = 5
 	// firstRetry is when a link that could not be made is tried again, then twice as late each time up to retryInterval, and
@@ -77,15 +81,16 @@ func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, nil
 	}
 	known := l.of(request.NamespacedName)
-	wasUp := known.config != nil
+	wasUp, wasSilent := known.config != nil, known.state.IsSilent()
 	if !wasUp && !isSet(cluster, "infrastructureProvisioned") {
 		return ctrl.Result{}, nil
 	}
 	found := l.find(ctx, cluster)
 	isNew := l.follow(known, found)
 	wait := l.look(ctx, known, found)
-	if isUp := known.config != nil; isUp != wasUp || isUp && isNew {
-		l.tell(ctx, cluster)
+	isUp, isSilent := known.config != nil, known.state.IsSilent()
+	if isUp != wasUp || isUp && isNew || wasUp && isSilent != wasSilent {
+		l.tell(ctx, cluster, isSilent)
 	}
 	return after(wait, known.state.Failures), nil
 }
@@ -133,11 +138,7 @@ func (l *Links) follow(known *link, found kubeconfig) bool {
 
 // look makes or probes a link, if that is due, and returns when to look again.
 func (l *Links) look(ctx context.Context, known *link, found kubeconfig) time.Duration {
-	interval := probeInterval
-	if known.config == nil {
-		interval = known.retryInterval()
-	}
-	if rest := interval*9/10 - l.now().Sub(known.state.LastTry); !known.state.LastTry.IsZero() && rest > 0 {
+	if rest := known.interval()*9/10 - l.now().Sub(known.state.LastTry); !known.state.LastTry.IsZero() && rest > 0 {
 		return rest
 	}
 	if known.config == nil {
@@ -146,10 +147,19 @@ func (l *Links) look(ctx context.Context, known *link, found kubeconfig) time.Du
 		// The credentials may have been replaced, which the next look finds out.
 		return time.Millisecond
 	}
-	if known.config == nil {
-		return known.retryInterval()
+	return known.interval()
+}
+
+// interval is how long after the last try the next one comes.
+func (k *link) interval() time.Duration {
+	switch {
+	case k.config == nil:
+		return k.retryInterval()
+	case k.state.Failures > 0 && !k.state.IsSilent():
+		return confirmInterval
+	default:
+		return probeInterval
 	}
-	return probeInterval
 }
 
 func (k *link) retryInterval() time.Duration {

@@ -324,6 +324,9 @@ func (s *session) result(action Action) Result {
 func newActError(action Action, err error, s *session, logs *logBuffer) *Error {
 	kind := classify(err)
 	text := err.Error()
+	if errors.Is(kind, ErrConflict) {
+		text = explain(err).Error()
+	}
 	storageChanged := false
 	if s != nil {
 		storageChanged = s.storage.storageChanged()

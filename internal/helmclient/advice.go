@@ -26,6 +26,7 @@ var advice = []struct {
 	sign   *regexp.Regexp
 	advice string
 }{
+	{conflicting, "set install.takeOwnership to take ownership of the object, delete the object, or choose another release name or namespace"},
 	{immutable, "it cannot be changed in place: delete the object, the next try creates it anew; or set upgrade.force"},
 	{regexp.MustCompile(`exceeded quota`), "a ResourceQuota of the namespace is used up"},
 	{regexp.MustCompile(`denied request`), "an admission policy of the cluster refuses it"},

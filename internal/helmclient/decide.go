@@ -146,6 +146,8 @@ type Decision struct {
 	Request string
 	// RequeueAfter is when to look again, set with ActionWait only.
 	RequeueAfter time.Duration
+	// NextTryAt is when what failed is tried again, set with ReasonBackoff only.
+	NextTryAt time.Time
 }
 
 // situation is all that a decision is made from.
@@ -225,7 +227,7 @@ func (s situation) decide(d Decision) Decision {
 			return d.waitFor(s.newest, s.desired, wait)
 		}
 		if wait := s.remainingBackoff(d.Failures); wait > 0 {
-			return d.backOff(wait, fmt.Sprintf("An uninstall of revision %d did not end.", revision))
+			return s.backOff(d, wait, fmt.Sprintf("An uninstall of revision %d did not end.", revision))
 		}
 		return d.finishUninstall()
 	default:

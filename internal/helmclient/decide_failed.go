@@ -113,7 +113,7 @@ func (s situation) decideFailedRollback(d Decision) Decision {
 		return d.stall(ReasonRollbackFailed, message)
 	}
 	if wait := s.remainingBackoff(d.RollbackFailures); wait > 0 {
-		return d.backOff(wait, message)
+		return s.backOff(d, wait, message)
 	}
 	return d.rollback(target, ReasonRollbackFailed, message)
 }
@@ -124,7 +124,7 @@ func (s situation) retry(d Decision, policy FailurePolicy, action Action, reason
 		return d.stall(ReasonRetriesExhausted, message)
 	}
 	if wait := s.remainingBackoff(d.Failures); wait > 0 {
-		return d.backOff(wait, message)
+		return s.backOff(d, wait, message)
 	}
 	switch action {
 	case ActionTest:
@@ -158,7 +158,7 @@ func (s situation) remaining(since time.Time, failures int) time.Duration {
 		return 0
 	}
 	// A clock that runs ahead in the other cluster must not make the wait endless.
-	return min(max(remaining, minRequeue), backoff)
+	return min(remaining, backoff)
 }
 
 // policyNow returns the policy for a failure of the newest revision.
@@ -230,9 +230,11 @@ func (d Decision) rollback(target int, reason, message string) Decision {
 }
 
 // backOff returns the decision to wait until the next try is due.
-func (d Decision) backOff(after time.Duration, message string) Decision {
-	d.RequeueAfter = after
-	return d.stay(ActionWait, ReasonBackoff, fmt.Sprintf("%s Failures so far: %d; the next try is due later.", message, max(d.Failures, d.RollbackFailures)))
+func (s situation) backOff(d Decision, wait time.Duration, message string) Decision {
+	// The next try is due in whole seconds, so that a message does not change from one look to the next.
+	d.RequeueAfter, d.NextTryAt = max(wait, minRequeue), s.now.Add(wait).Round(time.Second)
+	return d.stay(ActionWait, ReasonBackoff, fmt.Sprintf("%s Failures so far: %d; the next try is at %s, or as soon as a retry is requested.",
+		message, max(d.Failures, d.RollbackFailures), d.NextTryAt.UTC().Format(time.RFC3339)))
 }
 
 // stall returns the decision to try nothing any more.

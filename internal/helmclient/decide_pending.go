@@ -114,7 +114,7 @@ func (s situation) takeUp(d, decided Decision, policy FailurePolicy, failures in
 		return d.stall(ReasonRetriesExhausted, message)
 	}
 	if wait := max(s.remainingBackoff(failures), s.remaining(s.newest.ChangedAt, counted)); wait > 0 {
-		return d.backOff(wait, message)
+		return s.backOff(d, wait, message)
 	}
 	return decided
 }

@@ -75,6 +75,7 @@ func runCasesFor(t *testing.T, desired Desired, cases map[string]remediationCase
 			if got.Action == ActionStall && !strings.Contains(got.Message, "retry-requested-at") {
 				t.Errorf("%q does not say what to do", got.Message)
 			}
+			checkNextTry(t, &got)
 			got.Message, got.Keep = "", 0
 			if got != test.want {
 				t.Errorf("Decide:\n got %+v\nwant %+v", got, test.want)

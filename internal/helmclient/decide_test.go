@@ -154,6 +154,7 @@ func TestDecide(t *testing.T) {
 			if !strings.Contains(got.Message, test.message) || got.Message == "" {
 				t.Errorf("message %q does not contain %q", got.Message, test.message)
 			}
+			checkNextTry(t, &got)
 			got.Message = ""
 			want := Decision{Action: test.action, State: test.state, Reason: test.reason, FromRevision: test.from,
 				ToRevision: test.to, Recovery: test.recovery, RequeueAfter: test.after, Failures: test.failures, Interruptions: test.cut}
@@ -161,6 +162,42 @@ func TestDecide(t *testing.T) {
 				t.Errorf("Decide:\n got %+v\nwant %+v", got, want)
 			}
 		})
+	}
+}
+
+// checkNextTry checks that a decision says when the next try is exactly where one is waited for, and takes the time out
+// of it.
+func checkNextTry(t *testing.T, got *Decision) {
+	t.Helper()
+	wait := got.NextTryAt.Sub(testNow)
+	switch {
+	case got.Reason != ReasonBackoff && !got.NextTryAt.IsZero():
+		t.Errorf("the decision %+v names a next try", *got)
+	case got.Reason == ReasonBackoff && (wait-got.RequeueAfter).Abs() > time.Second:
+		t.Errorf("the next try is in %s, and the next look in %s", wait, got.RequeueAfter)
+	case got.Reason == ReasonBackoff && !strings.Contains(got.Message, got.NextTryAt.UTC().Format(time.RFC3339)):
+		t.Errorf("the message %q does not say when the next try is", got.Message)
+	}
+	got.NextTryAt = time.Time{}
+}
+
+// TestNextTryStays holds that the time of the next try is the same at each look until then: each other one would be a
+// write.
+func TestNextTryStays(t *testing.T) {
+	t.Parallel()
+	failed := testRecord("failed", 2, failures(2))
+	var first Decision
+	for after := time.Duration(0); after < 30*time.Second; after += 700 * time.Millisecond {
+		decided := Decide(Observation{Records: []Record{failed, testRecord("deployed", 1)}}, testDesired(), Policy{}, Past{}, failed.ChangedAt.Add(after))
+		if first.Action == "" {
+			first = decided
+		}
+		if decided.Reason == ReasonBackoff && (decided.Message != first.Message || !decided.NextTryAt.Equal(first.NextTryAt)) {
+			t.Fatalf("%s later, %q became %q", after, first.Message, decided.Message)
+		}
+	}
+	if first.Reason != ReasonBackoff {
+		t.Errorf("%s: %s", first.Reason, first.Message)
 	}
 }
 

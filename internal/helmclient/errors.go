@@ -52,6 +52,11 @@ var (
 	ErrInvalidValues = errors.New("values do not meet the chart's schema")
 	// ErrInvalidChart means that the chart cannot be rendered or is none that can be installed.
 	ErrInvalidChart = errors.New("invalid chart")
+	// ErrChartFailed means that a template of the chart ended with fail or required: the chart itself demands other
+	// values, or another cluster.
+	ErrChartFailed = errors.New("the chart refuses to be rendered")
+	// ErrKindNotServed means that the cluster does not serve the kind of an object of the release.
+	ErrKindNotServed = errors.New("kind not served")
 	// ErrPostRender means that the patches cannot be applied to what the chart rendered.
 	ErrPostRender = errors.New("post-rendering failed")
 	// ErrRecordStorage means that the store which keeps records outside of the cluster does not answer or refuses: nothing was
@@ -164,12 +169,17 @@ func isNetworkError(err error) bool {
 		utilnet.IsHTTP2ConnectionLost(err) || errors.As(err, &netErr)
 }
 
+// conflicting is how Helm says that an object of a release exists and is not of the release.
+var conflicting = regexp.MustCompile(`exists and cannot be imported into the current release`)
+
 // textKinds are what errors look like once Helm made text of them; the first match counts.
 var textKinds = []struct {
 	pattern *regexp.Regexp
 	kind    error
 }{
-	{regexp.MustCompile(`exists and cannot be imported into the current release`), ErrConflict},
+	// What follows are the chart's own words, so this comes first.
+	{regexp.MustCompile(`execution error at \(`), ErrChartFailed},
+	{conflicting, ErrConflict},
 	{regexp.MustCompile(`cannot re-use a name that is still in use|another operation \(install/upgrade/rollback\) is in progress|has no deployed releases`), ErrStale},
 	{regexp.MustCompile(`sh\.helm\.release\.v1\..* is invalid: .*Too long|request is too large|Request entity too large`), ErrTooLarge},
 	{regexp.MustCompile(`because it is being terminated`), nil},
@@ -177,7 +187,8 @@ var textKinds = []struct {
 	{regexp.MustCompile(`Unauthorized|the server has asked for the client to provide credentials`), ErrUnauthorized},
 	{regexp.MustCompile(` is forbidden: User `), ErrForbidden},
 	{regexp.MustCompile(`timed out waiting for the condition|context deadline exceeded`), ErrTimeout},
-	{regexp.MustCompile(`execution error at|YAML parse error|parse error at|template: |error converting YAML|chart requires kubeVersion|validation: chart\.metadata|unable to build kubernetes objects from release manifest`), ErrInvalidChart},
+	{regexp.MustCompile(`resource mapping not found for name: .*no matches for kind`), ErrKindNotServed},
+	{regexp.MustCompile(`YAML parse error|parse error at|template: |error converting YAML|chart requires kubeVersion|validation: chart\.metadata|unable to build kubernetes objects from release manifest`), ErrInvalidChart},
 }
 
 func classifyText(text string) error {

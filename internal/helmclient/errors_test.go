@@ -63,8 +63,11 @@ func TestClassify(t *testing.T) {
 		"text: hook":          {errors.New("pre-upgrade hooks failed: 1 error occurred: * timed out waiting for the condition"), ErrTimeout},
 		"text: forbidden":     {errors.New(`pods is forbidden: User "x" cannot create`), ErrForbidden},
 		"text: terminating":   {errors.New(`x is forbidden: unable to create new content in namespace a because it is being terminated`), nil},
-		"text: template":      {errors.New("execution error at (demo/templates/a.yaml:1:2): no"), ErrInvalidChart},
-		"text: other":         {errors.New("job hook failed: BackoffLimitExceeded"), nil},
+		"text: template":      {errors.New(`template: demo/templates/a.yaml:1:2: executing "demo/templates/a.yaml": nil pointer`), ErrInvalidChart},
+		"text: fail":          {errors.New("execution error at (demo/templates/a.yaml:1:2): set database.host, or connection refused"), ErrChartFailed},
+		"text: kind": {errors.New(`unable to build kubernetes objects from release manifest: resource mapping not found for name: "a"` +
+			` namespace: "" from "": no matches for kind "Odd" in version "odd.test/v1"`), ErrKindNotServed},
+		"text: other": {errors.New("job hook failed: BackoffLimitExceeded"), nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

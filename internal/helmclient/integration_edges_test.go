@@ -267,8 +267,8 @@ func TestIntegrationNothingLeftBehind(t *testing.T) {
 		"manifest": {chart: with(chartWithCRDs("1.0.0", printing, crd("manifest.left.test")), "big.bin", random[:130<<10]), kind: ErrTooLarge, want: "split the chart"},
 		"values": {chart: newChart("1.0.0", map[string]string{"value.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: big}\ndata: {key: {{ .Values.cidr | b64enc | b64enc | quote }}}\n"}),
 			values: map[string]any{"cidr": fmt.Sprintf("%x", random[:175<<10])}, kind: ErrTooLarge, want: "split the chart"},
-		"template": {chart: newChart("1.0.0", map[string]string{"bad.yaml": "{{ fail \"bad\" }}"}), kind: ErrInvalidChart, want: "bad"},
-		"kind":     {chart: newChart("1.0.0", map[string]string{"odd.yaml": "apiVersion: odd.left.test/v1\nkind: Odd\nmetadata: {name: odd}\n"}), kind: ErrInvalidChart, want: "does not serve Odd of odd.left.test/v1"},
+		"template": {chart: newChart("1.0.0", map[string]string{"bad.yaml": "{{ fail \"bad\" }}"}), kind: ErrChartFailed, want: "bad"},
+		"kind":     {chart: newChart("1.0.0", map[string]string{"odd.yaml": "apiVersion: odd.left.test/v1\nkind: Odd\nmetadata: {name: odd}\n"}), kind: ErrKindNotServed, want: "does not serve Odd of odd.left.test/v1"},
 		"patch": {chart: chartWithCRDs("1.0.0", twoConfigMaps(), nil), kind: ErrPostRender, want: "it matches no object",
 			change: func(o *Options) {
 				o.PostRender = &PostRender{Patches: []Patch{{Patch: "kind: ConfigMap\napiVersion: v1\nmetadata: {name: gone}"}}}

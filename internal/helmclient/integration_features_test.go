@@ -73,6 +73,7 @@ func TestIntegrationObjectConflict(t *testing.T) {
 	}
 	_, err := b.act(b.decide(desired, Policy{}), desired, chrt, values)
 	wantError(t, err, ErrConflict, false, `ConfigMap "first"`)
+	wantError(t, err, ErrConflict, false, "set install.takeOwnership")
 	b.wantConfigMap("first", "theirs")
 	b.options.Install.TakeOwnership = true
 	b.converge(desired, chrt, values)

@@ -118,7 +118,7 @@ func (k *kubeClient) refuseUnknown(unknown []schema.GroupVersionKind) error {
 		return errorOfKind(ErrUnreachable, "the cluster began to serve %s of %s a moment ago; this is tried again", unknown[0].Kind, unknown[0].GroupVersion())
 	}
 	slices.Sort(missing)
-	return errorOfKind(ErrInvalidChart, "the cluster does not serve %s: is the CustomResourceDefinition installed, and does the chart suit this version of Kubernetes?",
+	return errorOfKind(ErrKindNotServed, "the cluster does not serve %s: install the CustomResourceDefinition, or see whether the chart suits this version of Kubernetes",
 		strings.Join(missing, ", "))
 }
 

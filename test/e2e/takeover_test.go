@@ -1,0 +1,97 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// TestTakeover has two HelmOps want one release of one Cluster, both with takeOwnership: one has it in the end, and the
+// other one says who.
+func TestTakeover(t *testing.T) {
+	s := newScenario(t)
+	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+	// Nothing is watched of these releases, so that only the new owner can tell.
+	s.part("of a release that is not followed", func(s *scenario) {
+		s.takeOver(s.contender("first", "quiet"), s.contender("second", "quiet"))
+	})
+	s.part("of a release whose drift both correct", func(s *scenario) {
+		corrects := func(h *addonsv1.HelmOp) {
+			h.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect}
+		}
+		s.takeOver(s.contender("here", "loud", corrects), s.contender("there", "loud", corrects))
+		revisions := func(ctx context.Context) int {
+			found, err := w.revisions(ctx, releaseNamespace, "loud")
+			s.must(err)
+			return len(found)
+		}
+		s.Expect(revisions(s.Context())).To(gomega.Equal(2), "revisions: one by each HelmOp")
+		s.Consistently(revisions).WithContext(s.Context()).Should(gomega.Equal(2), "revisions: one by each HelmOp")
+	})
+}
+
+// contender is a HelmOp that takes over a release if another one has it.
+func (s *scenario) contender(name, release string, change ...func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
+	take := true
+	return s.newHelmOp(name, append(change, forAll, func(h *addonsv1.HelmOp) {
+		h.Spec.Release.Name = release
+		h.Spec.Values = helloValues(map[string]any{"greeting": name})
+		h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: &take}
+	})...)
+}
+
+// takeOver creates a HelmOp and, when its release is there, another one that wants the same, and waits until the first
+// one says whose the release is.
+func (s *scenario) takeOver(loser, winner *addonsv1.HelmOp) {
+	s.Helper()
+	s.create(loser)
+	s.child(loser, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+	s.create(winner)
+	s.child(winner, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+	began := time.Now()
+	child := s.child(loser, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason),
+		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(toJSON(child.Status.Conditions)).To(gomega.ContainSubstring(s.namespace + "." + winner.Name))
+		})
+	s.Logf("%s says %s after its successor was ready", loser.Name, time.Since(began))
+	s.eventuallyEvent(child, addonsv1.ReleaseConflictReason)
+}
+
+// TestSilence has an API server cease to answer while nobody acts in its Cluster: its releases say so, and say that
+// they are well when it is back.
+func TestSilence(t *testing.T) {
+	s := newScenario(t)
+	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+	helmOp := s.newHelmOp("idle", forAll)
+	s.create(helmOp)
+	s.eventually(helmOp, ready(1))
+	s.must(w.server.StopAPIServer(s.Context()))
+	began := time.Now()
+	s.child(helmOp, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ClusterUnreachableReason),
+		childCondition(addonsv1.ClusterReachableCondition, metav1.ConditionFalse, addonsv1.ClusterUnreachableReason))
+	s.Logf("noticed %s after the API server had stopped", time.Since(began))
+	s.must(w.server.StartAPIServer(s.Context()))
+	s.child(helmOp, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+}
