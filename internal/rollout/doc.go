@@ -51,6 +51,15 @@ limitations under the License.
 // is held: nothing happens in it. And the return from a revision that was given up is for all at once, because what is broken is mended
 // first; those that do not answer are told as well, lest they take the broken revision when they are back.
 //
+// # Deletions
+//
+// The releases of Clusters that are not selected any more are deleted within MaxUnavailable, wave by wave, apart from the Clusters that are
+// on their way to a revision. A paused rollout and a missing confirmation hold all of these deletions. A rollout that spent its failure
+// budget does not. A release that is replaced, because its name or namespace changed with the Cluster itself, takes a place among the
+// deletions and one among the Clusters on their way, and waits while its Cluster does not answer. A Cluster that is gone or under
+// deletion takes its release along: it neither counts nor waits. The deletion of the HelmOp itself stays within the limits and waits for
+// nothing else.
+//
 // # Waves
 //
 // A wave is passed when nobody in it is on the way or yet to be told and at least one Cluster is done; or, with nobody done, if nobody in

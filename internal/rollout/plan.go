@@ -47,6 +47,9 @@ type plan struct {
 	// stuck counts the Clusters that cannot return to the last good revision, because it cannot be told any more.
 	stuck int
 
+	// deletions counts the releases that are being uninstalled, be it to be replaced.
+	deletions *deletions
+
 	requeueAfter time.Duration
 }
 
@@ -75,7 +78,10 @@ func Plan(in Input) Result {
 	for i := range in.Clusters {
 		steps[i] = p.decide(i)
 	}
+	p.deletions = newDeletions(in.Strategy, in.Clusters)
+	p.paceReplacements(steps)
 	p.pace(steps)
+	p.deletions.pace(in.Clusters, steps, p.whyDeletionsWait(), p.leave)
 	return Result{Steps: steps, State: p.state, Progress: p.progress(steps), RequeueAfter: p.requeueAfter}
 }
 
@@ -230,7 +236,14 @@ func (p *plan) paceGroup(group int, place pacing, steps []Step) int {
 		if p.standings[i] != standingPending || c.Child == nil || p.group(c) != group || p.pacing(c) != place {
 			continue
 		}
-		steps[i] = p.tell(c, "another revision is wanted")
+		next := p.tell(c, "another revision is wanted")
+		if next.Action == ActionReplace {
+			if !p.deletions.hasRoom(c) {
+				continue
+			}
+			p.deletions.begin(c)
+		}
+		steps[i] = next
 		p.move(i, standingInFlight)
 		told++
 	}

@@ -82,6 +82,7 @@ func (w *world) checkedPlan(t *testing.T) Result {
 	j.checkPhase()
 	j.checkSteps()
 	j.checkLimits()
+	j.checkDeletions()
 	j.checkOrder()
 	j.checkWaiting()
 	return result
@@ -130,7 +131,7 @@ func (j *judge) carryOut() {
 		switch step.Action {
 		case ActionReplace, ActionDelete:
 			child := *c.Child
-			child.Deleting = true
+			child.Deleting, child.Away = true, c.Health == HealthUnreachable
 			c.Child = &child
 			if c.Health != HealthUnreachable {
 				c.Health = HealthProgressing
@@ -324,9 +325,9 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 	case c.Child == nil:
 	case j.isGivenUp() && c.Child.Revision == j.in.State.Revision && (release != nil || c.Child.Previous == j.in.State.Good):
 		j.Errorf("%s does not return: %s", c.Name, step.Why)
-	case release != nil && c.Child.Revision == revision && *release != c.Child.Release:
+	case release != nil && c.Child.Revision == revision && *release != c.Child.Release && release.Identity == c.Child.Identity:
 		j.Errorf("%s changed and is not told: %s", c.Name, step.Why)
-	case c.Own != nil && c.Child.Revision != revision && *c.Own != c.Child.Release:
+	case c.Own != nil && c.Child.Revision != revision && *c.Own != c.Child.Release && c.Own.Identity == c.Child.Identity:
 		j.Errorf("%s changed and is not told under its own revision: %s", c.Name, step.Why)
 	}
 }
@@ -478,6 +479,9 @@ func (w *world) converge(t *testing.T) {
 	}
 	servable := 0
 	for i, c := range w.input().Clusters {
+		if !c.Selected && !c.Gone && c.Child != nil {
+			t.Errorf("%s keeps its release without being selected: %s", c.Name, describe(w.clusters[i]))
+		}
 		if !isServable(&c) {
 			continue
 		}

@@ -48,6 +48,9 @@ type Child struct {
 
 	// Deleting is true while the child ends its release.
 	Deleting bool
+
+	// Away is true if Deleting and the Cluster did not answer already when the deletion began.
+	Away bool
 }
 
 // Health is how a Cluster fares with what it was told.
@@ -313,6 +316,10 @@ type Progress struct {
 
 	// Promote is the name of the wave that it takes a promotion of; empty if it takes none.
 	Promote string
+
+	// DeletionsWaiting is the number of releases, of Clusters that are not selected any more, whose deletion waits for its turn, for the
+	// end of a pause or for a confirmation.
+	DeletionsWaiting int
 }
 
 // Input is all that a plan depends on.
@@ -322,6 +329,9 @@ type Input struct {
 	Requests Requests
 	Clusters []Cluster
 	Now      time.Time
+
+	// DeletionsHeld is true while the deletions of the releases of Clusters that are not selected any more wait for a confirmation.
+	DeletionsHeld bool
 }
 
 // Result is a plan.

@@ -134,6 +134,10 @@ func (p *plan) move(i int, to standing) {
 		group.late--
 		p.total.late--
 	}
+	if to == standingPending && p.isLate(c) {
+		group.late++
+		p.total.late++
+	}
 	group.by[from]--
 	p.total.by[from]--
 	group.by[to]++

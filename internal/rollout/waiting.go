@@ -31,8 +31,11 @@ func (p *plan) progress(steps []Step) Progress {
 	}
 	for i := range steps {
 		c := &p.in.Clusters[i]
-		if c.Selected && !c.Gone && p.hasRevision(c, &steps[i]) {
+		switch {
+		case c.Selected && !c.Gone && p.hasRevision(c, &steps[i]):
 			progress.Updated++
+		case IsLeaving(c) && steps[i].Action == ActionNone:
+			progress.DeletionsWaiting++
 		}
 	}
 	if p.givenUp || p.state.Phase == PhaseComplete {

@@ -331,7 +331,7 @@ func TestPlanWaves(t *testing.T) {
 				fleetMember("a", 0, 7, ready, renamed),
 				fleetMember("b", 0, 6, ready, func(c *Cluster) { c.Own = &Release{Identity: "ns/b", Content: "6"} }),
 			},
-			want: "a: Replace, b: Replace", waitingFor: "the end of the pause: 1 Cluster has another revision",
+			want: "a: Replace, b: Replace", waitingFor: "2 of 2 Clusters to be ready",
 		},
 		"what shapes nothing is told at once and disturbs nobody": {
 			strategy: Strategy{Paused: true},

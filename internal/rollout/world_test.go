@@ -34,6 +34,8 @@ type world struct {
 	clusters  []*member
 	revisions map[int64]*revision
 	nextName  int
+
+	deletionsHeld bool
 }
 
 // revision is what a HelmOp wants at a time.
@@ -55,9 +57,12 @@ type revision struct {
 type member struct {
 	Cluster
 	local, rest int
-	born        time.Time
-	reachable   bool
-	darkAt      time.Time
+
+	// alias is the part of the identity that comes from the Cluster itself.
+	alias     int
+	born      time.Time
+	reachable bool
+	darkAt    time.Time
 
 	// unresolved is true while what is wanted cannot be told for the Cluster, though it can be rendered.
 	unresolved bool
@@ -161,12 +166,16 @@ func (w *world) under(c *member, number int64) *Release {
 	if r == nil || r.lost || r.invalid[c.Name] || !c.Selected || c.Gone || c.Deleting || !c.Initialized {
 		return nil
 	}
-	return &Release{Identity: r.identity, Content: r.base[c.Name] + "/" + strconv.Itoa(c.local), Rest: strconv.Itoa(c.rest)}
+	identity := r.identity
+	if c.alias > 0 {
+		identity += "-" + strconv.Itoa(c.alias)
+	}
+	return &Release{Identity: identity, Content: r.base[c.Name] + "/" + strconv.Itoa(c.local), Rest: strconv.Itoa(c.rest)}
 }
 
 // input is what the controller reads.
 func (w *world) input() Input {
-	in := Input{Strategy: w.strategy, State: w.state, Requests: w.requests, Now: w.now}
+	in := Input{Strategy: w.strategy, State: w.state, Requests: w.requests, Now: w.now, DeletionsHeld: w.deletionsHeld}
 	for _, c := range w.clusters {
 		seen := c.Cluster
 		seen.Known = c.born.Before(w.revisions[w.state.Revision].started)
@@ -205,7 +214,7 @@ func (w *world) carryOut(result Result, crash bool) {
 		c := w.clusters[i]
 		switch step.Action {
 		case ActionDelete, ActionReplace:
-			c.Child.Deleting = true
+			c.Child.Deleting, c.Child.Away = true, !c.reachable
 			c.health = HealthProgressing
 		case ActionCreate, ActionUpdate:
 			w.tell(c, step)
@@ -272,8 +281,12 @@ func (w *world) happen() {
 		c.Paused = !c.Paused
 	case n < 69:
 		c.local++
-	case n < 70:
+	case n < 70 && w.chance(50):
 		c.rest++
+	case n < 70:
+		c.alias++
+	case n < 71 && w.chance(10):
+		w.loseSelection()
 	case n < 72:
 		c.Selected = !c.Selected
 	case n < 74:
@@ -301,6 +314,13 @@ func (w *world) happen() {
 	}
 }
 
+// loseSelection takes a part of the Clusters out of the selection, all at once.
+func (w *world) loseSelection() {
+	for _, c := range w.clusters {
+		c.Selected = c.Selected && w.chance(50)
+	}
+}
+
 func (w *world) somebodyActs() {
 	switch n := w.rng.Intn(20); {
 	case n < 3:
@@ -313,6 +333,8 @@ func (w *world) somebodyActs() {
 		w.requests.Continue = true
 	case n < 11:
 		w.requests.Abort = true
+	case n < 14:
+		w.deletionsHeld = !w.deletionsHeld
 	case len(w.strategy.Waves) > 0:
 		w.requests.Promoted = w.strategy.Waves[w.rng.Intn(len(w.strategy.Waves))].Name
 	}
@@ -320,7 +342,7 @@ func (w *world) somebodyActs() {
 
 // calm ends all trouble, but for what the failure budget has decided.
 func (w *world) calm() {
-	w.strategy.Paused = false
+	w.strategy.Paused, w.deletionsHeld = false, false
 	w.requests = Requests{}
 	if n := len(w.strategy.Waves); n > 0 {
 		w.requests.Promoted = w.strategy.Waves[n-1].Name

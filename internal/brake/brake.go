@@ -1,0 +1,172 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package brake
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Window is how long after the last deletion another one counts as a part of the same loss.
+const Window = 10 * time.Minute
+
+const (
+	// defaultPercent and defaultCount are the default limit: the larger of the two.
+	defaultPercent = 25
+	defaultCount   = 3
+)
+
+// Limit returns how many of total objects may be deleted at once without a confirmation: a number, or a percentage of them that is rounded
+// down and at least 1. Without a value it is the larger of 25 % and 3. With 100 % no deletion waits.
+func Limit(value *intstr.IntOrString, total int) int {
+	switch {
+	case value == nil:
+		return max(total*defaultPercent/100, defaultCount)
+	case value.Type == intstr.Int:
+		return value.IntValue()
+	}
+	percent, err := strconv.Atoi(strings.TrimSuffix(value.StrVal, "%"))
+	if err != nil {
+		return 0
+	}
+	return max(1, total*percent/100)
+}
+
+// State is what is remembered from one decision to the next. The zero value is that nothing happened.
+type State struct {
+	// Recent is the number of deletions that began without a confirmation, each less than Window after the one before, and LastAt is when
+	// the last of them began.
+	Recent int
+	LastAt time.Time
+
+	// WaitingSince is since when deletions wait, in whole seconds; zero if none does. MostWaiting is how many waited at the same time at most.
+	WaitingSince time.Time
+	MostWaiting  int
+
+	// Confirmed is the number of deletions that were confirmed and have not begun.
+	Confirmed int
+}
+
+// Input is all that a decision depends on.
+type Input struct {
+	State State
+
+	// Pending are the names of what is to be deleted, and is not being deleted yet. Total is the number of all objects there are, these
+	// included and without those that are being deleted.
+	Pending []string
+	Total   int
+
+	// Max is the limit, see Limit.
+	Max *intstr.IntOrString
+
+	// Confirmation is what somebody confirmed, see Confirmation.
+	Confirmation string
+
+	Now time.Time
+}
+
+// Decision tells whether deletions may begin.
+type Decision struct {
+	// Held is true if none may begin.
+	Held bool
+
+	// Total is the number of objects that the limit counts from: those there are, and those of the loss that are gone.
+	Total int
+
+	// Lost is the number of objects that would be gone by the loss, and Limit is how many may be.
+	Lost, Limit int
+
+	// Confirmation is what confirms the deletions that wait; empty if none does.
+	Confirmation string
+
+	// JustConfirmed is true if the confirmation ended the wait with this decision.
+	JustConfirmed bool
+
+	// State is what to remember, before any deletion begins.
+	State State
+}
+
+// Decide decides whether deletions may begin.
+func Decide(in Input) Decision {
+	s := in.State
+	if in.Now.Sub(s.LastAt) >= Window {
+		s.Recent, s.LastAt = 0, time.Time{}
+	}
+	pending := len(in.Pending)
+	s.Confirmed = min(s.Confirmed, pending)
+	total := in.Total + s.Recent
+	d := Decision{Total: total, Limit: Limit(in.Max, total)}
+	if pending == 0 {
+		s.WaitingSince, s.MostWaiting = time.Time{}, 0
+		d.State = s
+		return d
+	}
+	unconfirmed := pending - s.Confirmed
+	waited := !s.WaitingSince.IsZero()
+	if waited && in.Confirmation == Confirmation(s.WaitingSince, in.Pending) {
+		s.WaitingSince, s.MostWaiting, s.Confirmed = time.Time{}, 0, pending
+		d.State, d.JustConfirmed = s, true
+		return d
+	}
+	d.Lost = s.Recent + max(unconfirmed, s.MostWaiting)
+	if unconfirmed == 0 || d.Lost <= d.Limit {
+		s.WaitingSince, s.MostWaiting = time.Time{}, 0
+		d.State = s
+		return d
+	}
+	if !waited {
+		s.WaitingSince = in.Now.Truncate(time.Second)
+	}
+	// What is confirmed and what is not cannot be told apart: all of it waits.
+	s.Confirmed, s.MostWaiting = 0, max(s.MostWaiting, pending)
+	d.Lost = s.Recent + pending
+	d.Held, d.Confirmation, d.State = true, Confirmation(s.WaitingSince, in.Pending), s
+	return d
+}
+
+// Begin returns what to remember when a number of deletions begins at a time.
+func (s State) Begin(count int, now time.Time) State {
+	confirmed := min(count, s.Confirmed)
+	s.Confirmed -= confirmed
+	if count > confirmed {
+		s.Recent += count - confirmed
+		s.LastAt = now
+	}
+	return s
+}
+
+// digestLength is the length of the digest in a confirmation, in hexadecimal digits.
+const digestLength = 12
+
+// Confirmation returns what confirms the deletion of these objects, which wait since a time: their number and a digest, for example
+// "12-5e8d1f0a9b3c". The order of the names makes no difference.
+func Confirmation(since time.Time, names []string) string {
+	sorted := slices.Sorted(slices.Values(names))
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%d\n", since.Unix())
+	for _, name := range sorted {
+		fmt.Fprintf(hash, "%s\n", name)
+	}
+	return fmt.Sprintf("%d-%s", len(names), hex.EncodeToString(hash.Sum(nil))[:digestLength])
+}

@@ -1,0 +1,248 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package brake
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+var start = time.Date(2026, 3, 4, 5, 6, 7, 890, time.UTC)
+
+func names(from, to int) []string {
+	var out []string
+	for i := from; i < to; i++ {
+		out = append(out, fmt.Sprintf("c%d", i))
+	}
+	return out
+}
+
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	count, percent, zero, all := intstr.FromInt32(7), intstr.FromString("10%"), intstr.FromInt32(0), intstr.FromString("100%")
+	for name, tc := range map[string]struct {
+		value       *intstr.IntOrString
+		total, want int
+	}{
+		"a small fleet":          {total: 2, want: 3},
+		"a quarter":              {total: 40, want: 10},
+		"a number":               {value: &count, total: 40, want: 7},
+		"none":                   {value: &zero, total: 40, want: 0},
+		"a percentage":           {value: &percent, total: 45, want: 4},
+		"a percentage, at least": {value: &percent, total: 3, want: 1},
+		"all":                    {value: &all, total: 45, want: 45},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Limit(tc.value, tc.total); got != tc.want {
+				t.Errorf("limit %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// fleet is 40 objects, of which some are to be deleted.
+type fleet struct {
+	state   State
+	total   int
+	pending []string
+	now     time.Time
+	max     *intstr.IntOrString
+}
+
+func newFleet() *fleet { return &fleet{total: 40, now: start} }
+
+// decide decides with a confirmation and, if that is allowed, begins as many deletions as there is room for.
+func (f *fleet) decide(confirmation string, room int) Decision {
+	d := Decide(Input{State: f.state, Pending: f.pending, Total: f.total, Max: f.max, Confirmation: confirmation, Now: f.now})
+	f.state = d.State
+	if !d.Held {
+		n := min(room, len(f.pending))
+		f.state = f.state.Begin(n, f.now)
+		f.pending, f.total = f.pending[n:], f.total-n
+	}
+	return d
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	const all = 1000
+	for name, run := range map[string]func(*testing.T, *fleet){
+		"few deletions begin": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 10)
+			if d := f.decide("", all); d.Held || len(f.pending) > 0 {
+				t.Errorf("10 of 40 wait: %+v", d)
+			}
+		},
+		"many wait for a confirmation": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 11)
+			d := f.decide("", all)
+			if !d.Held || d.Lost != 11 || d.Total != 40 || d.Limit != 10 {
+				t.Fatalf("11 of 40 do not wait: %+v", d)
+			}
+			f.now = f.now.Add(24 * time.Hour)
+			if !f.decide("11-000000000000", all).Held {
+				t.Error("another confirmation confirms")
+			}
+			if d := f.decide(d.Confirmation, 4); d.Held || !d.JustConfirmed {
+				t.Errorf("the confirmation does not confirm: %+v", d)
+			}
+			for len(f.pending) > 0 {
+				if f.decide(d.Confirmation, 4).Held {
+					t.Fatalf("what is confirmed waits: %v", f.pending)
+				}
+			}
+			if f.state.Recent != 0 {
+				t.Errorf("what is confirmed counts as a loss: %+v", f.state)
+			}
+		},
+		"one after the other they count together": func(t *testing.T, f *fleet) {
+			for i := range 10 {
+				f.pending = names(i, i+1)
+				if f.decide("", all).Held {
+					t.Fatalf("deletion %d waits", i)
+				}
+				f.now = f.now.Add(Window - time.Second)
+			}
+			f.pending = names(10, 11)
+			if d := f.decide("", all); !d.Held || d.Lost != 11 || d.Total != 40 {
+				t.Errorf("the eleventh does not wait: %+v", d)
+			}
+		},
+		"after a while they do not": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 10)
+			f.decide("", all)
+			f.now = f.now.Add(Window)
+			f.pending = names(10, 17)
+			if d := f.decide("", all); d.Held {
+				t.Errorf("7 of 30 wait: %+v", d)
+			}
+		},
+		"what waits does not begin while labels are put back": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 11)
+			f.decide("", all)
+			for len(f.pending) > 0 {
+				f.pending = f.pending[1:]
+				if d := f.decide("", all); len(f.pending) > 0 && !d.Held {
+					t.Fatalf("%d begin", len(f.pending))
+				}
+			}
+			if !f.state.WaitingSince.IsZero() || f.state.MostWaiting != 0 {
+				t.Errorf("something still waits: %+v", f.state)
+			}
+		},
+		"a confirmation does not confirm more": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 11)
+			before := f.decide("", all)
+			f.pending = names(0, 12)
+			if d := f.decide(before.Confirmation, all); !d.Held || d.Confirmation == before.Confirmation {
+				t.Errorf("12 begin with a confirmation of 11: %+v", d)
+			}
+		},
+		"more than a few that come after a confirmation wait": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 11)
+			confirmation := f.decide("", all).Confirmation
+			f.decide(confirmation, 1)
+			f.pending = append(f.pending, names(20, 23)...)
+			if f.decide(confirmation, 0).Held {
+				t.Error("3 more wait")
+			}
+			f.pending = append(f.pending, names(23, 33)...)
+			if d := f.decide(confirmation, 0); !d.Held || d.Lost != 23 {
+				t.Errorf("13 more do not wait: %+v", d)
+			}
+		},
+		"a confirmation does not confirm the same loss a second time": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 11)
+			confirmation := f.decide("", all).Confirmation
+			f.pending = nil
+			f.decide(confirmation, all)
+			f.pending, f.now = names(0, 11), f.now.Add(time.Minute)
+			if !f.decide(confirmation, all).Held {
+				t.Error("an old confirmation confirms")
+			}
+		},
+		"a larger limit ends the wait": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 11)
+			f.decide("", all)
+			f.pending = f.pending[:9]
+			f.max = new(intstr.IntOrString)
+			*f.max = intstr.FromInt32(10)
+			if !f.decide("", all).Held {
+				t.Error("9 begin with a limit of 10, though 11 waited")
+			}
+			*f.max = intstr.FromString("100%")
+			if f.decide("", all).Held {
+				t.Error("they wait without a limit")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, newFleet())
+		})
+	}
+}
+
+func TestConfirmationIgnoresOrder(t *testing.T) {
+	t.Parallel()
+	if Confirmation(start, []string{"a", "b"}) != Confirmation(start, []string{"b", "a"}) {
+		t.Error("the order makes a difference")
+	}
+	if Confirmation(start, []string{"a", "b"}) == Confirmation(start, []string{"a", "c"}) {
+		t.Error("the names make none")
+	}
+}
+
+// Whatever leaves and returns, and with whatever restarts, no more than the limit goes within the window unless somebody confirmed it.
+func TestDecideNeverLosesMoreThanTheLimit(t *testing.T) {
+	t.Parallel()
+	for seed := range int64(200) {
+		rng := rand.New(rand.NewSource(seed))
+		f := newFleet()
+		gone := map[string]bool{}
+		var begun []time.Time
+		for range 200 {
+			f.now = f.now.Add(time.Duration(rng.Intn(300)) * time.Second)
+			f.pending = nil
+			for i := range 40 {
+				if name := fmt.Sprintf("c%d", i); !gone[name] && rng.Intn(6) == 0 {
+					f.pending = append(f.pending, name)
+				}
+			}
+			pending := f.pending
+			f.decide("", 1+rng.Intn(5))
+			for _, name := range pending[:len(pending)-len(f.pending)] {
+				gone[name] = true
+				begun = append(begun, f.now)
+			}
+			within := 0
+			for _, at := range begun {
+				if f.now.Sub(at) < Window {
+					within++
+				}
+			}
+			if limit := Limit(nil, f.total+within); within > limit {
+				t.Fatalf("seed %d: %d of %d gone within the window, limit %d", seed, within, f.total+within, limit)
+			}
+		}
+	}
+}
