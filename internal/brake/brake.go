@@ -162,11 +162,14 @@ const digestLength = 12
 // Confirmation returns what confirms the deletion of these objects, which wait since a time: their number and a digest, for example
 // "12-5e8d1f0a9b3c". The order of the names makes no difference.
 func Confirmation(since time.Time, names []string) string {
-	sorted := slices.Sorted(slices.Values(names))
+	return confirmation(strconv.FormatInt(since.Unix(), 10), names)
+}
+
+// confirmation is what confirms a loss on an occasion. Another occasion of the same loss takes another one.
+func confirmation(occasion string, names []string) string {
 	hash := sha256.New()
-	fmt.Fprintf(hash, "%d\n", since.Unix())
-	for _, name := range sorted {
-		fmt.Fprintf(hash, "%s\n", name)
+	for _, line := range append([]string{occasion}, slices.Sorted(slices.Values(names))...) {
+		fmt.Fprintln(hash, line)
 	}
 	return fmt.Sprintf("%d-%s", len(names), hex.EncodeToString(hash.Sum(nil))[:digestLength])
 }

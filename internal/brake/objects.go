@@ -1,0 +1,101 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package brake
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// maxNamed bounds how many objects a message names.
+const maxNamed = 3
+
+// ObjectLoss is what an upgrade of a release in the management cluster would delete.
+type ObjectLoss struct {
+	// Objects are what it would delete, and Total is the number of objects of the release, these included.
+	Objects []inventory.Ref
+	Total   int
+
+	// Max is the limit, see Limit.
+	Max *intstr.IntOrString
+
+	// Occasion tells this upgrade from others that would delete the same.
+	Occasion string
+}
+
+// Confirmation returns what confirms the loss.
+func (l ObjectLoss) Confirmation() string {
+	names := make([]string, 0, len(l.Objects))
+	for _, object := range l.Objects {
+		names = append(names, object.String())
+	}
+	return confirmation(l.Occasion, names)
+}
+
+// Why returns why the loss takes a confirmation, for people; empty if it takes none: it is within the limit and deletes no Cluster of Cluster
+// API, or the limit is all objects.
+func (l ObjectLoss) Why() string {
+	limit := Limit(l.Max, l.Total)
+	isOff := l.Max != nil && l.Max.Type == intstr.String && l.Max.StrVal == "100%"
+	clusters := slices.Collect(func(yield func(inventory.Ref) bool) {
+		for _, object := range l.Objects {
+			if isCluster(object) && !yield(object) {
+				return
+			}
+		}
+	})
+	switch {
+	case len(l.Objects) == 0 || isOff:
+		return ""
+	case len(clusters) > 0:
+		return fmt.Sprintf("would delete %d of %d objects, and with them %s: %s", len(l.Objects), l.Total, count(len(clusters), "Cluster"), named(clusters))
+	case len(l.Objects) > limit:
+		return fmt.Sprintf("would delete %d of %d objects, and spec.rollout.maxDeletions allows %d: %s", len(l.Objects), l.Total, limit, named(l.Objects))
+	default:
+		return ""
+	}
+}
+
+// isCluster reports whether the deletion of an object deletes a whole cluster.
+func isCluster(object inventory.Ref) bool {
+	return object.Group == clusterv1.GroupVersion.Group && object.Kind == clusterv1.ClusterKind
+}
+
+func named(objects []inventory.Ref) string {
+	var names []string
+	for _, object := range objects[:min(len(objects), maxNamed)] {
+		names = append(names, object.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := len(objects) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
