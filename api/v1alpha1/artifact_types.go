@@ -224,6 +224,7 @@ type SignerIdentity struct {
 
 // ArtifactReference tells which artifact of a repository: by exactly one of tag, digest and semver, or by tagFilter.
 // +kubebuilder:validation:XValidation:rule="[has(self.tag), has(self.digest), has(self.semver)].filter(x, x).size() == (has(self.tagFilter) && !has(self.semver) ? 0 : 1)",message="exactly one of tag, digest and semver must be set; tagFilter goes with semver or stands alone"
+// +kubebuilder:validation:XValidation:rule="!has(self.allowDowngrade) || !self.allowDowngrade || has(self.semver) || has(self.tagFilter)",message="allowDowngrade goes with semver or tagFilter"
 type ArtifactReference struct {
 	// tag is a fixed tag. It is resolved again at every interval: content that moves under it reaches the releases.
 	// A version with build metadata may be written with + or, as registries store it, with _.
@@ -255,6 +256,11 @@ type ArtifactReference struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="'x'.matches(self) in [true, false]",message="tagFilter is not a regular expression"
 	TagFilter string `json:"tagFilter,omitempty"`
+
+	// allowDowngrade takes an older version than before if semver or tagFilter stands for one now, for example because the registry does
+	// not list a tag any more. Without it, the version from before stays until a newer one is listed or the source is edited. Default: false.
+	// +optional
+	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
 }
 
 // ResolvedArtifact is what a reference stood for when it was last resolved.

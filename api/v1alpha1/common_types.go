@@ -44,6 +44,15 @@ const (
 	// returns to the last good revision, and stays there until the spec changes.
 	RolloutAbortAnnotation = "addons.cluster.x-k8s.io/rollout-abort"
 
+	// ConfirmDeletionsAnnotation on a HelmOp confirms deletions that wait for it, see spec.rollout.maxDeletions. Its value is that of
+	// status.deletions.confirmation and, for the objects of a release in the management cluster, the value that the condition Ready of its
+	// HelmOpRelease names. A value that is not, or no longer, the expected one confirms nothing.
+	ConfirmDeletionsAnnotation = "addons.cluster.x-k8s.io/confirm-deletions"
+
+	// OrphanAnnotation on a HelmOpRelease leaves the release in its cluster as it is when the HelmOpRelease is deleted, whatever the
+	// deletionPolicy. The HelmOp sets it to "true" when it is deleted with the propagation policy Orphan.
+	OrphanAnnotation = "addons.cluster.x-k8s.io/orphan"
+
 	// DeletionHoldAnnotation on a Cluster under deletion tells that its deletion waits for the uninstallation of
 	// releases, see spec.beforeClusterDelete: since when, in RFC 3339, "over", or "suspended" while a user pauses the
 	// Cluster by the paused annotation. While it waits, spec.paused of the Cluster is part of that.

@@ -90,6 +90,9 @@ const (
 	// ReferenceNotFoundReason: a Secret or ConfigMap that the spec names, or a key of it, does not exist.
 	ReferenceNotFoundReason = "ReferenceNotFound"
 
+	// DowngradeRefusedReason: a version range stands for an older version than before, see spec.source.ref.allowDowngrade.
+	DowngradeRefusedReason = "DowngradeRefused"
+
 	// RegistryErrorReason: the registry failed in another way.
 	RegistryErrorReason = "RegistryError"
 )
@@ -372,6 +375,19 @@ const (
 	ReferencesNotMovedReason = "ReferencesNotMoved"
 )
 
+// DeletionsHeldCondition of a HelmOp tells that deletions wait for a confirmation. It is there while that is so.
+const (
+	DeletionsHeldCondition = "DeletionsHeld"
+
+	// ConfirmationRequiredReason: more would be deleted at once than spec.rollout.maxDeletions allows. A reason of Ready, too: of a HelmOp
+	// for its releases, and of a HelmOpRelease of the management cluster for its objects.
+	ConfirmationRequiredReason = "ConfirmationRequired"
+
+	// OwnerNotFoundReason: the HelmOp of a HelmOpRelease under deletion does not exist. The release is uninstalled later, unless the HelmOp
+	// is restored meanwhile. A reason of Ready.
+	OwnerNotFoundReason = "OwnerNotFound"
+)
+
 // Reasons of the condition of a Cluster that spec.clusterCondition names. By them it is known whose a condition is.
 const (
 	// ReleasesReadyReason is the reason when it is true.
@@ -400,6 +416,12 @@ const (
 
 	// RolloutRolledBackEvent: the Clusters return to the last good revision.
 	RolloutRolledBackEvent = "RolloutRolledBack"
+
+	// DeletionsHeldEvent: more releases would be deleted at once than spec.rollout.maxDeletions allows, so none is.
+	DeletionsHeldEvent = "DeletionsHeld"
+
+	// DeletionsConfirmedEvent: the deletions that waited for it were confirmed.
+	DeletionsConfirmedEvent = "DeletionsConfirmed"
 
 	// ClusterUpgradeHeldEvent: an upgrade of Kubernetes waits for a release.
 	ClusterUpgradeHeldEvent = "ClusterUpgradeHeld"

@@ -239,7 +239,8 @@ type HelmOpStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Resolved, RolledOut, Paused and, with spec.source.verify, Verified and, with references, Movable.
+	// conditions are Ready, Resolved, RolledOut, Paused and, with spec.source.verify, Verified and, with references, Movable and, while
+	// deletions wait for a confirmation, DeletionsHeld.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -275,6 +276,10 @@ type HelmOpStatus struct {
 	// clusters counts the selected Clusters by their state.
 	// +optional
 	Clusters *ClusterCounts `json:"clusters,omitempty"`
+
+	// deletions counts the releases that are to be deleted because their Clusters are no longer selected.
+	// +optional
+	Deletions *DeletionStatus `json:"deletions,omitempty"`
 
 	// failures are at most 10 of the Clusters in which something is wrong.
 	// +optional

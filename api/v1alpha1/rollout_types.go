@@ -25,13 +25,15 @@ import (
 // new revision if the turn of their wave has come and with the last good one if not; Clusters that do not answer hold nobody
 // up and catch up when they are back. A change of this very field makes no new revision.
 type Rollout struct {
-	// paused holds the rollout where it is: no Cluster that has another revision is told of the new one. Default: false.
+	// paused holds the rollout where it is: no Cluster that has another revision is told of the new one, and no release is deleted because
+	// its Cluster is no longer selected. Default: false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
 	// maxUnavailable is how many Clusters, a number or a percentage of the selected ones rounded down and at least 1, may be on
 	// their way to the new revision at the same time: told of it and not yet healthy for minReadySeconds. Those that failed
-	// are counted by maxFailures instead. Default: all.
+	// are counted by maxFailures instead. As many releases may be deleted at the same time, because their Clusters are no longer selected
+	// or because the HelmOp is deleted. Default: all.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
@@ -69,6 +71,18 @@ type Rollout struct {
 	// +optional
 	// +kubebuilder:default=Pause
 	OnFailure RolloutFailureAction `json:"onFailure,omitempty"`
+
+	// maxDeletions is how many releases, a number or a percentage of those there are, rounded down and at least 1, may be deleted at once
+	// because their Clusters are no longer selected. If more are to be deleted, all of them wait until the annotation
+	// addons.cluster.x-k8s.io/confirm-deletions confirms them. Deletions that follow each other within 10 minutes count together. Clusters
+	// that are gone or under deletion do not count, and neither does the deletion of the HelmOp itself. With 0 every deletion waits, with
+	// 100% none does. With managementCluster it counts the objects that an upgrade deletes; the deletion of a Cluster of Cluster API then
+	// waits in any case but with 100%. Default: the larger of 25% and 3.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[1-9][0-9]?)%$')",message="must be a number of at least 0 or a percentage from 1% to 100%"
+	MaxDeletions *intstr.IntOrString `json:"maxDeletions,omitempty"`
 }
 
 // RolloutFailureAction tells what happens when the failure budget of a rollout is spent.
