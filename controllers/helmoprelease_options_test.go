@@ -78,7 +78,7 @@ func TestEveryOptionReachesTheEngine(t *testing.T) {
 	options := engineOptions(&spec)
 	zero := zeroFields("", reflect.ValueOf(options))
 	// These are not of the spec.
-	want := []string{".Uninstall.Wait", ".PostRender", ".SecretValues", ".Progress", ".Stop"}
+	want := []string{".Uninstall.Wait", ".PostRender", ".SecretValues", ".Admit", ".Progress", ".Stop"}
 	if !reflect.DeepEqual(zero, want) {
 		t.Errorf("not set: %v, want %v", zero, want)
 	}

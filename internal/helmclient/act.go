@@ -131,6 +131,10 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 	result := s.result(decision.Action)
 	if err != nil {
 		actErr := fail(err, s)
+		if actErr.Kind == ErrRefused {
+			// At most, Helm made room in the history for the revision that was refused.
+			result.StorageChanged, actErr.StorageChanged = false, false
+		}
 		if late && (actErr.Kind == nil || errors.Is(actErr.Kind, ErrUnreachable)) {
 			actErr.Kind = ErrTimeout
 		}
@@ -221,7 +225,7 @@ func (s *session) perform(j job) error {
 	case ActionInstall, ActionRecoverThenInstall:
 		err = s.install(j)
 	case ActionRollback:
-		err = s.rollback(j.decision, j.desired, j.options)
+		err = s.rollback(j)
 	case ActionTest:
 		err = s.test(j.decision, j.desired, j.options.Test)
 	default:

@@ -50,6 +50,8 @@ type recordingDriver struct {
 	shard string
 	// deadline is when the action ends at the latest, see [LabelDeadline].
 	deadline time.Time
+	// admit is called before a record is created. If it returns an error, the record is not. Nil if there is nothing to check.
+	admit func(*release.Release) error
 	// created is called after a record was created. If it returns an error, the record is deleted. Nil if there is nothing to check.
 	created func() error
 
@@ -85,6 +87,11 @@ func newRecordingDriver(inner driver.Driver, labels relabel) *recordingDriver {
 
 // Create implements driver.Driver. A record that is hidden is replaced.
 func (d *recordingDriver) Create(key string, rls *release.Release) error {
+	if d.admit != nil {
+		if err := d.admit(rls); err != nil {
+			return err
+		}
+	}
 	rls.Labels = d.labels.apply(rls.Labels, rls.Version)
 	d.setDeadline(rls)
 	switch d.hides() {

@@ -64,6 +64,8 @@ var (
 	ErrRecordStorage = errors.New("the storage of release records failed")
 	// ErrRecordDamaged means that a part of a record is missing, not what was written, or cannot be read.
 	ErrRecordDamaged = errors.New("release record damaged")
+	// ErrRefused means that [Options].Admit refused what the action would delete: nothing was begun.
+	ErrRefused = errors.New("deletions are not confirmed")
 	// ErrTimeout means that the action, or one of its hooks, took longer than allowed.
 	ErrTimeout = errors.New("timed out")
 )

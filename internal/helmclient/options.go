@@ -47,6 +47,9 @@ type Options struct {
 	// SecretValues are those values, in maps and lists of any depth, that came from Secrets. None of their texts appears in
 	// an error, whatever its key. They shape nothing.
 	SecretValues []any
+	// Admit, if set, is asked before an upgrade or a rollback begins that would delete objects. If it returns an error, the action fails with
+	// it, of the kind ErrRefused, and nothing was begun. It shapes nothing.
+	Admit func(Loss) error
 	// Progress, if set, is told in a few words what an action is at, for example which hook it waits for. It must return
 	// at once and may be called from any goroutine. It shapes nothing.
 	Progress func(what string)

@@ -27,7 +27,8 @@ import (
 )
 
 // rollback returns to the revision that the decision names.
-func (s *session) rollback(decision Decision, desired Desired, options Options) error {
+func (s *session) rollback(j job) error {
+	decision, desired, options := j.decision, j.desired, j.options
 	target, err := s.config.Releases.Get(desired.Name, decision.RollbackTo)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return errorOfKind(ErrStale, "revision %d, which was to be returned to, is gone", decision.RollbackTo)
@@ -53,6 +54,7 @@ func (s *session) rollback(decision Decision, desired Desired, options Options) 
 	} else {
 		s.storage.labels = rollbackLabels(desired, decision)
 	}
+	s.watchLoss(j)
 	s.applyAgain(decision.RollbackTo)
 	err = s.newRollback(decision, options).Run(desired.Name)
 	if err != nil {

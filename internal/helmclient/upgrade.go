@@ -41,6 +41,7 @@ func (s *session) upgrade(j job) error {
 	if err := s.findLeftovers(j.decision, j.desired); err != nil {
 		return err
 	}
+	s.watchLoss(j)
 	upgrade := s.newUpgrade(j.desired, options)
 	upgrade.PostRenderer = renderer
 	if j.decision.State == StateForeign {

@@ -1,0 +1,81 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// TestIntegrationLoss holds that an upgrade and a rollback which would delete objects ask first, with all that they would delete, and that nothing
+// is begun and nothing recorded where they are refused.
+func TestIntegrationLoss(t *testing.T) {
+	b := newBench(t)
+	keep := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kept\n  annotations:\n    helm.sh/resource-policy: keep\n"
+	one := newChart("1.0.0", map[string]string{"a.yaml": configMap("a", "1"), "b.yaml": configMap("b", "1"), "c.yaml": configMap("c", "1"), "k.yaml": keep})
+	less := newChart("2.0.0", map[string]string{"a.yaml": configMap("a", "2")})
+	var asked []Loss
+	var refusal error
+	b.options.Admit = func(loss Loss) error {
+		asked = append(asked, loss)
+		return refusal
+	}
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	b.converge(desired, one, nil)
+	if len(asked) > 0 {
+		t.Fatalf("an install deletes %+v", asked)
+	}
+
+	refusal = errors.New("not confirmed")
+	desired.ArtifactDigest = "a2"
+	decision := b.decide(desired, Policy{})
+	_, err := b.act(decision, desired, less, nil)
+	wantError(t, err, ErrRefused, false, "not confirmed")
+	want := []inventory.Ref{
+		{Version: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "b"}, {Version: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "c"},
+	}
+	if len(asked) != 1 || len(asked[0].Objects) != 2 || asked[0].Objects[0] != want[0] || asked[0].Objects[1] != want[1] ||
+		asked[0].Total != 4 || asked[0].Revision != 1 {
+		t.Errorf("asked for %+v", asked)
+	}
+	b.wantRecords(desired, "1 deployed")
+	b.wantConfigMap("a", "1")
+	b.wantConfigMap("b", "1")
+
+	refusal = nil
+	b.converge(desired, less, nil)
+	b.wantRecords(desired, "2 deployed", "1 superseded")
+	b.wantNoConfigMap("b")
+
+	// What a revision that failed has made is lost as well if the next one does not have it.
+	desired.ArtifactDigest = "a3"
+	broken := newChart("3.0.0", map[string]string{"a.yaml": configMap("a", "3"), "d.yaml": configMap("d", "1"), "z.yaml": brokenService})
+	if _, err := b.act(b.decide(desired, Policy{}), desired, broken, nil); err == nil {
+		t.Fatal("it succeeds")
+	}
+	b.wantConfigMap("d", "1")
+	asked, refusal = nil, errors.New("not confirmed")
+	desired.ArtifactDigest = "a4"
+	_, err = b.act(b.decide(desired, Policy{}), desired, newChart("4.0.0", map[string]string{"a.yaml": configMap("a", "4")}), nil)
+	wantError(t, err, ErrRefused, false)
+	if len(asked) != 1 || len(asked[0].Objects) == 0 || asked[0].Objects[0].Name != "d" {
+		t.Errorf("asked for %+v", asked)
+	}
+	b.wantConfigMap("d", "1")
+}

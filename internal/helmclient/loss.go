@@ -1,0 +1,119 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// Loss is what an upgrade or a rollback would delete: objects of the revisions before that the new manifest does not have, and that are not to
+// be kept.
+type Loss struct {
+	// Objects are what would be deleted, in a fixed order. Total is the number of objects that the release has, these included.
+	Objects []inventory.Ref
+	Total   int
+	// Revision is the number of the revision that the release has.
+	Revision int
+}
+
+// objectKey names an object whatever the version of its kind.
+type objectKey struct {
+	kind            schema.GroupKind
+	namespace, name string
+}
+
+// watchLoss has an upgrade or a rollback asked for permission when its manifest is known and nothing has begun.
+func (s *session) watchLoss(j job) {
+	if j.options.Admit == nil || s.cluster == nil {
+		return
+	}
+	s.storage.admit = func(next *release.Release) error { return s.checkLoss(j, next) }
+}
+
+func (s *session) checkLoss(j job, next *release.Release) error {
+	loss, err := s.lossOf(j.desired, next)
+	if err != nil || len(loss.Objects) == 0 {
+		return err
+	}
+	if err := j.options.Admit(loss); err != nil {
+		return errorOfKind(ErrRefused, "%s", err)
+	}
+	return nil
+}
+
+// lossOf compares a new manifest with that of the revision which Helm compares it with, and with those that the leftovers are looked for in.
+func (s *session) lossOf(desired Desired, next *release.Release) (Loss, error) {
+	current, err := s.config.Releases.Deployed(desired.Name)
+	if err != nil {
+		// Without one that is deployed, Helm takes the newest.
+		if current, err = s.config.Releases.Last(desired.Name); err != nil {
+			return Loss{}, fmt.Errorf("reading what the release has: %w", err)
+		}
+	}
+	manifest, err := s.manifestOf(current)
+	if err != nil {
+		return Loss{}, err
+	}
+	manifests := []string{manifest}
+	if behind := s.cluster.leftovers; behind != nil {
+		manifests = append(manifests, behind.manifests...)
+	}
+	stays, namespaces := map[objectKey]bool{}, s.namespaces(desired.Namespace)
+	after, err := decodeManifest([]byte(next.Manifest))
+	if err != nil {
+		return Loss{}, err
+	}
+	for _, object := range after {
+		stays[identityOf(object, namespaces)] = true
+	}
+	loss, seen := Loss{Revision: current.Version}, map[objectKey]bool{}
+	for _, manifest := range manifests {
+		before, err := decodeManifest([]byte(manifest))
+		if err != nil {
+			return Loss{}, err
+		}
+		for _, object := range before {
+			key := identityOf(object, namespaces)
+			if seen[key] {
+				continue
+			}
+			seen[key] = true
+			loss.Total++
+			if stays[key] || object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+				continue
+			}
+			kind := object.GroupVersionKind()
+			loss.Objects = append(loss.Objects, inventory.Ref{
+				Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Namespace: key.namespace, Name: key.name,
+			})
+		}
+	}
+	inventory.Sort(loss.Objects)
+	return loss, namespaces.err
+}
+
+func identityOf(object *unstructured.Unstructured, namespaces *namespaces) objectKey {
+	kind := object.GroupVersionKind()
+	return objectKey{kind: kind.GroupKind(), namespace: namespaces.of(kind, object.GetNamespace()), name: object.GetName()}
+}
