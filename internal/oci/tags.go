@@ -182,6 +182,23 @@ func (c *tagChoice) compare(tag string, version *semver.Version, rank int) int {
 	return cmp.Or(order, cmp.Compare(tag, c.tag))
 }
 
+// IsOlder reports whether a tag comes before another one where both count for a reference that chooses among tags. It is false for a reference
+// that does not choose, and for tags that differ in "v" or build metadata only.
+func (r Reference) IsOlder(tag, other string) bool {
+	if r.Semver == "" && r.TagFilter == "" {
+		return false
+	}
+	version, otherVersion := looseVersion(tag), looseVersion(other)
+	switch rank, otherRank := rankOf(version), rankOf(otherVersion); {
+	case r.Semver == "" && rank != otherRank:
+		return rank < otherRank
+	case version != nil && otherVersion != nil:
+		return version.LessThan(otherVersion)
+	default:
+		return compareNatural(tag, other) < 0
+	}
+}
+
 // none says why no tag was chosen.
 func (c *tagChoice) none(subject string) *Error {
 	out := &Error{Op: opResolve, Subject: subject, Kind: ErrNoMatchingTag}
