@@ -92,7 +92,7 @@ func isKnownAs(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	}
 	owner := metav1.GetControllerOfNoCopy(child)
 	return owner != nil && owner.UID == helmOp.UID && owner.Name == helmOp.Name && owner.Kind == helmOpKind &&
-		owner.APIVersion == addonsv1.GroupVersion.String() && ptr.Deref(owner.BlockOwnerDeletion, false)
+		owner.APIVersion == addonsv1.GroupVersion.String() && !ptr.Deref(owner.BlockOwnerDeletion, false)
 }
 
 // keepChild takes back that a child makes way to another one, which a pass may have said and not got to end it, and returns the patch
@@ -154,7 +154,9 @@ func (r *helmOpReconciler) updateChild(ctx context.Context, helmOp *addonsv1.Hel
 	return nil
 }
 
-// own makes a child or a revision known as the HelmOp's. The labels by which managers share the work go with it.
+// own makes a child or a revision known as the HelmOp's. The labels by which managers share the work go with it. The owner reference does
+// not block the deletion of the HelmOp, which its finalizer does: for a deletion with the propagation policy Foreground, garbage collection
+// would delete all releases at the same time, whatever paces them.
 func (r *helmOpReconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error {
 	labels := maps.Clone(obj.GetLabels())
 	if labels == nil {
@@ -166,12 +168,12 @@ func (r *helmOpReconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error
 	}
 	followLabels(labels, helmOp)
 	obj.SetLabels(labels)
-	err := controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
+	err := controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
 	var owned *controllerutil.AlreadyOwnedError
 	if errors.As(err, &owned) && owned.Owner.Kind == helmOpKind {
 		// A HelmOp of the same name that is gone, for example restored from a backup under another UID.
 		obj.SetOwnerReferences(nil)
-		return controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
+		return controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
 	}
 	return err
 }

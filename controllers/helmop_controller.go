@@ -19,7 +19,6 @@ package controllers
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +36,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
@@ -122,6 +122,11 @@ type helmOpScope struct {
 	// plan is what is done for each of clusters. Set by record.
 	plan rollout.Result
 
+	// deletions tells whether the releases of Clusters that are not selected any more may be deleted, and pendingDeletions are the titles of
+	// these Clusters. Set by record.
+	deletions        brake.Decision
+	pendingDeletions []string
+
 	// programErr is why nothing can be rendered for any Cluster. Set by compile.
 	programErr error
 
@@ -204,11 +209,11 @@ func (r *helmOpReconciler) Reconcile(ctx context.Context, req ctrl.Request) (res
 func (r *helmOpReconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmOp) (ctrl.Result, error) {
 	scope := &helmOpScope{helmOp: helmOp}
 	steps := []func(context.Context, *helmOpScope) error{
+		r.readRevisions,
 		r.resolve,
 		r.readStrategy,
 		r.selectClusters,
 		r.checkDependencies,
-		r.readRevisions,
 		r.compile,
 		r.revise,
 		r.render,
@@ -255,38 +260,6 @@ func (r *helmOpReconciler) tryAgain(ctx context.Context, scope *helmOpScope, err
 	return result, nil
 }
 
-// reconcileDelete ends the releases, each by the deletion policy, and then lets the HelmOp go.
-func (r *helmOpReconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmOp) error {
-	children, err := r.children(ctx, helmOp)
-	if err != nil {
-		return err
-	}
-	if len(children) == 0 {
-		return r.letGo(ctx, helmOp)
-	}
-	var errs []error
-	for _, child := range children {
-		errs = append(errs, r.repairChild(ctx, helmOp, child))
-		if child.DeletionTimestamp.IsZero() {
-			errs = append(errs, client.IgnoreNotFound(r.client.Delete(ctx, child)))
-		}
-	}
-	reportDeletion(helmOp, children)
-	return kerrors.NewAggregate(errs)
-}
-
-// letGo ends a HelmOp without children. A manager that lost it may have made some meanwhile: these are not left to nobody.
-func (r *helmOpReconciler) letGo(ctx context.Context, helmOp *addonsv1.HelmOp) error {
-	strays, err := r.takeAlong(ctx, helmOp)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(strays, func(a adoptee) bool { return a.kind == "HelmOpRelease" }) {
-		controllerutil.RemoveFinalizer(helmOp, addonsv1.HelmOpFinalizer)
-	}
-	return nil
-}
-
 // isWatched tells whether an object is this manager's to work on. Events of Clusters, Secrets and the like, and timers
 // from before a label changed, lead to objects of other managers, too.
 func isWatched(obj client.Object, watchFilter string) bool {
@@ -296,7 +269,7 @@ func isWatched(obj client.Object, watchFilter string) bool {
 // helmOpConditions are those of a HelmOp that this controller owns.
 var helmOpConditions = []string{
 	addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RolledOutCondition,
-	addonsv1.PausedCondition, addonsv1.MovableCondition,
+	addonsv1.PausedCondition, addonsv1.MovableCondition, addonsv1.DeletionsHeldCondition,
 }
 
 // event tells of something that happened to a HelmOp.

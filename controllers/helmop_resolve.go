@@ -270,6 +270,9 @@ func (r *helmOpReconciler) errand(helmOp *addonsv1.HelmOp, asked *inquiry) func(
 // conclude notes what was found out at a time, and when to ask again.
 func (r *helmOpReconciler) conclude(scope *helmOpScope, asked *inquiry, found resolution, err error, at time.Time) {
 	helmOp := scope.helmOp
+	if err == nil {
+		err = checkDowngrade(asked.key.ref, scope.beforeOf(asked), &found.artifact)
+	}
 	asked.verdict.verified, asked.verdict.isFresh = verifiedCondition(helmOp, asked, found, err)
 	entry := resolutionEntry{question: asked.question, fixed: asked.key.ref.Digest != ""}
 	next := at.Add(r.resolution.record(asked.key, entry, r.interval(helmOp), at, err != nil, retryAfter(err)))

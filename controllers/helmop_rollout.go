@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
@@ -143,6 +144,8 @@ func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error
 	if err != nil {
 		return err
 	}
+	scope.deletions = r.decideDeletions(scope, input.Clusters)
+	input.DeletionsHeld = scope.deletions.Held
 	scope.plan = rollout.Plan(input)
 	scope.retryWithin(scope.plan.RequeueAfter)
 	if err := r.recordRollout(ctx, scope, input.Requests); err != nil {
@@ -153,6 +156,10 @@ func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error
 		scope.retryWithin(time.Millisecond)
 		return nil
 	}
+	if err := r.recordDeletions(ctx, scope); err != nil {
+		return err
+	}
+	r.reportDeletions(scope)
 	return kerrors.NewAggregate(append(r.carryOutAll(ctx, scope), r.repairRevisions(ctx, scope), r.pruneRevisions(ctx, scope)))
 }
 
@@ -229,12 +236,7 @@ func waveOf(c *clusterScope, waves []labels.Selector) int {
 	if c.object == nil {
 		return len(waves)
 	}
-	for i, selector := range waves {
-		if selector.Matches(labels.Set(c.object.GetLabels())) {
-			return i
-		}
-	}
-	return len(waves)
+	return firstWave(c.object, waves)
 }
 
 func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy, memory *plannedReleases) (rollout.Cluster, error) {
@@ -267,7 +269,10 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	if c.child == nil {
 		return planned, nil
 	}
-	planned.Child = &rollout.Child{Release: *told, Revision: revisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero()}
+	planned.Child = &rollout.Child{
+		Release: *told, Revision: revisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(), Away: wasAwayAtDeletion(c.child),
+		Foreign: c.child.Status.State == string(helmclient.StateForeign),
+	}
 	if told := c.child.Spec.Rollout; told != nil {
 		planned.Child.Joined, planned.Child.FailedBefore = told.Reason == addonsv1.ReleaseRolloutJoined, told.FailedBefore
 	}
@@ -353,6 +358,12 @@ func readyBefore(child *addonsv1.HelmOpRelease) (time.Duration, bool) {
 		since = told.At
 	}
 	return was.Until.Sub(since.Time), true
+}
+
+// wasAwayAtDeletion tells whether the API server of a release under deletion does not answer, and did not when the deletion began.
+func wasAwayAtDeletion(child *addonsv1.HelmOpRelease) bool {
+	since := conditions.GetLastTransitionTime(child, addonsv1.ClusterReachableCondition)
+	return isUnreachable(child) && since != nil && since.Before(child.DeletionTimestamp)
 }
 
 // isUnreachable tells whether the API server of a release's Cluster does not answer.

@@ -260,6 +260,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(verified.Reason, verified.Message)
 	case held:
 		return no(heldReason, heldMessage)
+	case scope.deletions.Held:
+		return no(addonsv1.ConfirmationRequiredReason, heldDeletions(scope))
 	case len(s.failures) > 0:
 		first := s.failures[0]
 		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %d Clusters failed, see status.failures; %s: %s: %s",
@@ -275,7 +277,7 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	case c.UpToDate+c.Paused < c.Selected:
 		return no(addonsv1.ProgressingReason, fmt.Sprintf("%d of %d Clusters are up to date", c.UpToDate, c.Selected))
 	case s.ending > 0:
-		return no(addonsv1.ProgressingReason, fmt.Sprintf("%d releases are ending in Clusters that are not selected any more%s", s.ending, s.whyEnding))
+		return no(addonsv1.ProgressingReason, endingMessage(scope, s))
 	case c.Selected == 0:
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.NoClustersSelectedReason, Message: "spec.clusterSelector chooses no Cluster"}
 	default:
@@ -283,9 +285,26 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	}
 }
 
-// reportDeletion tells how far the end of a HelmOp has come, and what holds it up.
-func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease) {
+// endingMessage says of how many Clusters that are not selected any more the releases end, and what they wait for.
+func endingMessage(scope *helmOpScope, s fleetSummary) string {
+	message := fmt.Sprintf("%d releases are ending in Clusters that are not selected any more%s", s.ending, s.whyEnding)
+	waiting := scope.plan.Progress.DeletionsWaiting
+	switch {
+	case waiting == 0:
+		return message
+	case scope.strategy.Paused:
+		return message + fmt.Sprintf("; %d of them wait for the end of the pause of the rollout", waiting)
+	default:
+		return message + fmt.Sprintf("; %d of them wait for their turn (spec.rollout.maxUnavailable)", waiting)
+	}
+}
+
+// reportDeletion tells how far the end of a HelmOp has come, and what holds it up. Some of the children may wait for their turn.
+func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease, waiting int) {
 	message := fmt.Sprintf("%d releases are ending", len(children))
+	if waiting > 0 {
+		message += fmt.Sprintf(", %d of them wait for their turn (spec.rollout.maxUnavailable)", waiting)
+	}
 	for _, child := range children {
 		if why := whyEnding(child); why != "" {
 			message += why

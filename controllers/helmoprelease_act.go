@@ -69,6 +69,10 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 		return ctrl.Result{}, err
 	}
 	p.options.Stop = stop
+	var err error
+	if p.options.Admit, err = admitLoss(p.releaseScope); err != nil {
+		return ctrl.Result{}, err
+	}
 	started := r.now()
 	progress := r.startProgress(ctx, p.releaseScope, decision)
 	defer progress.stop()

@@ -322,9 +322,9 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 	}
 	// What an uninstallation deletes is no news.
 	r.forget(client.ObjectKeyFromObject(release))
-	if deletionPolicy(scope) == addonsv1.DeletionPolicyOrphan {
+	if why := whyOrphaned(scope); why != "" {
 		r.event(scope, corev1.EventTypeNormal, addonsv1.OrphanedEvent, "Orphan",
-			fmt.Sprintf("Left release %s in Cluster %s: deletionPolicy is Orphan", describe(release), clusterTitle(release)))
+			fmt.Sprintf("Left release %s in Cluster %s: %s", describe(release), clusterTitle(release), why))
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
 	}
@@ -343,6 +343,8 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		ctrl.LoggerFrom(ctx).Info("Leaving a release that its HelmOp still wants", "Cluster", clusterKey(release))
 		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 		return ctrl.Result{}, nil
+	case fate == fateUnknown && isOwnerAwaited(release, r.now()):
+		return r.awaitOwner(ctx, scope), nil
 	}
 	switch allowed, err := r.mayAccess(ctx, scope); {
 	case err != nil:
@@ -403,6 +405,18 @@ func deletionPolicy(scope *releaseScope) addonsv1.DeletionPolicy {
 		return scope.helmOp.Spec.DeletionPolicy
 	}
 	return scope.release.Spec.DeletionPolicy
+}
+
+// whyOrphaned tells why a release that ends stays in its cluster; empty if it is uninstalled.
+func whyOrphaned(scope *releaseScope) string {
+	switch {
+	case scope.release.Annotations[addonsv1.OrphanAnnotation] == "true":
+		return "the HelmOpRelease has the annotation " + addonsv1.OrphanAnnotation
+	case deletionPolicy(scope) == addonsv1.DeletionPolicyOrphan:
+		return "deletionPolicy is Orphan"
+	default:
+		return ""
+	}
 }
 
 // setNotReady says that a release is not as it is wanted, and why.

@@ -43,6 +43,9 @@ const (
 
 	// fateWanted: the HelmOp wants this very release.
 	fateWanted
+
+	// fateUnknown: the HelmOp that the release belongs to does not exist, and may be restored from a backup.
+	fateUnknown
 )
 
 // fateOf tells, by the API server and not by a cache, whether the HelmOp wants this very release although the object
@@ -57,7 +60,7 @@ func (r *releaseReconciler) fateOf(ctx context.Context, release *addonsv1.HelmOp
 	helmOp := &addonsv1.HelmOp{}
 	err := r.live.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
 	if apierrors.IsNotFound(err) {
-		return fateEnds, nil
+		return fateUnknown, nil
 	}
 	if err != nil {
 		return fateEnds, fmt.Errorf("reading the HelmOp of the release: %w", err)
@@ -69,8 +72,14 @@ func (r *releaseReconciler) fateOf(ctx context.Context, release *addonsv1.HelmOp
 	if !helmOp.DeletionTimestamp.IsZero() {
 		return fateEnds, nil
 	}
-	if selected, err := r.isSelected(ctx, helmOp, object); err != nil || !selected {
+	switch selected, err := r.isSelected(ctx, helmOp, object); {
+	case err != nil:
 		return fateEnds, err
+	case !selected && owner.UID != helmOp.UID:
+		// The Clusters may be restored after the HelmOp.
+		return fateUnknown, nil
+	case !selected:
+		return fateEnds, nil
 	}
 	return r.fateByIdentity(ctx, release, helmOp, object)
 }

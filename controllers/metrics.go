@@ -83,6 +83,10 @@ var (
 		"Number of releases by HelmOp and the reason of their Ready condition; ready is True, False or Unknown.",
 		[]string{"namespace", "helmop", "ready", "reason"}, nil)
 
+	deletionsWaitingDesc = prometheus.NewDesc("helmop_deletions_waiting",
+		"Number of releases of a HelmOp whose deletion waits for a confirmation, see spec.rollout.maxDeletions.",
+		[]string{"namespace", "helmop"}, nil)
+
 	conditionsDesc = prometheus.NewDesc("helmop_condition",
 		"1 for each condition of a HelmOp, with its status and its reason.",
 		[]string{"namespace", "helmop", "type", "status", "reason"}, nil)
@@ -114,6 +118,7 @@ func newStateCollector(reader client.Reader) prometheus.Collector {
 func (c *stateCollector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- releasesDesc
 	descs <- conditionsDesc
+	descs <- deletionsWaitingDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -132,6 +137,9 @@ func (c *stateCollector) collectConditions(ctx context.Context, out chan<- prome
 	}
 	for i := range list.Items {
 		helmOp := &list.Items[i]
+		if deletions := helmOp.Status.Deletions; deletions != nil && deletions.Waiting > 0 {
+			out <- prometheus.MustNewConstMetric(deletionsWaitingDesc, prometheus.GaugeValue, float64(deletions.Waiting), helmOp.Namespace, helmOp.Name)
+		}
 		for _, condition := range helmOp.Status.Conditions {
 			out <- prometheus.MustNewConstMetric(conditionsDesc, prometheus.GaugeValue, 1,
 				helmOp.Namespace, helmOp.Name, condition.Type, string(condition.Status), condition.Reason)

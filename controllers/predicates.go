@@ -81,6 +81,7 @@ func orderChanged() predicate.Predicate {
 			return before.Spec.Suspend != after.Spec.Suspend ||
 				annotations.HasPaused(before) != annotations.HasPaused(after) ||
 				before.Annotations[addonsv1.RetryRequestedAtAnnotation] != after.Annotations[addonsv1.RetryRequestedAtAnnotation] ||
+				before.Annotations[addonsv1.ConfirmDeletionsAnnotation] != after.Annotations[addonsv1.ConfirmDeletionsAnnotation] ||
 				before.Spec.DeletionPolicy != after.Spec.DeletionPolicy ||
 				!equality.Semantic.DeepEqual(before.Spec.Uninstall, after.Spec.Uninstall) ||
 				!equality.Semantic.DeepEqual(before.Spec.Storage, after.Spec.Storage) ||

@@ -37,6 +37,7 @@ type namedError struct {
 var registryErrors = []namedError{
 	{errReferenceNotFound, addonsv1.ReferenceNotFoundReason},
 	{errReferenceForbidden, addonsv1.ReferenceNotFoundReason},
+	{errDowngrade, addonsv1.DowngradeRefusedReason},
 	{oci.ErrInvalidReference, addonsv1.InvalidReferenceReason},
 	{oci.ErrInvalidAccess, addonsv1.RegistryAuthenticationFailedReason},
 	{oci.ErrUnauthorized, addonsv1.RegistryAuthenticationFailedReason},
@@ -76,6 +77,7 @@ var engineErrors = []namedError{
 	{helmclient.ErrUnreachable, addonsv1.ClusterUnreachableReason},
 	// Credentials that are not accepted any more were replaced, or will be; the link to the Cluster follows the new ones.
 	{helmclient.ErrUnauthorized, addonsv1.ClusterUnreachableReason},
+	{helmclient.ErrRefused, addonsv1.ConfirmationRequiredReason},
 	{helmclient.ErrForbidden, addonsv1.ClusterForbiddenReason},
 	{helmclient.ErrConflict, addonsv1.ReleaseConflictReason},
 	{helmclient.ErrTooLarge, addonsv1.ReleaseTooLargeReason},

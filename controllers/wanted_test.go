@@ -54,11 +54,14 @@ func TestFateOf(t *testing.T) {
 		want    releaseFate
 		wantErr bool
 	}{
-		"deleted by hand":               {helmOp(nil), cluster, fateWanted, false},
-		"the HelmOp has another UID":    {helmOp(func(h *addonsv1.HelmOp) { h.UID = "other" }), cluster, fateWanted, false},
-		"the HelmOp is gone":            {nil, cluster, fateEnds, false},
-		"the HelmOp is being deleted":   {helmOp(func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }), cluster, fateEnds, false},
-		"the Cluster is not selected":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "x" }), cluster, fateEnds, false},
+		"deleted by hand":             {helmOp(nil), cluster, fateWanted, false},
+		"the HelmOp has another UID":  {helmOp(func(h *addonsv1.HelmOp) { h.UID = "other" }), cluster, fateWanted, false},
+		"the HelmOp is gone":          {nil, cluster, fateUnknown, false},
+		"the HelmOp is being deleted": {helmOp(func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }), cluster, fateEnds, false},
+		"the Cluster is not selected": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "x" }), cluster, fateEnds, false},
+		"it is not, by one with another UID": {helmOp(func(h *addonsv1.HelmOp) {
+			h.UID, h.Spec.ClusterSelector.MatchLabels["cni"] = "other", "x"
+		}), cluster, fateUnknown, false},
 		"another name is wanted":        {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "calico" }), cluster, fateReplaced, false},
 		"another namespace is wanted":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = "x" }), cluster, fateReplaced, false},
 		"the selector cannot be read":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "-" }), cluster, fateEnds, true},

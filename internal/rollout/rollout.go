@@ -49,6 +49,9 @@ type Child struct {
 	// Deleting is true while the child ends its release.
 	Deleting bool
 
+	// Foreign is true if another owner has the release: the deletion of the child uninstalls nothing.
+	Foreign bool
+
 	// Away is true if Deleting and the Cluster did not answer already when the deletion began.
 	Away bool
 }

@@ -1,0 +1,188 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+)
+
+// reconcileDelete ends the releases, each by the deletion policy and within the limits of the rollout, and then lets the HelmOp go. The
+// releases of a HelmOp that is deleted with the propagation policy Orphan stay in their clusters.
+func (r *helmOpReconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmOp) error {
+	children, err := r.children(ctx, helmOp)
+	if err != nil {
+		return err
+	}
+	if len(children) == 0 {
+		return r.letGo(ctx, helmOp)
+	}
+	steps, err := r.planDeletion(ctx, helmOp, children)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	waiting := 0
+	for i, child := range children {
+		if steps[i].Action == rollout.ActionDelete {
+			errs = append(errs, r.endChild(ctx, helmOp, child))
+			continue
+		}
+		if child.DeletionTimestamp.IsZero() {
+			waiting++
+		}
+		if !isOrphaned(helmOp, child) {
+			errs = append(errs, r.repairChild(ctx, helmOp, child))
+		}
+	}
+	reportDeletion(helmOp, children, waiting)
+	return kerrors.NewAggregate(errs)
+}
+
+// planDeletion plans which of the releases of a HelmOp under deletion end now. With waves that cannot be read, spec.rollout.maxUnavailable
+// still counts. To orphan a release takes nothing away, so that needs no pace.
+func (r *helmOpReconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease) ([]rollout.Step, error) {
+	limits, waves, err := strategy(helmOp.Spec.Rollout)
+	if err != nil {
+		limits = rollout.Strategy{MaxUnavailable: limitOf(helmOp.Spec.Rollout.MaxUnavailable)}
+	}
+	if isOrphaning(helmOp) || helmOp.Spec.DeletionPolicy == addonsv1.DeletionPolicyOrphan {
+		limits = rollout.Strategy{}
+	}
+	clusters := make([]rollout.Cluster, 0, len(children))
+	for _, child := range children {
+		key := clusterKey(child)
+		object, err := r.clusterOfChild(ctx, child)
+		if err != nil {
+			return nil, fmt.Errorf("reading Cluster %s: %w", key, err)
+		}
+		c := rollout.Cluster{Name: titleOf(helmOp.Namespace, key), Gone: object == nil, Paused: isChildPaused(child), Wave: len(limits.Waves)}
+		if object != nil {
+			cluster, err := typedCluster(object)
+			if err != nil {
+				return nil, fmt.Errorf("reading Cluster %s: %w", key, err)
+			}
+			c.Deleting, c.Paused = !cluster.DeletionTimestamp.IsZero(), c.Paused || isClusterPaused(cluster)
+			c.Wave = firstWave(object, waves)
+		}
+		c.Health, _ = plannedHealth(child)
+		c.Child = &rollout.Child{Deleting: !child.DeletionTimestamp.IsZero(), Away: wasAwayAtDeletion(child)}
+		clusters = append(clusters, c)
+	}
+	return rollout.PlanDeletion(limits, clusters), nil
+}
+
+// clusterOfChild reads the Cluster of a release; nil if it is gone. The cache has the Clusters of the own shard only.
+func (r *helmOpReconciler) clusterOfChild(ctx context.Context, child *addonsv1.HelmOpRelease) (*unstructured.Unstructured, error) {
+	object, err := readCluster(ctx, r.client, clusterKey(child), r.shard)
+	if apierrors.IsNotFound(err) {
+		object, err = readCluster(ctx, r.live, clusterKey(child), r.shard)
+	}
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return object, nil
+}
+
+// firstWave is the index of the first wave that chooses a Cluster, or the number of waves if none does.
+func firstWave(object *unstructured.Unstructured, waves []labels.Selector) int {
+	for i, selector := range waves {
+		if selector.Matches(labels.Set(object.GetLabels())) {
+			return i
+		}
+	}
+	return len(waves)
+}
+
+// endChild deletes a child of a HelmOp under deletion. It reads the child from the API server: garbage collection takes the owner
+// references away for the propagation policy Orphan, and a cache may show the one and not yet the other.
+func (r *helmOpReconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
+	current := &addonsv1.HelmOpRelease{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), current); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !isOfShard(current, r.shard) {
+		return nil
+	}
+	if !isOrphaned(helmOp, current) {
+		if err := r.repairChild(ctx, helmOp, current); err != nil {
+			return err
+		}
+		return client.IgnoreNotFound(r.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}))
+	}
+	ctrl.LoggerFrom(ctx).Info("Leaving a release, since its HelmOp was deleted with the propagation policy Orphan", "HelmOpRelease", current.Name)
+	if current.Annotations[addonsv1.OrphanAnnotation] != "true" {
+		marked := current.DeepCopy()
+		metav1.SetMetaDataAnnotation(&marked.ObjectMeta, addonsv1.OrphanAnnotation, "true")
+		if err := r.client.Patch(ctx, marked, client.MergeFrom(current)); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	return client.IgnoreNotFound(r.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}))
+}
+
+// isOrphaning tells whether a HelmOp under deletion is to leave its releases in their clusters. Garbage collection removes the finalizer when it
+// has taken the owner references from the children, see isOrphaned.
+func isOrphaning(helmOp *addonsv1.HelmOp) bool {
+	return !helmOp.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(helmOp, metav1.FinalizerOrphanDependents)
+}
+
+// isOrphaned tells whether a child of a HelmOp under deletion is to leave its release in its cluster: the HelmOp says so, or garbage collection has
+// taken its owner reference away for that. What a restore brought back has the reference to the HelmOp of before.
+func isOrphaned(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
+	owner := metav1.GetControllerOfNoCopy(child)
+	return isOrphaning(helmOp) || child.Annotations[addonsv1.OrphanAnnotation] == "true" ||
+		child.DeletionTimestamp.IsZero() && (owner == nil || owner.Kind != helmOpKind)
+}
+
+// letGo ends a HelmOp without children. A manager that lost it may have made some meanwhile: these are not left to nobody. Garbage collection
+// deletes the revisions of a HelmOp, but not those of one that was deleted with the propagation policy Orphan.
+func (r *helmOpReconciler) letGo(ctx context.Context, helmOp *addonsv1.HelmOp) error {
+	strays, err := r.takeAlong(ctx, helmOp)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(strays, func(a adoptee) bool { return a.kind == "HelmOpRelease" }) {
+		return nil
+	}
+	revisions, err := r.revisions(ctx, helmOp)
+	if err != nil {
+		return err
+	}
+	for _, revision := range revisions {
+		if isOrphaning(helmOp) || metav1.GetControllerOfNoCopy(revision) == nil {
+			if err := r.client.Delete(ctx, revision); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("deleting revision %d: %w", revision.Spec.Number, err)
+			}
+		}
+	}
+	controllerutil.RemoveFinalizer(helmOp, addonsv1.HelmOpFinalizer)
+	return nil
+}
