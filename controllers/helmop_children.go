@@ -59,6 +59,9 @@ func (r *helmOpReconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp
 // repairChild gives a child back what makes it known as the HelmOp's: the owner reference, which a restore from a backup may
 // have lost or left with the UID of before, and the labels, that of the watch filter among them.
 func (r *helmOpReconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
+	if adopt, err := r.mayAdopt(ctx, helmOp, child); err != nil || !adopt {
+		return err
+	}
 	metadata, patch, err := r.repairedMetadata(helmOp, child)
 	if err != nil || equality.Semantic.DeepEqual(child.ObjectMeta, metadata) {
 		return err
@@ -66,6 +69,19 @@ func (r *helmOpReconciler) repairChild(ctx context.Context, helmOp *addonsv1.Hel
 	repaired := child.DeepCopy()
 	repaired.ObjectMeta = metadata
 	return client.IgnoreNotFound(r.client.Patch(ctx, repaired, patch))
+}
+
+// mayAdopt tells whether a child may get its owner reference back. Garbage collection takes it away when the HelmOp is deleted with the
+// propagation policy Orphan, and a cache may show the child without it before it shows the HelmOp under deletion.
+func (r *helmOpReconciler) mayAdopt(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) (bool, error) {
+	if metav1.GetControllerOfNoCopy(child) != nil {
+		return true, nil
+	}
+	current := &addonsv1.HelmOp{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(helmOp), current); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return current.UID == helmOp.UID && current.DeletionTimestamp.IsZero(), nil
 }
 
 // repairedMetadata is what the metadata of a child is to be, and the patch that makes it so.
@@ -92,7 +108,7 @@ func isKnownAs(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	}
 	owner := metav1.GetControllerOfNoCopy(child)
 	return owner != nil && owner.UID == helmOp.UID && owner.Name == helmOp.Name && owner.Kind == helmOpKind &&
-		owner.APIVersion == addonsv1.GroupVersion.String() && !ptr.Deref(owner.BlockOwnerDeletion, false)
+		owner.APIVersion == addonsv1.GroupVersion.String() && ptr.Deref(owner.BlockOwnerDeletion, false)
 }
 
 // keepChild takes back that a child makes way to another one, which a pass may have said and not got to end it, and returns the patch
@@ -141,6 +157,9 @@ func (r *helmOpReconciler) createChild(ctx context.Context, helmOp *addonsv1.Hel
 }
 
 func (r *helmOpReconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope, spec addonsv1.HelmOpReleaseSpec) error {
+	if adopt, err := r.mayAdopt(ctx, helmOp, c.child); err != nil || !adopt {
+		return err
+	}
 	child := c.child.DeepCopy()
 	child.Spec = spec
 	if err := r.own(helmOp, child); err != nil {
@@ -154,9 +173,7 @@ func (r *helmOpReconciler) updateChild(ctx context.Context, helmOp *addonsv1.Hel
 	return nil
 }
 
-// own makes a child or a revision known as the HelmOp's. The labels by which managers share the work go with it. The owner reference does
-// not block the deletion of the HelmOp, which its finalizer does: for a deletion with the propagation policy Foreground, garbage collection
-// would delete all releases at the same time, whatever paces them.
+// own makes a child or a revision known as the HelmOp's. The labels by which managers share the work go with it.
 func (r *helmOpReconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error {
 	labels := maps.Clone(obj.GetLabels())
 	if labels == nil {
@@ -168,12 +185,12 @@ func (r *helmOpReconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error
 	}
 	followLabels(labels, helmOp)
 	obj.SetLabels(labels)
-	err := controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
+	err := controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
 	var owned *controllerutil.AlreadyOwnedError
 	if errors.As(err, &owned) && owned.Owner.Kind == helmOpKind {
 		// A HelmOp of the same name that is gone, for example restored from a backup under another UID.
 		obj.SetOwnerReferences(nil)
-		return controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
+		return controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func TestChildrenThatNeedNoRepair(t *testing.T) {
 		"the owner as of a backup": owner(func(o *metav1.OwnerReference) { o.UID = "before" }),
 		"an owner of another name": owner(func(o *metav1.OwnerReference) { o.Name = "before" }),
 		"another version":          owner(func(o *metav1.OwnerReference) { o.APIVersion = addonsv1.GroupVersion.Group + "/v1" }),
-		"an owner that may not go": owner(func(o *metav1.OwnerReference) { o.BlockOwnerDeletion = new(true) }),
+		"an owner that may go":     owner(func(o *metav1.OwnerReference) { o.BlockOwnerDeletion = nil }),
 		"it makes way": func(c *addonsv1.HelmOpRelease) {
 			c.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "7"}
 		},

@@ -102,17 +102,21 @@ func deletionStatus(decision *brake.Decision, pending int) *addonsv1.DeletionSta
 
 // recordDeletions writes down what the plan deletes before it is deleted: a manager that is restarted meanwhile counts it. What changes for
 // another reason is written with the rest of the status.
-func (r *helmOpReconciler) recordDeletions(ctx context.Context, scope *helmOpScope) error {
-	begun, pending := 0, sets.New(scope.pendingDeletions...)
-	for _, step := range scope.plan.Steps {
+func (r *helmOpReconciler) recordDeletions(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
+	begun, returned, pending := 0, 0, sets.New(scope.pendingDeletions...)
+	for i, step := range scope.plan.Steps {
+		switch {
 		// Clusters that are gone or under deletion take their releases along.
-		if step.Action == rollout.ActionDelete && pending.Has(step.Cluster) {
+		case step.Action == rollout.ActionDelete && pending.Has(step.Cluster):
 			begun++
+		// A Cluster that was there before may be one that is selected again.
+		case step.Action == rollout.ActionCreate && clusters[i].Known:
+			returned++
 		}
 	}
 	helmOp, decision := scope.helmOp, &scope.deletions
 	before := helmOp.DeepCopy()
-	decision.State = decision.State.Begin(begun, r.now())
+	decision.State = decision.State.Return(returned).Begin(begun, r.now())
 	helmOp.Status.Deletions = deletionStatus(decision, len(scope.pendingDeletions))
 	if begun == 0 || equality.Semantic.DeepEqual(before.Status.Deletions, helmOp.Status.Deletions) {
 		return nil

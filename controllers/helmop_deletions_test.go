@@ -50,7 +50,7 @@ func TestDeletionsAreHeldAndConfirmed(t *testing.T) {
 	pass := func(leaving int) *helmOpScope {
 		scope := &helmOpScope{helmOp: helmOp}
 		scope.deletions = r.decideDeletions(scope, leavingClusters(leaving))
-		if err := r.recordDeletions(t.Context(), scope); err != nil {
+		if err := r.recordDeletions(t.Context(), scope, nil); err != nil {
 			t.Fatal(err)
 		}
 		r.reportDeletions(scope)

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,7 +35,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// reconcileDelete ends the releases, each by the deletion policy and within the limits of the rollout, and then lets the HelmOp go. The
+// reconcileDelete ends the releases, each by the deletion policy and within the limits of the rollout, and then lets the HelmOp go. Garbage
+// collection may have deleted all HelmOpReleases already, with the propagation policy Foreground: their releases wait for their turn, too. The
 // releases of a HelmOp that is deleted with the propagation policy Orphan stay in their clusters.
 func (r *helmOpReconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	children, err := r.children(ctx, helmOp)
@@ -55,7 +57,7 @@ func (r *helmOpReconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1
 			errs = append(errs, r.endChild(ctx, helmOp, child))
 			continue
 		}
-		if child.DeletionTimestamp.IsZero() {
+		if !isEnding(helmOp, child) {
 			waiting++
 		}
 		if !isOrphaned(helmOp, child) {
@@ -73,7 +75,7 @@ func (r *helmOpReconciler) planDeletion(ctx context.Context, helmOp *addonsv1.He
 	if err != nil {
 		limits = rollout.Strategy{MaxUnavailable: limitOf(helmOp.Spec.Rollout.MaxUnavailable)}
 	}
-	if isOrphaning(helmOp) || helmOp.Spec.DeletionPolicy == addonsv1.DeletionPolicyOrphan {
+	if !endsInTurn(helmOp) {
 		limits = rollout.Strategy{}
 	}
 	clusters := make([]rollout.Cluster, 0, len(children))
@@ -93,10 +95,24 @@ func (r *helmOpReconciler) planDeletion(ctx context.Context, helmOp *addonsv1.He
 			c.Wave = firstWave(object, waves)
 		}
 		c.Health, _ = plannedHealth(child)
-		c.Child = &rollout.Child{Deleting: !child.DeletionTimestamp.IsZero(), Away: wasAwayAtDeletion(child)}
+		c.Child = &rollout.Child{Deleting: isEnding(helmOp, child), Away: wasAwayAtDeletion(child)}
 		clusters = append(clusters, c)
 	}
 	return rollout.PlanDeletion(limits, clusters), nil
+}
+
+// endsInTurn tells whether the releases of a HelmOp under deletion wait for their turn: it has limits, and something is uninstalled.
+func endsInTurn(helmOp *addonsv1.HelmOp) bool {
+	spec := helmOp.Spec.Rollout
+	if spec == nil || isOrphaning(helmOp) || helmOp.Spec.DeletionPolicy == addonsv1.DeletionPolicyOrphan {
+		return false
+	}
+	return spec.MaxUnavailable != nil || slices.ContainsFunc(spec.Waves, func(wave addonsv1.Wave) bool { return wave.MaxUnavailable != nil })
+}
+
+// isEnding tells whether a child of a HelmOp under deletion ends, and does not wait for its turn.
+func isEnding(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
+	return !child.DeletionTimestamp.IsZero() && (child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true" || !endsInTurn(helmOp))
 }
 
 // clusterOfChild reads the Cluster of a release; nil if it is gone. The cache has the Clusters of the own shard only.
@@ -121,7 +137,7 @@ func firstWave(object *unstructured.Unstructured, waves []labels.Selector) int {
 	return len(waves)
 }
 
-// endChild deletes a child of a HelmOp under deletion. It reads the child from the API server: garbage collection takes the owner
+// endChild deletes a child of a HelmOp under deletion, whose turn has come. It reads the child from the API server: garbage collection takes the owner
 // references away for the propagation policy Orphan, and a cache may show the one and not yet the other.
 func (r *helmOpReconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
 	current := &addonsv1.HelmOpRelease{}
@@ -131,19 +147,27 @@ func (r *helmOpReconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp
 	if !isOfShard(current, r.shard) {
 		return nil
 	}
-	if !isOrphaned(helmOp, current) {
+	mark := ""
+	switch {
+	case isOrphaned(helmOp, current):
+		ctrl.LoggerFrom(ctx).Info("Leaving a release, since its HelmOp was deleted with the propagation policy Orphan", "HelmOpRelease", current.Name)
+		mark = addonsv1.OrphanAnnotation
+	case endsInTurn(helmOp):
+		mark = addonsv1.DeletionAdmittedAnnotation
+	}
+	if mark != addonsv1.OrphanAnnotation {
 		if err := r.repairChild(ctx, helmOp, current); err != nil {
 			return err
 		}
-		return client.IgnoreNotFound(r.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}))
 	}
-	ctrl.LoggerFrom(ctx).Info("Leaving a release, since its HelmOp was deleted with the propagation policy Orphan", "HelmOpRelease", current.Name)
-	if current.Annotations[addonsv1.OrphanAnnotation] != "true" {
-		marked := current.DeepCopy()
-		metav1.SetMetaDataAnnotation(&marked.ObjectMeta, addonsv1.OrphanAnnotation, "true")
-		if err := r.client.Patch(ctx, marked, client.MergeFrom(current)); err != nil {
+	if mark != "" && current.Annotations[mark] != "true" {
+		data := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, mark)
+		if err := r.client.Patch(ctx, current, client.RawPatch(types.MergePatchType, []byte(data))); err != nil {
 			return client.IgnoreNotFound(err)
 		}
+	}
+	if !current.DeletionTimestamp.IsZero() {
+		return nil
 	}
 	return client.IgnoreNotFound(r.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}))
 }

@@ -98,9 +98,11 @@ func TestHelmOpEnds(t *testing.T) {
 		change            func(*addonsv1.HelmOp)
 		changeChild       func(*addonsv1.HelmOpRelease)
 		deleted, orphaned int
+		admitted          int
 	}{
 		"without limits all end":   {deleted: 5},
-		"within the limits":        {change: limited, deleted: 2},
+		"within the limits":        {change: limited, deleted: 2, admitted: 2},
+		"whoever deletes them all": {change: limited, changeChild: func(c *addonsv1.HelmOpRelease) { now := metav1.Now(); c.DeletionTimestamp = &now }, deleted: 5, admitted: 2},
 		"orphans, whatever limits": {change: func(h *addonsv1.HelmOp) { limited(h); h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }, deleted: 5},
 		"deleted with Orphan": {change: func(h *addonsv1.HelmOp) {
 			limited(h)
@@ -115,7 +117,7 @@ func TestHelmOpEnds(t *testing.T) {
 				limited(h)
 				h.Spec.Rollout.Waves = []addonsv1.Wave{{Name: "w", ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "-"}}}}
 			},
-			deleted: 2,
+			deleted: 2, admitted: 2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,6 +130,22 @@ func TestHelmOpEnds(t *testing.T) {
 			}
 			if deleted, orphaned := deletedChildren(t, r); deleted != tc.deleted || orphaned != tc.orphaned {
 				t.Errorf("%d releases are deleted, %d of them orphaned, want %d and %d", deleted, orphaned, tc.deleted, tc.orphaned)
+			}
+			children, err := r.children(t.Context(), helmOp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			admitted, waiting := 0, 0
+			for _, child := range children {
+				if child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true" {
+					admitted++
+				}
+				if waitsForTurn(&releaseScope{release: child, helmOp: helmOp}) {
+					waiting++
+				}
+			}
+			if admitted != tc.admitted || tc.admitted > 0 && waiting != 5-admitted {
+				t.Errorf("%d releases are admitted and %d wait, want %d", admitted, waiting, tc.admitted)
 			}
 			if len(helmOp.Finalizers) == 0 || !conditions.IsFalse(helmOp, addonsv1.ReadyCondition) {
 				t.Errorf("the HelmOp goes: %+v", helmOp.Status.Conditions)
@@ -167,5 +185,29 @@ func TestOrphanedHelmOpTakesItsRevisions(t *testing.T) {
 	revisions := &addonsv1.HelmOpRevisionList{}
 	if err := r.client.List(t.Context(), revisions); err != nil || len(revisions.Items) > 0 {
 		t.Errorf("%d revisions are left, %v", len(revisions.Items), err)
+	}
+}
+
+// TestOrphanedChildStaysAnOrphan holds that a manager whose cache does not show the deletion of a HelmOp yet does not give its releases the owner back
+// that garbage collection has taken away: they would be uninstalled.
+func TestOrphanedChildStaysAnOrphan(t *testing.T) {
+	t.Parallel()
+	r, helmOp := endingHelmOp(t, nil, func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil })
+	cached := helmOp.DeepCopy()
+	cached.DeletionTimestamp = nil
+	children, err := r.children(t.Context(), cached)
+	if err != nil || len(children) != 5 {
+		t.Fatalf("%d children, %v", len(children), err)
+	}
+	for _, child := range children {
+		if err := r.repairChild(t.Context(), cached, child); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.reconcileDelete(t.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	if deleted, orphaned := deletedChildren(t, r); deleted != 5 || orphaned != 5 {
+		t.Errorf("%d releases are deleted, %d of them orphaned", deleted, orphaned)
 	}
 }

@@ -156,7 +156,7 @@ func (r *helmOpReconciler) record(ctx context.Context, scope *helmOpScope) error
 		scope.retryWithin(time.Millisecond)
 		return nil
 	}
-	if err := r.recordDeletions(ctx, scope); err != nil {
+	if err := r.recordDeletions(ctx, scope, input.Clusters); err != nil {
 		return err
 	}
 	r.reportDeletions(scope)

@@ -312,6 +312,9 @@ func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease,
 		}
 	}
 	setCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.DeletingReason, message)
+	// The deletion of the HelmOp confirms what waited.
+	conditions.Delete(helmOp, addonsv1.DeletionsHeldCondition)
+	helmOp.Status.Deletions = nil
 }
 
 // whyEnding tells, to be added to a message, why a release has not ended yet; empty if that is not known.

@@ -331,6 +331,10 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 	if scope.elsewhere != "" {
 		return r.leaveElsewhere(scope), nil
 	}
+	if !clusterGoes && waitsForTurn(scope) {
+		setNotReady(release, addonsv1.DeletingReason, "the HelmOp is under deletion: the release waits for its turn (spec.rollout.maxUnavailable)")
+		return ctrl.Result{}, nil
+	}
 	fate, err := fateEnds, error(nil)
 	if !clusterGoes {
 		fate, err = r.fateOf(ctx, release)
@@ -405,6 +409,11 @@ func deletionPolicy(scope *releaseScope) addonsv1.DeletionPolicy {
 		return scope.helmOp.Spec.DeletionPolicy
 	}
 	return scope.release.Spec.DeletionPolicy
+}
+
+// waitsForTurn tells whether a release under deletion may not be uninstalled yet, because its HelmOp is under deletion, too.
+func waitsForTurn(scope *releaseScope) bool {
+	return scope.helmOp != nil && !scope.helmOp.DeletionTimestamp.IsZero() && !isEnding(scope.helmOp, scope.release)
 }
 
 // whyOrphaned tells why a release that ends stays in its cluster; empty if it is uninstalled.

@@ -80,7 +80,8 @@ func TestRelabelChild(t *testing.T) {
 			}
 			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u", Labels: watched(tc.helmOp)}}
 			child := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c", Labels: watched(tc.child)}}
-			r := &helmOpReconciler{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(child).Build()}
+			r := &helmOpReconciler{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(child, helmOp.DeepCopy()).Build()}
+			r.live = r.client
 			if err := r.repairChild(t.Context(), helmOp, child); err != nil {
 				t.Fatal(err)
 			}

@@ -156,6 +156,16 @@ func (s State) Begin(count int, now time.Time) State {
 	return s
 }
 
+// Return returns what to remember when a number of objects comes back at a time, for which somebody may have put a label back. They are no loss
+// any more.
+func (s State) Return(count int) State {
+	s.Recent = max(0, s.Recent-count)
+	if s.Recent == 0 {
+		s.LastAt = time.Time{}
+	}
+	return s
+}
+
 // digestLength is the length of the digest in a confirmation, in hexadecimal digits.
 const digestLength = 12
 

@@ -127,6 +127,15 @@ func TestDecide(t *testing.T) {
 				t.Errorf("the eleventh does not wait: %+v", d)
 			}
 		},
+		"what comes back is no loss": func(t *testing.T, f *fleet) {
+			for i := range 30 {
+				f.pending = names(0, 1)
+				if f.decide("", all).Held {
+					t.Fatalf("deletion %d waits", i)
+				}
+				f.state, f.total = f.state.Return(1), f.total+1
+			}
+		},
 		"after a while they do not": func(t *testing.T, f *fleet) {
 			f.pending = names(0, 10)
 			f.decide("", all)

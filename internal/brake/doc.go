@@ -22,7 +22,8 @@ limitations under the License.
 //
 // # What counts together
 //
-// Deletions count together if each begins less than Window after the one before. Labels that are pruned one by one are one loss.
+// Deletions count together if each begins less than Window after the one before. Labels that are pruned one by one are one loss. What comes
+// back meanwhile is no loss any more: a release that two owners hand over to each other again and again is lost once at most.
 //
 // # What ends the wait
 //

@@ -166,7 +166,7 @@ func (f *brakeFleet) waits() {
 }
 
 func (f *brakeFleet) confirms() {
-	log := f.watchDeletions()
+	log := f.watchDeletions(func(*addonsv1.HelmOpRelease) bool { return true })
 	f.confirm(f.held(brakeSize, brakeSize+3))
 	f.Eventually(func(g gomega.Gomega, ctx context.Context) {
 		g.Expect(f.children(ctx, g, f.helmOp)).To(gomega.BeEmpty())
@@ -179,12 +179,14 @@ func (f *brakeFleet) confirms() {
 func (f *brakeFleet) isDeleted() {
 	f.choose("brake")
 	f.eventually(f.helmOp, ready(brakeSize))
-	log := f.watchDeletions()
-	// Garbage collection does not delete the releases all at once either.
+	log := f.watchDeletions(func(child *addonsv1.HelmOpRelease) bool {
+		return child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true"
+	})
+	// Garbage collection deletes all HelmOpReleases at once. The releases are uninstalled one after the other all the same.
 	f.must(f.client.Delete(f.Context(), f.helmOp, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	f.eventuallyGone(f.helmOp)
 	f.installed()
-	f.Expect(log.most()).To(gomega.BeNumerically("<=", 2), "deletions at the same time")
+	f.Expect(log.most()).To(gomega.BeElementOf(1, 2), "uninstallations at the same time")
 }
 
 func (f *brakeFleet) isOrphaned() {
@@ -217,6 +219,8 @@ type deletionLog struct {
 	mu       sync.Mutex
 	deleting map[string]bool
 	max      int
+	// counts tells of a release under deletion whether it counts.
+	counts func(*addonsv1.HelmOpRelease) bool
 }
 
 // most is the largest number of releases that were under deletion at the same time.
@@ -234,21 +238,21 @@ func (l *deletionLog) add(event watch.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.deleting, child.Name)
-	if event.Type != watch.Deleted && !child.DeletionTimestamp.IsZero() {
+	if event.Type != watch.Deleted && !child.DeletionTimestamp.IsZero() && l.counts(child) {
 		l.deleting[child.Name] = true
 	}
 	l.max = max(l.max, len(l.deleting))
 }
 
 // watchDeletions begins to follow the releases of the HelmOp.
-func (f *brakeFleet) watchDeletions() *deletionLog {
+func (f *brakeFleet) watchDeletions(counts func(*addonsv1.HelmOpRelease) bool) *deletionLog {
 	f.Helper()
 	c, err := client.NewWithWatch(f.env.Management.Server.RESTConfig(), client.Options{Scheme: f.client.Scheme()})
 	f.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	w, err := c.Watch(ctx, &addonsv1.HelmOpReleaseList{}, client.InNamespace(f.namespace), client.MatchingLabels{addonsv1.HelmOpNameLabel: f.helmOp.Name})
 	f.must(err)
-	log, ended := &deletionLog{deleting: map[string]bool{}}, make(chan struct{})
+	log, ended := &deletionLog{deleting: map[string]bool{}, counts: counts}, make(chan struct{})
 	go func() {
 		defer close(ended)
 		for event := range w.ResultChan() {
