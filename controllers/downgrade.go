@@ -27,9 +27,10 @@ import (
 // errDowngrade says that a reference which chooses among tags stands for an older one than before.
 var errDowngrade = errors.New("an older version is refused")
 
-// checkDowngrade returns an error where what a reference stands for now is older than what it stood for before, with the source as it is: a
-// registry, or one of its mirrors, may list a part of its tags, and somebody may put an old tag, with its signature, in the place of the
-// others. A tag or a digest that is named is what its author says, also if the tag moves to an older version.
+// checkDowngrade returns an error where what a reference stands for now is older than what it stood for before, with
+// the source as it is: a registry, or one of its mirrors, may list a part of its tags, and somebody may put an old tag,
+// with its signature, in the place of the others. A tag or a digest that is named is what its author says, also if the
+// tag moves to an older version.
 func checkDowngrade(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStatus, found *oci.Artifact) error {
 	if known == nil || ref.AllowDowngrade || known.Digest == found.Digest {
 		return nil
@@ -42,8 +43,8 @@ func checkDowngrade(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStat
 		"Find out why, and name the version that you want in the reference or set allowDowngrade there", errDowngrade, found.Tag, known.Tag)
 }
 
-// beforeOf is what a reference stood for before, with the source as it is: as the status knows or, after a move or a restore, as the newest
-// revision knows. Nil if nobody does.
+// beforeOf is what a reference stood for before, with the source as it is: as the status knows or, after a move or a
+// restore, as the newest revision knows. Nil if nobody does.
 func (s *helmOpScope) beforeOf(asked *inquiry) *addonsv1.ArtifactStatus {
 	if asked.known != nil {
 		return asked.known

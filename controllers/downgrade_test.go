@@ -61,8 +61,8 @@ func TestCheckDowngrade(t *testing.T) {
 	}
 }
 
-// TestDowngradeAfterAMove holds that a revision tells what a reference stood for where the status does not know it: statuses do not survive a
-// restore or clusterctl move.
+// TestDowngradeAfterAMove holds that a revision tells what a reference stood for where the status does not know it:
+// statuses do not survive a restore or clusterctl move.
 func TestDowngradeAfterAMove(t *testing.T) {
 	t.Parallel()
 	helmOp := &addonsv1.HelmOp{}

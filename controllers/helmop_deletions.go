@@ -40,8 +40,8 @@ const verbDelete = "Delete"
 // maxNamedClusters bounds how many Clusters a message names.
 const maxNamedClusters = 3
 
-// decideDeletions decides whether the releases of Clusters that are not selected any more may be deleted. Nothing is lost where they are
-// orphaned, or where another HelmOp has taken a release over.
+// decideDeletions decides whether the releases of Clusters that are not selected any more may be deleted. Nothing is
+// lost where they are orphaned, or where another HelmOp has taken a release over.
 func (r *helmOpReconciler) decideDeletions(scope *helmOpScope, clusters []rollout.Cluster) brake.Decision {
 	helmOp := scope.helmOp
 	in := brake.Input{
@@ -100,8 +100,8 @@ func deletionStatus(decision *brake.Decision, pending int) *addonsv1.DeletionSta
 	return status
 }
 
-// recordDeletions writes down what the plan deletes before it is deleted: a manager that is restarted meanwhile counts it. What changes for
-// another reason is written with the rest of the status.
+// recordDeletions writes down what the plan deletes before it is deleted: a manager that is restarted meanwhile counts
+// it. What changes for another reason is written with the rest of the status.
 func (r *helmOpReconciler) recordDeletions(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
 	begun, returned, pending := 0, 0, sets.New(scope.pendingDeletions...)
 	for i, step := range scope.plan.Steps {

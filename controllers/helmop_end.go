@@ -35,9 +35,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// reconcileDelete ends the releases, each by the deletion policy and within the limits of the rollout, and then lets the HelmOp go. Garbage
-// collection may have deleted all HelmOpReleases already, with the propagation policy Foreground: their releases wait for their turn, too. The
-// releases of a HelmOp that is deleted with the propagation policy Orphan stay in their clusters.
+// reconcileDelete ends the releases, each by the deletion policy and within the limits of the rollout, and then lets
+// the HelmOp go. Garbage collection may have deleted all HelmOpReleases already, with the propagation policy
+// Foreground: their releases wait for their turn, too. The releases of a HelmOp that is deleted with the propagation
+// policy Orphan stay in their clusters.
 func (r *helmOpReconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	children, err := r.children(ctx, helmOp)
 	if err != nil {
@@ -68,8 +69,8 @@ func (r *helmOpReconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1
 	return kerrors.NewAggregate(errs)
 }
 
-// planDeletion plans which of the releases of a HelmOp under deletion end now. With waves that cannot be read, spec.rollout.maxUnavailable
-// still counts. To orphan a release takes nothing away, so that needs no pace.
+// planDeletion plans which of the releases of a HelmOp under deletion end now. With waves that cannot be read,
+// spec.rollout.maxUnavailable still counts. To orphan a release takes nothing away, so that needs no pace.
 func (r *helmOpReconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease) ([]rollout.Step, error) {
 	limits, waves, err := strategy(helmOp.Spec.Rollout)
 	if err != nil {
@@ -101,7 +102,8 @@ func (r *helmOpReconciler) planDeletion(ctx context.Context, helmOp *addonsv1.He
 	return rollout.PlanDeletion(limits, clusters), nil
 }
 
-// endsInTurn tells whether the releases of a HelmOp under deletion wait for their turn: it has limits, and something is uninstalled.
+// endsInTurn tells whether the releases of a HelmOp under deletion wait for their turn: it has limits, and something is
+// uninstalled.
 func endsInTurn(helmOp *addonsv1.HelmOp) bool {
 	spec := helmOp.Spec.Rollout
 	if spec == nil || isOrphaning(helmOp) || helmOp.Spec.DeletionPolicy == addonsv1.DeletionPolicyOrphan {
@@ -137,8 +139,9 @@ func firstWave(object *unstructured.Unstructured, waves []labels.Selector) int {
 	return len(waves)
 }
 
-// endChild deletes a child of a HelmOp under deletion, whose turn has come. It reads the child from the API server: garbage collection takes the owner
-// references away for the propagation policy Orphan, and a cache may show the one and not yet the other.
+// endChild deletes a child of a HelmOp under deletion, whose turn has come. It reads the child from the API server:
+// garbage collection takes the owner references away for the propagation policy Orphan, and a cache may show the one
+// and not yet the other.
 func (r *helmOpReconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
 	current := &addonsv1.HelmOpRelease{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), current); err != nil {
@@ -172,22 +175,24 @@ func (r *helmOpReconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp
 	return client.IgnoreNotFound(r.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}))
 }
 
-// isOrphaning tells whether a HelmOp under deletion is to leave its releases in their clusters. Garbage collection removes the finalizer when it
-// has taken the owner references from the children, see isOrphaned.
+// isOrphaning tells whether a HelmOp under deletion is to leave its releases in their clusters. Garbage collection
+// removes the finalizer when it has taken the owner references from the children, see isOrphaned.
 func isOrphaning(helmOp *addonsv1.HelmOp) bool {
 	return !helmOp.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(helmOp, metav1.FinalizerOrphanDependents)
 }
 
-// isOrphaned tells whether a child of a HelmOp under deletion is to leave its release in its cluster: the HelmOp says so, or garbage collection has
-// taken its owner reference away for that. What a restore brought back has the reference to the HelmOp of before.
+// isOrphaned tells whether a child of a HelmOp under deletion is to leave its release in its cluster: the HelmOp says
+// so, or garbage collection has taken its owner reference away for that. What a restore brought back has the reference
+// to the HelmOp of before.
 func isOrphaned(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	owner := metav1.GetControllerOfNoCopy(child)
 	return isOrphaning(helmOp) || child.Annotations[addonsv1.OrphanAnnotation] == "true" ||
 		child.DeletionTimestamp.IsZero() && (owner == nil || owner.Kind != helmOpKind)
 }
 
-// letGo ends a HelmOp without children. A manager that lost it may have made some meanwhile: these are not left to nobody. Garbage collection
-// deletes the revisions of a HelmOp, but not those of one that was deleted with the propagation policy Orphan.
+// letGo ends a HelmOp without children. A manager that lost it may have made some meanwhile: these are not left to
+// nobody. Garbage collection deletes the revisions of a HelmOp, but not those of one that was deleted with the
+// propagation policy Orphan.
 func (r *helmOpReconciler) letGo(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	strays, err := r.takeAlong(ctx, helmOp)
 	if err != nil {

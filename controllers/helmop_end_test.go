@@ -88,8 +88,8 @@ func deletedChildren(t *testing.T, r *helmOpReconciler) (deleted, orphaned int) 
 	return deleted, orphaned
 }
 
-// TestHelmOpEnds holds that the deletion of a HelmOp stays within the limits of its rollout, whatever else holds the rollout, and that an orphaning
-// one orphans: also where the cache shows the HelmOp as garbage collection left it.
+// TestHelmOpEnds holds that the deletion of a HelmOp stays within the limits of its rollout, whatever else holds the
+// rollout, and that an orphaning one orphans: also where the cache shows the HelmOp as garbage collection left it.
 func TestHelmOpEnds(t *testing.T) {
 	t.Parallel()
 	two := intstr.FromInt32(2)
@@ -154,8 +154,8 @@ func TestHelmOpEnds(t *testing.T) {
 	}
 }
 
-// TestOrphanedHelmOpTakesItsRevisions holds that no revision is left of a HelmOp that was deleted with the propagation policy Orphan, which garbage
-// collection takes their owner references for.
+// TestOrphanedHelmOpTakesItsRevisions holds that no revision is left of a HelmOp that was deleted with the propagation
+// policy Orphan, which garbage collection takes their owner references for.
 func TestOrphanedHelmOpTakesItsRevisions(t *testing.T) {
 	t.Parallel()
 	r, helmOp := endingHelmOp(t, nil, nil)
@@ -188,8 +188,8 @@ func TestOrphanedHelmOpTakesItsRevisions(t *testing.T) {
 	}
 }
 
-// TestOrphanedChildStaysAnOrphan holds that a manager whose cache does not show the deletion of a HelmOp yet does not give its releases the owner back
-// that garbage collection has taken away: they would be uninstalled.
+// TestOrphanedChildStaysAnOrphan holds that a manager whose cache does not show the deletion of a HelmOp yet does not
+// give its releases the owner back that garbage collection has taken away: they would be uninstalled.
 func TestOrphanedChildStaysAnOrphan(t *testing.T) {
 	t.Parallel()
 	r, helmOp := endingHelmOp(t, nil, func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil })

@@ -25,8 +25,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 )
 
-// admitLoss returns what is asked before an upgrade in the management cluster deletes objects: the desired state of a management cluster has
-// Clusters among them, and a folder that is lost from its artifact would delete these. Nil for workload clusters.
+// admitLoss returns what is asked before an upgrade in the management cluster deletes objects: the desired state of a
+// management cluster has Clusters among them, and a folder that is lost from its artifact would delete these. Nil for
+// workload clusters.
 func admitLoss(scope *releaseScope) (func(helmclient.Loss) error, error) {
 	if clusterKey(scope.release) != clusterlink.Management || scope.helmOp == nil {
 		return nil, nil

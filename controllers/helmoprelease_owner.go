@@ -29,9 +29,9 @@ import (
 )
 
 const (
-	// ownerWait is how long the release of a HelmOp that does not exist stays after its object was deleted. A HelmOp that is deleted in order
-	// waits for its releases. After a restore from a backup that brings HelmOpReleases before HelmOps, garbage collection deletes
-	// those whose owner does not exist.
+	// ownerWait is how long the release of a HelmOp that does not exist stays after its object was deleted. A HelmOp
+	// that is deleted in order waits for its releases. After a restore from a backup that brings HelmOpReleases before
+	// HelmOps, garbage collection deletes those whose owner does not exist.
 	ownerWait = 10 * time.Minute
 
 	// ownerRetry is how often it is looked for the HelmOp meanwhile.

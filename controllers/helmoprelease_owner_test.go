@@ -28,8 +28,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// TestReleaseWaitsForItsOwner holds that a release whose HelmOp does not exist is not uninstalled at once: a restore from a backup may bring
-// HelmOpReleases before HelmOps.
+// TestReleaseWaitsForItsOwner holds that a release whose HelmOp does not exist is not uninstalled at once: a restore
+// from a backup may bring HelmOpReleases before HelmOps.
 func TestReleaseWaitsForItsOwner(t *testing.T) {
 	t.Parallel()
 	b := newFateBench(t)

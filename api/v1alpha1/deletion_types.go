@@ -18,8 +18,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// DeletionStatus counts the releases of a HelmOp that are to be deleted because their Clusters are no longer selected. The releases of
-// Clusters that are gone, under deletion or paused do not count. Its size does not grow with the number of Clusters.
+// DeletionStatus counts the releases of a HelmOp that are to be deleted because their Clusters are no longer selected.
+// The releases of Clusters that are gone, under deletion or paused do not count. Its size does not grow with the number
+// of Clusters.
 type DeletionStatus struct {
 	// waiting is the number of releases whose deletion waits for a confirmation, see spec.rollout.maxDeletions.
 	// +optional
@@ -33,8 +34,8 @@ type DeletionStatus struct {
 	// +optional
 	MostWaiting int32 `json:"mostWaiting,omitempty"`
 
-	// confirmation is the value of the annotation addons.cluster.x-k8s.io/confirm-deletions that confirms the deletions that wait: their
-	// number and a digest of them. It changes when the set of these releases changes.
+	// confirmation is the value of the annotation addons.cluster.x-k8s.io/confirm-deletions that confirms the deletions
+	// that wait: their number and a digest of them. It changes when the set of these releases changes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Confirmation string `json:"confirmation,omitempty"`
@@ -43,8 +44,8 @@ type DeletionStatus struct {
 	// +optional
 	Confirmed int32 `json:"confirmed,omitempty"`
 
-	// recent is the number of deletions that began without a confirmation, each less than 10 minutes after the one before. They count
-	// against spec.rollout.maxDeletions together with those that are to follow.
+	// recent is the number of deletions that began without a confirmation, each less than 10 minutes after the one
+	// before. They count against spec.rollout.maxDeletions together with those that are to follow.
 	// +optional
 	Recent int32 `json:"recent,omitempty"`
 

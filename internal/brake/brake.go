@@ -37,8 +37,9 @@ const (
 	defaultCount   = 3
 )
 
-// Limit returns how many of total objects may be deleted at once without a confirmation: a number, or a percentage of them that is rounded
-// down and at least 1. Without a value it is the larger of 25 % and 3. With 100 % no deletion waits.
+// Limit returns how many of total objects may be deleted at once without a confirmation: a number, or a percentage of
+// them that is rounded down and at least 1. Without a value it is the larger of 25 % and 3. With 100 % no deletion
+// waits.
 func Limit(value *intstr.IntOrString, total int) int {
 	switch {
 	case value == nil:
@@ -55,12 +56,13 @@ func Limit(value *intstr.IntOrString, total int) int {
 
 // State is what is remembered from one decision to the next. The zero value is that nothing happened.
 type State struct {
-	// Recent is the number of deletions that began without a confirmation, each less than Window after the one before, and LastAt is when
-	// the last of them began.
+	// Recent is the number of deletions that began without a confirmation, each less than Window after the one before,
+	// and LastAt is when the last of them began.
 	Recent int
 	LastAt time.Time
 
-	// WaitingSince is since when deletions wait, in whole seconds; zero if none does. MostWaiting is how many waited at the same time at most.
+	// WaitingSince is since when deletions wait, in whole seconds; zero if none does. MostWaiting is how many waited at
+	// the same time at most.
 	WaitingSince time.Time
 	MostWaiting  int
 
@@ -72,8 +74,8 @@ type State struct {
 type Input struct {
 	State State
 
-	// Pending are the names of what is to be deleted, and is not being deleted yet. Total is the number of all objects there are, these
-	// included and without those that are being deleted.
+	// Pending are the names of what is to be deleted, and is not being deleted yet. Total is the number of all objects
+	// there are, these included and without those that are being deleted.
 	Pending []string
 	Total   int
 
@@ -156,8 +158,8 @@ func (s State) Begin(count int, now time.Time) State {
 	return s
 }
 
-// Return returns what to remember when a number of objects comes back at a time, for which somebody may have put a label back. They are no loss
-// any more.
+// Return returns what to remember when a number of objects comes back at a time, for which somebody may have put a
+// label back. They are no loss any more.
 func (s State) Return(count int) State {
 	s.Recent = max(0, s.Recent-count)
 	if s.Recent == 0 {
@@ -169,8 +171,8 @@ func (s State) Return(count int) State {
 // digestLength is the length of the digest in a confirmation, in hexadecimal digits.
 const digestLength = 12
 
-// Confirmation returns what confirms the deletion of these objects, which wait since a time: their number and a digest, for example
-// "12-5e8d1f0a9b3c". The order of the names makes no difference.
+// Confirmation returns what confirms the deletion of these objects, which wait since a time: their number and a digest,
+// for example "12-5e8d1f0a9b3c". The order of the names makes no difference.
 func Confirmation(since time.Time, names []string) string {
 	return confirmation(strconv.FormatInt(since.Unix(), 10), names)
 }

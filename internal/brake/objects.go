@@ -52,8 +52,8 @@ func (l ObjectLoss) Confirmation() string {
 	return confirmation(l.Occasion, names)
 }
 
-// Why returns why the loss takes a confirmation, for people; empty if it takes none: it is within the limit and deletes no Cluster of Cluster
-// API, or the limit is all objects.
+// Why returns why the loss takes a confirmation, for people; empty if it takes none: it is within the limit and deletes
+// no Cluster of Cluster API, or the limit is all objects.
 func (l ObjectLoss) Why() string {
 	limit := Limit(l.Max, l.Total)
 	isOff := l.Max != nil && l.Max.Type == intstr.String && l.Max.StrVal == "100%"

@@ -27,10 +27,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// Loss is what an upgrade or a rollback would delete: objects of the revisions before that the new manifest does not have, and that are not to
-// be kept.
+// Loss is what an upgrade or a rollback would delete: objects of the revisions before that the new manifest does not
+// have, and that are not to be kept.
 type Loss struct {
-	// Objects are what would be deleted, in a fixed order. Total is the number of objects that the release has, these included.
+	// Objects are what would be deleted, in a fixed order. Total is the number of objects that the release has, these
+	// included.
 	Objects []inventory.Ref
 	Total   int
 	// Revision is the number of the revision that the release has.
@@ -62,7 +63,8 @@ func (s *session) checkLoss(j job, next *release.Release) error {
 	return nil
 }
 
-// lossOf compares a new manifest with that of the revision which Helm compares it with, and with those that the leftovers are looked for in.
+// lossOf compares a new manifest with that of the revision which Helm compares it with, and with those that the
+// leftovers are looked for in.
 func (s *session) lossOf(desired Desired, next *release.Release) (Loss, error) {
 	current, err := s.config.Releases.Deployed(desired.Name)
 	if err != nil {

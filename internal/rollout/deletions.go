@@ -16,14 +16,15 @@ limitations under the License.
 
 package rollout
 
-// IsLeaving reports whether a Cluster that is not selected any more has a release whose deletion has not begun and could begin. A
-// Cluster that is gone or under deletion takes its release along, and a paused Cluster keeps it.
+// IsLeaving reports whether a Cluster that is not selected any more has a release whose deletion has not begun and
+// could begin. A Cluster that is gone or under deletion takes its release along, and a paused Cluster keeps it.
 func IsLeaving(c *Cluster) bool {
 	return !c.Selected && c.Child != nil && !c.Child.Deleting && !c.Gone && !c.Deleting && !c.Paused
 }
 
-// PlanDeletion returns one step for each Cluster of a HelmOp that is under deletion: each release ends, within the limits of the strategy.
-// The deletion of a HelmOp waits for no wave, no promotion and no paused rollout, because it is a decision that came after them.
+// PlanDeletion returns one step for each Cluster of a HelmOp that is under deletion: each release ends, within the
+// limits of the strategy. The deletion of a HelmOp waits for no wave, no promotion and no paused rollout, because it is
+// a decision that came after them.
 func PlanDeletion(strategy Strategy, clusters []Cluster) []Step {
 	steps := make([]Step, len(clusters))
 	for i := range clusters {
@@ -40,8 +41,9 @@ func PlanDeletion(strategy Strategy, clusters []Cluster) []Step {
 	return steps
 }
 
-// whyDeletionsWait returns why no release of a Cluster that is not selected any more is deleted now; empty if releases are. A rollout
-// that spent its failure budget does not hold deletions: to unselect a Cluster that fails is a way to mend it.
+// whyDeletionsWait returns why no release of a Cluster that is not selected any more is deleted now; empty if releases
+// are. A rollout that spent its failure budget does not hold deletions: to unselect a Cluster that fails is a way to
+// mend it.
 func (p *plan) whyDeletionsWait() string {
 	switch {
 	case p.in.DeletionsHeld:
@@ -53,8 +55,9 @@ func (p *plan) whyDeletionsWait() string {
 	}
 }
 
-// pace keeps those of the deletions among the steps for which the limits have room, in the order of the waves. With a reason to wait it
-// keeps none. Clusters that are gone or under deletion neither wait nor count. The function hold returns the step of a Cluster that waits.
+// pace keeps those of the deletions among the steps for which the limits have room, in the order of the waves. With a
+// reason to wait it keeps none. Clusters that are gone or under deletion neither wait nor count. The function hold
+// returns the step of a Cluster that waits.
 func (d *deletions) pace(clusters []Cluster, steps []Step, wait string, hold func(c *Cluster, why string) Step) {
 	for group := range d.groups {
 		for _, unreachable := range []bool{false, true} {
@@ -80,16 +83,16 @@ func isPacedDeletion(c *Cluster, s *Step) bool {
 	return s.Action == ActionDelete && !c.Gone && !c.Deleting && !c.Paused
 }
 
-// deletions counts the deletions that are under way, of all Clusters and of each wave, against their limits. Clusters in no wave are the
-// last group.
+// deletions counts the deletions that are under way, of all Clusters and of each wave, against their limits. Clusters
+// in no wave are the last group.
 type deletions struct {
 	total  places
 	groups []places
 }
 
-// places are those that one limit allows. A deletion holds its place until the release is gone, also if the uninstallation fails or the
-// Cluster ceased to answer after it began: what one deletion broke must not happen to the others. A deletion in a Cluster that did not
-// answer before holds no place against the Clusters that answer.
+// places are those that one limit allows. A deletion holds its place until the release is gone, also if the
+// uninstallation fails or the Cluster ceased to answer after it began: what one deletion broke must not happen to the
+// others. A deletion in a Cluster that did not answer before holds no place against the Clusters that answer.
 type places struct {
 	limit, taken, takenAway int
 }
@@ -157,8 +160,9 @@ func (p *places) take(isAway bool) {
 	p.taken++
 }
 
-// paceReplacements keeps those of the replacements that follow from a change of the Cluster itself for which the limits have room. Other
-// changes of a Cluster reach it at once, but a replacement uninstalls a release before another one is installed.
+// paceReplacements keeps those of the replacements that follow from a change of the Cluster itself for which the limits
+// have room. Other changes of a Cluster reach it at once, but a replacement uninstalls a release before another one is
+// installed.
 func (p *plan) paceReplacements(steps []Step) {
 	var replaced []int
 	for i := range steps {

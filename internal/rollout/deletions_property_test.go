@@ -21,7 +21,8 @@ import (
 	"testing"
 )
 
-// checkDeletions sees to it that no more releases are being deleted than the limits allow, and none where deletions wait.
+// checkDeletions sees to it that no more releases are being deleted than the limits allow, and none where deletions
+// wait.
 func (j *judge) checkDeletions() {
 	last := len(j.in.Strategy.Waves)
 	begun, under, members := make([]int, last+1), make([]int, last+1), make([]int, last+1)

@@ -43,8 +43,8 @@ type brakeFleet struct {
 	clusters []*workload
 }
 
-// TestBrake holds that releases are not lost by a slip: a selector with a typo waits for a confirmation, deletions are paced, and an orphaning
-// deletion of a HelmOp leaves its releases.
+// TestBrake holds that releases are not lost by a slip: a selector with a typo waits for a confirmation, deletions are
+// paced, and an orphaning deletion of a HelmOp leaves its releases.
 func TestBrake(t *testing.T) {
 	s := newScenario(t)
 	s.push(s.env.Registry, "charts/note", "1.0.0")
@@ -182,7 +182,8 @@ func (f *brakeFleet) isDeleted() {
 	log := f.watchDeletions(func(child *addonsv1.HelmOpRelease) bool {
 		return child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true"
 	})
-	// Garbage collection deletes all HelmOpReleases at once. The releases are uninstalled one after the other all the same.
+	// Garbage collection deletes all HelmOpReleases at once. The releases are uninstalled one after the other all the
+	// same.
 	f.must(f.client.Delete(f.Context(), f.helmOp, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	f.eventuallyGone(f.helmOp)
 	f.installed()
