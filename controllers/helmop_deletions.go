@@ -45,7 +45,7 @@ const maxNamedClusters = 3
 func (r *helmOpReconciler) decideDeletions(scope *helmOpScope, clusters []rollout.Cluster) brake.Decision {
 	helmOp := scope.helmOp
 	in := brake.Input{
-		State: deletionState(helmOp.Status.Deletions), Max: maxDeletions(&helmOp.Spec),
+		State: deletionState(helmOp.Status.Deletions), Max: helmOp.Spec.MaxDeletions,
 		Confirmation: helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation], Now: r.now(),
 	}
 	if helmOp.Spec.DeletionPolicy == addonsv1.DeletionPolicyOrphan {
@@ -63,14 +63,6 @@ func (r *helmOpReconciler) decideDeletions(scope *helmOpScope, clusters []rollou
 	}
 	scope.pendingDeletions = in.Pending
 	return brake.Decide(in)
-}
-
-// maxDeletions is spec.rollout.maxDeletions; nil is the default.
-func maxDeletions(spec *addonsv1.HelmOpSpec) *intstr.IntOrString {
-	if spec.Rollout == nil {
-		return nil
-	}
-	return spec.Rollout.MaxDeletions
 }
 
 // deletionState is what the status remembers of deletions.
@@ -157,7 +149,7 @@ func heldDeletions(scope *helmOpScope) string {
 	if gone := decision.State.Recent; gone > 0 {
 		before = fmt.Sprintf(" (%s more began to be deleted in the last minutes)", releases(gone))
 	}
-	return fmt.Sprintf("%d of %s would be uninstalled at once%s, and spec.rollout.maxDeletions allows %d: the Clusters are no longer selected: %s. "+
+	return fmt.Sprintf("%d of %s would be uninstalled at once%s, and spec.maxDeletions allows %d: the Clusters are no longer selected: %s. "+
 		"Correct the selector or the labels of the Clusters, or confirm: kubectl -n %s annotate helmop %s --overwrite %s=%s",
 		len(pending), releases(decision.Total), before, decision.Limit, nameFew(pending), scope.helmOp.Namespace, scope.helmOp.Name,
 		addonsv1.ConfirmDeletionsAnnotation, decision.Confirmation)

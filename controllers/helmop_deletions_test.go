@@ -100,7 +100,7 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 	}{
 		"as a rule, they are":        {held: true},
 		"releases that are orphaned": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }},
-		"without a limit":            {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Rollout = &addonsv1.Rollout{MaxDeletions: &all} }},
+		"without a limit":            {helmOp: func(h *addonsv1.HelmOp) { h.Spec.MaxDeletions = &all }},
 		"Clusters that are gone":     {change: func(c *rollout.Cluster) { c.Gone = true }},
 		"Clusters under deletion":    {change: func(c *rollout.Cluster) { c.Deleting = true }},
 		"releases of other HelmOps":  {change: func(c *rollout.Cluster) { c.Child.Foreign = true }},

@@ -39,7 +39,7 @@ func admitLoss(scope *releaseScope) (func(helmclient.Loss) error, error) {
 	helmOp := scope.helmOp
 	return func(loss helmclient.Loss) error {
 		lost := brake.ObjectLoss{
-			Objects: loss.Objects, Total: loss.Total, Max: maxDeletions(&helmOp.Spec),
+			Objects: loss.Objects, Total: loss.Total, Max: helmOp.Spec.MaxDeletions,
 			Occasion: fmt.Sprintf("%d/%s", loss.Revision, content),
 		}
 		why, confirmation := lost.Why(), lost.Confirmation()

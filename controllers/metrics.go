@@ -84,7 +84,7 @@ var (
 		[]string{"namespace", "helmop", "ready", "reason"}, nil)
 
 	deletionsWaitingDesc = prometheus.NewDesc("helmop_deletions_waiting",
-		"Number of releases of a HelmOp whose deletion waits for a confirmation, see spec.rollout.maxDeletions.",
+		"Number of releases of a HelmOp whose deletion waits for a confirmation, see spec.maxDeletions.",
 		[]string{"namespace", "helmop"}, nil)
 
 	conditionsDesc = prometheus.NewDesc("helmop_condition",

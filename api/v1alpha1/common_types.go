@@ -44,7 +44,7 @@ const (
 	// returns to the last good revision, and stays there until the spec changes.
 	RolloutAbortAnnotation = "addons.cluster.x-k8s.io/rollout-abort"
 
-	// ConfirmDeletionsAnnotation on a HelmOp confirms deletions that wait for it, see spec.rollout.maxDeletions. Its value is that of
+	// ConfirmDeletionsAnnotation on a HelmOp confirms deletions that wait for it, see spec.maxDeletions. Its value is that of
 	// status.deletions.confirmation and, for the objects of a release in the management cluster, the value that the condition Ready of its
 	// HelmOpRelease names. A value that is not, or no longer, the expected one confirms nothing.
 	ConfirmDeletionsAnnotation = "addons.cluster.x-k8s.io/confirm-deletions"

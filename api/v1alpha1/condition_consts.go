@@ -379,7 +379,7 @@ const (
 const (
 	DeletionsHeldCondition = "DeletionsHeld"
 
-	// ConfirmationRequiredReason: more would be deleted at once than spec.rollout.maxDeletions allows. A reason of Ready, too: of a HelmOp
+	// ConfirmationRequiredReason: more would be deleted at once than spec.maxDeletions allows. A reason of Ready, too: of a HelmOp
 	// for its releases, and of a HelmOpRelease of the management cluster for its objects.
 	ConfirmationRequiredReason = "ConfirmationRequired"
 
@@ -417,7 +417,7 @@ const (
 	// RolloutRolledBackEvent: the Clusters return to the last good revision.
 	RolloutRolledBackEvent = "RolloutRolledBack"
 
-	// DeletionsHeldEvent: more releases would be deleted at once than spec.rollout.maxDeletions allows, so none is.
+	// DeletionsHeldEvent: more releases would be deleted at once than spec.maxDeletions allows, so none is.
 	DeletionsHeldEvent = "DeletionsHeld"
 
 	// DeletionsConfirmedEvent: the deletions that waited for it were confirmed.

@@ -22,7 +22,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // The releases of Clusters that are gone, under deletion or paused do not count. Its size does not grow with the number
 // of Clusters.
 type DeletionStatus struct {
-	// waiting is the number of releases whose deletion waits for a confirmation, see spec.rollout.maxDeletions.
+	// waiting is the number of releases whose deletion waits for a confirmation, see spec.maxDeletions.
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
 
@@ -45,7 +45,7 @@ type DeletionStatus struct {
 	Confirmed int32 `json:"confirmed,omitempty"`
 
 	// recent is the number of deletions that began without a confirmation, each less than 10 minutes after the one
-	// before. They count against spec.rollout.maxDeletions together with those that are to follow.
+	// before. They count against spec.maxDeletions together with those that are to follow.
 	// +optional
 	Recent int32 `json:"recent,omitempty"`
 

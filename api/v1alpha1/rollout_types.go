@@ -71,18 +71,6 @@ type Rollout struct {
 	// +optional
 	// +kubebuilder:default=Pause
 	OnFailure RolloutFailureAction `json:"onFailure,omitempty"`
-
-	// maxDeletions is how many releases, a number or a percentage of those there are, rounded down and at least 1, may be deleted at once
-	// because their Clusters are no longer selected. If more are to be deleted, all of them wait until the annotation
-	// addons.cluster.x-k8s.io/confirm-deletions confirms them. Deletions that follow each other within 10 minutes count together. Clusters
-	// that are gone or under deletion do not count, and neither does the deletion of the HelmOp itself. With 0 every deletion waits, with
-	// 100% none does. With managementCluster it counts the objects that an upgrade deletes; the deletion of a Cluster of Cluster API then
-	// waits in any case but with 100%. Default: the larger of 25% and 3.
-	// +optional
-	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:MaxLength=4
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[1-9][0-9]?)%$')",message="must be a number of at least 0 or a percentage from 1% to 100%"
-	MaxDeletions *intstr.IntOrString `json:"maxDeletions,omitempty"`
 }
 
 // RolloutFailureAction tells what happens when the failure budget of a rollout is spent.

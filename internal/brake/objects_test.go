@@ -45,7 +45,7 @@ func TestObjectLoss(t *testing.T) {
 	}{
 		"nothing":                      {},
 		"a few":                        {objects: configMaps(10)},
-		"many":                         {objects: configMaps(11), want: "would delete 11 of 40 objects, and spec.rollout.maxDeletions allows 10: ConfigMap fleet/c0, ConfigMap fleet/c1, ConfigMap fleet/c2 and 8 more"},
+		"many":                         {objects: configMaps(11), want: "would delete 11 of 40 objects, and spec.maxDeletions allows 10: ConfigMap fleet/c0, ConfigMap fleet/c1, ConfigMap fleet/c2 and 8 more"},
 		"many, with another limit":     {objects: configMaps(11), max: &hundred},
 		"many, without a limit":        {objects: configMaps(40), max: &all},
 		"a Cluster":                    {objects: []inventory.Ref{cluster}, want: "would delete 1 of 40 objects, and with them 1 Cluster: Cluster fleet/one"},

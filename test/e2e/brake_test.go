@@ -206,7 +206,7 @@ func (f *brakeFleet) isOrphaned() {
 		g.Expect(revisions.Items).To(gomega.BeEmpty())
 	}).WithContext(f.Context()).Should(gomega.Succeed())
 	f.installed("1 deployed")
-	next.Spec.Rollout.MaxDeletions = new(intstr.FromString("100%"))
+	next.Spec.MaxDeletions = new(intstr.FromString("100%"))
 	f.create(next)
 	f.eventually(next, ready(brakeSize))
 	f.installed("1 deployed")

@@ -23,6 +23,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,6 +74,8 @@ func (h HelmOp) Create(ctx context.Context, w *World) error {
 			},
 			Values:         values("info"),
 			DeletionPolicy: policy,
+			// The other contestants delete without asking.
+			MaxDeletions: new(intstr.FromString("100%")),
 		},
 	})
 	if err != nil {
