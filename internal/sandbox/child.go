@@ -1,0 +1,180 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"sync"
+)
+
+// environment is the variable that makes a process a child. It holds its limits as JSON.
+const environment = "HELMOP_SANDBOX"
+
+// The codes with which a child ends: 0 if it is not needed any more.
+const (
+	exitLimit    = 3
+	exitProtocol = 4
+)
+
+// Serve does the work of a child, and ends the process when the parent needs it no more. In a process that is no child, it returns
+// at once. Call it before anything else.
+func Serve(tasks ...Tasks) {
+	text, ok := os.LookupEnv(environment)
+	if !ok {
+		return
+	}
+	c := &child{tasks: merged(tasks), out: os.Stdout, answers: make(chan []byte), requests: make(chan []byte)}
+	if err := json.Unmarshal([]byte(text), &c.limits); err != nil {
+		os.Exit(exitProtocol)
+	}
+	if err := c.confine(); err != nil {
+		fmt.Fprintln(os.Stderr, "setting the limits of a renderer:", err)
+		os.Exit(exitProtocol)
+	}
+	// Templates recurse on the stack.
+	debug.SetMaxStack(int(c.limits.Memory / 4))
+	go c.read(os.Stdin)
+	for request := range c.requests {
+		c.serve(request)
+	}
+}
+
+// child is a process that works for a parent.
+type child struct {
+	limits   Limits
+	tasks    Tasks
+	requests chan []byte
+	answers  chan []byte
+
+	mu  sync.Mutex
+	out io.Writer
+	// shared holds data as it was sent, decoded what became of it. Both are used by one request at a time.
+	shared  [slots][]byte
+	decoded [slots]any
+	// base is the memory that the process had when it began, in bytes.
+	base int64
+}
+
+// read takes what the parent sends. It never waits for work, so that a child ends with its parent whatever it is doing.
+func (c *child) read(from io.Reader) {
+	for {
+		kind, content, err := readFrame(from, maxInput)
+		switch {
+		case err != nil:
+			os.Exit(0)
+		case kind == frameShared || kind == frameRequest:
+			c.requests <- append([]byte{kind}, content...)
+		case kind == frameAnswer:
+			c.answers <- content
+		default:
+			os.Exit(exitProtocol)
+		}
+	}
+}
+
+// serve does one request, or takes the data for it.
+func (c *child) serve(frame []byte) {
+	kind, slot, rest := frame[0], frame[1], frame[2:]
+	if kind == frameShared {
+		c.shared[slot], c.decoded[slot] = rest, nil
+		return
+	}
+	name, input := string(rest[1:1+rest[0]]), rest[1+rest[0]:]
+	if err := c.allowCPU(); err != nil {
+		c.send(frameFailure, []byte{1}, []byte(err.Error()))
+		os.Exit(exitProtocol)
+	}
+	output, err := c.work(name, slot, input)
+	if err == nil && int64(len(output)) > c.limits.Output {
+		c.exceeded(LimitOutput)
+	}
+	last := byte(0)
+	if c.keepsMuch() {
+		last = 1
+	}
+	if err != nil {
+		c.send(frameFailure, []byte{last}, []byte(err.Error()))
+	} else {
+		c.send(frameResult, []byte{last}, output)
+	}
+	if last == 1 {
+		os.Exit(0)
+	}
+}
+
+// work calls the task. A panic is an error: the text of it may hold anything.
+func (c *child) work(name string, slot byte, input []byte) (output []byte, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errPanic
+		}
+	}()
+	task, ok := c.tasks[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no task %q", name)
+	}
+	work := &Work{
+		Input: input,
+		Note:  func(text string) { c.send(frameNote, []byte(text)) },
+		Ask:   c.ask,
+	}
+	if slot < slots {
+		if c.shared[slot] != nil {
+			if c.decoded[slot], err = task.Decode(c.shared[slot]); err != nil {
+				return nil, err
+			}
+			c.shared[slot] = nil
+		}
+		work.Shared = c.decoded[slot]
+	}
+	return task.Run(work)
+}
+
+// errPanic stands for a panic.
+var errPanic = errors.New("the program failed at this; please report it")
+
+func (c *child) ask(question []byte) ([]byte, error) {
+	if int64(len(question)) > c.limits.Output {
+		c.exceeded(LimitOutput)
+	}
+	c.send(frameQuestion, question)
+	answer := <-c.answers
+	if len(answer) == 0 || answer[0] == 1 {
+		return nil, errors.New(string(answer[min(1, len(answer)):]))
+	}
+	return answer[1:], nil
+}
+
+// send writes a frame. A parent that does not read any more is gone.
+func (c *child) send(kind byte, parts ...[]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := writeFrame(c.out, kind, parts...); err != nil {
+		os.Exit(0)
+	}
+}
+
+// exceeded ends the child because of a limit.
+func (c *child) exceeded(limit Limit) {
+	c.send(frameLimit, []byte(limit))
+	os.Exit(exitLimit)
+}

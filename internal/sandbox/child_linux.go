@@ -1,0 +1,94 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxFiles is how many files a child may have open: its pipes, and what the runtime and the time zones need.
+	maxFiles = 32
+	// heapGrain is how much address space the runtime takes at once for its heap.
+	heapGrain = 64 << 20
+)
+
+// confine sets the limits that hold for as long as the child runs.
+func (c *child) confine() error {
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	var size, rest uint64
+	status, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Sscan(string(status), &size, &rest); err != nil {
+		return err
+	}
+	// The Go runtime reserves address space when it begins; the limit counts from there.
+	space := size*uint64(os.Getpagesize()) + uint64(c.limits.Memory) //nolint:gosec // Both are positive.
+	for resource, limit := range map[int]uint64{
+		unix.RLIMIT_AS: space, unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_NOFILE: maxFiles,
+	} {
+		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+			return err
+		}
+	}
+	c.base = inUse()
+	// Collect garbage harder before the address space ends.
+	debug.SetMemoryLimit(c.base + max(c.limits.Memory-heapGrain, c.limits.Memory/2))
+	over := make(chan os.Signal, 1)
+	signal.Notify(over, unix.SIGXCPU)
+	go func() {
+		<-over
+		c.exceeded(LimitCPU)
+	}()
+	return nil
+}
+
+// allowCPU grants the CPU time of one more request.
+func (c *child) allowCPU() error {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		return err
+	}
+	used := time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	// The kernel counts whole seconds.
+	seconds := uint64((used + c.limits.CPU + time.Second - 1) / time.Second) //nolint:gosec // It is positive.
+	var current unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CPU, &current); err != nil {
+		return err
+	}
+	current.Cur = min(seconds, current.Max)
+	return unix.Setrlimit(unix.RLIMIT_CPU, &current)
+}
+
+// keepsMuch reports whether the child has so much memory that the next request would not get its due.
+func (c *child) keepsMuch() bool { return inUse()-c.base > c.limits.Memory/2 }
+
+// inUse returns the memory that the runtime has mapped, in bytes. It gives no address space back.
+func inUse() int64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64()) //nolint:gosec // It is far below.
+}

@@ -1,0 +1,106 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Parent and child exchange frames over two pipes. A frame is a byte with its kind, four bytes with the length of what follows, and
+// as many bytes.
+const (
+	// frameShared has a slot and shared data for it, for the task of the request that follows.
+	frameShared byte = iota + 1
+	// frameRequest has a slot, the length of the name of a task, the name, and the input.
+	frameRequest
+	// frameAnswer has a byte, which is 1 for an error, and an answer or the text of the error.
+	frameAnswer
+	// frameNote has a text: what the work does now.
+	frameNote
+	// frameQuestion has a question. The child waits for the answer.
+	frameQuestion
+	// frameResult has a byte, which is 1 if the child ends now, and the output.
+	frameResult
+	// frameFailure has a byte as frameResult, and the text of an error.
+	frameFailure
+	// frameLimit has the limit because of which the child ends.
+	frameLimit
+)
+
+const (
+	frameHeader = 5
+	// slots is how many shared data a child keeps.
+	slots = 4
+	// noSlot is the slot of requests without shared data.
+	noSlot = slots
+	// maxInput bounds the frames that a child takes: 1 GiB.
+	maxInput = 1 << 30
+)
+
+// errFrameSize means that a frame is larger than allowed.
+type errFrameSize struct{ size, limit int64 }
+
+func (e errFrameSize) Error() string {
+	return fmt.Sprintf("a frame of %d bytes, limit %d", e.size, e.limit)
+}
+
+// writeFrame writes a frame whose content are the parts, one after the other.
+func writeFrame(to io.Writer, kind byte, parts ...[]byte) error {
+	size := 0
+	for _, part := range parts {
+		size += len(part)
+	}
+	if size > maxInput {
+		return errFrameSize{size: int64(size), limit: maxInput}
+	}
+	header := binary.BigEndian.AppendUint32([]byte{kind}, uint32(size)) //nolint:gosec // It is at most maxInput.
+	if size > 0 && size <= 4096 {
+		for _, part := range parts {
+			header = append(header, part...)
+		}
+		parts = nil
+	}
+	if _, err := to.Write(header); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if len(part) == 0 {
+			continue
+		}
+		if _, err := to.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readFrame reads a frame of at most limit bytes.
+func readFrame(from io.Reader, limit int64) (kind byte, content []byte, err error) {
+	var header [frameHeader]byte
+	if _, err := io.ReadFull(from, header[:]); err != nil {
+		return 0, nil, err
+	}
+	size := int64(binary.BigEndian.Uint32(header[1:]))
+	if size > limit {
+		return 0, nil, errFrameSize{size: size, limit: limit}
+	}
+	content = make([]byte, size)
+	_, err = io.ReadFull(from, content)
+	return header[0], content, err
+}

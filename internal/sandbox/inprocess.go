@@ -1,0 +1,60 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"context"
+	"fmt"
+)
+
+// InProcess returns a [Runner] that works in this process, without any limit. It is for programs whose user brings the input.
+func InProcess(tasks ...Tasks) Runner { return inProcess(merged(tasks)) }
+
+type inProcess Tasks
+
+// Run implements Runner.
+func (t inProcess) Run(ctx context.Context, request Request) (output []byte, err error) {
+	defer func() {
+		if recover() != nil {
+			err = &TaskError{Text: errPanic.Error()}
+		}
+	}()
+	task, ok := t[request.Task]
+	if !ok {
+		return nil, &TaskError{Text: fmt.Sprintf("there is no task %q", request.Task)}
+	}
+	work := &Work{Input: request.Input, Note: func(string) {}, Ask: func(question []byte) ([]byte, error) {
+		if request.Answer == nil {
+			return nil, &TaskError{Text: "nothing is answered here"}
+		}
+		return request.Answer(ctx, question)
+	}}
+	if request.Shared != nil {
+		data, err := request.Shared.Data()
+		if err != nil {
+			return nil, err
+		}
+		if work.Shared, err = task.Decode(data); err != nil {
+			return nil, &TaskError{Text: err.Error()}
+		}
+	}
+	output, err = task.Run(work)
+	if err != nil {
+		return nil, &TaskError{Text: err.Error()}
+	}
+	return output, nil
+}

@@ -1,0 +1,236 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options are those of a [Pool].
+type Options struct {
+	// Limits are those of each request.
+	Limits Limits
+	// Children is how many requests of one tenant may be under way at a time. One more is for tenants with no request under way.
+	// Default: as many as there are processors for this program.
+	Children int
+	// Idle is how long a child without a request is kept. Default 5 seconds.
+	Idle time.Duration
+	// Started and Ended are called when a child has begun, and when a limit ended one. They may be nil.
+	Started func()
+	Ended   func(limit Limit)
+}
+
+// Pool is a [Runner] that does work in children. It is safe for concurrent use.
+type Pool struct {
+	options Options
+
+	mu sync.Mutex
+	// idle are the children without a request, that which was used last at the end.
+	idle []*process
+	// held is the number of requests under way by tenants, busy the number of all.
+	held    map[string]int
+	busy    int
+	waiters []*waiter
+	// sweep ends children that are idle for too long; nil if there are none.
+	sweep *time.Timer
+}
+
+// waiter is a request that waits for a child.
+type waiter struct {
+	tenant string
+	ready  chan struct{}
+}
+
+// NewPool returns a pool without children: they begin when they are needed.
+func NewPool(options Options) *Pool {
+	options.Limits = options.Limits.withDefaults()
+	if options.Children <= 0 {
+		options.Children = runtime.GOMAXPROCS(0)
+	}
+	if options.Idle <= 0 {
+		options.Idle = 5 * time.Second
+	}
+	return &Pool{options: options, held: map[string]int{}}
+}
+
+// Run implements Runner.
+func (p *Pool) Run(ctx context.Context, request Request) ([]byte, error) {
+	if err := p.acquire(ctx, request.Tenant); err != nil {
+		return nil, err
+	}
+	defer p.release(request.Tenant)
+	if child := p.take(request.Shared); child != nil {
+		output, err := p.runIn(ctx, child, &request)
+		var limited *LimitError
+		if !errors.As(err, &limited) || limited.Limit != LimitCrash || limited.Doing != "" {
+			return output, err
+		}
+		// The operating system may have ended the child before the request.
+	}
+	child, err := startProcess(p.options.Limits)
+	if err != nil {
+		return nil, err
+	}
+	if p.options.Started != nil {
+		p.options.Started()
+	}
+	return p.runIn(ctx, child, &request)
+}
+
+// runIn does a request in a child, and keeps the child if it can do more.
+func (p *Pool) runIn(ctx context.Context, child *process, request *Request) ([]byte, error) {
+	output, err := child.run(ctx, request)
+	var limited *LimitError
+	if errors.As(err, &limited) && p.options.Ended != nil {
+		p.options.Ended(limited.Limit)
+	}
+	if !child.isOver {
+		p.keep(child)
+	}
+	return output, err
+}
+
+// Close ends the children that are idle.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, child := range p.idle {
+		child.stop()
+	}
+	p.idle = nil
+}
+
+// acquire waits for the turn of a tenant.
+func (p *Pool) acquire(ctx context.Context, tenant string) error {
+	w := &waiter{tenant: tenant, ready: make(chan struct{})}
+	p.mu.Lock()
+	p.waiters = append(p.waiters, w)
+	p.admit()
+	p.mu.Unlock()
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := slices.Index(p.waiters, w)
+	if at < 0 {
+		// Its turn came at the same moment.
+		p.put(tenant)
+		p.admit()
+	} else {
+		p.waiters = slices.Delete(p.waiters, at, at+1)
+	}
+	return fmt.Errorf("%w: %w", ErrNoChild, context.Cause(ctx))
+}
+
+func (p *Pool) release(tenant string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.put(tenant)
+	p.admit()
+}
+
+// put takes a request from those under way.
+func (p *Pool) put(tenant string) {
+	p.busy--
+	if p.held[tenant]--; p.held[tenant] == 0 {
+		delete(p.held, tenant)
+	}
+}
+
+// admit lets waiters begin as long as there is room.
+func (p *Pool) admit() {
+	for {
+		next := nextWaiter(p.waiters, p.held, p.busy, p.options.Children)
+		if next < 0 {
+			return
+		}
+		w := p.waiters[next]
+		p.waiters = slices.Delete(p.waiters, next, next+1)
+		p.busy++
+		p.held[w.tenant]++
+		close(w.ready)
+	}
+}
+
+// nextWaiter returns which waiter is next, -1 if none may begin: that of the tenant with the fewest requests under way, and of
+// several the one that waits for the longest. The last child is for tenants that have no request under way.
+func nextWaiter(waiters []*waiter, held map[string]int, busy, children int) int {
+	best := -1
+	for i, w := range waiters {
+		if best < 0 || held[w.tenant] < held[waiters[best].tenant] {
+			best = i
+		}
+	}
+	if best >= 0 && (busy < children || busy == children && held[waiters[best].tenant] == 0) {
+		return best
+	}
+	return -1
+}
+
+// take returns an idle child, one that has the shared data if there is one. It returns nil if there is none.
+func (p *Pool) take(shared *Shared) *process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) == 0 {
+		return nil
+	}
+	at := slices.IndexFunc(p.idle, func(child *process) bool { return child.has(shared) })
+	if at < 0 {
+		at = len(p.idle) - 1
+	}
+	child := p.idle[at]
+	p.idle = slices.Delete(p.idle, at, at+1)
+	return child
+}
+
+// keep makes a child idle.
+func (p *Pool) keep(child *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	child.idleSince = time.Now()
+	p.idle = append(p.idle, child)
+	if p.sweep == nil {
+		p.sweep = time.AfterFunc(p.options.Idle, p.endIdle)
+	}
+}
+
+// endIdle ends the children that were idle for too long.
+func (p *Pool) endIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.idle = slices.DeleteFunc(p.idle, func(child *process) bool {
+		isOld := now.Sub(child.idleSince) >= p.options.Idle
+		if isOld {
+			child.stop()
+		}
+		return isOld
+	})
+	p.sweep = nil
+	if len(p.idle) > 0 {
+		p.sweep = time.AfterFunc(p.options.Idle-now.Sub(p.idle[0].idleSince), p.endIdle)
+	}
+}

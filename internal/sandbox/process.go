@@ -1,0 +1,248 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxComplaint is how much of what a child writes to its standard error is kept: the runtime says there why it ends.
+	maxComplaint = 4 << 10
+	// maxNote bounds a text that a child notes.
+	maxNote = 512
+)
+
+// process is a child as its parent sees it. It is used by one request at a time.
+type process struct {
+	limits Limits
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	// complaint is the beginning of the standard error. It is complete after reap.
+	complaint *headBuffer
+	// keys are those of the shared data in the slots of the child, recent the slots, that which was used last at the end.
+	keys   [slots]string
+	recent []byte
+	// idleSince is when the last request ended.
+	idleSince time.Time
+	// isOver tells that the process takes no further request.
+	isOver bool
+}
+
+func startProcess(limits Limits) (*process, error) {
+	program, err := executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(limits)
+	if err != nil {
+		return nil, err
+	}
+	// The parent ends the child by itself: a context would end it with the first request.
+	cmd := exec.Command(program) //nolint:noctx // See above.
+	cmd.Args = []string{"helmop-renderer"}
+	cmd.Env = []string{environment + "=" + string(text), "GOTRACEBACK=none", "GOMAXPROCS=2"}
+	cmd.SysProcAttr = attributes()
+	p := &process{limits: limits, cmd: cmd, complaint: &headBuffer{}, recent: []byte{0, 1, 2, 3}}
+	cmd.Stderr = p.complaint
+	if p.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewReaderSize(out, 32<<10)
+	if err := startChild(cmd); err != nil {
+		return nil, fmt.Errorf("starting a renderer: %w", err)
+	}
+	return p, nil
+}
+
+// reap waits until the process has ended. Call it when nothing reads from it any more.
+func (p *process) reap() error { return p.cmd.Wait() }
+
+// stop ends the process. It does not wait.
+func (p *process) stop() {
+	p.isOver = true
+	_ = p.cmd.Process.Kill()
+	go func() { _ = p.reap() }()
+}
+
+// run does a request. After an error of another type than *TaskError, the process is over, and was ended.
+func (p *process) run(ctx context.Context, request *Request) ([]byte, error) {
+	timed, cancel := context.WithTimeout(ctx, p.limits.Time)
+	defer cancel()
+	unbind := context.AfterFunc(timed, func() { _ = p.cmd.Process.Kill() })
+	doing := ""
+	output, err := p.exchange(timed, request, &doing)
+	if !unbind() {
+		// It was killed, be it that it had answered already.
+		p.isOver = true
+		_ = p.reap()
+		if err == nil {
+			return output, nil
+		}
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil, context.Cause(ctx)
+		}
+		return nil, &LimitError{Limit: LimitTime, Limits: p.limits, Doing: doing}
+	}
+	var failed *TaskError
+	if err == nil || errors.As(err, &failed) {
+		if p.isOver {
+			p.stop()
+		}
+		return output, err
+	}
+	p.isOver = true
+	_ = p.cmd.Process.Kill()
+	return nil, p.explain(err, p.reap(), doing)
+}
+
+// explain says why the exchange with a process failed that has ended.
+func (p *process) explain(err, ended error, doing string) error {
+	limited := &LimitError{Limit: LimitCrash, Limits: p.limits, Doing: doing}
+	var known *LimitError
+	var size errFrameSize
+	complaint := p.complaint.String()
+	switch {
+	case errors.As(err, &known):
+		known.Doing = doing
+		return known
+	case errors.As(err, &size):
+		limited.Limit = LimitOutput
+	case strings.Contains(complaint, "out of memory"), strings.Contains(complaint, "cannot allocate memory"),
+		strings.Contains(complaint, "stack overflow"):
+		limited.Limit = LimitMemory
+	case ended != nil:
+		limited.Detail = ended.Error()
+	default:
+		limited.Detail = err.Error()
+	}
+	return limited
+}
+
+// exchange sends a request and reads until its result.
+func (p *process) exchange(ctx context.Context, request *Request, doing *string) ([]byte, error) {
+	slot, err := p.share(request.Shared)
+	if err != nil {
+		return nil, err
+	}
+	name := append([]byte{slot, byte(len(request.Task))}, request.Task...)
+	if err := writeFrame(p.in, frameRequest, name, request.Input); err != nil {
+		return nil, err
+	}
+	for {
+		kind, content, err := readFrame(p.out, p.limits.Output+1)
+		if err != nil {
+			return nil, err
+		}
+		switch kind {
+		case frameNote:
+			*doing = string(content[:min(len(content), maxNote)])
+		case frameQuestion:
+			if err := p.answer(ctx, request, content); err != nil {
+				return nil, err
+			}
+		case frameResult, frameFailure:
+			if len(content) == 0 {
+				return nil, errors.New("an empty result")
+			}
+			p.isOver = content[0] == 1
+			if kind == frameFailure {
+				return nil, &TaskError{Text: string(content[1:])}
+			}
+			return content[1:], nil
+		case frameLimit:
+			return nil, &LimitError{Limit: Limit(content), Limits: p.limits}
+		default:
+			return nil, fmt.Errorf("a frame of kind %d", kind)
+		}
+	}
+}
+
+func (p *process) answer(ctx context.Context, request *Request, question []byte) error {
+	if request.Answer == nil {
+		return writeFrame(p.in, frameAnswer, []byte{1}, []byte("nothing is answered here"))
+	}
+	answer, err := request.Answer(ctx, question)
+	if err != nil {
+		return writeFrame(p.in, frameAnswer, []byte{1}, []byte(err.Error()))
+	}
+	return writeFrame(p.in, frameAnswer, []byte{0}, answer)
+}
+
+// share sees to it that the child has shared data, and returns the slot of it.
+func (p *process) share(shared *Shared) (byte, error) {
+	if shared == nil {
+		return noSlot, nil
+	}
+	at := slices.IndexFunc(p.recent, func(slot byte) bool { return p.keys[slot] == shared.Key })
+	if isNew := at < 0; isNew {
+		data, err := shared.Data()
+		if err != nil {
+			// The child did not get anything, and goes on.
+			return 0, &TaskError{Text: err.Error()}
+		}
+		at = 0
+		slot := p.recent[at]
+		if err := writeFrame(p.in, frameShared, []byte{slot}, data); err != nil {
+			return 0, err
+		}
+		p.keys[slot] = shared.Key
+	}
+	slot := p.recent[at]
+	p.recent = append(slices.Delete(p.recent, at, at+1), slot)
+	return slot, nil
+}
+
+// has tells whether the child has shared data.
+func (p *process) has(shared *Shared) bool {
+	return shared != nil && slices.Contains(p.keys[:], shared.Key)
+}
+
+// headBuffer keeps the beginning of what is written to it. It is safe for concurrent use.
+type headBuffer struct {
+	mu   sync.Mutex
+	head bytes.Buffer
+}
+
+func (b *headBuffer) Write(data []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.head.Write(data[:min(len(data), maxComplaint-b.head.Len())])
+	return len(data), nil
+}
+
+func (b *headBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.head.String()
+}

@@ -1,0 +1,296 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+var testTasks = Tasks{
+	"echo": {Run: func(w *Work) ([]byte, error) { return w.Input, nil }},
+	"fail": {Run: func(w *Work) ([]byte, error) { return nil, errors.New(string(w.Input)) }},
+	"pid":  {Run: func(*Work) ([]byte, error) { return []byte{byte(os.Getpid()), byte(os.Getpid() >> 8)}, nil }},
+	"panic": {Run: func(w *Work) ([]byte, error) {
+		panic(string(w.Input))
+	}},
+	"ask": {Run: func(w *Work) ([]byte, error) { return w.Ask(w.Input) }},
+	"allocate": {Run: func(w *Work) ([]byte, error) {
+		w.Note("allocating")
+		var kept [][]byte
+		for {
+			kept = append(kept, bytes.Repeat([]byte{1}, 1<<20))
+			runtime.KeepAlive(kept)
+		}
+	}},
+	"repeat": {Run: func(w *Work) ([]byte, error) {
+		w.Note("repeating")
+		return []byte(strings.Repeat("x", 1<<37)), nil
+	}},
+	"recurse": {Run: func(w *Work) ([]byte, error) { return []byte{recurse(0)}, nil }},
+	"spin": {Run: func(w *Work) ([]byte, error) {
+		w.Note("spinning")
+		for i := 0; ; i++ {
+			runtime.KeepAlive(i)
+		}
+	}},
+	"large": {Run: func(*Work) ([]byte, error) { return make([]byte, 2<<20), nil }},
+	"shared": {
+		Decode: func(data []byte) (any, error) { return strings.ToUpper(string(data)), nil },
+		Run: func(w *Work) ([]byte, error) {
+			text, _ := w.Shared.(string)
+			return []byte(text), nil
+		},
+	},
+	"open":    {Run: func(*Work) ([]byte, error) { return nil, writeFile() }},
+	"environ": {Run: func(*Work) ([]byte, error) { return []byte(strings.Join(os.Environ(), "\n")), nil }},
+}
+
+func recurse(n int) byte {
+	var frame [1 << 10]byte
+	frame[n%len(frame)] = recurse(n + 1)
+	return frame[0]
+}
+
+func writeFile() error {
+	file, err := os.CreateTemp("", "sandbox")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) //nolint:errcheck // It is empty.
+	_, err = file.WriteString("x")
+	return err
+}
+
+func TestMain(m *testing.M) {
+	Serve(testTasks)
+	os.Exit(m.Run())
+}
+
+func newTestPool(t *testing.T, limits Limits) *Pool {
+	t.Helper()
+	pool := NewPool(Options{Limits: limits, Children: 2})
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool := newTestPool(t, Limits{})
+	for _, input := range []string{"", "a", strings.Repeat("x", 5<<20)} {
+		g.Expect(pool.Run(t.Context(), Request{Task: "echo", Input: []byte(input)})).To(BeEquivalentTo(input))
+	}
+	first, err := pool.Run(t.Context(), Request{Task: "pid"})
+	g.Expect(err).NotTo(HaveOccurred())
+	for task, text := range map[string]string{"fail": "why", "panic": errPanic.Error(), "nothing": "no task", "ask": "nothing is answered here"} {
+		_, err := pool.Run(t.Context(), Request{Task: task, Input: []byte("why")})
+		var failed *TaskError
+		g.Expect(errors.As(err, &failed)).To(BeTrue(), "%s: %v", task, err)
+		g.Expect(err).To(MatchError(ContainSubstring(text)))
+	}
+	g.Expect(pool.Run(t.Context(), Request{Task: "pid"})).To(Equal(first), "a task that fails leaves its child")
+	answer := func(_ context.Context, question []byte) ([]byte, error) {
+		if string(question) == "no" {
+			return nil, errors.New("refused")
+		}
+		return append([]byte("to "), question...), nil
+	}
+	g.Expect(pool.Run(t.Context(), Request{Task: "ask", Input: []byte("this"), Answer: answer})).To(BeEquivalentTo("to this"))
+	_, err = pool.Run(t.Context(), Request{Task: "ask", Input: []byte("no"), Answer: answer})
+	g.Expect(err).To(MatchError("refused"))
+	environ, err := pool.Run(t.Context(), Request{Task: "environ"})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(environ)).NotTo(ContainSubstring("PATH="))
+}
+
+// Each of these would end, or stop, the process that does it.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has all limits")
+	}
+	for task, tc := range map[string]struct {
+		limits Limits
+		want   Limit
+		doing  string
+	}{
+		"allocate": {want: LimitMemory, doing: "allocating"},
+		"repeat":   {want: LimitMemory, doing: "repeating"},
+		"recurse":  {want: LimitMemory},
+		"spin":     {want: LimitCPU, doing: "spinning"},
+		"large":    {limits: Limits{Output: 1 << 20}, want: LimitOutput},
+	} {
+		t.Run(task, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			limits := tc.limits
+			limits.Memory, limits.CPU = 256<<20, time.Second
+			if tc.want != LimitCPU {
+				limits.CPU = time.Minute
+			}
+			pool := newTestPool(t, limits)
+			ended := make(chan Limit, 1)
+			pool.options.Ended = func(limit Limit) { ended <- limit }
+			_, err := pool.Run(t.Context(), Request{Task: task})
+			var limited *LimitError
+			g.Expect(errors.As(err, &limited)).To(BeTrue(), "%v", err)
+			g.Expect(limited.Limit).To(Equal(tc.want), "%v", err)
+			g.Expect(limited.Doing).To(Equal(tc.doing))
+			g.Expect(ended).To(Receive(Equal(tc.want)))
+			g.Expect(pool.Run(t.Context(), Request{Task: "echo", Input: []byte("next")})).To(BeEquivalentTo("next"))
+		})
+	}
+}
+
+func TestChildrenWriteNoFiles(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has all limits")
+	}
+	_, err := newTestPool(t, Limits{}).Run(t.Context(), Request{Task: "open"})
+	NewWithT(t).Expect(err).To(HaveOccurred())
+}
+
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool := newTestPool(t, Limits{})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := pool.Run(ctx, Request{Task: "spin"})
+	var limited *LimitError
+	g.Expect(errors.As(err, &limited)).To(BeTrue(), "%v", err)
+	g.Expect(limited.Limit).To(Equal(LimitTime))
+	g.Expect(limited.Doing).To(Equal("spinning"))
+
+	stopped, stop := context.WithCancelCause(t.Context())
+	stop(errors.New("stopped"))
+	_, err = pool.Run(stopped, Request{Task: "spin"})
+	g.Expect(err).To(MatchError(ContainSubstring("stopped")))
+
+	_, err = newTestPool(t, Limits{Time: 200 * time.Millisecond}).Run(t.Context(), Request{Task: "spin"})
+	g.Expect(errors.As(err, &limited)).To(BeTrue(), "%v", err)
+	g.Expect(limited.Limit).To(Equal(LimitTime))
+}
+
+func TestSharedDataIsSentOnce(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool := newTestPool(t, Limits{})
+	sent := 0
+	get := func(key string) string {
+		out, err := pool.Run(t.Context(), Request{Task: "shared", Shared: &Shared{Key: key, Data: func() ([]byte, error) {
+			sent++
+			return []byte(key), nil
+		}}})
+		g.Expect(err).NotTo(HaveOccurred())
+		return string(out)
+	}
+	for range 3 {
+		for _, key := range []string{"a", "b", "c", "d"} {
+			g.Expect(get(key)).To(Equal(strings.ToUpper(key)))
+		}
+	}
+	g.Expect(sent).To(Equal(4))
+	get("e")
+	get("b")
+	g.Expect(sent).To(Equal(5))
+	get("a")
+	g.Expect(sent).To(Equal(6))
+	_, err := pool.Run(t.Context(), Request{Task: "shared", Shared: &Shared{Key: "x", Data: func() ([]byte, error) { return nil, errors.New("no data") }}})
+	g.Expect(err).To(MatchError("no data"))
+	g.Expect(get("a")).To(Equal("A"))
+}
+
+func TestIdleChildrenEnd(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool := newTestPool(t, Limits{})
+	pool.options.Idle = 100 * time.Millisecond
+	_, err := pool.Run(t.Context(), Request{Task: "echo"})
+	g.Expect(err).NotTo(HaveOccurred())
+	idle := func() int {
+		pool.mu.Lock()
+		defer pool.mu.Unlock()
+		return len(pool.idle)
+	}
+	g.Eventually(idle).Should(BeZero())
+	g.Expect(pool.Run(t.Context(), Request{Task: "echo", Input: []byte("a")})).To(BeEquivalentTo("a"))
+}
+
+// A child that was ended while it was idle does not fail the next request.
+func TestIdleChildWasKilled(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool := newTestPool(t, Limits{})
+	_, err := pool.Run(t.Context(), Request{Task: "echo"})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(pool.idle[0].cmd.Process.Kill()).To(Succeed())
+	g.Expect(pool.Run(t.Context(), Request{Task: "echo", Input: []byte("a")})).To(BeEquivalentTo("a"))
+}
+
+func TestNextWaiter(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	line := func(tenants string) (waiters []*waiter) {
+		for _, tenant := range tenants {
+			waiters = append(waiters, &waiter{tenant: string(tenant)})
+		}
+		return waiters
+	}
+	for _, tc := range []struct {
+		waiting  string
+		held     map[string]int
+		children int
+		want     int
+	}{
+		{waiting: "", children: 2, want: -1},
+		{waiting: "aab", children: 2, want: 0},
+		{waiting: "aab", held: map[string]int{"a": 1}, children: 2, want: 2},
+		{waiting: "aa", held: map[string]int{"a": 1}, children: 2, want: 0},
+		{waiting: "aa", held: map[string]int{"a": 2}, children: 2, want: -1},
+		{waiting: "aab", held: map[string]int{"a": 2}, children: 2, want: 2},
+		{waiting: "abc", held: map[string]int{"a": 2, "b": 1}, children: 2, want: -1},
+		{waiting: "ab", held: map[string]int{"a": 1}, children: 1, want: 1},
+	} {
+		busy := 0
+		for _, n := range tc.held {
+			busy += n
+		}
+		g.Expect(nextWaiter(line(tc.waiting), tc.held, busy, tc.children)).To(Equal(tc.want), "%+v", tc)
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	pool := NewPool(Options{})
+	defer pool.Close()
+	input := make([]byte, 64<<10)
+	for b.Loop() {
+		if _, err := pool.Run(b.Context(), Request{Task: "echo", Input: input}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
