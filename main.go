@@ -29,12 +29,17 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/manager"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
 func main() {
+	// The manager renders charts in processes of its own program.
+	sandbox.Serve(rendering.Tasks(), bundle.Tasks())
 	options, logOptions := &manager.Options{}, logs.NewOptions()
 	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	fs.Usage = func() {

@@ -66,7 +66,7 @@ func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bu
 	isSigned := isVerified(r.verifier, knownArtifacts(&scope.helmOp.Status), &artifact, policy)
 	content, stored := r.registry.Stored(artifact.URL, artifact.Digest)
 	if stored && isSigned {
-		chart, err := r.storedChart(ctx, content, &artifact)
+		chart, err := r.storedChart(ctx, content, &artifact, scope.release.Namespace)
 		if !errors.Is(err, oci.ErrNotStored) {
 			return chart, err
 		}
@@ -91,7 +91,7 @@ func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bu
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)}
 	content, err, ok := r.errands.run(ctx, key, request, func(ctx context.Context) (*oci.Content, error) {
 		content, err := guarded(ctx, func(ctx context.Context) (*oci.Content, error) {
-			return r.fetch(ctx, &artifact, access, policy)
+			return r.fetch(ctx, &artifact, scope.release.Namespace, access, policy)
 		})
 		r.fetches.record(key, err, r.now())
 		return content, err
@@ -107,17 +107,17 @@ func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bu
 		}
 		return nil, err
 	default:
-		return r.charts.Chart(ctx, bundleSource(content, &artifact, content.ReadLayer))
+		return r.charts.Chart(ctx, bundleSource(content, &artifact, scope.release.Namespace, content.ReadLayer))
 	}
 }
 
 // storedChart loads a chart that is in the store. One that cannot be loaded is not tried again by each release on its own.
-func (r *releaseReconciler) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact) (*bundle.Chart, error) {
+func (r *releaseReconciler) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact, tenant string) (*bundle.Chart, error) {
 	key := artifactIdentity(artifact)
 	if failure := r.fetches.standing(key, r.now()); failure != nil {
 		return nil, failure
 	}
-	chart, err := r.charts.Chart(ctx, bundleSource(content, artifact, content.ReadStored))
+	chart, err := r.charts.Chart(ctx, bundleSource(content, artifact, tenant, content.ReadStored))
 	if err == nil || errors.Is(err, oci.ErrNotStored) || ctx.Err() != nil {
 		return chart, err
 	}
@@ -129,7 +129,7 @@ func (r *releaseReconciler) storedChart(ctx context.Context, content *oci.Conten
 }
 
 // fetch verifies an artifact, if a policy says so, and brings it into the store.
-func (r *releaseReconciler) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact, access oci.Access, policy *verification.Policy,
+func (r *releaseReconciler) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact, tenant string, access oci.Access, policy *verification.Policy,
 ) (*oci.Content, error) {
 	if policy != nil {
 		if _, err := verify(ctx, r.verifier, nil, artifact.URL, artifact.Digest, access, policy); err != nil {
@@ -140,7 +140,7 @@ func (r *releaseReconciler) fetch(ctx context.Context, artifact *addonsv1.Resolv
 	if err != nil {
 		return nil, err
 	}
-	_, err = r.charts.Chart(ctx, bundleSource(content, artifact, content.ReadLayer))
+	_, err = r.charts.Chart(ctx, bundleSource(content, artifact, tenant, content.ReadLayer))
 	return content, err
 }
 
@@ -154,11 +154,11 @@ func isVerified(verifier Verifier, known []*addonsv1.ArtifactStatus, artifact *a
 }
 
 // bundleSource shows an artifact to the chart loader, which reads the layers that it needs, if it needs any.
-func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, read func(context.Context, oci.Layer) ([]byte, error)) bundle.Source {
+func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, tenant string, read func(context.Context, oci.Layer) ([]byte, error)) bundle.Source {
 	return bundle.Source{
 		Manifest:  bundleManifest(content.ConfigMediaType, content.ArtifactType, content.Layers),
 		Selection: bundleSelection(artifact),
-		Digest:    content.Digest, Name: path.Base(artifact.URL), Version: artifact.Version,
+		Digest:    content.Digest, Name: path.Base(artifact.URL), Version: artifact.Version, Tenant: tenant,
 		ReadLayer: func(ctx context.Context, layer int) ([]byte, error) {
 			return read(ctx, content.Layers[layer])
 		},

@@ -49,7 +49,7 @@ func TestBadChartInTheStoreIsLoadedOnce(t *testing.T) {
 	r := &releaseReconciler{charts: charts, fetches: newFetchFailures(), now: func() time.Time { return now }}
 	artifact := &addonsv1.ResolvedArtifact{Digest: "sha256:1"}
 	for range 100 {
-		_, err := r.storedChart(t.Context(), &oci.Content{}, artifact)
+		_, err := r.storedChart(t.Context(), &oci.Content{}, artifact, "tenant")
 		var failure *fetchError
 		if !errors.As(err, &failure) || !errors.Is(err, bundle.ErrInvalidChart) || failure.wait <= 0 {
 			t.Fatalf("error = %v, want one that tells when to try again", err)
@@ -59,13 +59,13 @@ func TestBadChartInTheStoreIsLoadedOnce(t *testing.T) {
 		t.Errorf("loaded %d times, want once", charts.loads)
 	}
 	now = now.Add(time.Minute)
-	_, _ = r.storedChart(t.Context(), &oci.Content{}, artifact) // the next try
+	_, _ = r.storedChart(t.Context(), &oci.Content{}, artifact, "tenant") // the next try
 	if charts.loads != 2 {
 		t.Errorf("loaded %d times, want another try when it is time", charts.loads)
 	}
 	charts.err = oci.ErrNotStored
 	now = now.Add(time.Hour)
-	if _, err := r.storedChart(t.Context(), &oci.Content{}, artifact); !errors.Is(err, oci.ErrNotStored) {
+	if _, err := r.storedChart(t.Context(), &oci.Content{}, artifact, "tenant"); !errors.Is(err, oci.ErrNotStored) {
 		t.Errorf("error = %v, want one that has it fetched", err)
 	}
 }

@@ -83,6 +83,7 @@ var engineErrors = []namedError{
 	{helmclient.ErrTooLarge, addonsv1.ReleaseTooLargeReason},
 	{helmclient.ErrRecordStorage, addonsv1.RecordStorageFailedReason},
 	{helmclient.ErrRecordDamaged, addonsv1.RecordDamagedReason},
+	{helmclient.ErrRenderLimit, addonsv1.RenderLimitExceededReason},
 	{helmclient.ErrInvalidValues, addonsv1.ValuesInvalidReason},
 	{helmclient.ErrInvalidChart, addonsv1.ChartInvalidReason},
 	{helmclient.ErrChartFailed, addonsv1.ChartFailedReason},

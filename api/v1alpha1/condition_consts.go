@@ -215,6 +215,9 @@ const (
 	// KindNotServedReason: the cluster does not serve the kind of an object of the release.
 	KindNotServedReason = "KindNotServed"
 
+	// RenderLimitExceededReason: to render the chart took more memory or time than it may, and was ended. The message names the template.
+	RenderLimitExceededReason = "RenderLimitExceeded"
+
 	// ObservationFailedReason: the release cannot be read from the cluster.
 	ObservationFailedReason = "ObservationFailed"
 

@@ -16,10 +16,37 @@ limitations under the License.
 
 package bundle
 
-import "fmt"
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
+)
+
+// taskBuild is the name of the task that builds kustomizations.
+const taskBuild = "kustomization/build"
+
+// Tasks returns what a Loader has done by its runner, for [sandbox.Serve].
+func Tasks() sandbox.Tasks {
+	return sandbox.Tasks{taskBuild: {Decode: decodeFolders, Run: runBuild}}
+}
 
 // BuildKustomization builds the kustomization in a folder of some files, and returns its objects as JSON, in the order in which
-// kustomize yields them. What the kustomizations of artifacts may do, this one may; see the contract of the package.
+// kustomize yields them. What the kustomizations of artifacts may do, this one may; see the contract of the package. It builds in this
+// process: the files are those of the user.
 func BuildKustomization(files map[string][]byte, folder string, limits Limits) (objects [][]byte, err error) {
 	// As for artifacts.
 	defer func() {
@@ -29,11 +56,188 @@ func BuildKustomization(files map[string][]byte, folder string, limits Limits) (
 	}()
 	limits = limits.withDefaults()
 	r := newReader(limits)
-	if err := r.kustomization(newKustomizer(files, limits), folder); err != nil {
+	k := newKustomizer(files, limits, builder{ctx: context.Background(), runner: sandbox.InProcess(Tasks())})
+	if err := r.kustomization(k, folder); err != nil {
 		return nil, err
 	}
 	for _, one := range r.objects {
 		objects = append(objects, one.content)
 	}
 	return objects, nil
+}
+
+// builder is how kustomizations are built.
+type builder struct {
+	ctx    context.Context
+	runner sandbox.Runner
+	tenant string
+}
+
+// buildRequest is the input of the task. The files are shared by the requests for all folders of an artifact.
+type buildRequest struct {
+	Folder string
+}
+
+// buildFiles are the files of an artifact, and what building may cost.
+type buildFiles struct {
+	Files  map[string][]byte
+	Limits Limits
+}
+
+// built is what a kustomization yields.
+type built struct {
+	// Objects are JSON.
+	Objects [][]byte
+	// SaysEmpty tells that the kustomization says it has no resources.
+	SaysEmpty bool
+	// Kind and Text are those of an error. The kind is a key of buildErrors.
+	Kind, Text string
+}
+
+// buildErrors are the errors that cross the boundary of the task.
+var buildErrors = map[string]error{"manifests": ErrInvalidManifests, "size": ErrTooLarge}
+
+// buildError is an error that was told by a task.
+type buildError struct {
+	kind error
+	text string
+}
+
+func (e *buildError) Error() string { return e.text }
+func (e *buildError) Unwrap() error { return e.kind }
+
+// build has the kustomization in a folder built.
+func (k *kustomizer) build(folder string) (*built, error) {
+	input, err := toGob(buildRequest{Folder: folder})
+	if err != nil {
+		return nil, err
+	}
+	request := sandbox.Request{Task: taskBuild, Tenant: k.builder.tenant, Input: input, Shared: &sandbox.Shared{
+		Key:  k.key(),
+		Data: func() ([]byte, error) { return toGob(buildFiles{Files: k.check.files, Limits: k.check.limits}) },
+	}}
+	output, err := k.builder.runner.Run(k.builder.ctx, request)
+	var limited *sandbox.LimitError
+	if errors.As(err, &limited) {
+		return nil, fmt.Errorf("%w: building the kustomization in %s was ended, for %s", ErrTooLarge, folderName(folder), limited)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("building the kustomization in %s: %w", folderName(folder), err)
+	}
+	result := &built{}
+	if err := gob.NewDecoder(bytes.NewReader(output)).Decode(result); err != nil {
+		return nil, fmt.Errorf("reading what the kustomization in %s yields: %w", folderName(folder), err)
+	}
+	if result.Text != "" {
+		return nil, &buildError{kind: buildErrors[result.Kind], text: result.Text}
+	}
+	return result, nil
+}
+
+// key identifies the files and the limits.
+func (k *kustomizer) key() string {
+	if k.digest == "" {
+		digest := sha256.New()
+		fmt.Fprintf(digest, "%+v", k.check.limits)
+		for _, name := range slices.Sorted(maps.Keys(k.check.files)) {
+			for _, part := range [][]byte{[]byte(name), k.check.files[name]} {
+				digest.Write(binary.AppendUvarint(nil, uint64(len(part))))
+				digest.Write(part)
+			}
+		}
+		k.digest = string(digest.Sum(nil))
+	}
+	return k.digest
+}
+
+func toGob(value any) ([]byte, error) {
+	var buffer bytes.Buffer
+	err := gob.NewEncoder(&buffer).Encode(value)
+	return buffer.Bytes(), err
+}
+
+// folders are the files of an artifact as the task sees them.
+type folders struct {
+	check *kustomizationCheck
+	// files are those that kustomize sees; nil until there is something to build.
+	files filesys.FileSystem
+}
+
+func decodeFolders(data []byte) (any, error) {
+	var received buildFiles
+	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&received); err != nil {
+		return nil, err
+	}
+	return &folders{check: newKustomizationCheck(received.Files, received.Limits)}, nil
+}
+
+func runBuild(work *sandbox.Work) ([]byte, error) {
+	limitCopies()
+	all, ok := work.Shared.(*folders)
+	if !ok {
+		return nil, errors.New("there are no files")
+	}
+	var request buildRequest
+	if err := gob.NewDecoder(bytes.NewReader(work.Input)).Decode(&request); err != nil {
+		return nil, err
+	}
+	work.Note("the kustomization in " + folderName(request.Folder))
+	result, err := all.build(request.Folder)
+	if err != nil {
+		result = &built{Text: err.Error()}
+		for name, kind := range buildErrors {
+			if errors.Is(err, kind) {
+				result.Kind = name
+			}
+		}
+	}
+	return toGob(result)
+}
+
+// limitCopies bounds what the copy operations of one JSON patch add, in the library that kustomize applies patches with. No object may be
+// larger.
+var limitCopies = sync.OnceFunc(func() { jsonpatch.AccumulatedCopySizeLimit = 3 << 20 })
+
+// build checks and builds the kustomization in a folder.
+func (f *folders) build(folder string) (*built, error) {
+	cost, err := f.check.folder(folder)
+	if err != nil {
+		return nil, err
+	}
+	if err := cost.within(f.check.limits); err != nil {
+		return nil, err
+	}
+	if f.files == nil {
+		f.files = filesys.MakeFsInMemory()
+		for name, data := range f.check.files {
+			if err := f.files.WriteFile("/"+name, data); err != nil {
+				return nil, fmt.Errorf("%w: %q is a file and a folder", ErrInvalidManifests, clip(name))
+			}
+		}
+	}
+	options := krusty.MakeDefaultOptions()
+	options.LoadRestrictions = types.LoadRestrictionsRootOnly
+	options.PluginConfig = types.DisabledPluginConfig()
+	made, err := krusty.MakeKustomizer(options).Run(f.files, "/"+folder)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the kustomization in %s cannot be built: %s", ErrInvalidManifests, folderName(folder), kustomizeReason(err))
+	}
+	result := &built{SaysEmpty: cost.saysEmpty && made.Size() == 0}
+	weighed := newReader(f.check.limits)
+	for i, one := range made.Resources() {
+		content, err := one.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("%w: the kustomization in %s yields what is no object", ErrInvalidManifests, folderName(folder))
+		}
+		if err := weighed.weigh(objectPlace(folder, i), content); err != nil {
+			return nil, err
+		}
+		result.Objects = append(result.Objects, content)
+	}
+	return result, nil
+}
+
+// objectPlace names an object that a kustomization yields.
+func objectPlace(folder string, i int) string {
+	return fmt.Sprintf("the kustomization in %s, object %d,", folderName(folder), i)
 }

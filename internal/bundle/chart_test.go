@@ -127,7 +127,7 @@ func source(digest string, data []byte, reads *atomic.Int64) Source {
 
 func newLoader(tb testing.TB, limits Limits) *Loader {
 	tb.Helper()
-	l, err := NewLoader(limits)
+	l, err := NewLoader(limits, testRunner)
 	if err != nil {
 		tb.Fatal(err)
 	}

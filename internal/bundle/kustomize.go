@@ -23,20 +23,18 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/konfig"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// kustomizer builds the kustomizations among the files of an artifact, and nothing that is not among them.
+// kustomizer finds the kustomizations among the files of an artifact, and has them built from these files alone.
 type kustomizer struct {
-	check *kustomizationCheck
-	// files are those that kustomize sees; nil until there is something to build.
-	files filesys.FileSystem
+	check   *kustomizationCheck
+	builder builder
+	// digest identifies the files and the limits; empty until there is something to build.
+	digest string
 }
 
-func newKustomizer(files map[string][]byte, limits Limits) *kustomizer {
-	return &kustomizer{check: newKustomizationCheck(files, limits)}
+func newKustomizer(files map[string][]byte, limits Limits, builder builder) *kustomizer {
+	return &kustomizer{check: newKustomizationCheck(files, limits), builder: builder}
 }
 
 // IsKustomization tells whether kustomize takes a file of that name for a kustomization, in whatever folder it is.
@@ -62,35 +60,13 @@ func (k *kustomizer) above(root, name string) (string, bool) {
 
 // kustomization adds the objects that the kustomization in a folder yields.
 func (r *reader) kustomization(k *kustomizer, folder string) error {
-	cost, err := k.check.folder(folder)
+	made, err := k.build(folder)
 	if err != nil {
 		return err
 	}
-	if err := cost.within(r.limits); err != nil {
-		return err
-	}
-	if k.files == nil {
-		k.files = filesys.MakeFsInMemory()
-		for name, data := range k.check.files {
-			if err := k.files.WriteFile("/"+name, data); err != nil {
-				return fmt.Errorf("%w: %q is a file and a folder", ErrInvalidManifests, clip(name))
-			}
-		}
-	}
-	options := krusty.MakeDefaultOptions()
-	options.LoadRestrictions = types.LoadRestrictionsRootOnly
-	options.PluginConfig = types.DisabledPluginConfig()
-	made, err := krusty.MakeKustomizer(options).Run(k.files, "/"+folder)
-	if err != nil {
-		return fmt.Errorf("%w: the kustomization in %s cannot be built: %s", ErrInvalidManifests, folderName(folder), kustomizeReason(err))
-	}
-	r.saysEmpty = r.saysEmpty || cost.saysEmpty && made.Size() == 0
-	for i, one := range made.Resources() {
-		content, err := one.MarshalJSON()
-		if err != nil {
-			return fmt.Errorf("%w: the kustomization in %s yields what is no object", ErrInvalidManifests, folderName(folder))
-		}
-		where := fmt.Sprintf("the kustomization in %s, object %d,", folderName(folder), i)
+	r.saysEmpty = r.saysEmpty || made.SaysEmpty
+	for i, content := range made.Objects {
+		where := objectPlace(folder, i)
 		if err := r.weigh(where, content); err != nil {
 			return err
 		}

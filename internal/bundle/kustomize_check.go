@@ -18,14 +18,16 @@ package bundle
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
 const (
@@ -48,10 +50,10 @@ type kustomizationCost struct {
 }
 
 func (c *kustomizationCost) add(other *kustomizationCost) {
-	c.bytes = min(c.bytes+other.bytes, maxExpansion)
-	c.tokens = min(c.tokens+other.tokens, maxExpansion)
-	c.objects = min(c.objects+other.objects, maxExpansion)
-	c.changes = min(c.changes+other.changes, maxExpansion)
+	c.bytes = min(c.bytes+other.bytes, yamlweight.Most)
+	c.tokens = min(c.tokens+other.tokens, yamlweight.Most)
+	c.objects = min(c.objects+other.objects, yamlweight.Most)
+	c.changes = min(c.changes+other.changes, yamlweight.Most)
 }
 
 func (c *kustomizationCost) within(limits Limits) error {
@@ -280,38 +282,40 @@ func (k *kustomizationFile) patches(content *types.Kustomization) error {
 	return nil
 }
 
-// patch refuses the one operation of JSON patches that makes objects grow without end, and aliases that do.
+// patch refuses the one operation of JSON patches that makes objects grow without end, aliases that do, and what kustomize cannot read.
 func (k *kustomizationFile) patch(text []byte) error {
 	content := newReader(k.check.limits)
 	for _, one := range sections(text) {
 		if err := content.weigh(k.name, one.text); err != nil {
 			return err
 		}
-		var operations []map[string]any
-		// An error means a patch of another kind, or none.
-		if err := yaml.Unmarshal(one.text, &operations); err == nil && copies(operations) {
-			return k.refuse(refusedCopy)
-		}
 	}
-	// Kustomize reads a text that begins with a bracket as JSON, of which YAML does not take everything, and all others as YAML.
-	if bytes.HasPrefix(text, []byte("[")) {
-		var operations []map[string]any
-		if err := json.Unmarshal(text, &operations); err != nil {
-			return k.refuse("has a patch that begins with \"[\" and is no JSON: %v", err)
-		}
-		if copies(operations) {
-			return k.refuse(refusedCopy)
-		}
+	operations, err := jsonPatchOf(text)
+	if err != nil {
+		return k.refuse("has a patch that cannot be read: %s", clip(kustomizeReason(err)))
+	}
+	if slices.ContainsFunc(operations, func(operation jsonpatch.Operation) bool { return operation.Kind() == "copy" }) {
+		return k.refuse(refusedCopy)
 	}
 	return nil
 }
 
-const refusedCopy = "has a patch with the operation \"copy\", which HelmOp does not take: its result has no bound"
-
-// copies reports whether one of the operations is a copy.
-func copies(operations []map[string]any) bool {
-	return slices.ContainsFunc(operations, func(operation map[string]any) bool { return operation["op"] == "copy" })
+// jsonPatchOf returns the operations of a JSON patch, as kustomize reads them: by the same parsers, in the same way. It returns nil for a
+// strategic merge patch.
+func jsonPatchOf(text []byte) (jsonpatch.Patch, error) {
+	if !bytes.HasPrefix(text, []byte("[")) {
+		var err error
+		if text, err = yaml.YAMLToJSON(text); err != nil {
+			return nil, err
+		}
+	}
+	if !bytes.HasPrefix(text, []byte("[")) {
+		return nil, nil
+	}
+	return jsonpatch.DecodePatch(text)
 }
+
+const refusedCopy = "has a patch with the operation \"copy\", which HelmOp does not take: its result has no bound"
 
 // generators checks the files that ConfigMaps and Secrets are made of.
 func (k *kustomizationFile) generators(content *types.Kustomization) error {

@@ -154,7 +154,7 @@ func TestKustomizeRefused(t *testing.T) {
 			"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, path: p}]\n",
 			"p":                  `[{"op": "add", "path": "/x", "value": "\ud83d\ude00"}, {"op": "copy", "from": "/a", "path": "/b"}]`}, detail: `"copy"`},
 		"a patch in brackets that is no JSON": {files: map[string]string{"a.yaml": configMap("a"),
-			"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, path: p}]\n", "p": "[{op: add}]"}, detail: "is no JSON"},
+			"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, path: p}]\n", "p": "[{op: add}]"}, detail: "cannot be read"},
 		"copy in a file":         {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, path: p}]\n", "a.yaml": configMap("a"), "p": "- {op: copy, from: /a, path: /b}\n"}, detail: `"copy"`},
 		"a cycle":                {files: map[string]string{"kustomization.yaml": "resources: [x]\n", "x/kustomization.yaml": "resources: [../../y, ..]\n"}, path: "x", detail: "not in the artifact"},
 		"a closed cycle":         {files: map[string]string{"a/kustomization.yaml": "resources: [../b]\n", "b/kustomization.yaml": "resources: [../a]\n"}, path: "a", detail: "contains itself"},

@@ -26,6 +26,8 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/singleflight"
 	"helm.sh/helm/v3/pkg/chart"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
 const (
@@ -101,6 +103,8 @@ type Source struct {
 	// Name and Version are those of the chart that is made of an artifact that is no
 	// chart. Without a semantic version, the digest stands in for it.
 	Name, Version string
+	// Tenant is whom the work is for: tenants share what builds kustomizations.
+	Tenant string
 	// ReadLayer returns the bytes of a layer, checked, by its place in Layers. It must
 	// bound what it reads and how long that takes, and is called only when the artifact
 	// is not in the cache.
@@ -143,6 +147,8 @@ func (s *Source) read(ctx context.Context, layers []int, limits Limits) ([][]byt
 type Loader struct {
 	limits Limits
 	parses singleflight.Group
+	// runner builds kustomizations.
+	runner sandbox.Runner
 	// slots bounds the parses at a time: each may take 150 MiB for a moment.
 	slots chan struct{}
 
@@ -158,9 +164,9 @@ type parsed struct {
 	bytes int64
 }
 
-// NewLoader returns an empty Loader.
-func NewLoader(limits Limits) (*Loader, error) {
-	l := &Loader{limits: limits.withDefaults(), slots: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxParses))}
+// NewLoader returns an empty Loader. The runner builds kustomizations; it must know [Tasks].
+func NewLoader(limits Limits, runner sandbox.Runner) (*Loader, error) {
+	l := &Loader{limits: limits.withDefaults(), runner: runner, slots: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxParses))}
 	charts, err := lru.NewLRU(maxCached, func(_ string, evicted *parsed) { l.bytes -= evicted.bytes })
 	if err != nil {
 		return nil, err
@@ -190,7 +196,7 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 		if found, ok := l.cached(key); ok {
 			return found, nil // another parse ended after this caller's look
 		}
-		made, err := l.parse(&src, format, layers, data)
+		made, err := l.parse(ctx, &src, format, layers, data)
 		if err == nil {
 			l.keep(key, made)
 		}
@@ -207,11 +213,13 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 }
 
 // parse turns the content of an artifact into a chart.
-func (l *Loader) parse(src *Source, format Format, layers []int, data [][]byte) (*parsed, error) {
+func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers []int, data [][]byte) (*parsed, error) {
 	l.slots <- struct{}{}
 	defer func() { <-l.slots }()
 	if format != FormatHelmChart {
-		c, err := manifestChart(src, format, layers, data, l.limits)
+		// Others wait for the same parse: it does not end with the first who asked.
+		b := builder{ctx: context.WithoutCancel(ctx), runner: l.runner, tenant: src.Tenant}
+		c, err := manifestChart(src, format, layers, data, l.limits, b)
 		if err != nil {
 			return nil, err
 		}

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,7 +31,17 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
+
+// testRunner builds the kustomizations of all tests.
+var testRunner = sandbox.NewPool(sandbox.Options{})
+
+func TestMain(m *testing.M) {
+	sandbox.Serve(Tasks())
+	os.Exit(m.Run())
+}
 
 // typed are layers that have nothing but a media type.
 func typed(mediaTypes ...string) []Layer {

@@ -35,7 +35,7 @@ const (
 )
 
 // manifestChart makes a chart of the layers of an artifact that is none.
-func manifestChart(src *Source, format Format, layers []int, data [][]byte, limits Limits) (c *chart.Chart, err error) {
+func manifestChart(src *Source, format Format, layers []int, data [][]byte, limits Limits, b builder) (c *chart.Chart, err error) {
 	// As for charts: a panic in a parser must not take down the releases of others.
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -46,7 +46,7 @@ func manifestChart(src *Source, format Format, layers []int, data [][]byte, limi
 		APIVersion: chart.APIVersionV2, Name: src.Name, Version: src.chartVersion(), Type: "application",
 		Description: fmt.Sprintf("Made of an artifact of the format %s.", format),
 	}, Values: map[string]any{}}
-	objects, err := objectsOf(c, src, format, layers, data, limits)
+	objects, err := objectsOf(c, src, format, layers, data, limits, b)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func manifestChart(src *Source, format Format, layers []int, data [][]byte, limi
 }
 
 // objectsOf returns the objects of an artifact that is no chart, and adds to the chart what is a template.
-func objectsOf(c *chart.Chart, src *Source, format Format, layers []int, data [][]byte, limits Limits) ([]*object, error) {
+func objectsOf(c *chart.Chart, src *Source, format Format, layers []int, data [][]byte, limits Limits, b builder) ([]*object, error) {
 	files, err := filesOf(src, format, layers, data, limits)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func objectsOf(c *chart.Chart, src *Source, format Format, layers []int, data []
 	if format == FormatPlain {
 		err = r.plain(c, files, src.Templates)
 	} else {
-		err = r.folder(c, files, src, format)
+		err = r.folder(c, files, src, format, b)
 	}
 	if err == nil && !r.saysEmpty && len(r.objects)+len(c.Templates)+len(c.Files) == 0 {
 		err = fmt.Errorf("%w: there is no object in it; it has %s", ErrInvalidManifests, files.roots())
@@ -123,13 +123,13 @@ func (r *reader) plain(c *chart.Chart, files *tree, templates bool) error {
 }
 
 // folder reads what is selected of the files of an artifact.
-func (r *reader) folder(c *chart.Chart, files *tree, src *Source, format Format) error {
+func (r *reader) folder(c *chart.Chart, files *tree, src *Source, format Format, b builder) error {
 	root := path.Clean("/" + src.Path)[1:]
 	names := files.below(root)
 	if len(names) == 0 {
 		return fmt.Errorf("%w: it has no folder %q; it has %s", ErrInvalidManifests, clip(root), files.roots())
 	}
-	k := newKustomizer(files.files, r.limits)
+	k := newKustomizer(files.files, r.limits, b)
 	built := ""
 	for _, name := range names {
 		if built != "" && strings.HasPrefix(name, built) {

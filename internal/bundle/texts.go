@@ -17,23 +17,20 @@ limitations under the License.
 package bundle
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
-	"go.yaml.in/yaml/v3"
 	"helm.sh/helm/v3/pkg/chart/loader"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
-var (
-	// tagDirective gives a prefix that parsers repeat for each node that uses it.
-	tagDirective = regexp.MustCompile(`(?:^|[\n\r\x{85}\x{2028}\x{2029}\x{FEFF}])%TAG[ \t]`)
-	// anchor and alias are found wherever YAML can have them, and in some other text.
-	anchor = regexp.MustCompile(`&[0-9A-Za-z_-]`)
-	alias  = regexp.MustCompile(`(?:^|[^0-9A-Za-z_*&])\*[0-9A-Za-z_-]`)
-)
+// tagDirective gives a prefix that parsers repeat for each node that uses it.
+var tagDirective = regexp.MustCompile(`(?:^|[\n\r\x{85}\x{2028}\x{2029}\x{FEFF}])%TAG[ \t]`)
 
 // weight is what parsing text yields at most.
 type weight struct {
@@ -109,73 +106,16 @@ func weigh(name string, text []byte, limits Limits, invalid error) (weight, erro
 	if tagDirective.Match(text) {
 		return weight{}, fmt.Errorf("%w: %q has a %%TAG directive; write tags in full", invalid, clip(name))
 	}
-	w := weight{bytes: int64(len(text)), tokens: countTokens(text)}
-	if w.bytes > limits.TextBytes || w.tokens > limits.TextTokens || !anchor.Match(text) || !alias.Match(text) {
-		return w, nil
-	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
-		return weight{}, fmt.Errorf("%w: cannot load %s: %s", invalid, clip(name), clip(err.Error()))
-	}
-	expanded, ok := expansion{}.of(&root)
-	if !ok {
-		return weight{}, fmt.Errorf("%w: %q has an anchor that contains itself", invalid, clip(name))
-	}
-	return weight{bytes: max(w.bytes, expanded.bytes), tokens: max(w.tokens, expanded.tokens)}, nil
-}
-
-// countTokens returns a number that half the values of a YAML or JSON text do not
-// exceed: that of the signs that separate or open values, also where they stand in
-// comments and strings, for telling these apart takes a parser.
-func countTokens(text []byte) int {
-	count := 0
-	for i, sign := range text {
-		switch sign {
-		case '[', '{', ',', ':', '?':
-			count++
-		case '-': // an item of a list if no visible character follows
-			if i+1 == len(text) || text[i+1] <= ' ' || text[i+1] > '~' {
-				count++
-			}
+	w := yamlweight.Of(text)
+	if w.Bytes <= limits.TextBytes && w.Values <= limits.TextTokens && yamlweight.HasAliases(text) {
+		expanded, err := yamlweight.Expanded(text)
+		if errors.Is(err, yamlweight.ErrCycle) {
+			return weight{}, fmt.Errorf("%w: %q has an anchor that contains itself", invalid, clip(name))
 		}
-	}
-	return count
-}
-
-// expansion remembers the weight of anchored nodes. Nodes whose weight is not
-// known yet are in it as nil.
-type expansion map[*yaml.Node]*weight
-
-// maxExpansion stands for all greater weights.
-const maxExpansion = 1 << 40
-
-// of returns the weight of a node with its aliases followed, or false for a node
-// that contains itself.
-func (e expansion) of(node *yaml.Node) (weight, bool) {
-	if node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
-	if node.Anchor != "" {
-		known, seen := e[node]
-		if seen && known == nil {
-			return weight{}, false
+		if err != nil {
+			return weight{}, fmt.Errorf("%w: cannot load %s: %s", invalid, clip(name), clip(err.Error()))
 		}
-		if seen {
-			return *known, true
-		}
-		e[node] = nil
+		w = w.Max(expanded)
 	}
-	total := weight{bytes: int64(len(node.Value)), tokens: 1}
-	for _, child := range node.Content {
-		one, ok := e.of(child)
-		if !ok {
-			return weight{}, false
-		}
-		total.bytes = min(total.bytes+one.bytes, maxExpansion)
-		total.tokens = min(total.tokens+one.tokens, maxExpansion)
-	}
-	if node.Anchor != "" {
-		e[node] = &total
-	}
-	return total, true
+	return weight{bytes: w.Bytes, tokens: w.Values}, nil
 }

@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
 // contextLines are how many lines are shown around a difference.
@@ -147,7 +148,7 @@ func (d *diff) run(cmd *cobra.Command, before, after string) (bool, error) {
 // objects are those of an artifact as YAML, by their names.
 func (d *diff) objects(ctx context.Context, a *remoteArtifact) (map[string]string, error) {
 	defer a.progress.end()
-	loader, err := bundle.NewLoader(bundle.Limits{})
+	loader, err := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
 	if err != nil {
 		return nil, err
 	}

@@ -108,13 +108,14 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 	defer cancel()
 
 	j := job{decision: decision, desired: desired, options: options, chart: chrt, values: values}
-	if err := j.check(); err != nil {
+	if err := j.check(ctx, c.renderer); err != nil {
 		return Result{}, fail(err, nil)
 	}
 	s, err := c.open(ctx, target, desired, logs)
 	if err != nil {
 		return Result{}, fail(err, nil)
 	}
+	s.renderer = c.renderer
 	end, err := c.begin(s, desired)
 	if err != nil {
 		return Result{}, fail(err, s)
@@ -184,17 +185,6 @@ func actionTimeout(action Action, options Options) (timeout time.Duration, ok bo
 	default:
 		return 0, false
 	}
-}
-
-// check checks what can be checked without the cluster.
-func (j job) check() error {
-	if !j.decision.Action.rendersChart() {
-		return nil
-	}
-	// Values that are still to be laid over others cannot be compared with a schema yet.
-	upgrades := j.decision.Action == ActionUpgrade || j.decision.Action == ActionRecoverThenUpgrade
-	merges := upgrades && j.options.Upgrade.Values != ValuesReset
-	return checkChart(j.chart, j.values, merges || j.options.skipsSchema(j.decision.Action))
 }
 
 // rendersChart reports whether the action makes a revision from a chart and values.

@@ -65,7 +65,7 @@ type fakeCluster struct {
 func newFakeCluster() *fakeCluster {
 	secrets := driver.NewSecrets(fake.NewClientset().CoreV1().Secrets("apps"))
 	c := &fakeCluster{
-		Client: New(),
+		Client: New(testRunner),
 		driver: &faultyDriver{Driver: secrets},
 		kube:   &kubefake.FailingKubeClient{PrintingKubeClient: kubefake.PrintingKubeClient{Out: io.Discard}},
 	}

@@ -21,6 +21,9 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
 // fieldManager is the field manager of what Helm writes. Helm takes the name of the binary unless told otherwise, and
@@ -36,13 +39,15 @@ type Client struct {
 	manifests   *manifestCache
 	now         func() time.Time
 	running     *runningActions
+	renderer    *rendering.Renderer
 	// open begins an action; tests put another storage and another cluster there.
 	open func(ctx context.Context, target Target, desired Desired, logs *logBuffer) (*session, error)
 }
 
-// New returns a Client.
-func New() *Client {
+// New returns a Client that renders charts by a runner, which must know the tasks of the package rendering.
+func New(runner sandbox.Runner) *Client {
 	c := &Client{connections: newConnections(maxConnections), manifests: newManifestCache(maxManifestBytes), now: time.Now, running: newRunningActions()}
+	c.renderer = rendering.NewRenderer(runner)
 	c.open = c.openSession
 	return c
 }

@@ -28,7 +28,6 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
@@ -55,21 +54,10 @@ func (o *crdFolderObject) isCRD() bool {
 	return o.kind.Group == crdGroup && o.kind.Version == "v1" && o.kind.Kind == crdKind
 }
 
-// crdFolder returns the objects in the folders crds of a chart and of those of its dependencies that the values enable,
-// in their order.
-func crdFolder(chrt *chart.Chart, values map[string]any) ([]*crdFolderObject, error) {
-	if len(chrt.CRDObjects()) == 0 {
-		return nil, nil
-	}
-	if len(chrt.Dependencies()) > 0 {
-		// Helm does this later on, and changes both.
-		chrt = copyChart(chrt)
-		if err := chartutil.ProcessDependenciesWithMerge(chrt, copyValues(values)); err != nil {
-			return nil, errorOfKind(ErrInvalidChart, "%s", err)
-		}
-	}
+// crdFolder returns the objects in the files of folders crds, in their order.
+func crdFolder(files []chart.CRD) ([]*crdFolderObject, error) {
 	var objects []*crdFolderObject
-	for _, crd := range chrt.CRDObjects() {
+	for _, crd := range files {
 		parsed, err := parsedCRDs.of(crd.File)
 		if err != nil {
 			return nil, errorOfKind(ErrInvalidChart, "%s: %s", crd.Filename, err)

@@ -24,13 +24,14 @@ import (
 	"slices"
 	"time"
 
-	"helm.sh/helm/v3/pkg/chart"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 const (
@@ -64,11 +65,15 @@ type crdApplier struct {
 // applyCRDs creates, or creates and replaces, what is in the chart's folder crds and in those of its enabled
 // dependencies, and returns once the cluster serves the new kinds: templates that ask for them find them. Nothing is ever
 // deleted. A chart without the folder costs nothing. Preflight may be nil; it is called before the first write.
-func (s *session) applyCRDs(chrt *chart.Chart, values map[string]any, policy CRDPolicy, preflight func([]*crdFolderObject) error) error {
+func (s *session) applyCRDs(source rendering.Source, policy CRDPolicy, preflight func([]*crdFolderObject) error) error {
 	if policy == CRDsSkip || s.cluster == nil {
 		return nil
 	}
-	objects, err := crdFolder(chrt, values)
+	files, err := s.renderer.CRDs(s.context(), source)
+	if err != nil {
+		return err
+	}
+	objects, err := crdFolder(files)
 	if err != nil || len(objects) == 0 {
 		return err
 	}

@@ -36,6 +36,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest/fake"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 func TestMergeCRD(t *testing.T) {
@@ -97,6 +99,15 @@ func canonical(t *testing.T, data []byte) string {
 	return string(text)
 }
 
+func crdFolderOf(t *testing.T, chrt *chart.Chart, values map[string]any) ([]*crdFolderObject, error) {
+	t.Helper()
+	files, err := rendering.NewRenderer(testRunner).CRDs(t.Context(), rendering.Source{Chart: chrt, Values: values})
+	if err != nil {
+		return nil, err
+	}
+	return crdFolder(files)
+}
+
 func TestCRDFolder(t *testing.T) {
 	t.Parallel()
 	withCRD := func(name, group string) *chart.Chart {
@@ -121,7 +132,7 @@ func TestCRDFolder(t *testing.T) {
 		{map[string]any{"off": map[string]any{"enabled": false}}, "widgets.parent.test widgets.on.test"},
 		{map[string]any{"off": map[string]any{"enabled": false}, "on": map[string]any{"enabled": false}}, "widgets.parent.test"},
 	} {
-		objects, err := crdFolder(chrt, test.values)
+		objects, err := crdFolderOf(t, chrt, test.values)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +150,7 @@ func TestCRDFolder(t *testing.T) {
 	if len(chrt.Dependencies()) != 2 || len(chrt.Metadata.Dependencies) != 2 {
 		t.Error("the chart was changed")
 	}
-	if objects, err := crdFolder(newChart("1.0.0", twoConfigMaps()), nil); err != nil || objects != nil {
+	if objects, err := crdFolderOf(t, newChart("1.0.0", twoConfigMaps()), nil); err != nil || objects != nil {
 		t.Errorf("a chart without CRDs: %v, %v", objects, err)
 	}
 }
@@ -152,7 +163,7 @@ func TestCRDFolderErrors(t *testing.T) {
 		"no spec": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\n",
 	} {
 		chrt := chartWithCRDs("1.0.0", nil, map[string]string{"odd.yaml": content})
-		if _, err := crdFolder(chrt, nil); !errors.Is(classify(err), ErrInvalidChart) || !strings.Contains(err.Error(), "crds/odd.yaml: ") {
+		if _, err := crdFolderOf(t, chrt, nil); !errors.Is(classify(err), ErrInvalidChart) || !strings.Contains(err.Error(), "crds/odd.yaml: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -20,6 +20,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"helm.sh/helm/v3/pkg/release"
 )
 
 // Action is what a release needs next. The set is closed.
@@ -189,6 +191,10 @@ func (p Past) since(newest Record, desired Desired) Past {
 	if p.RetryRequested && newest.answers(p.Request, desired) {
 		p.RetryRequested, p.Failures, p.FailedAt = false, 0, time.Time{}
 	}
+	if release.Status(newest.Status).IsPending() && newest.madeFrom(desired) && newest.ChangedAt.After(p.FailedAt) {
+		// The caller counted this very try before it began. The record says how many tries failed before it.
+		p.Failures, p.FailedAt = 0, time.Time{}
+	}
 	return p
 }
 
@@ -281,7 +287,12 @@ func (s situation) decideOutOfSync(d Decision) Decision {
 		DifferenceOptions:    ReasonOptionsChanged,
 		DifferencePostRender: ReasonPostRenderChanged,
 	}
-	decided := s.reach(d, reasons[differ[0]], fmt.Sprintf("Revision %d was made from other %s.", newest.Revision, joinDifferences(differ)))
+	reason, message := reasons[differ[0]], fmt.Sprintf("Revision %d was made from other %s.", newest.Revision, joinDifferences(differ))
+	decided := s.reach(d, reason, message)
+	if decided.Action == ActionUpgrade && d.Failures > 0 {
+		// Tries without a record: rendering the chart was ended.
+		return s.retry(d, s.policy.Upgrade, ActionUpgrade, reason, message)
+	}
 	if decided.Returns {
 		decided.Reason = ReasonReturn
 	}

@@ -54,6 +54,8 @@ type recordingDriver struct {
 	admit func(*release.Release) error
 	// created is called after a record was created. If it returns an error, the record is deleted. Nil if there is nothing to check.
 	created func() error
+	// rendered is the chart of the record that is created, nil if Helm was given that chart.
+	rendered *renderedRevision
 
 	mu      sync.Mutex
 	changed bool
@@ -94,6 +96,13 @@ func (d *recordingDriver) Create(key string, rls *release.Release) error {
 	}
 	rls.Labels = d.labels.apply(rls.Labels, rls.Version)
 	d.setDeadline(rls)
+	if d.rendered != nil {
+		if d.rendered.revision != 0 && d.rendered.revision != rls.Version {
+			return errorOfKind(ErrStale, "revision %d was rendered, and revision %d is next", d.rendered.revision, rls.Version)
+		}
+		// Helm was given the rendered chart. It goes on with this record, so it writes no other chart from now on.
+		rls.Chart = d.rendered.chart
+	}
 	switch d.hides() {
 	case "":
 	case key:

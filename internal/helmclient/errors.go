@@ -19,7 +19,6 @@ package helmclient
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -31,6 +30,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 // The kinds of errors; match them with errors.Is. An [Error] of none of these kinds is Helm's or the cluster's
@@ -49,16 +50,16 @@ var (
 	// ErrTooLarge means that the release is too large to be recorded.
 	ErrTooLarge = errors.New("release too large for Helm's storage")
 	// ErrInvalidValues means that the values don't meet the chart's schema.
-	ErrInvalidValues = errors.New("values do not meet the chart's schema")
+	ErrInvalidValues = rendering.ErrInvalidValues
 	// ErrInvalidChart means that the chart cannot be rendered or is none that can be installed.
-	ErrInvalidChart = errors.New("invalid chart")
+	ErrInvalidChart = rendering.ErrInvalidChart
 	// ErrChartFailed means that a template of the chart ended with fail or required: the chart itself demands other
 	// values, or another cluster.
 	ErrChartFailed = errors.New("the chart refuses to be rendered")
 	// ErrKindNotServed means that the cluster does not serve the kind of an object of the release.
 	ErrKindNotServed = errors.New("kind not served")
 	// ErrPostRender means that the patches cannot be applied to what the chart rendered.
-	ErrPostRender = errors.New("post-rendering failed")
+	ErrPostRender = rendering.ErrPostRender
 	// ErrRecordStorage means that the store which keeps records outside of the cluster does not answer or refuses: nothing was
 	// begun, or what was could be recorded all the same. Try again later.
 	ErrRecordStorage = errors.New("the storage of release records failed")
@@ -66,8 +67,10 @@ var (
 	ErrRecordDamaged = errors.New("release record damaged")
 	// ErrRefused means that [Options].Admit refused what the action would delete: nothing was begun.
 	ErrRefused = errors.New("deletions are not confirmed")
+	// ErrRenderLimit means that rendering the chart took more memory or time than it may, and was ended. The message names the template.
+	ErrRenderLimit = rendering.ErrLimit
 	// ErrTimeout means that the action, or one of its hooks, took longer than allowed.
-	ErrTimeout = errors.New("timed out")
+	ErrTimeout = rendering.ErrTimeout
 )
 
 // Error is a failed observation or action. Its text names what failed and holds no values of the release; the
@@ -101,28 +104,19 @@ func (e *Error) Error() string {
 // Is reports whether target is the kind of the error.
 func (e *Error) Is(target error) bool { return e.Kind != nil && target == e.Kind }
 
-// kindError carries a kind through this package.
-type kindError struct {
-	kind error
-	text string
-}
-
-func (e *kindError) Error() string { return e.text }
-func (e *kindError) Unwrap() error { return e.kind }
-
 func errorOfKind(kind error, format string, args ...any) error {
-	return &kindError{kind: kind, text: fmt.Sprintf(format, args...)}
+	return rendering.Errorf(kind, format, args...)
 }
 
 // classify returns the kind of an error, nil where it is of none. Helm flattens many errors to text, therefore the
 // text decides where the chain of errors says nothing.
 func classify(err error) error {
-	var own *kindError
+	var own *rendering.Error
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &own):
-		return own.kind
+		return own.Kind
 	case errors.Is(err, driver.ErrReleaseExists):
 		return ErrStale
 	}

@@ -57,7 +57,7 @@ func TestCheckConfig(t *testing.T) {
 			if !errors.Is(err, ErrInvalidTarget) || !strings.Contains(err.Error(), test.refused) {
 				t.Errorf("got %v", err)
 			}
-			client := New()
+			client := New(testRunner)
 			target := Target{Key: "a", Config: test.config}
 			_, err = client.Observe(t.Context(), target, "apps", "demo")
 			wantError(t, err, ErrInvalidTarget, false, test.refused)
@@ -71,7 +71,7 @@ func TestCheckConfig(t *testing.T) {
 // to the same address with the same credentials is kept.
 func TestCheckConfigEachTime(t *testing.T) {
 	t.Parallel()
-	client := New()
+	client := New(testRunner)
 	config := &rest.Config{Host: "https://127.0.0.1:1"}
 	if _, err := client.Access(Target{Key: "a", Config: config}); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestCheckConfigEachTime(t *testing.T) {
 
 func TestAccessIdentity(t *testing.T) {
 	t.Parallel()
-	client := New()
+	client := New(testRunner)
 	seen := map[string]string{}
 	for name, target := range map[string]Target{
 		"one":         {Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a"}},
@@ -109,7 +109,7 @@ func TestAccessIdentity(t *testing.T) {
 
 func TestImpersonatedConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	client := New()
+	client := New(testRunner)
 	target := Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}
 	kept, err := client.connections.cluster(target)
 	if err != nil {

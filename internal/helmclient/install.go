@@ -16,7 +16,12 @@ limitations under the License.
 
 package helmclient
 
-import "helm.sh/helm/v3/pkg/action"
+import (
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+)
 
 // install installs the release, be it over the kept history of one that was uninstalled.
 func (s *session) install(j job) error {
@@ -31,8 +36,14 @@ func (s *session) install(j job) error {
 	}
 	install := s.newInstall(j.desired, j.options.Install, replace)
 	install.PostRenderer = renderer
-	// Helm changes the chart and the values it is given.
-	_, err = install.Run(copyChart(j.chart), copyValues(j.values))
+	rendered, err := s.render(j.desired, j.chart, j.values, chartutil.ReleaseOptions{
+		Name: j.desired.Name, Namespace: j.desired.Namespace, Revision: 1, IsInstall: true,
+	})
+	if err != nil {
+		return err
+	}
+	// Helm changes the values it is given.
+	_, err = install.Run(rendered, rendering.CopyValues(j.values))
 	return err
 }
 
@@ -50,7 +61,7 @@ func (s *session) newInstall(desired Desired, options InstallOptions, replace bo
 	install.TakeOwnership = options.TakeOwnership
 	install.DisableOpenAPIValidation = options.DisableOpenAPIValidation
 	install.Replace = replace
-	// checkChart did this, without files, network or values in its errors.
+	// The check before the action did this, without files, network or values in its errors.
 	install.SkipSchemaValidation = true
 	return install
 }

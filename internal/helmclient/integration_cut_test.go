@@ -108,7 +108,7 @@ func newCutRun(ctx context.Context, b *bench, name string) *cutRun {
 
 // restart replaces the process: nothing is known any more but what the cluster says.
 func (r *cutRun) restart() {
-	r.client, r.target = New(), Target{Key: r.name, Config: r.server.RESTConfig(), Storage: r.storage}
+	r.client, r.target = New(testRunner), Target{Key: r.name, Config: r.server.RESTConfig(), Storage: r.storage}
 }
 
 // cutChart has objects of several kinds, a hook, and one object that other versions don't have.
@@ -395,7 +395,7 @@ func (r *cutRun) run(c cutCase, cut cutproxy.Cut) error {
 	}
 	r.cut = cut
 	r.proxy.Cut(cut)
-	_, err = New().Act(r.ctx, Target{Key: r.name, Config: r.proxy.Config(), Storage: r.storage}, decision, r.desired, r.options, r.chart, r.values)
+	_, err = New(testRunner).Act(r.ctx, Target{Key: r.name, Config: r.proxy.Config(), Storage: r.storage}, decision, r.desired, r.options, r.chart, r.values)
 	if cut.At == 0 {
 		return err
 	}

@@ -57,7 +57,7 @@ func (r *cutRun) cutInstall() error {
 	}}
 	config := r.server.RESTConfig()
 	config.Wrap(cut.wrap)
-	_, err = New().Act(r.ctx, Target{Key: r.name, Config: config, Storage: r.storage}, decision, r.desired, r.options, r.chart, r.values)
+	_, err = New(testRunner).Act(r.ctx, Target{Key: r.name, Config: config, Storage: r.storage}, decision, r.desired, r.options, r.chart, r.values)
 	if !errors.Is(err, ErrUnreachable) {
 		return fmt.Errorf("an install that was cut off: %w", err)
 	}

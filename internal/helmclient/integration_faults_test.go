@@ -345,7 +345,7 @@ func TestIntegrationFaultTwoWriters(t *testing.T) {
 	b := newBench(t)
 	chrt := newChart("1.0.0", twoConfigMaps())
 	first, second := b.newRun(chrt, map[string]any{"cidr": "1"}), b.newRun(chrt, map[string]any{"cidr": "1"})
-	second.client = New()
+	second.client = New(testRunner)
 	for round := range 4 {
 		var decisions [2]Decision
 		runs := [2]*releaseRun{first, second}

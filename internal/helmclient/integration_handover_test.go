@@ -110,7 +110,7 @@ func (h handOver) run(t *testing.T) int {
 			return base.RoundTrip(req)
 		})
 	}
-	first.client, first.target.Config = New(), config
+	first.client, first.target.Config = New(testRunner), config
 	if err := first.carryOut(decision); err != nil && !h.killed {
 		t.Errorf("%s: the first party: %v", h, err)
 	}

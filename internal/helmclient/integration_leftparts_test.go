@@ -36,7 +36,7 @@ func (b *bench) refuseParts(run *releaseRun, failures int) {
 			return base.RoundTrip(req)
 		})
 	}
-	run.client, run.target.Config = New(), config
+	run.client, run.target.Config = New(testRunner), config
 }
 
 // TestIntegrationPartsLeft holds that no part outlives its release because its deletion failed once, and that somebody is told of those

@@ -30,7 +30,7 @@ import (
 
 // takeOver replaces a record as another manager does that takes its holder for gone, with another payload.
 func (b *bench) takeOver(key string) error {
-	conn, err := New().connections.get(Target{Key: b.namespace, Config: sharedServer.Server(b.t).RESTConfig()})
+	conn, err := New(testRunner).connections.get(Target{Key: b.namespace, Config: sharedServer.Server(b.t).RESTConfig()})
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func TestIntegrationOvertaken(t *testing.T) {
 					return base.RoundTrip(req)
 				})
 			}
-			run.client, run.target.Config = New(), config
+			run.client, run.target.Config = New(testRunner), config
 			run.want("a2", newChart("2.0.0", map[string]string{"second.yaml": configMap("second", "2")}))
 			_, err := run.actNow(t, ActionUpgrade)
 			if taken != nil {

@@ -54,7 +54,7 @@ func newOwnServer(t *testing.T) (*bench, *apiserver.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, namespace: "own", kube: kube, client: New(), target: Target{Key: "own", Config: server.RESTConfig()}}
+	b := &bench{t: t, namespace: "own", kube: kube, client: New(testRunner), target: Target{Key: "own", Config: server.RESTConfig()}}
 	return b, server
 }
 
@@ -107,7 +107,7 @@ func TestIntegrationRestart(t *testing.T) {
 	first := <-ended
 	t.Logf("the upgrade during which the API server was restarted: %v", first)
 	// Another process may be the one that goes on; if the first failed, its hook runs once more.
-	run.client = New()
+	run.client = New(testRunner)
 	jobEnds := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { jobEnds <- endJob(ctx, b.kube, b.namespace, "job", false) }()

@@ -208,7 +208,7 @@ func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut st
 	}
 	store := &cuttingStore{memoryStore: memory, cut: cut, kill: r.proxy.Die}
 	r.cut.Once = cut.once
-	result, err := New().Act(ctx, Target{Key: name, Config: r.proxy.Config(), Storage: Storage{Store: store, Outside: true}},
+	result, err := New(testRunner).Act(ctx, Target{Key: name, Config: r.proxy.Config(), Storage: Storage{Store: store, Outside: true}},
 		decision, r.desired, r.options, r.chart, r.values)
 	if cut.at == 0 && err != nil {
 		return store.calls, err

@@ -32,6 +32,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/parallel"
 )
@@ -42,7 +44,11 @@ var sharedServer apiserver.Shared
 // testsAtOnce is how many tests run at once, unless -parallel says otherwise. Most wait for the API server most of the time.
 const testsAtOnce = 6
 
+// testRunner renders the charts of all tests.
+var testRunner = sandbox.NewPool(sandbox.Options{})
+
 func TestMain(m *testing.M) {
+	sandbox.Serve(rendering.Tasks())
 	parallel.AtLeast(testsAtOnce)
 	os.Exit(sharedServer.Run(m))
 }
@@ -89,7 +95,7 @@ func (b *bench) reconnect(after int) {
 	b.cutter = &cutter{after: after}
 	config := sharedServer.Server(b.t).RESTConfig()
 	config.WrapTransport = b.cutter.wrap
-	b.client = New()
+	b.client = New(testRunner)
 	b.target = Target{Key: b.namespace, Config: config}
 }
 
@@ -197,7 +203,7 @@ func (b *bench) humanInstall(name string, chrt *chart.Chart) {
 	b.t.Helper()
 	install := action.NewInstall(b.human())
 	install.ReleaseName, install.Namespace, install.CreateNamespace = name, b.namespace, true
-	if _, err := install.Run(copyChart(chrt), map[string]any{"cidr": "human"}); err != nil {
+	if _, err := install.Run(rendering.CopyChart(chrt), map[string]any{"cidr": "human"}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -206,7 +212,7 @@ func (b *bench) humanUpgrade(name string, chrt *chart.Chart) {
 	b.t.Helper()
 	upgrade := action.NewUpgrade(b.human())
 	upgrade.Namespace = b.namespace
-	if _, err := upgrade.Run(name, copyChart(chrt), map[string]any{"cidr": "human"}); err != nil {
+	if _, err := upgrade.Run(name, rendering.CopyChart(chrt), map[string]any{"cidr": "human"}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -173,7 +173,7 @@ func (e *silentGroupError) Error() string {
 }
 
 func (e *silentGroupError) Unwrap() []error {
-	return []error{e.failed, &kindError{kind: ErrUnreachable, text: e.Error()}}
+	return []error{e.failed, errorOfKind(ErrUnreachable, "%s", e)}
 }
 
 // isUnmapped reports whether a lookup says that the cluster does not serve something, or not yet for all it tells.

@@ -85,7 +85,7 @@ func newDiscoveryServer(t *testing.T) *discoveryServer {
 // client returns one that remembers a manifest with some objects of kinds that the server does not know.
 func (s *discoveryServer) client(t *testing.T) (*Client, Target) {
 	t.Helper()
-	c, target := New(), Target{Key: "fleet/one", Config: &rest.Config{Host: s.URL}}
+	c, target := New(testRunner), Target{Key: "fleet/one", Config: &rest.Config{Host: s.URL}}
 	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"
 	for i := range 6 {
 		manifest += fmt.Sprintf("---\napiVersion: example.com/v1\nkind: Kind%d\nmetadata:\n  name: b\n", i)

@@ -26,6 +26,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	metadatafake "k8s.io/client-go/metadata/fake"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 func TestObserve(t *testing.T) {
@@ -113,7 +115,7 @@ func TestCopyChart(t *testing.T) {
 	sub := newChart("2.0.0", nil)
 	original.AddDependency(sub)
 
-	copied := copyChart(original)
+	copied := rendering.CopyChart(original)
 	copied.Values["map"].(map[string]any)["a"] = 2
 	copied.Values["list"].([]any)[0].(map[string]any)["b"] = 2
 	copied.Metadata.Dependencies[1].Name = "changed"

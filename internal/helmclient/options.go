@@ -25,7 +25,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 const (
@@ -165,26 +165,19 @@ type TestOptions struct {
 	Only, Except []string
 }
 
-// PostRender changes what a chart rendered, as kustomize does. Hooks and the folder crds are not changed.
-type PostRender struct {
-	// Patches are applied in their order.
-	Patches []Patch
-	// Images replace names, tags and digests of container images.
-	Images []ImageOverride
-	// Labels and Annotations are for all objects; selectors are not changed.
-	Labels, Annotations map[string]string
-}
+// PostRender, Patch and ImageOverride change what a chart rendered.
+type (
+	PostRender    = rendering.PostRender
+	Patch         = rendering.Patch
+	ImageOverride = rendering.ImageOverride
+)
 
-// Patch is a strategic merge patch or a JSON patch, as YAML or JSON.
-type Patch struct {
-	Patch string
-	// Target chooses the objects. Nil means the one that the patch names.
-	Target *inventory.Selector
-}
-
-// ImageOverride replaces parts of the reference of the image Name; what is empty stays.
-type ImageOverride struct {
-	Name, NewName, NewTag, Digest string
+// skipsSchema says whether an action compares the values with the chart's schema.
+func (o Options) skipsSchema(action Action) bool {
+	if action == ActionInstall || action == ActionRecoverThenInstall {
+		return o.Install.DisableSchemaValidation
+	}
+	return o.Upgrade.DisableSchemaValidation
 }
 
 func (o InstallOptions) timeout() time.Duration   { return timeoutOr(o.Timeout) }

@@ -26,7 +26,7 @@ import (
 // prepare does what comes before Helm's part of an install or upgrade, and returns what Helm is to render with. It takes chart
 // and values as they are, and changes neither.
 func (s *session) prepare(desired Desired, options Options, chrt *chart.Chart, values map[string]any, upgrade bool) (postrender.PostRenderer, error) {
-	renderer, err := newPostRenderer(s.context(), options.PostRender, desired.Namespace)
+	renderer, err := s.renderer.PostRenderer(s.context(), options.PostRender, desired.Namespace, tenantOf(desired))
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (s *session) prepare(desired Desired, options Options, chrt *chart.Chart, v
 	fits := func(crds []*crdFolderObject) error {
 		return s.checkSize(desired, chrt, values, renderer, crds, upgrade)
 	}
-	if err := s.applyCRDs(chrt, values, policy, fits); err != nil {
+	if err := s.applyCRDs(sourceOf(desired, chrt, values), policy, fits); err != nil {
 		return nil, err
 	}
 	if s.cluster != nil {

@@ -26,6 +26,8 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage"
 	"helm.sh/helm/v3/pkg/storage/driver"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 // session is one action on one release.
@@ -42,6 +44,8 @@ type session struct {
 	// records is the storage at the bottom, stored where it keeps new records; nil and zero where tests put another one there.
 	records *recordStore
 	stored  Storage
+	// renderer renders charts.
+	renderer *rendering.Renderer
 	// tests are those that ran.
 	tests []TestResult
 }

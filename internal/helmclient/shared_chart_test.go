@@ -26,6 +26,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 // sharedChart returns a chart with everything that Helm changes of a chart while it works: dependencies with conditions,
@@ -123,7 +125,7 @@ func (b *bench) installShared(i int, chrt *chart.Chart) error {
 			values["other"] = map[string]any{"enabled": true}
 			values["removed"] = nil
 		}
-		copied := copyValues(values)
+		copied := rendering.CopyValues(values)
 		desired.ValuesDigest = site
 		if _, err := b.act(b.decide(desired, Policy{}), desired, chrt, values); err != nil {
 			return err
@@ -155,6 +157,6 @@ func BenchmarkCopyChart(b *testing.B) {
 		chrt.Files = append(chrt.Files, &chart.File{Name: "file", Data: []byte(strings.Repeat("content ", 2000))})
 	}
 	for b.Loop() {
-		copyChart(chrt)
+		rendering.CopyChart(chrt)
 	}
 }

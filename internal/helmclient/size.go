@@ -23,7 +23,11 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/postrender"
+	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 const (
@@ -82,7 +86,10 @@ func (s *session) checkSize(desired Desired, chrt *chart.Chart, values map[strin
 			install.APIVersions = append(install.APIVersions, kind.GroupVersion().String(), kind.GroupVersion().String()+"/"+kind.Kind)
 		}
 	}
-	rls, err := install.Run(copyChart(chrt), copyValues(values))
+	rls, err := s.renderForSize(install, sourceOf(desired, chrt, values))
+	if errors.Is(err, ErrRenderLimit) {
+		return err
+	}
 	if err != nil {
 		s.logs.printf("the size of the release is not known in advance: %s", err)
 		return nil
@@ -95,6 +102,28 @@ func (s *session) checkSize(desired Desired, chrt *chart.Chart, values map[strin
 		return errorOfKind(ErrInvalidChart, "the release cannot be recorded: %s", err)
 	}
 	return checkRecordSize(len(packed), s.stored)
+}
+
+// renderForSize renders a release that is not recorded. Nothing that the chart looks up is found.
+func (s *session) renderForSize(install *action.Install, source rendering.Source) (*release.Release, error) {
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	capabilities.KubeVersion = *install.KubeVersion
+	capabilities.APIVersions = slices.Concat(capabilities.APIVersions, install.APIVersions)
+	rendered, err := s.renderer.Render(s.context(), source, rendering.Options{
+		Release: chartutil.ReleaseOptions{
+			Name: install.ReleaseName, Namespace: install.Namespace, Revision: 1, IsInstall: !install.IsUpgrade, IsUpgrade: install.IsUpgrade,
+		},
+		Capabilities: capabilities,
+	})
+	if err != nil {
+		return nil, err
+	}
+	rls, err := install.Run(rendered.Literal, rendering.CopyValues(source.Values))
+	if err != nil {
+		return nil, err
+	}
+	rls.Chart = rendered.Recorded
+	return rls, nil
 }
 
 // chartBytes returns how large the files of a chart are that Helm stores; it does not store those of dependencies.

@@ -118,7 +118,7 @@ func benchStorage(b *testing.B, chrt *chart.Chart, stored Storage, kept *registr
 	config := sharedServer.Server(b).RESTConfig()
 	config.WrapTransport = counted.wrap
 	prefix := fmt.Sprintf("bench-%d", benches.Add(1))
-	client := New()
+	client := New(testRunner)
 	sums := map[string]float64{}
 	measure := func(verb string, do func() error) {
 		counted.take()

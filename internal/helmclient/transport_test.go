@@ -181,9 +181,9 @@ func TestConnections(t *testing.T) {
 
 func TestObserveUnreachable(t *testing.T) {
 	t.Parallel()
-	_, err := New().Observe(t.Context(), Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}, "apps", "demo")
+	_, err := New(testRunner).Observe(t.Context(), Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}, "apps", "demo")
 	wantError(t, err, ErrUnreachable, false, "refused")
-	_, err = New().Act(t.Context(), Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}, Decision{Action: ActionUninstall},
+	_, err = New(testRunner).Act(t.Context(), Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}, Decision{Action: ActionUninstall},
 		desiredFor("apps", "demo", "a", "v"), Options{}, nil, nil)
 	wantError(t, err, ErrUnreachable, false, "refused")
 }

@@ -16,7 +16,10 @@ limitations under the License.
 
 package helmclient
 
-import "helm.sh/helm/v3/pkg/action"
+import (
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+)
 
 // upgrade makes a new revision of the release.
 func (s *session) upgrade(j job) error {
@@ -30,11 +33,23 @@ func (s *session) upgrade(j job) error {
 	}
 	if options.Values != ValuesReset {
 		// The wanted values alone were not compared with the schema.
-		if err := checkChart(j.chart, values, options.DisableSchemaValidation); err != nil {
-			return err
+		if !options.DisableSchemaValidation {
+			if err := s.renderer.CheckValues(s.context(), sourceOf(j.desired, j.chart, values)); err != nil {
+				return err
+			}
 		}
 	}
 	renderer, err := s.prepare(j.desired, j.options, j.chart, values, true)
+	if err != nil {
+		return err
+	}
+	revision, err := s.nextRevision(j.desired.Name)
+	if err != nil {
+		return err
+	}
+	rendered, err := s.render(j.desired, j.chart, values, chartutil.ReleaseOptions{
+		Name: j.desired.Name, Namespace: j.desired.Namespace, Revision: revision, IsUpgrade: true,
+	})
 	if err != nil {
 		return err
 	}
@@ -47,8 +62,7 @@ func (s *session) upgrade(j job) error {
 	if j.decision.State == StateForeign {
 		s.storage.created = func() error { return s.checkNotUninstalledMeanwhile(j.decision, j.desired) }
 	}
-	// Helm changes the chart and the values it is given.
-	_, err = upgrade.Run(j.desired.Name, copyChart(j.chart), values)
+	_, err = upgrade.Run(j.desired.Name, rendered, values)
 	return err
 }
 

@@ -23,13 +23,15 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 // upgradeValues returns the values of an upgrade: those that are wanted, laid over those of the revision before as the policy
 // says. What is null in the wanted values removes a value, be it the chart's default; Helm's own merge forgets the null and
 // brings the default back.
 func (s *session) upgradeValues(desired Desired, policy ValuesPolicy, wanted map[string]any) (map[string]any, error) {
-	wanted = copyValues(wanted)
+	wanted = rendering.CopyValues(wanted)
 	if policy == ValuesReset {
 		return wanted, nil
 	}
@@ -37,9 +39,9 @@ func (s *session) upgradeValues(desired Desired, policy ValuesPolicy, wanted map
 	if err != nil {
 		return nil, fmt.Errorf("reading the values of the revision before: %w", err)
 	}
-	given := copyValues(before.Config)
+	given := rendering.CopyValues(before.Config)
 	if policy == ValuesReuse && before.Chart != nil {
-		given, err = chartutil.CoalesceValues(copyChart(before.Chart), given)
+		given, err = chartutil.CoalesceValues(rendering.CopyChart(before.Chart), given)
 		if err != nil {
 			return nil, errorOfKind(ErrInvalidChart, "the values of revision %d cannot be computed", before.Version)
 		}

@@ -171,7 +171,8 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 	if err != nil {
 		return err
 	}
-	charts, err := bundle.NewLoader(bundle.Limits{})
+	renderers := options.rendering.pool()
+	charts, err := bundle.NewLoader(bundle.Limits{}, renderers)
 	if err != nil {
 		return fmt.Errorf("setting up the chart loader: %w", err)
 	}
@@ -187,7 +188,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 		Registry:         registry,
 		Verifier:         verifier,
 		Charts:           charts,
-		Engine:           helmclient.New(),
+		Engine:           helmclient.New(renderers),
 		Records:          recordStorage(&options.records, registry),
 		Watcher:          watcher,
 		Clusters:         clusters,

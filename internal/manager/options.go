@@ -60,6 +60,7 @@ type Options struct {
 	artifactMaxBytes int64
 	registry         registryOptions
 	records          recordOptions
+	rendering        renderingOptions
 }
 
 // recordOptions are the flags that say where records of releases are kept.
@@ -124,6 +125,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Size of the store of pulled artifacts, in bytes. What was used least recently is dropped first.")
 	o.registry.addFlags(fs)
 	o.records.addFlags(fs)
+	o.rendering.addFlags(fs)
 	flags.AddManagerOptions(fs, &o.diagnostics)
 	fs.IntVar(&o.gcPercent, "gc-percent", 25,
 		"How much garbage there may be beside what is in use, in percent, before it is collected. The manager is mostly idle, with connections to many Clusters, so memory counts for more than the CPU time of collecting more often.")
@@ -187,7 +189,7 @@ func (o *Options) Validate() error {
 	case o.shard != "" && len(validation.IsDNS1123Label(o.shard)) > 0:
 		return errors.New("--shard must consist of at most 63 lower-case letters, digits and '-', and begin and end with a letter or a digit")
 	default:
-		return errors.Join(o.validateManagementCluster(), o.records.validate())
+		return errors.Join(o.validateManagementCluster(), o.records.validate(), o.rendering.validate())
 	}
 }
 

@@ -45,6 +45,9 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/contestant"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/world"
@@ -101,6 +104,7 @@ var scenarios = map[string]struct {
 }
 
 func main() {
+	sandbox.Serve(rendering.Tasks(), bundle.Tasks())
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	if len(os.Args) == 2 && os.Args[1] == contestant.Argument {

@@ -35,6 +35,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: one\n"
@@ -276,7 +277,7 @@ func TestKustomizationsAreWhole(t *testing.T) {
 			for _, layer := range packed.Layers {
 				manifest.Layers = append(manifest.Layers, bundle.Layer{MediaType: layer.MediaType, Size: layer.Size, Title: layer.Annotations[ocispec.AnnotationTitle]})
 			}
-			loader, err := bundle.NewLoader(bundle.Limits{})
+			loader, err := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
 			if err != nil {
 				t.Fatal(err)
 			}

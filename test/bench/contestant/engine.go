@@ -27,6 +27,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
 // The media types of a chart in a registry.
@@ -43,11 +44,12 @@ type engine struct {
 }
 
 func newEngine(configs []*rest.Config) (*engine, error) {
-	loader, err := bundle.NewLoader(bundle.Limits{})
+	renderers := sandbox.NewPool(sandbox.Options{})
+	loader, err := bundle.NewLoader(bundle.Limits{}, renderers)
 	if err != nil {
 		return nil, err
 	}
-	return &engine{client: helmclient.New(), loader: loader, configs: configs}, nil
+	return &engine{client: helmclient.New(renderers), loader: loader, configs: configs}, nil
 }
 
 func (e *engine) target(r release) helmclient.Target {

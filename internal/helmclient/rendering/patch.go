@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package helmclient
+package rendering
 
 import (
 	"bytes"
@@ -31,11 +31,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
 // maxPatchCopies bounds what the copy operations of a JSON patch may add to an object: a few of them can double it
 // each. No object may be larger than this.
 const maxPatchCopies = 3 << 20
+
+// maxPatchBytes bounds a patch whose aliases are replaced by what they stand for.
+const maxPatchBytes = 4 << 20
 
 // patch is a patch whose form is known to be right.
 type patch struct {
@@ -65,6 +69,16 @@ func newPatch(p Patch) (*patch, error) {
 	}
 	var documents [][]byte
 	for _, document := range separator.Split(p.Patch, -1) {
+		if yamlweight.HasAliases([]byte(document)) {
+			weight, err := yamlweight.Expanded([]byte(document))
+			if err != nil {
+				// What is wrong may quote the patch, and that may hold values.
+				return nil, errors.New("it is no YAML")
+			}
+			if weight.Bytes > maxPatchBytes || weight.Values > maxPatchBytes {
+				return nil, fmt.Errorf("it has more than %d MiB with aliases replaced by what they stand for", maxPatchBytes>>20)
+			}
+		}
 		data, err := yaml.YAMLToJSON([]byte(document))
 		if err != nil {
 			// What is wrong may quote the patch, and that may hold values.

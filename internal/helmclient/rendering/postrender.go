@@ -14,47 +14,66 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package helmclient
+package rendering
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/postrender"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/kustomize/kyaml/resid"
 	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
+
+// PostRender changes what a chart rendered, as kustomize does. Hooks and the folder crds are not changed.
+type PostRender struct {
+	// Patches are applied in their order.
+	Patches []Patch
+	// Images replace names, tags and digests of container images.
+	Images []ImageOverride
+	// Labels and Annotations are for all objects; selectors are not changed.
+	Labels, Annotations map[string]string
+}
+
+// Patch is a strategic merge patch or a JSON patch, as YAML or JSON.
+type Patch struct {
+	Patch string
+	// Target chooses the objects. Nil means the one that the patch names.
+	Target *inventory.Selector
+}
+
+// ImageOverride replaces parts of the reference of the image Name; what is empty stays.
+type ImageOverride struct {
+	Name, NewName, NewTag, Digest string
+}
 
 // postRenderer changes what a chart rendered. It knows patches, images and metadata only: no file, address or program can be
 // reached from what it is given. Objects that nothing changes stay as they were rendered, to the letter, and their order
 // stays. It is safe for concurrent use.
 type postRenderer struct {
-	// ctx bounds the work.
-	ctx                 context.Context
 	namespace           string
 	patches             []*patch
 	images              []imageOverride
 	labels, annotations map[string]string
 }
 
-// newPostRenderer checks what is to be changed and returns Helm's view of it; nil where there is nothing to change. The
+// newPostRenderer checks what is to be changed and returns what changes it; nil where there is nothing to change. The
 // namespace is the release's, where objects that name none are going to be.
-func newPostRenderer(ctx context.Context, p *PostRender, namespace string) (postrender.PostRenderer, error) {
+func newPostRenderer(p *PostRender, namespace string) (*postRenderer, error) {
 	if p == nil || len(p.Patches)+len(p.Images)+len(p.Labels)+len(p.Annotations) == 0 {
 		return nil, nil
 	}
-	r := &postRenderer{ctx: ctx, namespace: namespace, labels: p.Labels, annotations: p.Annotations}
+	r := &postRenderer{namespace: namespace, labels: p.Labels, annotations: p.Annotations}
 	for i := range p.Patches {
 		compiled, err := newPatch(p.Patches[i])
 		if err != nil {
-			return nil, errorOfKind(ErrPostRender, "patch %d: %s", i+1, err)
+			return nil, Errorf(ErrPostRender, "patch %d: %s", i+1, err)
 		}
 		r.patches = append(r.patches, compiled)
 	}
@@ -72,25 +91,22 @@ type renderedObject struct {
 	changed bool
 }
 
-// Run implements postrender.PostRenderer.
+// Run changes what a chart rendered.
 func (r *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	objects, err := splitRendered(rendered.Bytes())
 	if err != nil {
-		return nil, errorOfKind(ErrPostRender, "what the chart rendered cannot be read: %s", err)
+		return nil, Errorf(ErrPostRender, "what the chart rendered cannot be read: %s", err)
 	}
 	for i, patch := range r.patches {
 		if objects, err = r.applyPatch(patch, objects); err != nil {
-			if errors.Is(err, ErrTimeout) {
-				return nil, err
-			}
-			return nil, errorOfKind(ErrPostRender, "patch %d (%s): %s", i+1, patch, err)
+			return nil, Errorf(ErrPostRender, "patch %d (%s): %s", i+1, patch, err)
 		}
 	}
 	for _, object := range objects {
 		if err := r.setMetadata(object); err != nil {
-			return nil, errorOfKind(ErrPostRender, "%s %q: %s", object.GetKind(), object.GetName(), err)
+			return nil, Errorf(ErrPostRender, "%s %q: %s", object.GetKind(), object.GetName(), err)
 		}
-		if object.GetKind() == crdKind {
+		if object.GetKind() == "CustomResourceDefinition" {
 			continue
 		}
 		for _, image := range r.images {
@@ -113,9 +129,6 @@ func (r *postRenderer) applyPatch(p *patch, objects []*renderedObject) ([]*rende
 				continue
 			}
 			applied[i] = true
-			if err := r.ctx.Err(); err != nil {
-				return nil, errorOfKind(ErrTimeout, "there are too many patches for so many objects")
-			}
 			patched, err := part.apply(object.Object)
 			if err != nil {
 				return nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
@@ -296,7 +309,7 @@ func joinRendered(objects []*renderedObject) (*bytes.Buffer, error) {
 		}
 		data, err := yaml.Marshal(object.Object)
 		if err != nil {
-			return nil, errorOfKind(ErrPostRender, "%s %q cannot be written", object.GetKind(), object.GetName())
+			return nil, Errorf(ErrPostRender, "%s %q cannot be written", object.GetKind(), object.GetName())
 		}
 		if comments := leadingComments(object.text); len(comments) > 0 {
 			joined.Write(comments)

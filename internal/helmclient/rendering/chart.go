@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package helmclient
+package rendering
 
 import (
 	"slices"
@@ -22,25 +22,26 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// copyChart copies what Helm changes of a chart while it works: metadata, values and the tree of dependencies. Files
+// CopyChart copies what Helm changes of a chart while it works: metadata, values and the tree of dependencies. Files
 // are shared.
-func copyChart(original *chart.Chart) *chart.Chart {
+func CopyChart(original *chart.Chart) *chart.Chart {
 	copied := &chart.Chart{
 		Raw:       original.Raw,
 		Lock:      original.Lock,
 		Templates: original.Templates,
-		Values:    copyValues(original.Values),
+		Values:    CopyValues(original.Values),
 		Schema:    original.Schema,
 		Files:     original.Files,
-		Metadata:  copyMetadata(original.Metadata),
+		Metadata:  CopyMetadata(original.Metadata),
 	}
 	for _, dependency := range original.Dependencies() {
-		copied.AddDependency(copyChart(dependency))
+		copied.AddDependency(CopyChart(dependency))
 	}
 	return copied
 }
 
-func copyMetadata(original *chart.Metadata) *chart.Metadata {
+// CopyMetadata copies what Helm changes of the metadata of a chart.
+func CopyMetadata(original *chart.Metadata) *chart.Metadata {
 	if original == nil {
 		return nil
 	}
@@ -67,8 +68,8 @@ func copyMetadata(original *chart.Metadata) *chart.Metadata {
 	return &copied
 }
 
-// copyValues copies values deeply, so far as they are maps and lists.
-func copyValues(original map[string]any) map[string]any {
+// CopyValues copies values deeply, so far as they are maps and lists.
+func CopyValues(original map[string]any) map[string]any {
 	copied := make(map[string]any, len(original))
 	for key, value := range original {
 		copied[key] = copyValue(value)
@@ -82,7 +83,7 @@ func copyValue(original any) any {
 		if typed == nil {
 			return typed
 		}
-		return copyValues(typed)
+		return CopyValues(typed)
 	case []any:
 		if typed == nil {
 			return typed

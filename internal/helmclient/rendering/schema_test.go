@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package helmclient
+package rendering
 
 import (
 	"errors"
@@ -66,8 +66,8 @@ func TestCheckChartSchema(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := checkChart(schemaChart(test.schema), test.values, false)
-			if !errors.Is(classify(err), test.kind) {
+			err := checkIn(t, schemaChart(test.schema), test.values)
+			if !errors.Is(err, test.kind) {
 				t.Fatalf("kind of %v, want %v", err, test.kind)
 			}
 			if err == nil {
@@ -91,11 +91,11 @@ func TestCheckChartSubchartSchema(t *testing.T) {
 		return chrt
 	}
 	bad := map[string]any{"sub": map[string]any{"enabled": true, "port": "geheim"}}
-	if err := checkChart(parent(), bad, false); !errors.Is(classify(err), ErrInvalidValues) || !strings.Contains(err.Error(), "/sub/port: must be integer") {
+	if err := checkIn(t, parent(), bad); !errors.Is(err, ErrInvalidValues) || !strings.Contains(err.Error(), "/sub/port: must be integer") {
 		t.Errorf("enabled: %v", err)
 	}
 	bad["sub"].(map[string]any)["enabled"] = false
-	if err := checkChart(parent(), bad, false); err != nil {
+	if err := checkIn(t, parent(), bad); err != nil {
 		t.Errorf("disabled: %v", err)
 	}
 }

@@ -1,0 +1,43 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"testing"
+	"time"
+)
+
+// TestDecideAfterTriesWithoutRecord holds that tries count which were ended while the chart was rendered: they leave no record.
+func TestDecideAfterTriesWithoutRecord(t *testing.T) {
+	t.Parallel()
+	deployed := []Record{testRecord("deployed", 3, otherArtifact)}
+	decided := func(action Action, state State, reason string, from, to, count int, after time.Duration) Decision {
+		return Decision{Action: action, State: state, Reason: reason, FromRevision: from, ToRevision: to, Failures: count, RequeueAfter: after}
+	}
+	ago := func(count int, since time.Duration) Past { return Past{Failures: count, FailedAt: testNow.Add(-since)} }
+	runRemediationCases(t, map[string]remediationCase{
+		"an upgrade":         {records: deployed, want: decided(ActionUpgrade, StateOutOfSync, ReasonArtifactChanged, 3, 4, 0, 0)},
+		"an upgrade, failed": {records: deployed, past: ago(1, 3*time.Second), want: decided(ActionWait, StateOutOfSync, ReasonBackoff, 3, 3, 1, 7*time.Second)},
+		"an upgrade, failed a while ago": {records: deployed, past: ago(1, time.Minute),
+			want: decided(ActionUpgrade, StateOutOfSync, ReasonArtifactChanged, 3, 4, 1, 0)},
+		"an upgrade, failed too often": {records: deployed, past: ago(11, time.Hour),
+			want: decided(ActionStall, StateOutOfSync, ReasonRetriesExhausted, 3, 3, 11, 0)},
+		"an installation, failed": {past: ago(2, 5*time.Second), want: decided(ActionWait, StateAbsent, ReasonBackoff, 0, 0, 2, 15*time.Second)},
+		"an installation, failed too often": {past: ago(11, time.Hour),
+			want: decided(ActionStall, StateAbsent, ReasonRetriesExhausted, 0, 0, 11, 0)},
+	})
+}

@@ -1,0 +1,100 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/storage/driver"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+)
+
+// tenantOf returns whom a release is for: the namespace of its owner.
+func tenantOf(desired Desired) string {
+	namespace, _, _ := strings.Cut(desired.Owner, ".")
+	return namespace
+}
+
+func sourceOf(desired Desired, chrt *chart.Chart, values map[string]any) rendering.Source {
+	return rendering.Source{Chart: chrt, Values: values, Tenant: tenantOf(desired)}
+}
+
+// check checks what can be checked without the cluster.
+func (j job) check(ctx context.Context, renderer *rendering.Renderer) error {
+	if !j.decision.Action.rendersChart() {
+		return nil
+	}
+	if err := rendering.CheckChart(j.chart); err != nil {
+		return err
+	}
+	// Values that are still to be laid over others cannot be compared with a schema yet.
+	upgrades := j.decision.Action == ActionUpgrade || j.decision.Action == ActionRecoverThenUpgrade
+	merges := upgrades && j.options.Upgrade.Values != ValuesReset
+	if merges || j.options.skipsSchema(j.decision.Action) {
+		return nil
+	}
+	return renderer.CheckValues(ctx, sourceOf(j.desired, j.chart, j.values))
+}
+
+// render renders a chart in the cluster of the action, and has the record of the revision hold the chart and not what Helm is given.
+func (s *session) render(desired Desired, chrt *chart.Chart, values map[string]any, release chartutil.ReleaseOptions) (*chart.Chart, error) {
+	options := rendering.Options{Release: release, Capabilities: s.config.Capabilities}
+	if s.config.RESTClientGetter != nil {
+		config, err := s.config.RESTClientGetter.ToRESTConfig()
+		if err != nil {
+			return nil, err
+		}
+		options.Lookup = engine.NewLookupFunction(config)
+	}
+	rendered, err := s.renderer.Render(s.context(), sourceOf(desired, chrt, values), options)
+	if err != nil {
+		return nil, err
+	}
+	s.storage.rendered = &renderedRevision{chart: rendered.Recorded}
+	if release.IsUpgrade {
+		s.storage.rendered.revision = release.Revision
+	}
+	return rendered.Literal, nil
+}
+
+// nextRevision returns the number of the revision that an upgrade makes. Templates see it. The errors are those of Helm's upgrade.
+func (s *session) nextRevision(name string) (int, error) {
+	last, err := s.config.Releases.Last(name)
+	switch {
+	case errors.Is(err, driver.ErrReleaseNotFound):
+		return 0, driver.NewErrNoDeployedReleases(name)
+	case err != nil:
+		return 0, err
+	case last.Info != nil && last.Info.Status.IsPending():
+		return 0, errorOfKind(ErrStale, "another operation (install/upgrade/rollback) is in progress")
+	}
+	return last.Version + 1, nil
+}
+
+// renderedRevision is what an action rendered, and for which revision.
+type renderedRevision struct {
+	// chart is what the record holds.
+	chart *chart.Chart
+	// revision is the number that templates saw, zero if the record may have any.
+	revision int
+}

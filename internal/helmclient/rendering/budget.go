@@ -1,0 +1,61 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package rendering
+
+import (
+	"helm.sh/helm/v3/pkg/releaseutil"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
+)
+
+const (
+	// maxManifestBytes bounds the manifests of a release, with aliases replaced by what they stand for. The record of a release has 64 MiB
+	// at most, with its chart.
+	maxManifestBytes = 32 << 20
+	// maxManifestValues bounds the YAML values in them: each takes some hundred bytes once it is parsed.
+	maxManifestValues = 2_000_000
+)
+
+// manifestBudget is what parsing the manifests of a release may cost.
+type manifestBudget struct{ total yamlweight.Weight }
+
+// take counts the text of a file, document by document, as Helm splits it.
+func (b *manifestBudget) take(name, text string) error {
+	if b.total.Bytes+int64(len(text)) > maxManifestBytes {
+		return b.exceeded(name)
+	}
+	for _, document := range releaseutil.SplitManifests(text) {
+		weight := yamlweight.Of([]byte(document))
+		if yamlweight.HasAliases([]byte(document)) {
+			expanded, err := yamlweight.Expanded([]byte(document))
+			if err != nil {
+				return Errorf(ErrInvalidChart, "YAML parse error on %s: it has aliases, and cannot be read: %s", name, err)
+			}
+			weight = weight.Max(expanded)
+		}
+		b.total = b.total.Plus(weight)
+		if b.total.Bytes > maxManifestBytes || b.total.Values > maxManifestValues {
+			return b.exceeded(name)
+		}
+	}
+	return nil
+}
+
+func (b *manifestBudget) exceeded(name string) error {
+	return Errorf(ErrInvalidChart, "the manifests have more than %d MiB, or more than %d values, with aliases replaced by what they stand for, "+
+		"from %s on: split the chart", maxManifestBytes>>20, maxManifestValues, name)
+}

@@ -1,0 +1,156 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package rendering
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
+)
+
+// LookupFunc looks objects up in a cluster, as the function lookup of templates does.
+type LookupFunc func(apiVersion, kind, namespace, name string) (map[string]any, error)
+
+const (
+	// maxLookups is how often a chart may look something up during one rendering.
+	maxLookups = 1000
+	// maxLookupBytes bounds what the answers of one rendering have together.
+	maxLookupBytes = 64 << 20
+)
+
+// lookupQuestion is what a task asks.
+type lookupQuestion struct{ APIVersion, Kind, Namespace, Name string }
+
+// lookupAnswers answers what one rendering looks up.
+type lookupAnswers struct {
+	lookup LookupFunc
+	count  int
+	bytes  int
+	// failed is the error of the lookup that ended the rendering.
+	failed error
+}
+
+func (a *lookupAnswers) answer(_ context.Context, data []byte) ([]byte, error) {
+	var question lookupQuestion
+	if err := decode(data, &question); err != nil {
+		return nil, err
+	}
+	if a.count++; a.count > maxLookups {
+		return nil, fmt.Errorf("a chart may look up %d objects or lists", maxLookups)
+	}
+	found, err := a.lookup(question.APIVersion, question.Kind, question.Namespace, question.Name)
+	if err != nil {
+		a.failed = err
+		return nil, err
+	}
+	answer, err := encode(found)
+	if err != nil {
+		return nil, err
+	}
+	if a.bytes += len(answer); a.bytes > maxLookupBytes {
+		return nil, fmt.Errorf("what a chart looks up may have %d MiB together", maxLookupBytes>>20)
+	}
+	return answer, nil
+}
+
+// lookups is what Helm's engine asks for clients of kinds, in a task.
+type lookups struct {
+	work *sandbox.Work
+	asks bool
+}
+
+// GetClientFor implements engine.ClientProvider.
+func (l *lookups) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	if apiVersion == markVersion {
+		l.work.Note(fmt.Sprintf("template %q", kind))
+		return &lookupClient{}, false, nil
+	}
+	return &lookupClient{lookups: l, question: lookupQuestion{APIVersion: apiVersion, Kind: kind}}, true, nil
+}
+
+// lookupClient reads objects of one kind by asking the engine.
+type lookupClient struct {
+	dynamic.NamespaceableResourceInterface
+	// lookups is nil if nothing is found.
+	lookups  *lookups
+	question lookupQuestion
+}
+
+// Namespace implements dynamic.NamespaceableResourceInterface. Whether the kind is namespaced, the engine finds out.
+func (c *lookupClient) Namespace(namespace string) dynamic.ResourceInterface {
+	within := *c
+	within.question.Namespace = namespace
+	return &within
+}
+
+// Get implements dynamic.ResourceInterface.
+func (c *lookupClient) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
+	found, err := c.ask(name)
+	if err != nil {
+		return nil, err
+	}
+	return &unstructured.Unstructured{Object: found}, nil
+}
+
+// List implements dynamic.ResourceInterface.
+func (c *lookupClient) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	found, err := c.ask("")
+	if err != nil {
+		return nil, err
+	}
+	list := &unstructured.UnstructuredList{Object: found}
+	items, _ := found["items"].([]any)
+	for _, item := range items {
+		if fields, ok := item.(map[string]any); ok {
+			list.Items = append(list.Items, unstructured.Unstructured{Object: fields})
+		}
+	}
+	return list, nil
+}
+
+// ask returns an object or a list. An empty answer means that there is none.
+func (c *lookupClient) ask(name string) (map[string]any, error) {
+	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: c.question.Kind}, name)
+	if c.lookups == nil || !c.lookups.asks {
+		return nil, notFound
+	}
+	question := c.question
+	question.Name = name
+	data, err := encode(question)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.lookups.work.Ask(data)
+	if err != nil {
+		return nil, err
+	}
+	var found map[string]any
+	if err := decode(answer, &found); err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, notFound
+	}
+	return found, nil
+}

@@ -1,0 +1,186 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package rendering
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+)
+
+const (
+	// maxSchemaViolations bounds how many violations an error lists.
+	maxSchemaViolations = 5
+	// maxViolationsKept bounds how many are looked at: a schema can break one rule in more ways than memory holds.
+	maxViolationsKept = 1000
+)
+
+// schemaViolations compares values with the schemas of a chart and those of its dependencies.
+func schemaViolations(chrt *chart.Chart, values map[string]any, path string, violations *violationList) error {
+	if err := singleSchemaViolations(chrt, values, path, violations); err != nil {
+		return err
+	}
+	for _, dependency := range chrt.Dependencies() {
+		raw, ok := values[dependency.Name()]
+		if !ok || raw == nil {
+			continue
+		}
+		below := path + "/" + dependency.Name()
+		nested, ok := asMap(raw)
+		if !ok {
+			violations.add(below + ": must be an object")
+			continue
+		}
+		if err := schemaViolations(dependency, nested, below, violations); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func asMap(value any) (map[string]any, bool) {
+	switch typed := value.(type) {
+	case map[string]any:
+		return typed, true
+	case chartutil.Values:
+		return typed, true
+	default:
+		return nil, false
+	}
+}
+
+func singleSchemaViolations(chrt *chart.Chart, values map[string]any, path string, violations *violationList) (err error) {
+	if len(chrt.Schema) == 0 {
+		return nil
+	}
+	defer func() {
+		// The library panics on some schemas; Helm guards against it too.
+		if r := recover(); r != nil {
+			err = Errorf(ErrInvalidChart, "the schema of chart %q cannot be used", chrt.Name())
+		}
+	}()
+	schema, err := compileSchema(chrt.Schema)
+	if err != nil {
+		return Errorf(ErrInvalidChart, "the schema of chart %q: %s", chrt.Name(), err)
+	}
+	err = schema.Validate(values)
+	var invalid *jsonschema.ValidationError
+	if errors.As(err, &invalid) {
+		violations.addLeaves(invalid, path)
+		return nil
+	}
+	if err != nil {
+		return Errorf(ErrInvalidChart, "the schema of chart %q cannot be used", chrt.Name())
+	}
+	return nil
+}
+
+func compileSchema(data []byte) (*jsonschema.Schema, error) {
+	const location = "file:///values.schema.json"
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(acceptingLoader{})
+	if err := compiler.AddResource(location, document); err != nil {
+		return nil, err
+	}
+	return compiler.Compile(location)
+}
+
+// acceptingLoader stands for schemas that a chart refers to elsewhere: they accept everything. A chart must not
+// make the controller read its files, or send requests from where it stands.
+type acceptingLoader struct{}
+
+// Load implements jsonschema.URLLoader.
+func (acceptingLoader) Load(string) (any, error) { return true, nil }
+
+// violationList holds which rules are broken and where, each once.
+type violationList struct {
+	texts []string
+	// isCut tells that there may be more.
+	isCut bool
+}
+
+func (l *violationList) isEmpty() bool { return len(l.texts) == 0 }
+
+func (l *violationList) add(text string) {
+	switch {
+	case slices.Contains(l.texts, text):
+	case len(l.texts) >= maxViolationsKept:
+		l.isCut = true
+	default:
+		l.texts = append(l.texts, text)
+	}
+}
+
+// addLeaves adds the violations at the leaves of a tree.
+func (l *violationList) addLeaves(invalid *jsonschema.ValidationError, path string) {
+	if len(invalid.Causes) == 0 {
+		l.add(path + "/" + strings.Join(invalid.InstanceLocation, "/") + ": " + describeRule(invalid.ErrorKind))
+	}
+	for _, cause := range invalid.Causes {
+		if l.isCut {
+			return
+		}
+		l.addLeaves(cause, path)
+	}
+}
+
+// String returns the first violations, and the number of the others.
+func (l *violationList) String() string {
+	slices.Sort(l.texts)
+	shown, more := l.texts, ""
+	if n := len(l.texts) - maxSchemaViolations; n > 0 {
+		shown, more = l.texts[:maxSchemaViolations], fmt.Sprintf("; and %d more", n)
+	}
+	if l.isCut {
+		more = fmt.Sprintf("; and more than %d more", maxViolationsKept-maxSchemaViolations)
+	}
+	return strings.Join(shown, "; ") + more
+}
+
+// describeRule says which rule is broken, without the value that breaks it.
+func describeRule(rule jsonschema.ErrorKind) string {
+	switch typed := rule.(type) {
+	case *kind.Type:
+		return fmt.Sprintf("must be %s, not %s", strings.Join(typed.Want, " or "), typed.Got)
+	case *kind.Required:
+		return "lacks " + strings.Join(typed.Missing, ", ")
+	case *kind.AdditionalProperties:
+		return "does not allow " + strings.Join(typed.Properties, ", ")
+	case *kind.Enum:
+		return fmt.Sprintf("must be one of %v", typed.Want)
+	case *kind.Pattern:
+		return "must match " + typed.Want
+	case *kind.FalseSchema:
+		return "is not allowed"
+	default:
+		if keywords := rule.KeywordPath(); len(keywords) > 0 {
+			return "does not meet " + keywords[0]
+		}
+		return "does not meet the schema"
+	}
+}

@@ -1,0 +1,155 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package rendering
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"reflect"
+
+	"github.com/fxamacker/cbor/v2"
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// maxNesting is how deep values may be nested. No parser of values takes more.
+const maxNesting = 20_000
+
+// Values keep their types on the way: templates tell integers from floating point numbers. Of the formats at hand only CBOR does that.
+var (
+	encoding = must(cbor.EncOptions{Sort: cbor.SortBytewiseLexical}.EncMode())
+	decoding = must(cbor.DecOptions{
+		DefaultMapType:   reflect.TypeFor[map[string]any](),
+		IntDec:           cbor.IntDecConvertSigned,
+		MaxNestedLevels:  maxNesting,
+		MaxArrayElements: 1 << 30,
+		MaxMapPairs:      1 << 30,
+		UTF8:             cbor.UTF8DecodeInvalid,
+	}.DecMode())
+)
+
+// must returns what does not depend on any input.
+func must[T any](made T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return made
+}
+
+func encode(value any) ([]byte, error) {
+	data, err := encoding.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("it cannot be passed to a renderer: %w", err)
+	}
+	return data, nil
+}
+
+func decode(data []byte, into any) error {
+	if err := decoding.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("it was not passed by a renderer of this version: %w", err)
+	}
+	return nil
+}
+
+// wireHead is what a chart consists of beside its files.
+type wireHead struct {
+	Metadata *chart.Metadata
+	// EmptyDependencies tells an empty list of dependencies in the metadata from none: Helm makes a difference.
+	EmptyDependencies bool
+	Values            map[string]any
+	Schema            []byte
+}
+
+// wireChart is a chart on its way to a task.
+type wireChart struct {
+	wireHead
+	Templates, Files []*chart.File
+	Subcharts        []*wireChart
+}
+
+func headOf(c *chart.Chart) wireHead {
+	head := wireHead{Metadata: c.Metadata, Values: c.Values, Schema: c.Schema}
+	head.EmptyDependencies = c.Metadata != nil && c.Metadata.Dependencies != nil && len(c.Metadata.Dependencies) == 0
+	return head
+}
+
+func toWire(c *chart.Chart) *wireChart {
+	out := &wireChart{wireHead: headOf(c), Templates: c.Templates, Files: c.Files}
+	for _, subchart := range c.Dependencies() {
+		out.Subcharts = append(out.Subcharts, toWire(subchart))
+	}
+	return out
+}
+
+func fromWire(c *wireChart) *chart.Chart {
+	out := &chart.Chart{Metadata: c.Metadata, Values: c.Values, Schema: c.Schema, Templates: c.Templates, Files: c.Files}
+	if c.EmptyDependencies && out.Metadata != nil {
+		out.Metadata.Dependencies = []*chart.Dependency{}
+	}
+	for _, subchart := range c.Subcharts {
+		out.AddDependency(fromWire(subchart))
+	}
+	return out
+}
+
+func decodeChart(data []byte) (any, error) {
+	var received wireChart
+	if err := decode(data, &received); err != nil {
+		return nil, err
+	}
+	return fromWire(&received), nil
+}
+
+// keyOf returns what identifies a chart: equal keys mean equal charts.
+func keyOf(c *chart.Chart) (string, error) {
+	digest := sha256.New()
+	if err := digestChart(digest, c); err != nil {
+		return "", err
+	}
+	return string(digest.Sum(nil)), nil
+}
+
+func digestChart(digest hash.Hash, c *chart.Chart) error {
+	head, err := encode(headOf(c))
+	if err != nil {
+		return err
+	}
+	write := func(data []byte) {
+		digest.Write(binary.AppendVarint(nil, int64(len(data))))
+		digest.Write(data)
+	}
+	write(head)
+	for _, files := range [][]*chart.File{c.Templates, c.Files} {
+		digest.Write(binary.AppendVarint(nil, int64(len(files))))
+		for _, file := range files {
+			if file == nil {
+				digest.Write(binary.AppendVarint(nil, -1))
+				continue
+			}
+			write([]byte(file.Name))
+			write(file.Data)
+		}
+	}
+	digest.Write(binary.AppendVarint(nil, int64(len(c.Dependencies()))))
+	for _, subchart := range c.Dependencies() {
+		if err := digestChart(digest, subchart); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package manager
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/controllers"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
+)
+
+// renderingOptions are the flags that say what rendering a chart may take.
+type renderingOptions struct {
+	memory  resource.QuantityValue
+	cpu     time.Duration
+	timeout time.Duration
+}
+
+// minRenderMemory is what the smallest charts need.
+const minRenderMemory = 128 << 20
+
+func (o *renderingOptions) addFlags(fs *pflag.FlagSet) {
+	o.memory = resource.QuantityValue{Quantity: resource.MustParse("512Mi")}
+	fs.Var(&o.memory, "render-memory",
+		"Memory that rendering one chart may take. Charts are rendered in child processes, one for each processor and one more at most; the memory of the pod must have room for them.")
+	fs.DurationVar(&o.cpu, "render-cpu", 30*time.Second,
+		"CPU time that rendering one chart may take, in whole seconds.")
+	fs.DurationVar(&o.timeout, "render-timeout", 5*time.Minute,
+		"How long rendering one chart may take. The timeout of the Helm action counts as well.")
+}
+
+func (o *renderingOptions) validate() error {
+	switch {
+	case o.memory.Value() < minRenderMemory:
+		return errors.New("--render-memory must be at least 128Mi")
+	case o.cpu < time.Second || o.timeout < time.Second:
+		return errors.New("--render-cpu and --render-timeout must be at least 1s")
+	}
+	return nil
+}
+
+// pool returns what renders charts.
+func (o *renderingOptions) pool() *sandbox.Pool {
+	return sandbox.NewPool(sandbox.Options{
+		Limits:  sandbox.Limits{Memory: o.memory.Value(), CPU: o.cpu, Time: o.timeout},
+		Started: controllers.RendererStarted,
+		Ended:   func(limit sandbox.Limit) { controllers.RendererEnded(string(limit)) },
+	})
+}
