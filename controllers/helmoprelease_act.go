@@ -73,6 +73,9 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 	if p.options.Admit, err = admitLoss(p.releaseScope); err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.countRendering(ctx, p, decision); err != nil {
+		return ctrl.Result{}, err
+	}
 	started := r.now()
 	progress := r.startProgress(ctx, p.releaseScope, decision)
 	defer progress.stop()
@@ -81,6 +84,7 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 	progress.stop()
 	observeAction(verbOf(decision.Action), started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
+	r.noteRendered(p, decision, result, err)
 	r.recordAttempt(p, decision, result, err)
 	if err != nil {
 		return r.actionFailed(ctx, p, decision, result, err)
@@ -350,7 +354,8 @@ func (r *releaseReconciler) tryAgain(ctx context.Context, release *addonsv1.Helm
 }
 
 // actionFailed reports an action that failed. One that changed the cluster counts: the next pass decides what follows it and
-// when. One that did not is tried again as any other error.
+// when. One that did not is tried again as any other error, unless rendering the chart was
+// ended: such a try counts.
 func (r *releaseReconciler) actionFailed(ctx context.Context, p *releasePass, decision helmclient.Decision,
 	result helmclient.Result, err error,
 ) (ctrl.Result, error) {
@@ -359,7 +364,7 @@ func (r *releaseReconciler) actionFailed(ctx context.Context, p *releasePass, de
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	outcome, failure := r.failed(ctx, p.releaseScope, failureReason(decision), err)
-	if !result.StorageChanged {
+	if !result.StorageChanged && !errors.Is(err, helmclient.ErrRenderLimit) {
 		return outcome, failure
 	}
 	return ctrl.Result{RequeueAfter: lookAgain}, nil

@@ -80,6 +80,9 @@ type releaseReconciler struct {
 	// tries are what was last written of releases.
 	tries lastTries
 
+	// rendered are the artifacts that were rendered well.
+	rendered renderedArtifacts
+
 	// incarnations are the Clusters that connections are to.
 	incarnations *clusterIncarnations
 

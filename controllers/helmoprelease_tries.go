@@ -17,6 +17,7 @@ limitations under the License.
 package controllers
 
 import (
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,7 +114,7 @@ const maxHistory = 5
 // recordAttempt notes what was done, how it ended, and how often it failed.
 func (r *releaseReconciler) recordAttempt(p *releasePass, decision helmclient.Decision, result helmclient.Result, err error) {
 	status := &p.release.Status
-	if err != nil && !result.StorageChanged {
+	if err != nil && !result.StorageChanged && !errors.Is(err, helmclient.ErrRenderLimit) {
 		return
 	}
 	// Where a request is to forget failures, the decision did.
@@ -125,11 +126,8 @@ func (r *releaseReconciler) recordAttempt(p *releasePass, decision helmclient.De
 	case err != nil && !isRemediation(decision):
 		failures++
 	}
-	status.Failures = int32(min(failures, 1<<20)) //nolint:gosec // bounded
 	now := metav1.NewTime(r.now())
-	status.LastAttemptedRevision, status.LastAttemptedAt = attemptOf(p.desired), now
-	status.LastAttemptedGeneration = p.release.Generation
-	status.LastRetryRequest = retryRequest(p.releaseScope)
+	p.writeTry(status, failures, now)
 	remember(status, addonsv1.ReleaseAction{
 		Action:         verbOf(decision.Action),
 		Reason:         decision.Reason,
@@ -144,6 +142,14 @@ func (r *releaseReconciler) recordAttempt(p *releasePass, decision helmclient.De
 	if result.Revision > 0 {
 		status.Release = observed(p.release, decision, result)
 	}
+}
+
+// writeTry writes into a status how often what is wanted was tried in vain, and when it was tried last.
+func (p *releasePass) writeTry(status *addonsv1.HelmOpReleaseStatus, failures int, at metav1.Time) {
+	status.Failures = int32(min(failures, 1<<20)) //nolint:gosec // bounded
+	status.LastAttemptedRevision, status.LastAttemptedAt = attemptOf(p.desired), at
+	status.LastAttemptedGeneration = p.release.Generation
+	status.LastRetryRequest = retryRequest(p.releaseScope)
 }
 
 // isRelease tells whether an action makes what is wanted, of a chart and values.
