@@ -1,0 +1,95 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// hostileSchema takes 2^40 validations.
+func hostileSchema() string {
+	text := `{"$ref":"#/$defs/d0","$defs":{`
+	for i := range 40 {
+		text += fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
+	}
+	return text + `"d40":true}}`
+}
+
+// TestHostileChart has one tenant install charts that ask for more memory and time than there is. The manager survives, each release says
+// which template exceeded which limit, and another tenant's release is installed and upgraded meanwhile.
+func TestHostileChart(t *testing.T) {
+	s := newScenario(t)
+	other := newScenarioIn(t, s.env)
+	s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})
+	two := other.clusters(testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}})[0]
+	leader := s.leader()
+	charts := map[string]struct {
+		files map[string]string
+		says  string
+	}{
+		"memory": {map[string]string{"templates/bad.yaml": `{{ repeat 68719476736 "x" | len }}`}, `of memory at template "memory/templates/bad.yaml"`},
+		"list":   {map[string]string{"templates/bad.yaml": `{{ range until 2000000000 }}{{ end }}`}, `of memory at template "list/templates/bad.yaml"`},
+		"loops": {map[string]string{"templates/bad.yaml": `{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}`},
+			`of CPU time at template "loops/templates/bad.yaml"`},
+		"schema": {map[string]string{"values.schema.json": hostileSchema()}, "of CPU time at values.schema.json"},
+	}
+	hostile := map[string]*addonsv1.HelmOp{}
+	for name, chart := range charts {
+		files := map[string]string{"Chart.yaml": "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n"}
+		for file, text := range chart.files {
+			files[file] = text
+		}
+		_, err := s.env.Registry.PushChart(s.Context(), "hostile/"+name, "1.0.0", registry.ChartFiles(files))
+		s.must(err)
+		hostile[name] = s.newHelmOp(name, forAll, s.from("hostile/"+name, addonsv1.ArtifactReference{Tag: "1.0.0"}), func(h *addonsv1.HelmOp) {
+			h.Spec.Values = nil
+		})
+		s.create(hostile[name])
+	}
+
+	neighbour := other.newHelmOp("hello", forAll)
+	began := time.Now()
+	other.create(neighbour)
+	two.eventuallyReleased(neighbour, releaseNamespace, "hello", 1)
+	t.Logf("the other tenant's release was installed in %s", time.Since(began).Round(time.Millisecond))
+	for n := range 3 {
+		began, greeting := time.Now(), fmt.Sprintf("served %d", n)
+		other.greet(neighbour, greeting)
+		two.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": greeting})
+		t.Logf("the other tenant's release was upgraded in %s", time.Since(began).Round(time.Millisecond))
+	}
+
+	for name, helmOp := range hostile {
+		s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(child.Status.Failures).To(gomega.BeNumerically(">", 0), "%s: a try that was ended counts", name)
+			g.Expect(child.Status.LastError).To(gomega.ContainSubstring(charts[name].says), name)
+		})
+		s.eventuallyEvent(helmOp, addonsv1.RenderLimitExceededReason)
+	}
+	s.child(hostile["memory"], "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RenderLimitExceededReason))
+	s.Expect(s.leader()).To(gomega.Equal(leader), "the manager that began has survived")
+	other.eventually(neighbour, ready(1))
+}
