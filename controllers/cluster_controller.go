@@ -32,11 +32,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
@@ -57,7 +57,7 @@ type clusterReconciler struct {
 	objects  *objectReader
 	recorder events.EventRecorder
 	budgets  *eventBudgets
-	tracker  *external.ObjectTracker
+	kinds    *kindcache.Watcher
 	now      func() time.Time
 
 	// watchFilter is Options.WatchFilterValue, shard is Options.Shard.
@@ -350,7 +350,7 @@ func (r *clusterReconciler) runningVersion(ctx context.Context, scope *lifeScope
 		return "", err
 	}
 	for _, obj := range objects.watched {
-		if err := r.tracker.Watch(ctrl.LoggerFrom(ctx), obj, delayed(r.requestsForControlPlane)); err != nil {
+		if err := r.kinds.Watch(obj.GroupVersionKind()); err != nil {
 			return "", fmt.Errorf("watching control planes: %w", err)
 		}
 	}

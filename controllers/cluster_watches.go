@@ -23,7 +23,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -69,7 +68,7 @@ func setupClusters(mgr ctrl.Manager, options Options, common *sharedParts) error
 	if err != nil {
 		return err
 	}
-	reconciler.tracker = &external.ObjectTracker{Controller: c, Cache: mgr.GetCache(), Scheme: mgr.GetScheme(), PredicateLogger: &log}
+	reconciler.kinds = common.watcher(mgr, c, log, delayed(reconciler.requestsForControlPlane))
 	return nil
 }
 

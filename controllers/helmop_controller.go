@@ -29,7 +29,6 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +36,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
@@ -64,7 +64,7 @@ type helmOpReconciler struct {
 	planned    *plannedReleases
 	recorder   events.EventRecorder
 	delays     requeue.Delays
-	tracker    *external.ObjectTracker
+	kinds      *kindcache.Watcher
 	now        func() time.Time
 
 	// resyncPeriod is Options.ResyncPeriod.
@@ -107,6 +107,9 @@ type helmOpScope struct {
 	unasked int
 	// stale tells that the cache has not seen yet what a Cluster was told. Set by selectClusters.
 	stale bool
+
+	// pending tells that a kind is being read for the first time that a Cluster refers to. Set by render.
+	pending bool
 
 	// strategy is how what is wanted spreads, and waves are the selectors of its waves. Set by readStrategy.
 	strategy rollout.Strategy
@@ -224,6 +227,9 @@ func (r *helmOpReconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1
 		}
 		if scope.stale {
 			return ctrl.Result{RequeueAfter: staleRetry}, nil
+		}
+		if scope.pending {
+			return ctrl.Result{RequeueAfter: kindRetry}, nil
 		}
 	}
 	var errs []error

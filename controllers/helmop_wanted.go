@@ -30,6 +30,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
@@ -177,7 +178,10 @@ func (r *helmOpReconciler) render(ctx context.Context, scope *helmOpScope) error
 		}
 		if scope.wanted != nil {
 			c.target, c.err = r.renderFor(ctx, scope, scope.wanted, c)
-			if errors.Is(c.err, errObjectRead) {
+			switch {
+			case errors.Is(c.err, kindcache.ErrPending):
+				scope.pending = true
+			case errors.Is(c.err, errObjectRead):
 				scope.retryWithin(objectReadRetry)
 			}
 		}
@@ -292,7 +296,7 @@ func (s *helmOpScope) retryWithin(delay time.Duration) {
 // watchKinds makes changes of the kinds of these objects reach the HelmOps of their Clusters.
 func (r *helmOpReconciler) watchKinds(ctx context.Context, objects []*unstructured.Unstructured) {
 	for _, obj := range objects {
-		if err := r.tracker.Watch(ctrl.LoggerFrom(ctx), obj, r.handlerForClusterObjects()); err != nil {
+		if err := r.kinds.Watch(obj.GroupVersionKind()); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot watch a kind that templates see; its changes wait for the next resync",
 				"kind", obj.GroupVersionKind().String())
 		}

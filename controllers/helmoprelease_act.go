@@ -33,6 +33,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
@@ -131,6 +132,9 @@ func (r *releaseReconciler) gatherIngredients(ctx context.Context, p *releasePas
 	case errors.Is(err, errOutdated):
 		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
 		return made, ctrl.Result{RequeueAfter: outdatedRetry}, nil, false
+	case errors.Is(err, kindcache.ErrPending):
+		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
+		return made, ctrl.Result{RequeueAfter: kindRetry}, nil, false
 	case err != nil:
 		result, err = r.failed(ctx, p.releaseScope, renderReason(err), err)
 		return made, result, err, false

@@ -35,12 +35,15 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-// objectReadTimeout bounds the first read of a kind, which waits until the kind is in the cache. Without it, a kind that
-// the manager may not list would hold a worker for ever.
+// objectReadTimeout bounds the first read of a Cluster's objects, which waits until the CustomResourceDefinitions are in the cache.
 const objectReadTimeout = 10 * time.Second
+
+// kindRetry is the wait before a kind is read again that is being read for the first time.
+const kindRetry = time.Second
 
 // newCluster is an empty Cluster to read into. Clusters are read as the API server serves them, not as the types of the
 // Cluster API version that this program was built with: templates see the fields that users see.
@@ -79,10 +82,6 @@ func isClusterPaused(cluster *clusterv1.Cluster) bool {
 	return annotations.IsPaused(cluster, cluster)
 }
 
-// unreadableMemory is how long a kind that could not be read in time is not tried again. Without it, each of a thousand
-// Clusters with such a kind would wait for objectReadTimeout, one after the other.
-const unreadableMemory = time.Minute
-
 // maxTypedClusters bounds the Clusters that are kept in the types of Cluster API, some 5 kB each.
 const maxTypedClusters = 1 << 14
 
@@ -95,8 +94,6 @@ type objectReader struct {
 	clusters *lru.Cache
 
 	mu sync.Mutex
-	// unreadable tells until when a kind is not tried again.
-	unreadable map[schema.GroupKind]time.Time
 	// versions are those in which kinds are read, and since when.
 	versions map[schema.GroupKind]knownVersion
 }
@@ -110,11 +107,9 @@ type knownVersion struct {
 	since   time.Time
 }
 
+// newObjectReader reads by a reader that waits for no kind, see kindcache.
 func newObjectReader(reader client.Reader) *objectReader {
-	return &objectReader{
-		client: sharingReader{reader}, clusters: lru.New(maxTypedClusters),
-		unreadable: map[schema.GroupKind]time.Time{}, versions: map[schema.GroupKind]knownVersion{},
-	}
+	return &objectReader{client: sharingReader{reader}, clusters: lru.New(maxTypedClusters), versions: map[schema.GroupKind]knownVersion{}}
 }
 
 // get reads an object that a Cluster refers to.
@@ -160,19 +155,6 @@ func (r *objectReader) typed(u *unstructured.Unstructured) (*clusterv1.Cluster, 
 	return cluster, err
 }
 
-// isUnreadable tells whether a kind could not be read in time a short while ago.
-func (r *objectReader) isUnreadable(kind schema.GroupKind) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Now().Before(r.unreadable[kind])
-}
-
-func (r *objectReader) setUnreadable(kind schema.GroupKind) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.unreadable[kind] = time.Now().Add(unreadableMemory)
-}
-
 // clusterObjects is what templates see of a Cluster, and a version that changes whenever it does.
 type clusterObjects struct {
 	data    templating.Objects
@@ -215,15 +197,7 @@ func (r *objectReader) readRef(ctx context.Context, objects *clusterObjects, rol
 	subject := func() string {
 		return fmt.Sprintf("%s object %s.%s %s/%s", role, ref.Kind, ref.APIGroup, namespace, ref.Name)
 	}
-	kind := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
-	if r.isUnreadable(kind) {
-		return nil, unreadableError(subject())
-	}
 	obj, err := r.get(ctx, ref, namespace)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		r.setUnreadable(kind)
-		return nil, unreadableError(subject())
-	}
 	if err != nil {
 		return nil, objectError(subject(), err)
 	}
@@ -253,13 +227,14 @@ func (o *clusterObjects) sees(obj *unstructured.Unstructured) {
 }
 
 func objectError(subject string, err error) error {
-	if apierrors.IsNotFound(err) {
+	var unreadable *kindcache.UnreadableError
+	switch {
+	case apierrors.IsNotFound(err):
 		return fmt.Errorf("the %s does not exist: the Cluster refers to it, create it or correct the reference", subject)
+	case errors.As(err, &unreadable):
+		return fmt.Errorf("the %s cannot be read: %s; give the manager get, list and watch on its kind by a ClusterRole"+
+			" with the label addons.cluster.x-k8s.io/aggregate-to-helmop-manager: \"true\"", subject, unreadable.Reason)
+	default:
+		return fmt.Errorf("reading the %s: %w", subject, err)
 	}
-	return fmt.Errorf("reading the %s: %w", subject, err)
-}
-
-func unreadableError(subject string) error {
-	return fmt.Errorf("the %s cannot be read within %s: give the manager get, list and watch on its kind by a ClusterRole"+
-		" with the label addons.cluster.x-k8s.io/aggregate-to-helmop-manager: \"true\"", subject, objectReadTimeout)
 }

@@ -17,10 +17,59 @@ limitations under the License.
 package controllers
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 )
+
+// failingReader fails to read anything.
+type failingReader struct {
+	client.Reader
+	err error
+}
+
+func (r failingReader) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return r.err
+}
+
+// TestKindThatCannotBeRead holds that the error of a Cluster says what to do, and that a kind that is being read is told apart.
+func TestKindThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	kind := schema.GroupKind{Group: "infrastructure.example", Kind: "ExampleCluster"}
+	for name, tc := range map[string]struct {
+		err       error
+		want      string
+		isPending bool
+	}{
+		"forbidden": {
+			err:  &kindcache.UnreadableError{Kind: kind, Reason: "the manager may not list exampleclusters.infrastructure.example"},
+			want: "cannot be read: the manager may not list exampleclusters.infrastructure.example; give the manager get, list and watch on its kind",
+		},
+		"too many": {err: kindcache.ErrTooMany, want: "delete Clusters, or correct their references"},
+		"pending":  {err: kindcache.ErrPending, want: "its kind is being read for the first time", isPending: true},
+	} {
+		objects := newObjectReader(failingReader{err: fmt.Errorf("reading: %w", tc.err)})
+		objects.versions[kind] = knownVersion{version: schema.GroupVersion{Group: kind.Group, Version: "v1"}, since: time.Now()}
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet"}}
+		cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: "one"}
+		_, err := objects.read(t.Context(), newCluster(), cluster)
+		if err == nil || !strings.Contains(err.Error(), "infrastructure object ExampleCluster.infrastructure.example fleet/one") ||
+			!strings.Contains(err.Error(), tc.want) || errors.Is(err, kindcache.ErrPending) != tc.isPending {
+			t.Errorf("%s: error = %v", name, err)
+		}
+	}
+}
 
 // TestClustersAreConvertedOncePerVersion also holds that one Cluster is never taken for another.
 func TestClustersAreConvertedOncePerVersion(t *testing.T) {

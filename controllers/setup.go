@@ -21,9 +21,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/lru"
-	"sigs.k8s.io/cluster-api/controllers/external"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +37,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
@@ -49,7 +53,10 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps;serviceaccounts;namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
-// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews;selfsubjectaccessreviews,verbs=create
+
+// minIdleOfKinds is how long the informer of a kind lasts at least that Clusters referred to, and that is not read any more.
+const minIdleOfKinds = 15 * time.Minute
 
 // Options are what the controllers work with.
 type Options struct {
@@ -139,8 +146,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		options.ReleaseConcurrency = 24
 	}
 	references := newReferenceReader(mgr.GetCache(), mgr.GetAPIReader())
-	objects := newObjectReader(mgr.GetClient())
+	kinds := newKinds(mgr, options)
+	if err := mgr.Add(kinds); err != nil {
+		return fmt.Errorf("setting up the reader of what Clusters refer to: %w", err)
+	}
+	objects := newObjectReader(kinds)
 	common := &sharedParts{
+		kinds:      kinds,
 		references: references,
 		objects:    objects,
 		renderer:   newRenderer(references, objects),
@@ -166,6 +178,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 
 // sharedParts are what the controllers have in common.
 type sharedParts struct {
+	kinds      *kindcache.Kinds
 	references *referenceReader
 	objects    *objectReader
 	renderer   *renderer
@@ -176,6 +189,26 @@ type sharedParts struct {
 	budgets    *eventBudgets
 
 	incarnations *clusterIncarnations
+}
+
+// newKinds reads the kinds that Clusters refer to. A kind counts as idle if no HelmOp that is looked at regularly has read it.
+func newKinds(mgr ctrl.Manager, options Options) *kindcache.Kinds {
+	idle := max(minIdleOfKinds, 3*options.ResyncPeriod)
+	if options.ResyncPeriod == 0 {
+		idle = 0
+	}
+	return kindcache.New(kindcache.Options{
+		Reader: mgr.GetClient(), Informers: mgr.GetCache(), Idle: idle,
+		Review: kindcache.Reviewer(mgr.GetClient(), mgr.GetRESTMapper(), options.Namespace),
+		Own:    []schema.GroupVersionKind{clusterv1.GroupVersion.WithKind("Cluster")},
+	})
+}
+
+// watcher has a controller follow the kinds that it reads, but for objects that are paused.
+func (p *sharedParts) watcher(mgr ctrl.Manager, c controller.Controller, log logr.Logger, events handler.EventHandler) *kindcache.Watcher {
+	return p.kinds.NewWatcher(func(obj client.Object) error {
+		return c.Watch(source.Kind(mgr.GetCache(), obj, events, predicates.ResourceNotPaused(mgr.GetScheme(), log)))
+	})
 }
 
 // forgetting drops what is kept of a Cluster that is gone, or of another shard.
@@ -241,7 +274,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error 
 	if err != nil {
 		return err
 	}
-	reconciler.tracker = &external.ObjectTracker{Controller: c, Cache: mgr.GetCache(), Scheme: mgr.GetScheme(), PredicateLogger: &log}
+	reconciler.kinds = common.watcher(mgr, c, log, reconciler.handlerForClusterObjects())
 	return nil
 }
 

@@ -1,0 +1,317 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package kindcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// world is a cache whose informers are synced after some time, or never.
+type world struct {
+	client.Reader
+
+	mu             sync.Mutex
+	syncedAfter    map[string]time.Duration
+	refused        map[string]string
+	begun, removed map[string]int
+	reads          int
+}
+
+// never is the time of a kind whose informer is never synced.
+const never = time.Duration(-1)
+
+type informer struct {
+	cache.Informer
+	after time.Duration
+	since time.Time
+}
+
+func (i *informer) HasSynced() bool { return i.after != never && time.Since(i.since) >= i.after }
+
+func (w *world) GetInformer(_ context.Context, obj client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := obj.GetObjectKind().GroupVersionKind().Kind
+	w.begun[name]++
+	return &informer{after: w.syncedAfter[name], since: time.Now()}, nil
+}
+
+func (w *world) RemoveInformer(_ context.Context, obj client.Object) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.removed[obj.GetObjectKind().GroupVersionKind().Kind]++
+	return nil
+}
+
+func (w *world) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reads++
+	return nil
+}
+
+func (w *world) review(_ context.Context, gvk schema.GroupVersionKind) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if reason, ok := w.refused[gvk.Kind]; ok {
+		return reason, nil
+	}
+	return "", errors.New("the API server cannot tell")
+}
+
+func newWorld() (*world, *Kinds) {
+	w := &world{syncedAfter: map[string]time.Duration{}, refused: map[string]string{}, begun: map[string]int{}, removed: map[string]int{}}
+	return w, New(Options{Reader: w, Informers: w, Review: w.review, Idle: 30 * time.Minute, Own: []schema.GroupVersionKind{kindNamed("Cluster")}})
+}
+
+func kindNamed(name string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "infrastructure.example", Version: "v1", Kind: name}
+}
+
+func read(t *testing.T, kinds *Kinds, namespace, name string) error {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kindNamed(name))
+	return kinds.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "one"}, u)
+}
+
+// wantReason says that an object could not be read, and that the error tells why.
+func wantReason(t *testing.T, err error, reason string) {
+	t.Helper()
+	var unreadable *UnreadableError
+	if !errors.As(err, &unreadable) || !strings.Contains(err.Error(), reason) {
+		t.Fatalf("error = %v, want one that says %q", err, reason)
+	}
+}
+
+func TestKindThatIsSyncedSoonNeedsNoSecondRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, kinds := newWorld()
+		w.syncedAfter["Fast"] = grace / 2
+		for range 3 {
+			if err := read(t, kinds, "a", "Fast"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if w.begun["Fast"] != 1 || w.reads != 3 {
+			t.Errorf("begun %d times, read %d times", w.begun["Fast"], w.reads)
+		}
+	})
+}
+
+// TestKindThatHangsHoldsNobody holds that callers wait once for half a second, and that the kind is tried again after its informer was ended.
+func TestKindThatHangsHoldsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, kinds := newWorld()
+		w.syncedAfter["Hangs"] = never
+		begun := time.Now()
+		for range 50 {
+			if err := read(t, kinds, "a", "Hangs"); !errors.Is(err, ErrPending) {
+				t.Fatalf("error = %v, want ErrPending", err)
+			}
+		}
+		if took := time.Since(begun); took > grace {
+			t.Errorf("50 reads took %s", took)
+		}
+		time.Sleep(slowAfter)
+		wantReason(t, read(t, kinds, "a", "Hangs"), "could not be listed within 10s")
+		time.Sleep(syncTimeout)
+		wantReason(t, read(t, kinds, "a", "Hangs"), "could not be listed within 1m0s")
+		if w.removed["Hangs"] != 1 {
+			t.Errorf("the informer was ended %d times", w.removed["Hangs"])
+		}
+		time.Sleep(retryAfter)
+		w.mu.Lock()
+		w.syncedAfter["Hangs"] = time.Second
+		w.mu.Unlock()
+		wantReason(t, read(t, kinds, "a", "Hangs"), "could not be listed") // What was found stands until the next try is over.
+		time.Sleep(2 * time.Second)
+		if err := read(t, kinds, "a", "Hangs"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestKindThatIsSlowIsReadInTheEnd holds that a try that is slow goes on.
+func TestKindThatIsSlowIsReadInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, kinds := newWorld()
+		w.syncedAfter["Slow"] = 30 * time.Second
+		_ = read(t, kinds, "a", "Slow")
+		time.Sleep(20 * time.Second)
+		wantReason(t, read(t, kinds, "a", "Slow"), "could not be listed within 10s")
+		time.Sleep(20 * time.Second)
+		if err := read(t, kinds, "a", "Slow"); err != nil || w.begun["Slow"] != 1 {
+			t.Errorf("begun %d times, error %v", w.begun["Slow"], err)
+		}
+	})
+}
+
+// TestKindThatMayNotBeReadCostsNothing holds that a refusal begins no informer, is remembered, and is asked for again.
+func TestKindThatMayNotBeReadCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, kinds := newWorld()
+		w.refused["Forbidden"] = "the manager may not list it"
+		begun := time.Now()
+		for range 10 {
+			wantReason(t, read(t, kinds, "a", "Forbidden"), "the manager may not list it")
+		}
+		if took := time.Since(begun); took > 0 || w.begun["Forbidden"] != 0 {
+			t.Errorf("it took %s, and %d informers began", took, w.begun["Forbidden"])
+		}
+		w.mu.Lock()
+		delete(w.refused, "Forbidden")
+		w.mu.Unlock()
+		time.Sleep(retryAfter)
+		_ = read(t, kinds, "a", "Forbidden")
+		synctest.Wait()
+		if err := read(t, kinds, "a", "Forbidden"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestOneCallerOfANamespaceWaits holds that a namespace that names one kind after the other does not hold the workers.
+func TestOneCallerOfANamespaceWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, kinds := newWorld()
+		begun := time.Now()
+		var mu sync.Mutex
+		waited := map[string]int{}
+		var all sync.WaitGroup
+		for i := range 40 {
+			name, namespace := fmt.Sprint("Hangs", i), fmt.Sprint("namespace-", i%2)
+			w.mu.Lock()
+			w.syncedAfter[name] = never
+			w.mu.Unlock()
+			all.Go(func() {
+				if err := read(t, kinds, namespace, name); !errors.Is(err, ErrPending) {
+					t.Errorf("error = %v, want ErrPending", err)
+				}
+				if time.Since(begun) > 0 {
+					mu.Lock()
+					defer mu.Unlock()
+					waited[namespace]++
+				}
+			})
+		}
+		all.Wait()
+		defer time.Sleep(2 * syncTimeout) // All tries are over then.
+		for namespace, callers := range waited {
+			if callers >= patience {
+				t.Errorf("%d callers of %s waited, of %d that may wait", callers, namespace, patience)
+			}
+		}
+	})
+}
+
+// TestNamespacesShareTheKinds holds that one namespace with any number of kinds leaves some to another one.
+func TestNamespacesShareTheKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, kinds := newWorld()
+		refused := 0
+		for i := range 2 * maxKinds {
+			if err := read(t, kinds, "hostile", fmt.Sprint("Kind", i)); err != nil {
+				if !errors.Is(err, ErrTooMany) {
+					t.Fatal(err)
+				}
+				refused++
+			}
+		}
+		if refused < maxKinds {
+			t.Errorf("%d of %d kinds were refused", refused, 2*maxKinds)
+		}
+		if err := read(t, kinds, "other", "Machine"); err != nil {
+			t.Error(err)
+		}
+		if err := read(t, kinds, "other", "Kind0"); err != nil {
+			t.Errorf("a kind that is known already: %v", err)
+		}
+	})
+}
+
+// TestKindThatNobodyReadsEnds holds that its informer ends, and that it begins again with all its watches.
+func TestKindThatNobodyReadsEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, kinds := newWorld()
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan error)
+		go func() { stopped <- kinds.Start(ctx) }()
+		watches, failing := 0, errors.New("no watch")
+		watcher := kinds.NewWatcher(func(client.Object) error {
+			watches++
+			if watches == 1 {
+				return failing
+			}
+			return nil
+		})
+		if err := watcher.Watch(kindNamed("Used")); err != nil || watches != 0 {
+			t.Errorf("a kind that is not read is watched: %v", err)
+		}
+		pass := func(name string) error {
+			if err := read(t, kinds, "a", name); err != nil {
+				t.Fatal(err)
+			}
+			return watcher.Watch(kindNamed(name))
+		}
+		if err := pass("Used"); !errors.Is(err, failing) {
+			t.Errorf("error = %v, want that of the watch", err)
+		}
+		for range 7 { // An hour and ten minutes.
+			if err := pass("Used"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		if watches != 2 || w.removed["Used"] != 0 {
+			t.Errorf("watched %d times, ended %d times while it is read", watches, w.removed["Used"])
+		}
+		_ = pass("Idle")
+		time.Sleep(40 * time.Minute)
+		if w.removed["Used"] != 1 || w.removed["Idle"] != 1 || len(kinds.known) != 0 || kinds.places.Total() != 0 {
+			t.Errorf("removed %v, known %d, places %d", w.removed, len(kinds.known), kinds.places.Total())
+		}
+		if err := pass("Used"); err != nil || watches != 4 || w.begun["Used"] != 2 {
+			t.Errorf("watched %d times, begun %d times, %v", watches, w.begun["Used"], err)
+		}
+		cancel()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestOwnKindsAreLeftAlone holds that the informers of the controllers themselves are neither begun nor ended.
+func TestOwnKindsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	w, kinds := newWorld()
+	if err := read(t, kinds, "a", "Cluster"); err != nil || w.begun["Cluster"] != 0 || len(kinds.known) != 0 || w.reads != 1 {
+		t.Errorf("begun %d times, %d reads, %v", w.begun["Cluster"], w.reads, err)
+	}
+}
