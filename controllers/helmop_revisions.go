@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 )
 
 // defaultRevisionHistoryLimit is how many revisions are kept that are not in use.
@@ -56,12 +57,36 @@ func helmOpAt(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp
 	if number == 0 {
 		return helmOp, nil
 	}
-	revision := &addonsv1.HelmOpRevision{}
-	key := client.ObjectKey{Namespace: helmOp.Namespace, Name: revisionName(helmOp.Name, number)}
-	if err := reader.Get(ctx, key, revision); err != nil {
-		return nil, fmt.Errorf("reading revision %d of the HelmOp: %w", number, err)
+	revision, err := readRevision(ctx, reader, helmOp, number)
+	if err != nil {
+		return nil, err
 	}
 	return withRevision(helmOp, revision), nil
+}
+
+// readRevision reads a revision of a HelmOp, with the fields that earlier revisions hold.
+func readRevision(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp, number int64) (*addonsv1.HelmOpRevision, error) {
+	get := func(number int64) (*addonsv1.HelmOpRevision, error) {
+		revision := &addonsv1.HelmOpRevision{}
+		if err := reader.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace, Name: revisionName(helmOp.Name, number)}, revision); err != nil {
+			return nil, fmt.Errorf("reading revision %d of the HelmOp: %w", number, err)
+		}
+		return revision, nil
+	}
+	revision, err := get(number)
+	if err != nil {
+		return nil, err
+	}
+	parts := []*addonsv1.HelmOpRevision{revision}
+	for _, holder := range revisions.Holders(&revision.Spec) {
+		held, err := get(holder)
+		if err != nil {
+			return nil, fmt.Errorf("revision %d has fields of an earlier one: %w", number, err)
+		}
+		parts = append(parts, held)
+	}
+	revisions.Complete(parts)
+	return revision, nil
 }
 
 func withRevision(helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) *addonsv1.HelmOp {
@@ -126,18 +151,19 @@ func (r *helmOpReconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmO
 	if err != nil {
 		return nil, fmt.Errorf("listing the revisions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}
-	revisions := make([]*addonsv1.HelmOpRevision, 0, len(list.Items))
+	found := make([]*addonsv1.HelmOpRevision, 0, len(list.Items))
 	for i := range list.Items {
 		// Two long names may share a label value; the computed name tells them apart.
 		if item := &list.Items[i]; item.Name == revisionName(helmOp.Name, item.Spec.Number) && item.DeletionTimestamp.IsZero() {
 			// The spec is shared with the cache and only read; the status is written here.
 			revision := &addonsv1.HelmOpRevision{TypeMeta: item.TypeMeta, ObjectMeta: *item.ObjectMeta.DeepCopy(), Spec: item.Spec, Status: *item.Status.DeepCopy()}
 			r.rollouts.recall(revision)
-			revisions = append(revisions, revision)
+			found = append(found, revision)
 		}
 	}
-	slices.SortFunc(revisions, func(a, b *addonsv1.HelmOpRevision) int { return int(a.Spec.Number - b.Spec.Number) })
-	return revisions, nil
+	slices.SortFunc(found, func(a, b *addonsv1.HelmOpRevision) int { return int(a.Spec.Number - b.Spec.Number) })
+	revisions.Complete(found)
+	return found, nil
 }
 
 // readRevisions reads what was wanted before.
@@ -196,6 +222,7 @@ func (r *helmOpReconciler) createRevision(ctx context.Context, scope *helmOpScop
 		},
 		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.now())},
 	}
+	revisions.Share(&revision.Spec, scope.revisions)
 	followLabels(revision.Labels, helmOp)
 	if err := controllerutil.SetControllerReference(helmOp, revision, r.client.Scheme()); err != nil {
 		return nil, err
@@ -205,7 +232,7 @@ func (r *helmOpReconciler) createRevision(ctx context.Context, scope *helmOpScop
 		if err != nil {
 			return nil, fmt.Errorf("writing revision %d: %w", number, err)
 		}
-		return revision, nil
+		return completed(scope, revision), nil
 	}
 	existing := &addonsv1.HelmOpRevision{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(revision), existing); err != nil {
@@ -217,7 +244,13 @@ func (r *helmOpReconciler) createRevision(ctx context.Context, scope *helmOpScop
 		return nil, kerrors.NewAggregate([]error{err, r.repairRevision(ctx, helmOp, existing)})
 	}
 	r.rollouts.recall(existing)
-	return existing, nil
+	return completed(scope, existing), nil
+}
+
+// completed gives a revision the fields that those of the pass hold.
+func completed(scope *helmOpScope, revision *addonsv1.HelmOpRevision) *addonsv1.HelmOpRevision {
+	revisions.Complete(append(slices.Clone(scope.revisions), revision))
+	return revision
 }
 
 // referencedArtifacts are what the references beside that of the source stand for.
@@ -259,11 +292,13 @@ func (r *helmOpReconciler) writeRevision(ctx context.Context, revision *addonsv1
 	if err := r.client.Patch(ctx, revision, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("writing what became of revision %d: %w", revision.Spec.Number, err)
 	}
+	// The answer has no fields that other revisions hold.
+	revision.Spec = before.Spec
 	r.rollouts.remember(revision)
 	return nil
 }
 
-// pruneRevisions deletes the oldest revisions that nothing is made from, beyond the limit.
+// pruneRevisions deletes the oldest revisions that nothing is made from, beyond the limits of number and bytes.
 func (r *helmOpReconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) error {
 	inUse := map[int64]bool{scope.lastGood(): true}
 	if newest := scope.newestRevision(); newest != nil {
@@ -274,21 +309,9 @@ func (r *helmOpReconciler) pruneRevisions(ctx context.Context, scope *helmOpScop
 			inUse[c.child.Spec.Rollout.Revision] = true
 		}
 	}
-	surplus := len(scope.revisions) - int(ptr.Deref(scope.helmOp.Spec.RevisionHistoryLimit, defaultRevisionHistoryLimit))
+	keep := int(ptr.Deref(scope.helmOp.Spec.RevisionHistoryLimit, defaultRevisionHistoryLimit))
 	var errs []error
-	for _, revision := range scope.revisions {
-		if inUse[revision.Spec.Number] {
-			surplus--
-		}
-	}
-	for _, revision := range scope.revisions {
-		if surplus <= 0 {
-			break
-		}
-		if inUse[revision.Spec.Number] {
-			continue
-		}
-		surplus--
+	for _, revision := range revisions.Surplus(scope.revisions, inUse, keep, revisions.MaxBytes) {
 		r.rollouts.forget(revision.UID)
 		errs = append(errs, client.IgnoreNotFound(r.client.Delete(ctx, revision)))
 	}

@@ -146,13 +146,12 @@ func (r *releaseReconciler) judgedBy(ctx context.Context, release *addonsv1.Helm
 	if !isReplaced {
 		return helmOpAt(ctx, r.live, helmOp, revisionOf(release))
 	}
-	revision := &addonsv1.HelmOpRevision{}
-	err := r.live.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace, Name: revisionName(helmOp.Name, number)}, revision)
+	revision, err := readRevision(ctx, r.live, helmOp, number)
 	switch {
 	case apierrors.IsNotFound(err):
 		return helmOp, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading revision %d of the HelmOp: %w", number, err)
+		return nil, err
 	}
 	switch revision.Status.Phase {
 	case addonsv1.RolloutPhaseSuperseded:

@@ -107,7 +107,8 @@ type HelmOpSpec struct {
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 
-	// revisionHistoryLimit is how many HelmOpRevisions are kept beside those that are in use. Default: 10.
+	// revisionHistoryLimit is how many HelmOpRevisions are kept beside those that are in use. Fewer are kept if all of them
+	// together have more than 4 MiB. Default: 10.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0

@@ -42,12 +42,41 @@ type HelmOpRevisionSpec struct {
 	// +kubebuilder:validation:MaxItems=48
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
-	// helmOp is the spec of the HelmOp as it was.
+	// helmOp is the spec of the HelmOp as it was, without the fields that contentFrom names.
 	// +required
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	HelmOp HelmOpSpec `json:"helmOp"`
+
+	// contentFrom names the earlier revisions of the HelmOp that hold large fields of helmOp. A field that did not change is
+	// not stored again.
+	// +optional
+	ContentFrom RevisionContent `json:"contentFrom,omitempty,omitzero"`
+}
+
+// RevisionContent tells, for each field of the spec of a HelmOp that may be large, which earlier revision of the same HelmOp holds it.
+// A field without a number is held by the revision itself.
+type RevisionContent struct {
+	// values is the number of the revision that holds helmOp.values.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Values int64 `json:"values,omitempty"`
+
+	// valuesTemplate is the number of the revision that holds helmOp.valuesTemplate.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ValuesTemplate int64 `json:"valuesTemplate,omitempty"`
+
+	// postRender is the number of the revision that holds helmOp.postRender.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	PostRender int64 `json:"postRender,omitempty"`
+
+	// overrides is the number of the revision that holds helmOp.overrides.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Overrides int64 `json:"overrides,omitempty"`
 }
 
 // ReferencedArtifact is what a reference in overrides or kubernetesVersions stands for.

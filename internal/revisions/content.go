@@ -1,0 +1,142 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package revisions
+
+import (
+	"bytes"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// minShared is how many bytes a field has at least that is not stored again.
+const minShared = 1 << 10
+
+// part is a field of a spec that may be large.
+type part struct {
+	// from is where a revision names the one that holds the field; 0 is itself.
+	from func(*addonsv1.RevisionContent) *int64
+
+	// size is that of the field, in bytes.
+	size func(*addonsv1.HelmOpSpec) int
+
+	isSame func(a, b *addonsv1.HelmOpSpec) bool
+
+	// copy gives a spec the field of another one; an empty one takes the field away.
+	copy func(to, from *addonsv1.HelmOpSpec)
+}
+
+// parts are all fields that may be large.
+var parts = []part{
+	{
+		from:   func(c *addonsv1.RevisionContent) *int64 { return &c.Values },
+		size:   func(s *addonsv1.HelmOpSpec) int { return len(raw(s.Values)) },
+		isSame: func(a, b *addonsv1.HelmOpSpec) bool { return bytes.Equal(raw(a.Values), raw(b.Values)) },
+		copy:   func(to, from *addonsv1.HelmOpSpec) { to.Values = from.Values },
+	},
+	{
+		from:   func(c *addonsv1.RevisionContent) *int64 { return &c.ValuesTemplate },
+		size:   func(s *addonsv1.HelmOpSpec) int { return len(s.ValuesTemplate) },
+		isSame: func(a, b *addonsv1.HelmOpSpec) bool { return a.ValuesTemplate == b.ValuesTemplate },
+		copy:   func(to, from *addonsv1.HelmOpSpec) { to.ValuesTemplate = from.ValuesTemplate },
+	},
+	{
+		from:   func(c *addonsv1.RevisionContent) *int64 { return &c.PostRender },
+		size:   func(s *addonsv1.HelmOpSpec) int { return sizeOfPostRender(s.PostRender) },
+		isSame: func(a, b *addonsv1.HelmOpSpec) bool { return equality.Semantic.DeepEqual(a.PostRender, b.PostRender) },
+		copy:   func(to, from *addonsv1.HelmOpSpec) { to.PostRender = from.PostRender },
+	},
+	{
+		from:   func(c *addonsv1.RevisionContent) *int64 { return &c.Overrides },
+		size:   func(s *addonsv1.HelmOpSpec) int { return sizeOfOverrides(s.Overrides) },
+		isSame: func(a, b *addonsv1.HelmOpSpec) bool { return equality.Semantic.DeepEqual(a.Overrides, b.Overrides) },
+		copy:   func(to, from *addonsv1.HelmOpSpec) { to.Overrides = from.Overrides },
+	},
+}
+
+func raw(json *apiextensionsv1.JSON) []byte {
+	if json == nil {
+		return nil
+	}
+	return json.Raw
+}
+
+func sizeOfPostRender(postRender *addonsv1.PostRender) int {
+	if postRender == nil {
+		return 0
+	}
+	size := 0
+	for i := range postRender.Patches {
+		size += len(postRender.Patches[i].Patch)
+	}
+	return size
+}
+
+func sizeOfOverrides(overrides []addonsv1.Override) int {
+	size := 0
+	for i := range overrides {
+		size += len(raw(overrides[i].Values))
+	}
+	return size
+}
+
+// Share takes those fields out of the spec of a new revision that one of the earlier ones holds, and notes which one.
+func Share(spec *addonsv1.HelmOpRevisionSpec, earlier []*addonsv1.HelmOpRevision) {
+	for _, p := range parts {
+		if p.size(&spec.HelmOp) < minShared {
+			continue
+		}
+		for _, holder := range slices.Backward(earlier) {
+			if *p.from(&holder.Spec.ContentFrom) == 0 && p.isSame(&holder.Spec.HelmOp, &spec.HelmOp) {
+				*p.from(&spec.ContentFrom) = holder.Spec.Number
+				p.copy(&spec.HelmOp, &addonsv1.HelmOpSpec{})
+				break
+			}
+		}
+	}
+}
+
+// Holders are the numbers of the revisions that hold fields of a revision.
+func Holders(spec *addonsv1.HelmOpRevisionSpec) []int64 {
+	var holders []int64
+	for _, p := range parts {
+		if from := *p.from(&spec.ContentFrom); from != 0 && !slices.Contains(holders, from) {
+			holders = append(holders, from)
+		}
+	}
+	return holders
+}
+
+// Complete gives revisions the fields that others of them hold. The values of fields are shared, not copied. A field whose holder is not among
+// them stays empty, and its revision cannot be rendered: its digest is another one.
+func Complete(revisions []*addonsv1.HelmOpRevision) {
+	byNumber := make(map[int64]*addonsv1.HelmOpRevision, len(revisions))
+	for _, revision := range revisions {
+		byNumber[revision.Spec.Number] = revision
+	}
+	for _, revision := range revisions {
+		for _, p := range parts {
+			from := *p.from(&revision.Spec.ContentFrom)
+			if holder := byNumber[from]; from != 0 && holder != nil && *p.from(&holder.Spec.ContentFrom) == 0 {
+				p.copy(&revision.Spec.HelmOp, &holder.Spec.HelmOp)
+			}
+		}
+	}
+}

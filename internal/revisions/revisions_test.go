@@ -1,0 +1,163 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package revisions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// history makes one revision after the other, each of what a HelmOp wants then.
+type history struct {
+	stored []*addonsv1.HelmOpRevision
+	wanted []addonsv1.HelmOpSpec
+}
+
+func (h *history) add(spec addonsv1.HelmOpSpec) {
+	revision := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: int64(len(h.stored) + 1), HelmOp: spec}}
+	Share(&revision.Spec, h.stored)
+	h.stored, h.wanted = append(h.stored, revision), append(h.wanted, spec)
+}
+
+func (h *history) bytes() int {
+	size := 0
+	for _, revision := range h.stored {
+		size += Bytes(&revision.Spec)
+	}
+	return size
+}
+
+// large is a text of a number of KiB that begins with a word.
+func large(word string, kib int) string { return word + strings.Repeat("x", kib<<10) }
+
+func values(text string) *apiextensionsv1.JSON {
+	return &apiextensionsv1.JSON{Raw: []byte(fmt.Sprintf("{%q: 1}", text))}
+}
+
+// TestLargeFieldsAreStoredOnce holds that a change of the version stores no values again, and that each revision is what it was.
+func TestLargeFieldsAreStoredOnce(t *testing.T) {
+	t.Parallel()
+	h := &history{}
+	spec := addonsv1.HelmOpSpec{
+		Values: values(large("a", 900)), ValuesTemplate: large("b", 200),
+		PostRender: &addonsv1.PostRender{Patches: []addonsv1.Patch{{Patch: large("c", 60)}}},
+		Overrides:  []addonsv1.Override{{Name: "one", Values: values(large("d", 100))}},
+	}
+	for i := range 100 {
+		spec.Source.Ref.Tag = fmt.Sprint("1.0.", i)
+		h.add(spec)
+	}
+	if size := h.bytes(); size > 2<<20 {
+		t.Errorf("100 revisions with the same values take %d bytes", size)
+	}
+	spec.ValuesTemplate = large("other", 200)
+	h.add(spec)
+	spec.Values, spec.Overrides = nil, nil
+	h.add(spec)
+	spec.ValuesTemplate, spec.Values = "small", values("small")
+	h.add(spec)
+	h.add(spec)
+	if last := h.stored[103].Spec; len(Holders(&last)) != 1 || last.HelmOp.Values == nil || last.HelmOp.ValuesTemplate != "small" {
+		t.Errorf("small fields are shared, or large ones are not: %+v", last.ContentFrom)
+	}
+	if holders := Holders(&h.stored[100].Spec); !slices.Equal(holders, []int64{1}) {
+		t.Errorf("revision 101 has fields of %v", holders)
+	}
+	Complete(h.stored)
+	for i, revision := range h.stored {
+		if !equality.Semantic.DeepEqual(revision.Spec.HelmOp, h.wanted[i]) {
+			t.Fatalf("revision %d is not what was wanted", i+1)
+		}
+	}
+	// What is completed is still known as stored elsewhere.
+	if size := h.bytes(); size > 2<<20 {
+		t.Errorf("the revisions count for %d bytes once they are complete", size)
+	}
+}
+
+// TestFieldWithoutItsHolder holds that nothing is made up where the revision that holds a field is gone.
+func TestFieldWithoutItsHolder(t *testing.T) {
+	t.Parallel()
+	h := &history{}
+	for range 3 {
+		h.add(addonsv1.HelmOpSpec{ValuesTemplate: large("a", 2)})
+	}
+	Complete(h.stored[1:])
+	for _, revision := range h.stored[1:] {
+		if revision.Spec.HelmOp.ValuesTemplate != "" {
+			t.Errorf("revision %d has values of nobody", revision.Spec.Number)
+		}
+	}
+}
+
+func TestSurplus(t *testing.T) {
+	t.Parallel()
+	const small, medium = 0, 1020
+	for name, tc := range map[string]struct {
+		// sizes are the values of the revisions in KiB, same the revisions whose values are those of another one.
+		sizes []int
+		same  map[int64]int64
+		inUse []int64
+		keep  int
+		want  []int64
+	}{
+		"few":                       {sizes: []int{small, small, small}, inUse: []int64{3}, keep: 10},
+		"by number":                 {sizes: []int{small, small, small, small}, inUse: []int64{4}, keep: 1, want: []int64{1, 2}},
+		"none is kept":              {sizes: []int{small, small, small}, inUse: []int64{1, 3}, want: []int64{2}},
+		"by bytes":                  {sizes: []int{medium, medium, medium, medium, medium, medium}, inUse: []int64{6}, keep: 10, want: []int64{1, 2}},
+		"by bytes, the old in use":  {sizes: []int{medium, medium, medium, medium, medium, medium}, inUse: []int64{1, 2, 6}, keep: 10, want: []int64{3, 4}},
+		"all in use":                {sizes: []int{medium, medium, medium, medium, medium, medium}, inUse: []int64{1, 2, 3, 4, 5, 6}, keep: 0},
+		"more in use than the rest": {sizes: []int{medium, medium, medium, medium, medium, small}, inUse: []int64{1, 2, 3, 4, 5}, keep: 10, want: []int64{6}},
+		"the same values":           {sizes: []int{medium, medium, medium, medium, medium, medium}, same: map[int64]int64{2: 1, 3: 1, 4: 1, 5: 1, 6: 1}, inUse: []int64{6}, keep: 10},
+		"who holds values of others stays": {
+			sizes: []int{medium, small, small, medium}, same: map[int64]int64{4: 1}, inUse: []int64{4}, keep: 1, want: []int64{2},
+		},
+		"until the others are gone": {
+			sizes: []int{medium, medium, small}, same: map[int64]int64{2: 1}, inUse: []int64{3}, keep: 0, want: []int64{2, 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var revisions []*addonsv1.HelmOpRevision
+			for i, size := range tc.sizes {
+				number := int64(i + 1)
+				revision := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: number}}
+				revision.Spec.HelmOp.ValuesTemplate = strings.Repeat("x", size<<10)
+				revision.Spec.ContentFrom.ValuesTemplate = tc.same[number]
+				revisions = append(revisions, revision)
+			}
+			inUse := map[int64]bool{}
+			for _, number := range tc.inUse {
+				inUse[number] = true
+			}
+			var got []int64
+			for _, revision := range Surplus(revisions, inUse, tc.keep, MaxBytes) {
+				got = append(got, revision.Spec.Number)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("deleted: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
