@@ -93,7 +93,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(actionDuration, timeToDeployed, driftCorrections, slotsInUse, slotsWaiting, clustersInDoubt, registryRequests, registryBytes, recordsLeft)
+	metrics.Registry.MustRegister(actionDuration, timeToDeployed, driftCorrections, slotsInUse, slotsWaiting, clustersInDoubt, registrySeries, recordsLeft)
 }
 
 // newReadsGauge tells how many reads of what clusters say of their releases are not over.

@@ -19,6 +19,7 @@ package controllers
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -44,5 +45,27 @@ func TestRegistryMetricsAreBounded(t *testing.T) {
 	last := fmt.Sprintf("%d.example", 3*maxObservedRegistries-1)
 	if got := testutil.ToFloat64(requests.WithLabelValues(last, "manifest", otherStatus)); got != 1 {
 		t.Errorf("%v requests with a status that HTTP does not know", got)
+	}
+}
+
+// TestRegistryMetricsEnd holds that a registry that is not asked any more loses its metrics, and others do not.
+func TestRegistryMetricsEnd(t *testing.T) {
+	t.Parallel()
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests"}, []string{"registry", "kind", "status"})
+	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "bytes"}, []string{"registry", "kind"})
+	m, now := newRegistryMetrics(requests, bytes), noon
+	m.now = func() time.Time { return now }
+	for range 25 {
+		m.count(oci.RequestEvent{Registry: "asked.example", Kind: "manifest", Status: 200})
+		if now.Equal(noon) {
+			m.count(oci.RequestEvent{Registry: "gone.example", Kind: "manifest", Status: 200})
+		}
+		if got := testutil.CollectAndCount(m); now.Sub(noon) < registrySeriesAge && got != 4 {
+			t.Fatalf("%d series after %s", got, now.Sub(noon))
+		}
+		now = now.Add(time.Hour)
+	}
+	if got := testutil.CollectAndCount(m); got != 2 || testutil.ToFloat64(requests.WithLabelValues("asked.example", "manifest", "200")) != 25 {
+		t.Errorf("%d series are left", got)
 	}
 }
