@@ -24,6 +24,7 @@ WAIT ?= 1## 0: `demo` checks the outcome and ends by itself
 PKG ?= ./test/e2e/...## Packages of `deflake`
 RUN ?= .## Tests of `deflake`, a regular expression
 COUNT ?= 20## How often `deflake` repeats
+ROUNDS ?= 300## Rounds of `test-random`
 BENCH ?= full## quick: `bench` takes few clusters and rounds, and `bench-go` few repetitions
 BENCH_ARGS ?=## Flags of `bench`, such as -scenario fleet -json figures.json -profiles DIR -check
 SOAK ?= 30m## How long `soak` lets things happen
@@ -99,6 +100,10 @@ test-e2e: testbed-binaries ## The product as its users meet it, on real API serv
 .PHONY: test-cuts
 test-cuts: testbed-binaries ## Actions cut off at each of their requests, in every way; `test` runs a sample of these
 	@HELMOP_SAMPLE=all go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=30m '-run=$(CUT)' ./internal/helmclient
+
+.PHONY: test-random
+test-random: testbed-binaries ## Two HelmOps, two managers and a person at one release, in random order (ROUNDS); `test` runs a few rounds
+	@HELMOP_ROUNDS=$(ROUNDS) go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=60m '-run=^TestIntegrationRandom$$' ./internal/helmclient
 
 .PHONY: test-race
 test-race: testbed-binaries ## All packages but the end-to-end suite, with the race detector

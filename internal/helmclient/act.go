@@ -123,6 +123,9 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 	defer end()
 	s.storage.deadline = c.now().Add(timeout + actionMargin)
 	s.watch(options.Progress)
+	if s.cluster != nil {
+		s.cluster.recorded = func() error { return s.checkRecordExists(desired.Name) }
+	}
 	if s.cluster != nil && decision.Action != ActionUninstall {
 		s.cluster.stop = options.Stop
 		s.records.split.keepsOld = true
@@ -244,7 +247,23 @@ func (s *session) checkNewest(decision Decision, desired Desired) error {
 	if last.Version != decision.FromRevision {
 		return errorOfKind(ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
 	}
+	if err := s.checkSameRecord(decision, desired); err != nil {
+		return err
+	}
 	return checkNotUninstalled(last)
+}
+
+// checkSameRecord returns an error if the record of the revision that was decided on, as it was just read, is another one of the same
+// number: the release was uninstalled and installed meanwhile.
+func (s *session) checkSameRecord(decision Decision, desired Desired) error {
+	if s.records == nil {
+		return nil
+	}
+	id := s.records.sightOfKey(recordName(desired.Name, decision.FromRevision)).id
+	if id != "" && decision.FromID != "" && id != decision.FromID {
+		return errorOfKind(ErrStale, "revision %d was made after the one that was observed was gone", decision.FromRevision)
+	}
+	return nil
 }
 
 // checkNotUninstalled returns an error if an uninstallation of the release has begun.

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Action is what a release needs next. The set is closed.
@@ -80,15 +81,17 @@ const (
 	ReasonNotDeployed          = "NotDeployed"
 	ReasonRetryFailed          = "RetryFailed"
 	ReasonChangedByAnotherHand = "ChangedByAnotherHand"
-	ReasonAdopt                = "Adopt"
-	ReasonInterrupted          = "Interrupted"
-	ReasonPendingTimeout       = "PendingTimeout"
-	ReasonPendingElsewhere     = "PendingElsewhere"
-	ReasonFinishUninstall      = "FinishUninstall"
-	ReasonConflict             = "Conflict"
-	ReasonUninstall            = "Uninstall"
-	ReasonAlreadyUninstalled   = "AlreadyUninstalled"
-	ReasonUnreachable          = "Unreachable"
+	// ReasonObjectsMissing is that of an upgrade to the same, which creates objects that were deleted.
+	ReasonObjectsMissing     = "ObjectsMissing"
+	ReasonAdopt              = "Adopt"
+	ReasonInterrupted        = "Interrupted"
+	ReasonPendingTimeout     = "PendingTimeout"
+	ReasonPendingElsewhere   = "PendingElsewhere"
+	ReasonFinishUninstall    = "FinishUninstall"
+	ReasonConflict           = "Conflict"
+	ReasonUninstall          = "Uninstall"
+	ReasonAlreadyUninstalled = "AlreadyUninstalled"
+	ReasonUnreachable        = "Unreachable"
 
 	// ReasonBackoff is the wait before what failed is tried again.
 	ReasonBackoff = "Backoff"
@@ -126,6 +129,8 @@ type Decision struct {
 	Message string
 	// FromRevision is the newest revision found, zero where there is none.
 	FromRevision int
+	// FromID is the [Record].ID of FromRevision.
+	FromID types.UID
 	// ToRevision is the revision that the action is expected to make; equal to FromRevision where it makes none.
 	ToRevision int
 	// Recovery says how the pending record FromRevision is resolved first.
@@ -170,7 +175,7 @@ func Decide(obs Observation, desired Desired, policy Policy, past Past, now time
 	newest, _ := obs.Newest()
 	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past.since(newest, desired), now: now}
 	d := Decision{
-		State: obs.State(desired), FromRevision: newest.Revision, ToRevision: newest.Revision, Failures: s.failures(),
+		State: obs.State(desired), FromRevision: newest.Revision, FromID: newest.ID, ToRevision: newest.Revision, Failures: s.failures(),
 		Interruptions: s.interruptions(), Unproven: s.unproven(), Request: digestLabel(past.Request),
 	}
 	d.Keep = s.keeps()
@@ -188,8 +193,8 @@ func Decide(obs Observation, desired Desired, policy Policy, past Past, now time
 // that try: what it remembers of failures is older than the request, and the record alone tells what came after. Without
 // this, a try that ends the process each time would be asked for anew each time.
 func (p Past) since(newest Record, desired Desired) Past {
-	if p.RetryRequested && newest.answers(p.Request, desired) {
-		p.RetryRequested, p.Failures, p.FailedAt = false, 0, time.Time{}
+	if (p.RetryRequested || p.Restore) && newest.answers(p.Request, desired) {
+		p.RetryRequested, p.Restore, p.Failures, p.FailedAt = false, false, 0, time.Time{}
 	}
 	if release.Status(newest.Status).IsPending() && newest.madeFrom(desired) && newest.ChangedAt.After(p.FailedAt) {
 		// The caller counted this very try before it began. The record says how many tries failed before it.
@@ -203,10 +208,10 @@ func (s situation) decide(d Decision) Decision {
 	switch d.State {
 	case StateForeign:
 		if !s.policy.TakeOwnership {
-			return d.refuse(s.obs)
+			return d.refuse(s.obs, s.desired)
 		}
 		if s.past.WasOurs && s.obs.Owner() != "" {
-			return d.refuseLost(s.obs)
+			return d.refuseLost(s.obs, s.desired)
 		}
 		return decideAdoption(d, s.newest, s.policy, s.now)
 	case StateAbsent:
@@ -255,12 +260,12 @@ func Unreachable() Decision {
 func DecideUninstall(obs Observation, desired Desired, policy Policy, now time.Time) Decision {
 	state := obs.State(desired)
 	newest, _ := obs.Newest()
-	d := Decision{State: state, FromRevision: newest.Revision, ToRevision: newest.Revision}
+	d := Decision{State: state, FromRevision: newest.Revision, FromID: newest.ID, ToRevision: newest.Revision}
 	switch state {
 	case StateAbsent, StateUninstalled:
 		return d.stay(ActionNone, ReasonAlreadyUninstalled, "The release is not installed.")
 	case StateForeign:
-		return d.refuse(obs)
+		return d.refuse(obs, desired)
 	case StateUninstalling:
 		if wait := remainingUninstall(newest, desired, policy, now); wait > 0 {
 			return d.waitFor(newest, desired, wait)
@@ -328,17 +333,23 @@ func (d Decision) finishUninstall() Decision {
 }
 
 // refuseLost leaves a release alone that another HelmOp has taken over: if both took it back, they would upgrade it in turn for ever.
-func (d Decision) refuseLost(obs Observation) Decision {
+func (d Decision) refuseLost(obs Observation, desired Desired) Decision {
+	if isSameOwner(obs, desired) {
+		return d.refuse(obs, desired)
+	}
 	return d.stay(ActionRefuse, ReasonConflict, fmt.Sprintf("HelmOp %q has taken over the release, which is left to it: give one of the two"+
 		" HelmOps another release name or other Clusters, or request a retry to take the release back.", obs.Owner()))
 }
 
-func (d Decision) refuse(obs Observation) Decision {
-	owner := obs.Owner()
-	if owner == "" {
+func (d Decision) refuse(obs Observation, desired Desired) Decision {
+	switch owner := obs.Owner(); {
+	case owner == "":
 		return d.stay(ActionRefuse, ReasonConflict, "The release was made without HelmOp and is left alone: set"+
 			" install.takeOwnership to take ownership of it, or choose another release name or namespace.")
+	case isSameOwner(obs, desired):
+		return d.stay(ActionRefuse, ReasonConflict, d.otherManagementCluster(obs))
+	default:
+		return d.stay(ActionRefuse, ReasonConflict, fmt.Sprintf("The release belongs to HelmOp %q and is left alone: set"+
+			" install.takeOwnership to take ownership of it, or choose another release name or namespace.", owner))
 	}
-	return d.stay(ActionRefuse, ReasonConflict, fmt.Sprintf("The release belongs to HelmOp %q and is left alone: set"+
-		" install.takeOwnership to take ownership of it, or choose another release name or namespace.", owner))
 }

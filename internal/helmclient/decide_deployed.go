@@ -30,6 +30,9 @@ func (s situation) decideInSync(d Decision) Decision {
 			return d.rollback(target, ReasonUnhealthy, fmt.Sprintf("Revision %d did not become healthy.", d.FromRevision))
 		}
 	}
+	if s.past.Restore {
+		return s.reach(d, ReasonObjectsMissing, fmt.Sprintf("Objects of revision %d were deleted, and a retry is requested.", d.FromRevision))
+	}
 	if s.policy.Test.Enabled {
 		switch {
 		case s.newest.Tested == "":

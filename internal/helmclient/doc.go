@@ -66,11 +66,14 @@ limitations under the License.
 //
 // # What never happens
 //
+//   - A release of another management cluster is not uninstalled, and not touched unless [Policy].TakeOwnership asks for it. One of the
+//     management cluster that the object which asks was moved from counts as its own, see [Client.TakeOver].
 //   - A release, or objects, that belong to somebody else are not touched unless [Policy].TakeOwnership asks for it.
 //   - Decide never answers a failed or interrupted upgrade with an uninstall. It asks for one to finish an uninstall
 //     which had begun, and with [RemediateUninstall] where the history proves that no revision ever worked.
-//   - Act does not carry out a decision where a revision was made since the one that was observed, and writes no record that another
+//   - Act does not carry out a decision where a revision was made since the one that was observed, be it of the same number, and writes no record that another
 //     one has written since. An uninstallation and an adoption at the same time never both happen.
+//   - Act does not wait for a hook of a release whose record is gone: somebody else has uninstalled the release.
 //   - Act does not wait until workloads are ready; only hooks hold it, and [Options] bound them.
 //   - Act does not return while Helm still writes. A cancelled context does not cut an action in half: every
 //     request has a deadline, and the action as a whole has one.

@@ -158,3 +158,30 @@ func TestIntegrationHandOver(t *testing.T) {
 		}
 	}
 }
+
+// TestIntegrationSameNumber holds that a decision on a revision is not carried out on another one of the same number: the release was
+// uninstalled and installed meanwhile.
+func TestIntegrationSameNumber(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"}
+	b.converge(desired, chrt, values)
+	former := desired
+	desired.ValuesDigest = "v2"
+	stale := map[string]Decision{
+		"upgrade": b.decide(desired, Policy{}), "uninstall": DecideUninstall(b.observe(former), former, Policy{}, time.Now()),
+	}
+	if _, err := b.act(stale["uninstall"], former, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	desired.UID, values = "uid-again", map[string]any{"cidr": "2"}
+	b.converge(desired, chrt, values)
+	for name, decision := range stale {
+		_, err := b.act(decision, desired, chrt, values)
+		if !errors.Is(err, ErrStale) {
+			t.Errorf("%s upon an old decision: %v", name, err)
+		}
+	}
+	b.wantRecords(desired, "1 deployed")
+	b.wantConfigMap("demo-value", "2")
+}

@@ -22,6 +22,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestIntegrationStop holds that an action which waits ends soon when it is told to, in good order: its revision is a failed one, and
@@ -62,5 +66,73 @@ func TestIntegrationStop(t *testing.T) {
 			}
 			b.wantRecords(desired)
 		})
+	}
+}
+
+// TestIntegrationRecordGone holds that an uninstallation that waits for a hook ends soon after somebody else has removed the record, and
+// that nothing is left to do then.
+func TestIntegrationRecordGone(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	b.converge(desired, newChart("1.0.0", map[string]string{
+		"value.yaml": valueConfigMap, "job.yaml": hook("Job", "hang", "pre-delete", jobSpec),
+	}), map[string]any{"cidr": "1"})
+	b.options.Uninstall.Timeout = 4 * time.Minute
+	b.options.Progress = func(what string) {
+		if strings.HasPrefix(what, "waiting for hook") {
+			if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), recordName("demo", 1), metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	begun := time.Now()
+	_, err := b.act(DecideUninstall(b.observe(desired), desired, Policy{}, time.Now()), desired, nil, nil)
+	wantError(t, err, ErrStale, true, "uninstalled by somebody else")
+	if took := time.Since(begun); took > time.Minute {
+		t.Errorf("it took %s", took)
+	}
+	if got := DecideUninstall(b.observe(desired), desired, Policy{}, time.Now()); got.Action != ActionNone {
+		t.Errorf("afterwards: %+v", got)
+	}
+}
+
+// TestIntegrationUninstallByHand holds that an uninstallation with the helm command that waits for its hook is left alone until it has
+// ended: its hook runs once. Then the release is installed again.
+func TestIntegrationUninstallByHand(t *testing.T) {
+	b := newBench(t)
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap, "job.yaml": hook("Job", "wait", "pre-delete", jobSpec)})
+	b.converge(desired, chrt, map[string]any{"cidr": "1"})
+	ended := make(chan error, 1)
+	uninstall := action.NewUninstall(b.human())
+	uninstall.Timeout = time.Minute
+	go func() {
+		_, err := uninstall.Run("demo")
+		ended <- err
+	}()
+	jobs := b.kube.BatchV1().Jobs(b.namespace)
+	b.eventually("the hook runs", func(ctx context.Context) (bool, error) {
+		_, err := jobs.Get(ctx, "wait", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	for name, decision := range map[string]Decision{
+		"wanted":     Decide(b.observe(desired), desired, Policy{}, Past{}, time.Now().Add(10*time.Minute)),
+		"not wanted": DecideUninstall(b.observe(desired), desired, Policy{}, time.Now().Add(10*time.Minute)),
+	} {
+		if decision.Action != ActionWait || decision.State != StateUninstalling || !strings.Contains(decision.Message, "helm command") {
+			t.Errorf("%s: decided %+v", name, decision)
+		}
+	}
+	if err := endJob(t.Context(), b.kube, b.namespace, "wait", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("helm uninstall: %v", err)
+	}
+	if actions := b.converge(desired, chrt, map[string]any{"cidr": "1"}); len(actions) != 1 || actions[0] != ActionInstall {
+		t.Errorf("afterwards: %v", actions)
 	}
 }

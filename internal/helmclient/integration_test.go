@@ -19,6 +19,7 @@ package helmclient
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -185,7 +186,15 @@ func (b *bench) createNamespace() {
 // human returns Helm as somebody uses it by hand, without this package's labels.
 func (b *bench) human() *action.Configuration {
 	b.t.Helper()
-	kept, err := newCluster(sharedServer.Server(b.t).RESTConfig(), newSharedKnowledge())
+	return b.humanThrough(nil)
+}
+
+// humanThrough is human with a transport that is wrapped.
+func (b *bench) humanThrough(wrap func(http.RoundTripper) http.RoundTripper) *action.Configuration {
+	b.t.Helper()
+	server := sharedServer.Server(b.t).RESTConfig()
+	server.WrapTransport = wrap
+	kept, err := newCluster(server, newSharedKnowledge())
 	if err != nil {
 		b.t.Fatal(err)
 	}

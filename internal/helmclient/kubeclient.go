@@ -56,6 +56,8 @@ type kubeClient struct {
 	progress func(string)
 	// stop ends what is waited for; nil if nothing does.
 	stop context.Context
+	// recorded returns an error if the record that the action is about is gone; nil if nothing tells.
+	recorded func() error
 
 	mu        sync.Mutex
 	deletions []error

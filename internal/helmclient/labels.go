@@ -35,6 +35,9 @@ const (
 
 	// LabelOwner holds the owner of the release, see [Desired].Owner.
 	LabelOwner = labelPrefix + "helmop"
+	// LabelManagementCluster holds the management cluster of the process that made the record, or took it over after a move, see
+	// [Desired].ManagementCluster; absent on records of versions that did not know of it.
+	LabelManagementCluster = labelPrefix + "management-cluster"
 	// LabelArtifactDigest holds the shortened digest of the artifact that the revision was made from.
 	LabelArtifactDigest = labelPrefix + "artifact-digest"
 	// LabelValuesDigest holds the shortened digest of the values that the revision was made from.
@@ -156,6 +159,7 @@ func desiredLabels(d Desired) map[string]string {
 func ownerLabels(d Desired) map[string]string {
 	labels := map[string]string{LabelOwner: ownerLabel(d.Owner), LabelReleaseUID: d.UID}
 	setText(labels, LabelShard, d.Shard)
+	setText(labels, LabelManagementCluster, ownerLabel(d.ManagementCluster))
 	return labels
 }
 
@@ -247,7 +251,9 @@ func recordFromLabels(labels map[string]string) (record Record, ok bool) {
 		Shard:            labels[LabelShard],
 		Uninstalling:     labels[LabelUninstalling] == "true",
 		KeptElsewhere:    labels[LabelPayload] != "",
-		Deadline:         timeIn(labels, LabelDeadline),
+
+		ManagementCluster: labels[LabelManagementCluster],
+		Deadline:          timeIn(labels, LabelDeadline),
 	}, true
 }
 

@@ -88,7 +88,7 @@ func recordFromMetadata(object *metav1.ObjectMeta) (Record, bool) {
 	if !ok {
 		return Record{}, false
 	}
-	record.ChangedAt = changedAt(object)
+	record.ID, record.ChangedAt = object.UID, changedAt(object)
 	return record, true
 }
 

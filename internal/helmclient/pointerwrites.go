@@ -25,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -34,11 +35,13 @@ type recordSight struct {
 	version string
 	// texts are the digests of what was recorded, and of what this action has tried to record since: it may not know whether it was.
 	texts [][sha256.Size]byte
+	// id is that of the Secret; empty if it was made by this action.
+	id types.UID
 }
 
 // sightOf is the sight of a Secret that was read, or written with the resource version.
 func sightOf(secret *corev1.Secret, version string) recordSight {
-	return recordSight{version: version, texts: [][sha256.Size]byte{textOf(secret)}}
+	return recordSight{version: version, texts: [][sha256.Size]byte{textOf(secret)}, id: secret.UID}
 }
 
 func textOf(secret *corev1.Secret) [sha256.Size]byte { return sha256.Sum256(secret.Data[recordKey]) }

@@ -102,6 +102,9 @@ type Past struct {
 	// WasOurs says that the object that asks has made a revision of the release before, and that no retry is requested: if another owner
 	// has the release by now, it is not taken back.
 	WasOurs bool
+	// Restore says that objects of the newest revision were deleted and that somebody asks to create them. As with RetryRequested, the
+	// caller must drop it once something was tried, and a request does not count that the newest record answers already.
+	Restore bool
 	// RetryRequested forgets the failures: somebody asks to try again. It is for one try: the caller must drop it, and
 	// what it remembers of failures, once something was tried. A caller may not come to that, because the try ends it or
 	// because it cannot save what it remembers; so a request does not count that the newest record answers already.

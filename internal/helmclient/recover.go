@@ -39,6 +39,9 @@ func (s *session) recoverPending(decision Decision, desired Desired) error {
 	if record.Version != decision.FromRevision {
 		return errorOfKind(ErrStale, "the newest revision is %d, no longer the pending %d", record.Version, decision.FromRevision)
 	}
+	if err := s.checkSameRecord(decision, desired); err != nil {
+		return err
+	}
 	if record.Info == nil || !record.Info.Status.IsPending() && record.Info.Status != release.StatusUninstalling {
 		return errorOfKind(ErrStale, "revision %d is no longer pending", decision.FromRevision)
 	}

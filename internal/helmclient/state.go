@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // State is what a release is in, compared with what is desired. The set is closed.
@@ -51,7 +52,7 @@ const (
 	StateUninstalled State = "Uninstalled"
 	// StateUnmanaged means that the release is ours and its newest revision was made by another hand.
 	StateUnmanaged State = "Unmanaged"
-	// StateForeign means that the release belongs to another owner, or was made without this product.
+	// StateForeign means that the release belongs to another owner or another management cluster, or was made without this product.
 	StateForeign State = "Foreign"
 	// StateUnreachable means that the cluster did not answer, so that nobody knows, see [Unreachable].
 	StateUnreachable State = "Unreachable"
@@ -73,6 +74,9 @@ const (
 
 // Record is what the labels on one of Helm's release Secrets say.
 type Record struct {
+	// ID is that of the Secret: after an uninstallation and an installation, a revision of the same number is another one. Empty where it
+	// is not known.
+	ID types.UID
 	// Revision is Helm's number of the revision, from 1.
 	Revision int
 	// Status is Helm's status of the revision, such as "deployed".
@@ -80,6 +84,8 @@ type Record struct {
 	// Owner and UID are those of the [Desired] that the revision was made from; empty where
 	// Helm was used without this package.
 	Owner, UID string
+	// ManagementCluster is that of the manager which made the revision, see [LabelManagementCluster]; empty where it is not known.
+	ManagementCluster string
 	// ArtifactDigest, ValuesDigest, OptionsDigest and PostRenderDigest are shortened digests of what the revision was made
 	// from.
 	ArtifactDigest, ValuesDigest, OptionsDigest, PostRenderDigest string
@@ -232,7 +238,7 @@ func (o Observation) State(d Desired) State {
 		return StateAbsent
 	case status == release.StatusUninstalled:
 		return StateUninstalled
-	case o.Owner() != ownerLabel(d.Owner):
+	case o.Owner() != ownerLabel(d.Owner), !o.isOfManagementCluster(d):
 		return StateForeign
 	case status == release.StatusUninstalling:
 		return StateUninstalling

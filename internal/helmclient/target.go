@@ -44,6 +44,12 @@ type Desired struct {
 	// Shard is that of the process that asks, a label value; empty where the work is not divided. A pending record that a process of
 	// another shard left behind has a holder that may be at work.
 	Shard string `json:"-"` // No part of what a try is identified by.
+	// ManagementCluster identifies the management cluster of the process that asks; empty where it is not known, and a release of any
+	// management cluster then counts as the owner's.
+	ManagementCluster string `json:"-"`
+	// FormerManagementCluster identifies the management cluster that the object that asks was moved or restored from. The owner's
+	// releases of that one count as the owner's, too. Empty where the object was not moved.
+	FormerManagementCluster string `json:"-"`
 	// ArtifactDigest, ValuesDigest and OptionsDigest identify all that shapes the release.
 	ArtifactDigest, ValuesDigest, OptionsDigest string
 	// PostRenderDigest identifies what changes the rendered objects, empty where nothing does.

@@ -70,6 +70,9 @@ func (s *session) markUninstalling(decision Decision, desired Desired) (unmark f
 	if err := checkUninstallable(last, decision, desired); err != nil {
 		return nil, err
 	}
+	if err := s.checkSameRecord(decision, desired); err != nil {
+		return nil, err
+	}
 	// Its hooks are made of these values.
 	s.logs.hide(last.Config)
 	info := *last.Info
@@ -111,6 +114,8 @@ func checkUninstallable(last *release.Release, decision Decision, desired Desire
 		return errorOfKind(ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
 	case owner != "" && owner != ownerLabel(desired.Owner) && decision.State != StateForeign:
 		return errorOfKind(ErrStale, "revision %d belongs to HelmOp %q", last.Version, owner)
+	case !isManagedBy(last.Labels[LabelManagementCluster], desired) && decision.State != StateForeign:
+		return errorOfKind(ErrStale, "revision %d belongs to the management cluster %q", last.Version, last.Labels[LabelManagementCluster])
 	case last.Info == nil:
 		return errorOfKind(ErrStale, "the record of revision %d is incomplete", last.Version)
 	case last.Info.Status.IsPending() && decision.State != StatePending:

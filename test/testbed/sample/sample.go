@@ -43,6 +43,9 @@ var seed = sync.OnceValue(func() uint64 {
 	return uint64(time.Now().UnixNano())
 })
 
+// Seed returns the seed of this process.
+func Seed() uint64 { return seed() }
+
 // Of returns some of the cases in their order: the first, the last, and others that the seed and the test's name pick.
 func Of[T any](t testing.TB, cases []T) []T {
 	t.Helper()

@@ -1,0 +1,434 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/sample"
+)
+
+const (
+	// randomRounds is how many rounds TestIntegrationRandom runs unless HELMOP_ROUNDS says otherwise.
+	randomRounds = 6
+	// randomSteps is how many steps a round has.
+	randomSteps = 14
+	// maxRequests is before which request of an action something happens, at most. Actions of the chart in use take about as many.
+	maxRequests = 16
+)
+
+// randomStep is one thing that happens to a release. What it holds follows from the seed alone, so that a round can be repeated.
+type randomStep struct {
+	kind randomKind
+	// party is whose manager acts.
+	party int
+	// at is the request of the action before which meanwhile happens; kill ends the manager there.
+	at        int
+	kill      bool
+	meanwhile randomKind
+}
+
+// randomKind is what happens.
+type randomKind string
+
+const (
+	nothing    randomKind = "nothing"
+	change     randomKind = "change the values"
+	handOn     randomKind = "hand the release over"
+	act        randomKind = "act"
+	remember   randomKind = "remember a decision"
+	actStale   randomKind = "act on a remembered decision"
+	upgrade    randomKind = "helm upgrade"
+	uninstall  randomKind = "helm uninstall"
+	rollback   randomKind = "helm rollback"
+	waitLong   randomKind = "wait for 20 minutes"
+	otherActs  randomKind = "the other manager acts"
+	otherStale randomKind = "the other manager acts on a remembered decision"
+)
+
+func (s randomStep) String() string {
+	text := fmt.Sprintf("%s (%d)", s.kind, s.party)
+	if s.kill {
+		text += fmt.Sprintf(", killed at request %d", s.at)
+	}
+	if s.meanwhile != nothing {
+		text += fmt.Sprintf(", at request %d: %s", s.at, s.meanwhile)
+	}
+	return text
+}
+
+// randomPlan returns the steps of a round.
+func randomPlan(r *rand.Rand) []randomStep {
+	kinds := []randomKind{
+		change, change, change, handOn, handOn, handOn, act, act, act, act, act, act, remember, remember, actStale, actStale,
+		upgrade, uninstall, rollback, waitLong,
+	}
+	within := []randomKind{nothing, nothing, otherActs, otherActs, otherActs, otherStale, upgrade, uninstall}
+	// There is a release to begin with.
+	steps := make([]randomStep, randomSteps)
+	steps[0] = randomStep{kind: act, meanwhile: nothing}
+	for i := 1; i < len(steps); i++ {
+		s := randomStep{kind: kinds[r.IntN(len(kinds))], party: r.IntN(2), at: r.IntN(maxRequests), meanwhile: nothing}
+		if s.acts() || s.kind.isHelm() {
+			s.kill = r.IntN(3) == 0
+			s.meanwhile = within[r.IntN(len(within))]
+		}
+		steps[i] = s
+	}
+	return steps
+}
+
+func (s randomStep) acts() bool { return s.kind == act || s.kind == actStale }
+
+// isHelm reports whether somebody uses the helm command.
+func (k randomKind) isHelm() bool { return k == upgrade || k == uninstall || k == rollback }
+
+// randomParty is a HelmOp with its manager.
+type randomParty struct {
+	*bench
+	desired Desired
+	// value is what the objects of its release hold.
+	version int
+	// gone says that the party's release has ended: its manager has let it go.
+	gone bool
+	// remembered is a decision that was made some steps before.
+	remembered *Decision
+}
+
+func (p *randomParty) value() string { return fmt.Sprintf("%s %d", p.desired.Owner, p.version) }
+
+// newRelease gives the party another object that asks for the release, as after a deletion.
+func (p *randomParty) newRelease() {
+	p.gone, p.remembered = false, nil
+	p.desired.UID = fmt.Sprintf("%s-%d", p.desired.Owner, p.version)
+}
+
+func (p *randomParty) setVersion(version int) {
+	p.version = version
+	p.desired.ValuesDigest = fmt.Sprintf("v%d", version)
+}
+
+// randomRound is one round: two HelmOps, of which one at a time wants the release, and a person with the helm command.
+type randomRound struct {
+	t       *testing.T
+	parties [2]*randomParty
+	wanted  int
+	version int
+	// later is how far the clock of the decisions is ahead.
+	later time.Duration
+	log   []string
+}
+
+func newRandomRound(t *testing.T, namespace string) *randomRound {
+	t.Helper()
+	r := &randomRound{t: t, version: 1}
+	kube := newKube(t)
+	for i := range r.parties {
+		p := &randomParty{bench: &bench{t: t, kube: kube, namespace: namespace}, gone: i != 0}
+		p.reconnect(-1)
+		p.desired = desiredFor(namespace, "demo", "a1", "v1")
+		p.desired.Owner, p.desired.ManagementCluster = fmt.Sprintf("default.party-%d", i), "here"
+		p.desired.UID = p.desired.Owner
+		p.setVersion(1)
+		r.parties[i] = p
+	}
+	return r
+}
+
+func (r *randomRound) note(format string, args ...any) {
+	r.log = append(r.log, fmt.Sprintf(format, args...))
+}
+
+// decide decides for a party on what the cluster holds now.
+func (r *randomRound) decide(p *randomParty, past Past) (Decision, error) {
+	obs, err := p.client.Observe(r.t.Context(), p.target, p.desired.Namespace, p.desired.Name)
+	if err != nil {
+		return Decision{}, err
+	}
+	now := time.Now().Add(r.later)
+	if p == r.parties[r.wanted] {
+		policy := Policy{TakeOwnership: true, Install: FailurePolicy{Retries: new(int)}, Upgrade: FailurePolicy{Retries: new(int)}}
+		*policy.Install.Retries, *policy.Upgrade.Retries = -1, -1
+		return Decide(obs, p.desired, policy, past, now), nil
+	}
+	return DecideUninstall(obs, p.desired, Policy{}, now), nil
+}
+
+// carryOut carries a decision of a party out. One that is stale, or meets the action of the other party, changes nothing.
+func (r *randomRound) carryOut(p *randomParty, decision Decision) {
+	if _, ok := actionTimeout(decision.Action, p.options); !ok {
+		p.gone = p.gone || p != r.parties[r.wanted] && decision.Action != ActionWait
+		r.note("  %s: %s (%s)", p.desired.Owner, decision.Action, decision.Message)
+		return
+	}
+	_, err := p.act(decision, p.desired, newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": p.value()})
+	r.note("  %s: %s of revision %d (%s): %v", p.desired.Owner, decision.Action, decision.FromRevision, decision.Reason, err)
+}
+
+// actNow has a party decide and act. A party whose release has ended does nothing.
+func (r *randomRound) actNow(p *randomParty) {
+	if p.gone {
+		return
+	}
+	if decision, err := r.decide(p, Past{}); err == nil {
+		r.carryOut(p, decision)
+	}
+}
+
+func (r *randomRound) actRemembered(p *randomParty) {
+	if decision := p.remembered; decision != nil {
+		p.remembered = nil
+		r.carryOut(p, *decision)
+	}
+}
+
+// run carries one step out.
+func (r *randomRound) run(s randomStep) {
+	if r.parties[s.party].gone {
+		// Where one HelmOp has nothing to do with the release, the other one acts.
+		s.party = 1 - s.party
+	}
+	r.note("%s", s)
+	p := r.parties[s.party]
+	switch s.kind {
+	case change:
+		r.version++
+		r.parties[r.wanted].setVersion(r.version)
+	case handOn:
+		r.version++
+		r.wanted = 1 - r.wanted
+		next := r.parties[r.wanted]
+		next.setVersion(r.version)
+		next.newRelease()
+	case waitLong:
+		r.later += 20 * time.Minute
+	case remember:
+		if decision, err := r.decide(p, Past{}); err == nil && !p.gone {
+			p.remembered = &decision
+		}
+	default:
+		r.interrupted(s)
+	}
+}
+
+// interrupted carries out the action of a step, within which something else may happen.
+func (r *randomRound) interrupted(s randomStep) {
+	p := r.parties[s.party]
+	var requests atomic.Int64
+	wrap := func(base http.RoundTripper) http.RoundTripper {
+		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+			if strings.Contains(req.URL.Path, "/namespaces/"+p.namespace) {
+				n := int(requests.Add(1)) - 1
+				if n == s.at {
+					r.meanwhile(s)
+				}
+				if s.kill && n >= s.at {
+					return nil, errCut
+				}
+			}
+			return base.RoundTrip(req)
+		})
+	}
+	config := sharedServer.Server(r.t).RESTConfig()
+	config.WrapTransport = wrap
+	if s.kind.isHelm() {
+		r.note("  %s: %v", s.kind, p.helm(s.kind, wrap))
+		return
+	}
+	p.client, p.target.Config = New(testRunner), config
+	if s.kind == act {
+		r.actNow(p)
+	} else {
+		r.actRemembered(p)
+	}
+	p.reconnect(-1)
+}
+
+func (r *randomRound) meanwhile(s randomStep) {
+	other := r.parties[1-s.party]
+	// What is under way is not old, whatever the clock said before.
+	later := r.later
+	r.later = 0
+	defer func() { r.later = later }()
+	switch s.meanwhile {
+	case otherActs:
+		r.actNow(other)
+	case otherStale:
+		r.actRemembered(other)
+	case upgrade, uninstall:
+		r.note("  %s: %v", s.meanwhile, other.helm(s.meanwhile, nil))
+	}
+}
+
+// helm does what a person does with the helm command.
+func (p *randomParty) helm(kind randomKind, wrap func(http.RoundTripper) http.RoundTripper) error {
+	config := p.humanThrough(wrap)
+	switch kind {
+	case upgrade:
+		upgrade := action.NewUpgrade(config)
+		upgrade.Namespace = p.namespace
+		_, err := upgrade.Run("demo", newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "human"})
+		return err
+	case rollback:
+		return action.NewRollback(config).Run("demo")
+	default:
+		_, err := action.NewUninstall(config).Run("demo")
+		return err
+	}
+}
+
+// objects are the UIDs of the release's objects that exist.
+func (r *randomRound) objects() map[string]types.UID {
+	r.t.Helper()
+	uids := map[string]types.UID{}
+	list, err := r.parties[0].kube.CoreV1().ConfigMaps(r.parties[0].namespace).List(r.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=Helm"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := range list.Items {
+		uids[list.Items[i].Name] = list.Items[i].UID
+	}
+	return uids
+}
+
+// isInSync reports whether the release is as the party that wants it wants it.
+func (r *randomRound) isInSync() bool {
+	p := r.parties[r.wanted]
+	return !p.gone && p.observe(p.desired).State(p.desired) == StateInSync
+}
+
+// errLost says that objects are gone that the owner of the release wants.
+var errLost = errors.New("objects of a release in sync were deleted")
+
+// steps carries out the steps of a plan and checks after each that it deleted nothing that the owner wants. Only the helm command may.
+func (r *randomRound) steps(plan []randomStep) error {
+	for _, s := range plan {
+		kept := r.isInSync() && s.kind != handOn && s.kind != uninstall && s.meanwhile != uninstall
+		before := r.objects()
+		r.run(s)
+		if !kept {
+			continue
+		}
+		after := r.objects()
+		for name, uid := range before {
+			if after[name] != uid {
+				return fmt.Errorf("%w: %s, by: %s", errLost, name, s)
+			}
+		}
+	}
+	return nil
+}
+
+// converge has both managers go on until the release is as it is wanted. Objects that a person deleted with the helm command in the middle
+// of an upgrade are noticed by the manager and put back on request.
+func (r *randomRound) converge() error {
+	p, other := r.parties[r.wanted], r.parties[1-r.wanted]
+	for i := range 20 {
+		r.actNow(other)
+		past := Past{}
+		if r.isInSync() && len(r.objects()) < len(twoConfigMaps()) {
+			past.Restore, past.Request = true, fmt.Sprintf("%x", i)
+		}
+		decision, err := r.decide(p, past)
+		if err != nil {
+			return err
+		}
+		switch decision.Action {
+		case ActionNone:
+			if other.gone {
+				return r.check()
+			}
+		case ActionWait:
+			r.later += max(decision.RequeueAfter, 20*time.Minute)
+		}
+		r.carryOut(p, decision)
+	}
+	return errors.New("no end")
+}
+
+// check checks what must hold in the end.
+func (r *randomRound) check() error {
+	p := r.parties[r.wanted]
+	obs := p.observe(p.desired)
+	var deployed []Record
+	for i, record := range obs.Records {
+		if record.Status == "deployed" {
+			deployed = append(deployed, record)
+		}
+		if i > 0 && isRepeated(obs.Records[i-1], record) {
+			return fmt.Errorf("revision %d was made from what revision %d had deployed", obs.Records[i-1].Revision, record.Revision)
+		}
+	}
+	value, _ := p.configMapValue("demo-value")
+	kept, _ := p.configMapValue("first")
+	switch {
+	case len(deployed) != 1 || deployed[0].Owner != p.desired.Owner || !deployed[0].madeFrom(p.desired):
+		return fmt.Errorf("deployed are %+v", deployed)
+	case value != p.value() || kept != "1":
+		return fmt.Errorf("the objects hold %q and %q, want %q and \"1\"", value, kept, p.value())
+	}
+	return nil
+}
+
+// isRepeated reports whether a revision was made from the same as the one before for the same object, although nobody asked for it and the
+// one before had been deployed.
+func isRepeated(newer, older Record) bool {
+	return newer.Revision == older.Revision+1 && newer.Request == "" && newer.authentic() && older.authentic() && older.wasApplied() &&
+		newer.UID == older.UID && newer.attempt() == older.attempt()
+}
+
+// TestIntegrationRandom has two HelmOps with a manager each hand a release over and back, change it, and act on what they have seen some
+// steps before, while managers are killed between any two requests and somebody uses the helm command. In the end the HelmOp that
+// wants the release has it, once, with all its objects, and nothing was deleted that its owner wanted.
+//
+// HELMOP_ROUNDS is the number of rounds; HELMOP_SEED, which a failure prints, repeats a round.
+func TestIntegrationRandom(t *testing.T) {
+	rounds := randomRounds
+	if n, err := strconv.Atoi(os.Getenv("HELMOP_ROUNDS")); err == nil && n > 0 {
+		rounds = n
+	}
+	for i := range rounds {
+		seed := sample.Seed() + uint64(i)
+		t.Run(fmt.Sprintf("round-%d", i), func(t *testing.T) {
+			t.Parallel()
+			r := newRandomRound(t, namespaceOf(t))
+			plan := randomPlan(rand.New(rand.NewPCG(seed, 0)))
+			err := r.steps(plan)
+			if err == nil {
+				err = r.converge()
+			}
+			t.Logf("HELMOP_SEED=%d HELMOP_ROUNDS=1 repeats this plan:\n%s", seed, strings.Join(r.log, "\n"))
+			if err != nil {
+				p := r.parties[r.wanted]
+				t.Errorf("%v; the history is %+v", err, p.observe(p.desired).Records)
+			}
+		})
+	}
+}

@@ -1,0 +1,135 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	hereUID   = "2f9f3a1c-7f0a-4f2e-9d47-1a1f3b1b0c01"
+	formerUID = "2f9f3a1c-7f0a-4f2e-9d47-1a1f3b1b0c02"
+	otherUID2 = "2f9f3a1c-7f0a-4f2e-9d47-1a1f3b1b0c03"
+)
+
+func managedBy(uid string) func(*Record) { return func(r *Record) { r.ManagementCluster = uid } }
+
+// TestManagementCluster holds which releases are left alone because another management cluster has them.
+func TestManagementCluster(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		record        string
+		own, former   string
+		takeOwnership bool
+		wasOurs       bool
+		want          Action
+		uninstall     Action
+	}{
+		"own":                             {record: hereUID, own: hereUID, want: ActionNone, uninstall: ActionUninstall},
+		"of an older version":             {own: hereUID, want: ActionNone, uninstall: ActionUninstall},
+		"nobody knows which is the own":   {record: otherUID2, want: ActionNone, uninstall: ActionUninstall},
+		"moved from there":                {record: formerUID, own: hereUID, former: formerUID, want: ActionNone, uninstall: ActionUninstall},
+		"another's":                       {record: otherUID2, own: hereUID, want: ActionRefuse, uninstall: ActionRefuse},
+		"another's, moved from elsewhere": {record: otherUID2, own: hereUID, former: formerUID, want: ActionRefuse, uninstall: ActionRefuse},
+		"adopted":                         {record: otherUID2, own: hereUID, takeOwnership: true, want: ActionUpgrade, uninstall: ActionRefuse},
+		"not taken back":                  {record: otherUID2, own: hereUID, takeOwnership: true, wasOurs: true, want: ActionRefuse, uninstall: ActionRefuse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := testDesired()
+			d.ManagementCluster, d.FormerManagementCluster = tc.own, tc.former
+			obs := Observation{Records: []Record{testRecord("deployed", 1, managedBy(tc.record))}}
+			got := Decide(obs, d, Policy{TakeOwnership: tc.takeOwnership}, Past{WasOurs: tc.wasOurs}, testNow)
+			if got.Action != tc.want {
+				t.Errorf("decided %+v, want %s", got, tc.want)
+			}
+			if got.Action == ActionRefuse && !strings.Contains(got.Message, tc.record) {
+				t.Errorf("the message %q does not name the management cluster", got.Message)
+			}
+			if got := DecideUninstall(obs, d, Policy{TakeOwnership: tc.takeOwnership}, testNow); got.Action != tc.uninstall {
+				t.Errorf("to uninstall: decided %+v, want %s", got, tc.uninstall)
+			}
+		})
+	}
+}
+
+// TestRestore holds that objects which were deleted are created by an upgrade to the same, once for each request.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	obs := Observation{Records: []Record{testRecord("deployed", 3)}}
+	past := Past{Restore: true, Request: "ab"}
+	got := Decide(obs, testDesired(), Policy{}, past, testNow)
+	if got.Action != ActionUpgrade || got.Reason != ReasonObjectsMissing || got.ToRevision != 4 || got.Request != "ab" {
+		t.Errorf("decided %+v", got)
+	}
+	obs.Records[0].Request = "ab"
+	if got := Decide(obs, testDesired(), Policy{}, past, testNow); got.Action != ActionNone {
+		t.Errorf("a request that was answered: %+v", got)
+	}
+	if got := Decide(obs, testDesired(), Policy{}, Past{Request: "cd"}, testNow); got.Action != ActionNone {
+		t.Errorf("without missing objects: %+v", got)
+	}
+}
+
+// TestIntegrationTakeOver moves a release from one management cluster to another, which then says so in all records and changes nothing
+// else; a manager of the former one leaves the release alone from then on.
+func TestIntegrationTakeOver(t *testing.T) {
+	b := newBench(t)
+	former := desiredFor(b.namespace, "demo", "a1", "v1")
+	former.ManagementCluster = formerUID
+	chrt := newChart("1.0.0", twoConfigMaps())
+	b.converge(former, chrt, map[string]any{"cidr": "1"})
+	stale := DecideUninstall(b.observe(former), former, Policy{}, time.Now())
+	former.ValuesDigest = "v2"
+	b.converge(former, chrt, map[string]any{"cidr": "2"})
+
+	moved := former
+	moved.ManagementCluster, moved.FormerManagementCluster, moved.UID = hereUID, formerUID, "uid-moved"
+	obs := b.observe(moved)
+	if !obs.NamesFormer(moved) || obs.State(moved) != StateInSync {
+		t.Fatalf("the release is not taken for that of the object which was moved: %+v", obs)
+	}
+	content := b.recordSecrets()
+	if err := b.client.TakeOver(t.Context(), b.target, moved, obs); err != nil {
+		t.Fatal(err)
+	}
+	moved.FormerManagementCluster = ""
+	if obs = b.observe(moved); obs.NamesFormer(moved) || obs.State(moved) != StateInSync || len(obs.Records) != 2 {
+		t.Errorf("after the move: %+v", obs)
+	}
+	for i, secret := range b.recordSecrets() {
+		if string(secret.Data["release"]) != string(content[i].Data["release"]) || secret.Labels[LabelManagementCluster] != hereUID {
+			t.Errorf("record %s was changed, or has the label %q", secret.Name, secret.Labels[LabelManagementCluster])
+		}
+	}
+	// The management cluster that it came from is there again.
+	if got := b.decide(former, Policy{}); got.Action != ActionRefuse {
+		t.Errorf("the former one decides %+v", got)
+	}
+	stale.FromRevision = 2
+	if _, err := b.act(stale, former, nil, nil); err == nil {
+		t.Error("the former one uninstalled the release upon a decision from before the move")
+	}
+	b.wantConfigMap("demo-value", "2")
+	if err := b.client.TakeOver(t.Context(), b.target, moved, Observation{Records: []Record{
+		{Revision: 2, Owner: moved.Owner, ManagementCluster: formerUID}, {Revision: 7, Owner: moved.Owner, ManagementCluster: formerUID},
+	}}); err != nil {
+		t.Errorf("records that are taken over, or gone: %v", err)
+	}
+}
