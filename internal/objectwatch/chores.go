@@ -173,7 +173,7 @@ func (l *link) confirmObject(t target) {
 	case err == nil:
 		l.chores.failures = 0
 		w.applyLocked(t, f)
-		if obj.GetLabels()[managedLabel] != managedValue {
+		if obj.GetLabels()[managedLabel] != managedValue && s.key.mode != listed {
 			l.moveAloneLocked(t, at)
 		}
 	case isUnserved(err):

@@ -31,6 +31,13 @@ limitations under the License.
 // their metadata. A stream ends with the last release that needs it. Where an identity may not watch the whole cluster,
 // there is one stream for each namespace in which it follows objects.
 //
+// # Lists
+//
+// A kind without a health of its own, such as ConfigMap, is not worth a watch: all that can happen to it is that it is gone. With
+// Plan.ListEvery, the metadata of all objects with Helm's label is listed instead, once for each kind and interval and for all releases
+// of the cluster. Where that is not permitted, not even in single namespaces, objects count as existing. Watcher.List asks for
+// the lists at once.
+//
 // A stream that is silent costs two goroutines, one of them of the HTTP connection, and some kilobytes: events are read one by one,
 // and nothing of them is kept but what was found.
 //

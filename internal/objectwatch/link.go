@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -54,6 +55,7 @@ type link struct {
 	narrow map[narrowKey]struct{}
 
 	chores chores
+	lists  lists
 }
 
 type narrowKey struct {
@@ -121,6 +123,9 @@ func (l *link) attachLocked(r *release) {
 		r.recordsStream = s
 		s.joinLocked(at, target{release: r}, r.recordsKnown)
 	}
+	if r.listSoon {
+		l.listLocked(r)
+	}
 	l.workLocked()
 }
 
@@ -135,8 +140,11 @@ func (l *link) placeLocked(r *release, i int) {
 		return
 	}
 	key := streamKey{resource: served.GroupVersionResource, kind: ref.GroupVersionKind().GroupKind(), mode: metadataOnly}
-	if o.judged {
+	switch {
+	case o.judged:
 		key.mode = whole
+	case o.listed:
+		key.mode = listed
 	}
 	at := objectKey{name: ref.Name}
 	if served.namespaced {
@@ -183,6 +191,10 @@ func (l *link) exactLocked(key streamKey) *stream {
 // joinLocked adds one who wants to know of an object; the stream begins anew unless that is known already.
 func (s *stream) joinLocked(at objectKey, t target, known bool) {
 	s.wanted[at] = append(s.wanted[at], t)
+	if s.key.mode == listed {
+		s.link.scheduleListsLocked(t.release.listEvery/2 + rand.N(t.release.listEvery/2+1))
+		return
+	}
 	if s.cancel == nil || !known {
 		s.beginLocked()
 	}
@@ -244,6 +256,7 @@ func (l *link) detachLocked(r *release) {
 
 func (l *link) closeLocked() {
 	l.cancel()
+	l.lists.stop()
 	for _, s := range l.streams {
 		s.run++
 	}

@@ -51,6 +51,11 @@ type release struct {
 	// unjudged is the number of those among them whose health is followed.
 	unjudged int
 	lone     int
+	// listEvery and listSoon are those of the plan, for the objects that are listed.
+	listEvery time.Duration
+	listSoon  bool
+	// isAsked is whether somebody waits for all listed objects to be known, see Watcher.List.
+	isAsked bool
 
 	recordsRef    *RecordsRef
 	records       map[string]uint64
@@ -72,8 +77,8 @@ type object struct {
 	known, exists, optOut bool
 	// moved is whether clusterctl took the object to another management cluster, or is about to.
 	moved bool
-	// judged is whether its health is followed.
-	judged bool
+	// judged is whether its health is followed, listed whether nothing but its existence is.
+	judged, listed bool
 }
 
 // finding is what an object was found to be.
@@ -92,14 +97,14 @@ var absent = finding{verdict: health.NotFound, message: "does not exist"}
 
 // newRelease returns a release about which nothing is known, and asks no cluster.
 func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
-	r := &release{key: key, digest: digest, checker: plan.Checker, drift: plan.Drift}
+	r := &release{key: key, digest: digest, checker: plan.Checker, drift: plan.Drift, listEvery: plan.ListEvery, listSoon: plan.ListSoon}
 	if plan.Records != nil {
 		records := *plan.Records
 		r.recordsRef, r.unknown = &records, 1
 	}
 	refs := make([]inventory.Ref, 0, len(plan.Objects))
 	for _, ref := range plan.Objects {
-		if plan.Drift || r.judges(ref) {
+		if plan.Drift || plan.ListEvery > 0 || r.judges(ref) {
 			refs = append(refs, ref)
 		}
 	}
@@ -110,10 +115,16 @@ func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
 	r.unknown += len(refs)
 	for i, ref := range refs {
 		judged := r.judges(ref)
-		if judged {
+		o := object{judged: judged, listed: !judged && !plan.Drift, ref: unique.Make(ref), verdict: unique.Make(health.Unknown), message: unique.Make(""), manager: unique.Make("")}
+		switch {
+		case judged:
 			r.unjudged++
+		case o.listed:
+			// It counts as existing, and nobody waits for the next list.
+			o.exists = true
+			r.unknown--
 		}
-		r.objects[i] = object{judged: judged, ref: unique.Make(ref), verdict: unique.Make(health.Unknown), message: unique.Make(""), manager: unique.Make("")}
+		r.objects[i] = o
 	}
 	return r
 }
@@ -127,6 +138,7 @@ func (r *release) judges(ref inventory.Ref) bool {
 // recall takes over what a predecessor knew. What it knew for certain stays certain if it was told by the same link and
 // the same rules.
 func (r *release) recall(old *release) {
+	r.isAsked, r.listSoon = old.isAsked, r.listSoon && old.link != r.link
 	certain := old.link != nil && old.link == r.link && old.checker.Equal(r.checker) && old.drift == r.drift
 	known := make(map[unique.Handle[inventory.Ref]]*object, len(old.objects))
 	for i := range old.objects {
@@ -135,6 +147,9 @@ func (r *release) recall(old *release) {
 	for i := range r.objects {
 		before, ok := known[r.objects[i].ref]
 		if !ok {
+			continue
+		}
+		if before.listed != r.objects[i].listed {
 			continue
 		}
 		after := *before
@@ -163,6 +178,9 @@ func (r *release) setKnown(i int, known bool) {
 		change = -1
 	}
 	o.known = known
+	if o.listed {
+		return
+	}
 	r.unknown += change
 	if o.judged {
 		r.unjudged += change
@@ -173,6 +191,9 @@ func (r *release) setKnown(i int, known bool) {
 // health once all is known that counts there. The rest may be not to be had.
 func (r *release) apply(i int, f finding) bool {
 	o := &r.objects[i]
+	if o.listed {
+		return r.applyListed(i, f)
+	}
 	after := *o
 	after.exists, after.optOut, after.fingerprint = f.exists, f.optOut, f.fingerprint
 	// Of one that is gone, the last that was seen of it tells.
@@ -268,6 +289,7 @@ func planDigest(plan Plan) uint64 {
 	var h maphash.Hash
 	h.SetSeed(planSeed)
 	maphash.WriteComparable(&h, plan.Drift)
+	maphash.WriteComparable(&h, plan.ListEvery)
 	maphash.WriteComparable(&h, plan.Checker)
 	if plan.Records != nil {
 		maphash.WriteComparable(&h, *plan.Records)

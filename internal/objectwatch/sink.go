@@ -163,6 +163,9 @@ func (s *stream) keyOf(obj metav1.Object) objectKey {
 
 // examine judges one object.
 func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
+	if s.key.mode == listed {
+		return finding{exists: true, moved: isMoved(obj), verdict: health.Current}
+	}
 	entries := managedEntries(obj)
 	generation, isVersion := inventory.NumberOf(obj)
 	f := finding{

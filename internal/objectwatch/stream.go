@@ -49,6 +49,8 @@ const (
 	metadataOnly
 	// helmRecords shows the metadata of the Secrets in which Helm keeps releases.
 	helmRecords
+	// listed shows whether objects exist, by a list from time to time: see lists.go.
+	listed
 )
 
 // streamKey identifies a stream of a link.
@@ -81,11 +83,13 @@ type stream struct {
 	// settling is true until the run sends its first request; releases may join without beginning anew.
 	settling bool
 	trouble  trouble
+	// listedAt is when a stream of the mode listed was last listed.
+	listedAt time.Time
 }
 
 // beginLocked makes the stream list its objects, anew if it has already.
 func (s *stream) beginLocked() {
-	if s.settling {
+	if s.settling || s.key.mode == listed {
 		return
 	}
 	settle := settleTime

@@ -60,12 +60,17 @@ type Connection struct {
 
 // Plan is what to follow of a release.
 type Plan struct {
-	// Objects are those of the release, at most MaxObjects. Those that neither Checker nor Drift asks for are left out.
+	// Objects are those of the release, at most MaxObjects. Those that neither Checker nor Drift asks for are listed; without ListEvery
+	// they are left out.
 	Objects []inventory.Ref
 	// Checker judges the health of objects whose kinds have one. Nil: health is not followed.
 	Checker *health.Checker
 	// Drift follows all objects, for what others change in them.
 	Drift bool
+	// ListEvery is how often objects are listed that nothing watches, to see whether they still exist. Zero: never.
+	ListEvery time.Duration
+	// ListSoon lists them within seconds after the plan was first given, and not within ListEvery.
+	ListSoon bool
 	// Records, if set, follows the records that Helm keeps of the release.
 	Records *RecordsRef
 }
@@ -112,7 +117,7 @@ type State struct {
 	Known bool
 	// Trouble is nil if nothing stands in the way. It is shared between objects and must not be changed.
 	Trouble *Trouble
-	// Exists is whether the object is in the cluster.
+	// Exists is whether the object is in the cluster. One that is listed counts as existing until a list has told otherwise.
 	Exists bool
 	// Moved is whether clusterctl move took the object to another management cluster, or is about to: that it is gone is meant so.
 	Moved bool

@@ -1,0 +1,241 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"context"
+	"time"
+	"unique"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+)
+
+// listAgain is when kinds are listed again that could not be listed.
+const listAgain = time.Minute
+
+// lists are the lists of a link that are due. There is no goroutine while none is. The Watcher's lock guards them.
+type lists struct {
+	timer *time.Timer
+	due   time.Time
+	// running is whether a goroutine lists, and anew that something is to be listed after that.
+	running bool
+	anew    time.Duration
+}
+
+// stop ends the wait for the next lists.
+func (l *lists) stop() {
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+}
+
+// List reads all objects of a release that are only listed, within seconds. Until then they are not known, and as soon as all are, the
+// release is asked for, see Source. It does nothing for a release that is not followed.
+func (w *Watcher) List(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r := w.releases[key]; r != nil && r.link != nil {
+		r.isAsked = true
+		r.link.listLocked(r)
+	}
+}
+
+// Installed takes all objects of a release that are only listed for existing: an action has just created those that did not.
+func (w *Watcher) Installed(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.releases[key]
+	if r == nil {
+		return
+	}
+	for i := range r.objects {
+		if o := &r.objects[i]; o.listed {
+			o.exists, o.known, o.verdict, o.message = true, false, unique.Make(health.Unknown), unique.Make("")
+			if r.link != nil {
+				delete(r.link.chores.objects, target{release: r, index: i})
+			}
+		}
+	}
+}
+
+// applyListed is apply for an object of which nothing but its existence is followed. That it exists is no news unless it did not.
+func (r *release) applyListed(i int, f finding) bool {
+	o := &r.objects[i]
+	changed := o.exists != f.exists
+	o.exists, o.known, o.moved = f.exists, true, f.moved || !f.exists && o.moved
+	o.verdict, o.message = unique.Make(f.verdict), unique.Make(f.message)
+	return r.answered() || changed
+}
+
+// answered reports, once, whether all listed objects are known after somebody has asked for that.
+func (r *release) answered() bool {
+	if !r.isAsked {
+		return false
+	}
+	for i := range r.objects {
+		if r.objects[i].listed && !r.objects[i].known {
+			return false
+		}
+	}
+	r.isAsked = false
+	return true
+}
+
+// listLocked has the kinds listed that a release needs to know of.
+func (l *link) listLocked(r *release) {
+	for i := range r.objects {
+		o := &r.objects[i]
+		if !o.listed {
+			continue
+		}
+		o.known = false
+		if o.stream != nil {
+			o.stream.listedAt = time.Time{}
+		}
+	}
+	if r.answered() {
+		l.watcher.notifier.changed(r.key)
+		return
+	}
+	// What is asked for together is listed together.
+	l.scheduleListsLocked(rejoinTime)
+}
+
+// scheduleListsLocked has lists made after a time at the latest.
+func (l *link) scheduleListsLocked(after time.Duration) {
+	if l.lists.running {
+		if l.lists.anew == 0 || after < l.lists.anew {
+			l.lists.anew = after
+		}
+		return
+	}
+	due := time.Now().Add(after)
+	if l.lists.timer != nil && !due.Before(l.lists.due) {
+		return
+	}
+	l.lists.stop()
+	l.lists.due = due
+	l.lists.timer = time.AfterFunc(after, l.beginLists)
+}
+
+// beginLists lists what is due, in a goroutine that ends with the Watcher.
+func (l *link) beginLists() {
+	w := l.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.ctx.Err() != nil || l.lists.running || l.lists.timer == nil {
+		return
+	}
+	l.lists.timer, l.lists.running, l.lists.anew = nil, true, 0
+	w.goLocked(l.list)
+}
+
+// list lists one kind after the other, and has the next lists scheduled.
+func (l *link) list() {
+	next := time.Duration(0)
+	for l.ctx.Err() == nil {
+		f, wait := l.dueList()
+		if f == nil {
+			next = wait
+			break
+		}
+		ctx, cancel := context.WithTimeout(l.ctx, choreTimeout)
+		err := f.list(ctx)
+		cancel()
+		l.wasListed(f.stream, err)
+	}
+	w := l.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.lists.running = false; l.ctx.Err() != nil || next == 0 {
+		return
+	}
+	if l.lists.anew > 0 {
+		next = min(next, l.lists.anew)
+	}
+	l.scheduleListsLocked(next)
+}
+
+// dueList returns what lists a stream that is due. Without one, it returns when the next one is; zero if there is none.
+func (l *link) dueList() (f *feed, next time.Duration) {
+	w := l.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for _, candidate := range l.streams {
+		every := candidate.listEvery()
+		if candidate.key.mode != listed || every == 0 {
+			continue
+		}
+		// What is due soon is listed with the others.
+		wait := candidate.listedAt.Add(every).Sub(now)
+		if wait <= every/4 {
+			return &feed{stream: candidate, run: candidate.run, anew: true}, 0
+		}
+		if next == 0 || wait < next {
+			next = wait
+		}
+	}
+	return nil, next
+}
+
+// listEvery is how often a stream is listed: as often as the release asks that wants it most often.
+func (s *stream) listEvery() time.Duration {
+	every := time.Duration(0)
+	for _, targets := range s.wanted {
+		for _, t := range targets {
+			if every == 0 || t.release.listEvery < every {
+				every = t.release.listEvery
+			}
+		}
+	}
+	return every
+}
+
+// wasListed takes note of how a list ended. What may not be listed is not known to be gone.
+func (l *link) wasListed(s *stream, err error) {
+	w := l.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	every := s.listEvery()
+	s.listedAt = time.Now()
+	switch {
+	case err == nil || l.streams[s.key] != s:
+	case apierrors.IsNotFound(err):
+		l.goneLocked(s.key.resource, err)
+	case apierrors.IsForbidden(err):
+		if s.key.namespace == "" && l.narrowLocked(s) {
+			return
+		}
+		w.options.Log.V(1).Info("Objects of releases may not be listed, and count as existing", "cluster", l.id.cluster, "kind", s.describe())
+		for _, targets := range s.wanted {
+			for _, t := range targets {
+				o := &t.release.objects[t.index]
+				if o.known = true; t.release.answered() {
+					w.notifier.changed(t.release.key)
+				}
+			}
+		}
+	default:
+		s.listedAt = s.listedAt.Add(min(listAgain, every) - every)
+		w.options.Log.V(1).Info("Objects of releases could not be listed", "cluster", l.id.cluster, "kind", s.describe(), "why", shorten(err))
+	}
+}

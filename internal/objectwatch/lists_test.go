@@ -1,0 +1,146 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package objectwatch
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+// listedPlan lists two ConfigMaps and a ServiceAccount, seldom, beside what is watched.
+func listedPlan(t *testing.T, every time.Duration, refs ...inventory.Ref) Plan {
+	t.Helper()
+	return Plan{Objects: refs, Checker: checker(t), ListEvery: every}
+}
+
+// listed returns the lists of kinds that nothing watches.
+func (b *bench) listed() []apiserver.Request {
+	b.t.Helper()
+	return append(b.sent(apiserver.WithVerb("list"), apiserver.OnResource("configmaps")),
+		b.sent(apiserver.WithVerb("list"), apiserver.OnResource("serviceaccounts"))...)
+}
+
+func (b *bench) deleteConfigMap(name string) {
+	b.t.Helper()
+	if err := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(b.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) createServiceAccount(name string) inventory.Ref {
+	b.t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: helmLabels()}}
+	if _, err := b.kube.CoreV1().ServiceAccounts(b.namespace).Create(b.t.Context(), account, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+	return inventory.Ref{Version: "v1", Kind: "ServiceAccount", Namespace: b.namespace, Name: name}
+}
+
+// TestListsWhatNothingWatches holds that an object without a health is noticed once it is gone, by one list for each kind and interval that
+// all releases of a cluster share, and that nothing is asked before.
+func TestListsWhatNothingWatches(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	deployment, kept, lost, account := b.createDeployment("d", helmLabels()), b.createConfigMap("kept"), b.createConfigMap("lost"), b.createServiceAccount("a")
+	const every = 6 * time.Second
+	one, two := key("one"), key("two")
+	b.watcher.Follow(one, b.conn, listedPlan(t, every, deployment, lost, account))
+	b.watcher.Follow(two, b.conn, listedPlan(t, every, kept))
+	if snapshot := b.synced(one); !snapshot.Objects[lost].Exists || snapshot.Objects[lost].Known {
+		t.Fatalf("what was not listed yet counts as existing, got %+v", snapshot.Objects[lost])
+	}
+	b.settled(one)
+	if lists := b.listed(); len(lists) > 0 {
+		t.Fatalf("listed at once: %+v", lists)
+	}
+	b.deleteConfigMap("lost")
+	b.becomes(one, lost, "gone", func(s State) bool { return !s.Exists && s.Verdict == health.NotFound })
+	b.becomes(two, kept, "known", func(s State) bool { return s.Known && s.Exists })
+	b.becomes(one, account, "known", func(s State) bool { return s.Known && s.Exists })
+	eventually(t, "a request for the release that lacks an object", func() bool { return b.asked(one) > 1 })
+	if asked := b.asked(two); asked > 0 {
+		t.Errorf("a release whose objects exist is asked for %d times", asked)
+	}
+	if lists := b.listed(); len(lists) != 2 {
+		t.Errorf("want one list for each kind, got %+v", lists)
+	}
+	b.createConfigMap("lost")
+	b.watcher.Installed(one)
+	if state := b.look(one).Objects[lost]; !state.Exists || state.Known {
+		t.Errorf("what was just installed exists, got %+v", state)
+	}
+}
+
+// TestListsOnRequest holds that a release is listed at once if somebody asks, and asked for when all is known.
+func TestListsOnRequest(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	config := b.createConfigMap("c")
+	unlabelled := b.createConfigMap("unlabelled")
+	b.patchConfigMap("unlabelled", `{"metadata":{"labels":null}}`)
+	release := key("r")
+	b.watcher.Follow(release, b.conn, listedPlan(t, time.Hour, config, unlabelled))
+	b.watcher.List(release)
+	eventually(t, "a request", func() bool { return b.asked(release) == 1 })
+	for ref, state := range b.look(release).Objects {
+		if !state.Known || !state.Exists {
+			t.Errorf("%s is %+v", ref, state)
+		}
+	}
+	b.deleteConfigMap("c")
+	b.watcher.List(release)
+	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
+	b.becomes(release, unlabelled, "read by itself", func(s State) bool { return s.Known && s.Exists })
+	b.settled(release)
+	// A process that is restarted, and knows that objects were missing, does not wait.
+	b.stop()
+	b.start()
+	plan := listedPlan(t, time.Hour, config, unlabelled)
+	plan.ListSoon = true
+	b.watcher.Follow(release, b.conn, plan)
+	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
+}
+
+// TestListsWhatIsPermitted holds that a tenant is listed in its namespaces, and that what may not be listed counts as existing.
+func TestListsWhatIsPermitted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	config, account := b.createConfigMap("c"), b.createServiceAccount("a")
+	permitted := b.grant("lister",
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "get"}})
+	release := key("r")
+	b.watcher.Follow(release, b.connection("cluster", permitted), listedPlan(t, time.Hour, config, account))
+	b.deleteConfigMap("c")
+	if err := b.kube.CoreV1().ServiceAccounts(b.namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.watcher.List(release)
+	eventually(t, "a request", func() bool { return b.asked(release) > 0 })
+	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
+	b.becomes(release, account, "existing", func(s State) bool { return s.Known && s.Exists })
+	if snapshot := b.look(release); snapshot.Err != nil {
+		t.Errorf("nothing stands in the way of the release, got %v", snapshot.Err)
+	}
+}
