@@ -263,6 +263,9 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 	release := scope.release
 	desired, options := desiredRelease(release)
 	options.Uninstall = uninstallOptionsNow(scope, options.Uninstall)
+	if err := r.nameManagementCluster(ctx, release, &desired); err != nil {
+		return ctrl.Result{}, err
+	}
 	observation, err, ok := r.observe(ctx, release, target, desired)
 	if !ok {
 		return ctrl.Result{}, nil

@@ -68,6 +68,9 @@ type releaseReconciler struct {
 	written *writtenGenerations
 	drifts  *driftMemories
 
+	// listings are what was listed for requests to retry.
+	listings retryListings
+
 	// blindness is since when the objects of releases are not fully seen.
 	blindness blindness
 
@@ -208,6 +211,7 @@ func (r *releaseReconciler) forget(key client.ObjectKey) {
 	r.watcher.Forget(key)
 	r.written.forget(key)
 	r.blindness.end(key)
+	r.listings.forget(key)
 	r.drifts.forget(key)
 }
 
@@ -288,6 +292,9 @@ func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseS
 		return ctrl.Result{RequeueAfter: deniedMemory}, err
 	}
 	if controllerutil.AddFinalizer(release, addonsv1.HelmOpReleaseFinalizer) {
+		if err := r.noteManagementCluster(ctx, release); err != nil {
+			return ctrl.Result{}, err
+		}
 		// The finalizer must stand before there is anything to uninstall.
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 	}

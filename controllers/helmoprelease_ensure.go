@@ -69,6 +69,7 @@ type Engine interface {
 		options helmclient.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
 	Manifest(ctx context.Context, target helmclient.Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error)
 	Access(target helmclient.Target) (*helmclient.Access, error)
+	TakeOver(ctx context.Context, target helmclient.Target, desired helmclient.Desired, observation helmclient.Observation) error
 	Forget(key string)
 }
 
@@ -95,6 +96,14 @@ type releasePass struct {
 
 	// unseeable tells that objects of the release cannot be watched for lack of rights. Set by assessHealth.
 	unseeable bool
+
+	// missing is how many objects of the release were deleted, and unlisted tells that there are others of which that is yet to be seen. Set by
+	// assessHealth.
+	missing  int
+	unlisted bool
+
+	// isListing tells that it is yet to be seen whether objects are missing that a request to retry is to put back. Set by listForRetry.
+	isListing bool
 
 	// drifted tells that something differs from what the release installed; differences are what was found to. Set by
 	// assessDrift.
@@ -166,7 +175,10 @@ func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, tar
 	p := &releasePass{releaseScope: scope, target: target, policy: releasePolicy(&scope.release.Spec)}
 	p.desired, p.options = desiredRelease(scope.release)
 	r.settleRequests(p)
-	var err error
+	err := r.nameManagementCluster(ctx, scope.release, &p.desired)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	var ok bool
 	var remembered bool
 	if p.observation, remembered = r.remembered(p); !remembered {
@@ -178,11 +190,15 @@ func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, tar
 		}
 	}
 	reportReachable(scope.release)
+	if err := r.takeOverAfterMove(ctx, p); err != nil {
+		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
+	}
 	r.follow(ctx, p)
 	if r.stopsForMove(ctx, p) {
 		return ctrl.Result{}, nil
 	}
 	r.assessHealth(p)
+	r.listForRetry(p)
 	decision := r.decide(p)
 	if remembered && !memorySuffices(decision, p.policy) {
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil

@@ -20,7 +20,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -56,6 +55,8 @@ type Watcher interface {
 	Forget(key types.NamespacedName)
 	Disconnect(cluster string)
 	Look(key types.NamespacedName) (objectwatch.Snapshot, bool)
+	List(key types.NamespacedName)
+	Installed(key types.NamespacedName)
 	Source() source.Source
 }
 
@@ -109,6 +110,7 @@ func (r *releaseReconciler) followNew(ctx context.Context, p *releasePass, resul
 	p.unread = nil
 	forgetDrift(release)
 	r.beginHealth(release, result)
+	r.watcher.Installed(client.ObjectKeyFromObject(release))
 	r.look(ctx, p)
 	// There may be nothing that is yet to be seen, and no event to come. What was written keeps what is older from counting.
 	r.assessHealth(p)
@@ -134,6 +136,7 @@ func (r *releaseReconciler) watch(ctx context.Context, p *releasePass) {
 	}
 	plan := objectwatch.Plan{Objects: refsOf(release.Status.Inventory)}
 	if followsHealth(&release.Spec) {
+		plan.ListEvery, plan.ListSoon = r.resyncPeriod, lacksObjects(release)
 		// An expression that cannot be compiled is reported where health is assessed.
 		plan.Checker, _ = checkerOf(release.Spec.Health)
 	}
@@ -173,23 +176,14 @@ func (r *releaseReconciler) readInventory(ctx context.Context, p *releasePass, r
 	return nil
 }
 
-// isInventoryOf tells whether the inventory of a release is that of a revision, and has all that is asked for.
+// isInventoryOf tells whether the inventory of a release is that of a revision, and has all of its objects.
 func isInventoryOf(release *addonsv1.HelmOpRelease, revision int) bool {
 	known := release.Status.Inventory
-	return known != nil && known.Revision == int64(revision) && known.Selection == selectionOf(&release.Spec)
+	return known != nil && known.Revision == int64(revision) && known.Selection == wholeSelection
 }
 
-// selectionOf stands for which objects of a release are asked for.
-func selectionOf(spec *addonsv1.HelmOpReleaseSpec) string {
-	if driftMode(spec) != addonsv1.DriftModeDisabled {
-		return "all"
-	}
-	checked := checkedKinds(spec)
-	if len(checked) == 0 {
-		return "health"
-	}
-	return "health-" + hexDigest(strings.Join(slices.Sorted(maps.Keys(checked)), " "))[:16]
-}
+// wholeSelection says that an inventory has all objects of a release. Earlier versions had only those with a health in it.
+const wholeSelection = "all"
 
 // checkedKinds are the kinds, as "<apiVersion> <kind>", that a release has health checks for.
 func checkedKinds(spec *addonsv1.HelmOpReleaseSpec) map[string]bool {
@@ -202,19 +196,21 @@ func checkedKinds(spec *addonsv1.HelmOpReleaseSpec) map[string]bool {
 	return kinds
 }
 
-// inventoryOf are those objects of a revision that are asked for, as the status names them.
+// inventoryOf are the objects of a revision, as the status names them. Where there are too many, those with a health come first.
 func inventoryOf(spec *addonsv1.HelmOpReleaseSpec, refs []inventory.Ref, revision int) *addonsv1.Inventory {
-	known := &addonsv1.Inventory{Revision: int64(revision), Selection: selectionOf(spec)}
-	kinds := map[schema.GroupVersionKind]int{}
-	all, count := driftMode(spec) != addonsv1.DriftModeDisabled, 0
+	known := &addonsv1.Inventory{Revision: int64(revision), Selection: wholeSelection}
 	refs = slices.Clone(refs)
 	inventory.Sort(refs)
-	for _, ref := range slices.Compact(refs) {
-		if !all && !hasHealth(spec, ref) {
-			continue
-		}
+	refs = slices.Compact(refs)
+	if len(refs) > maxInventory {
+		checked := checkedKinds(spec)
+		slices.SortStableFunc(refs, func(a, b inventory.Ref) int { return healthRank(checked, a) - healthRank(checked, b) })
+		refs, known.Truncated = refs[:maxInventory], true
+	}
+	kinds := map[schema.GroupVersionKind]int{}
+	for _, ref := range refs {
 		i, ok := kinds[ref.GroupVersionKind()]
-		if count++; count > maxInventory || !ok && len(known.Kinds) == maxInventoryKinds {
+		if !ok && len(known.Kinds) == maxInventoryKinds {
 			known.Truncated = true
 			break
 		}
@@ -228,9 +224,17 @@ func inventoryOf(spec *addonsv1.HelmOpReleaseSpec, refs []inventory.Ref, revisio
 	return known
 }
 
-// hasHealth tells whether an object's health is more than that it exists.
-func hasHealth(spec *addonsv1.HelmOpReleaseSpec, ref inventory.Ref) bool {
-	return inventory.HasHealth(ref.GroupVersionKind()) || checkedKinds(spec)[ref.APIVersion()+" "+ref.Kind]
+// healthRank is lower for objects with a health.
+func healthRank(checked map[string]bool, ref inventory.Ref) int {
+	if hasHealth(checked, ref) {
+		return 0
+	}
+	return 1
+}
+
+// hasHealth tells whether an object's health is more than that it exists. checked are the kinds that the release has health checks for.
+func hasHealth(checked map[string]bool, ref inventory.Ref) bool {
+	return inventory.HasHealth(ref.GroupVersionKind()) || checked[ref.APIVersion()+" "+ref.Kind]
 }
 
 // refsOf are the objects that the status names. What cannot be read is left out.

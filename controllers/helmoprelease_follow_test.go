@@ -19,6 +19,7 @@ package controllers
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,38 +39,37 @@ var (
 	custom     = inventory.Ref{Group: "example.com", Version: "v1", Kind: "Widget", Namespace: "apps", Name: "w"}
 )
 
-func TestInventoryHoldsWhatIsAskedFor(t *testing.T) {
+func TestInventoryHoldsAllObjects(t *testing.T) {
 	t.Parallel()
-	refs := []inventory.Ref{role, configMap, deployment, custom, configMap}
-	watchConfigMaps := &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "ConfigMap", Current: "true"}}}
-	for name, tc := range map[string]struct {
-		options addonsv1.ReleaseOptions
-		want    []inventory.Ref
-	}{
-		"health":       {addonsv1.ReleaseOptions{}, []inventory.Ref{deployment, custom}},
-		"health check": {addonsv1.ReleaseOptions{Health: watchConfigMaps}, []inventory.Ref{configMap, deployment, custom}},
-		"drift": {
-			addonsv1.ReleaseOptions{DriftDetection: &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}},
-			[]inventory.Ref{configMap, deployment, custom, role},
-		},
-	} {
-		spec := &addonsv1.HelmOpReleaseSpec{ReleaseOptions: tc.options}
-		known := inventoryOf(spec, refs, 3)
-		got := refsOf(known)
-		inventory.Sort(got)
-		inventory.Sort(tc.want)
-		if !reflect.DeepEqual(got, tc.want) {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
-		release := &addonsv1.HelmOpRelease{Spec: *spec}
-		release.Status.Inventory = known
-		if !isInventoryOf(release, 3) || isInventoryOf(release, 4) {
-			t.Errorf("%s: the inventory is not known again", name)
-		}
-		release.Spec.Health = &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "Secret", Current: "true"}}}
-		if name != "drift" && isInventoryOf(release, 3) {
-			t.Errorf("%s: an inventory of another selection is taken for this one's", name)
-		}
+	want := []inventory.Ref{configMap, deployment, custom, role}
+	inventory.Sort(want)
+	known := inventoryOf(&addonsv1.HelmOpReleaseSpec{}, []inventory.Ref{role, configMap, deployment, custom, configMap}, 3)
+	got := refsOf(known)
+	inventory.Sort(got)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	release := &addonsv1.HelmOpRelease{}
+	release.Status.Inventory = known
+	if !isInventoryOf(release, 3) || isInventoryOf(release, 4) {
+		t.Error("the inventory is not known again")
+	}
+	// Earlier versions had only those objects in it whose health is followed.
+	known.Selection = "health"
+	if isInventoryOf(release, 3) {
+		t.Error("an inventory of some objects is taken for one of all")
+	}
+}
+
+func TestInventoryHoldsObjectsWithAHealthFirst(t *testing.T) {
+	t.Parallel()
+	refs := []inventory.Ref{custom, deployment}
+	for i := range maxInventory {
+		refs = append(refs, inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "apps", Name: fmt.Sprint(i)})
+	}
+	known := refsOf(inventoryOf(&addonsv1.HelmOpReleaseSpec{}, refs, 1))
+	if len(known) != maxInventory || !slices.Contains(known, custom) || !slices.Contains(known, deployment) {
+		t.Errorf("%d objects, the first are %v", len(known), known[:3])
 	}
 }
 
@@ -86,9 +86,7 @@ func TestInventoryIsBounded(t *testing.T) {
 	for i := range refs {
 		refs[i].Kind = fmt.Sprint("Kind", i)
 	}
-	spec := &addonsv1.HelmOpReleaseSpec{}
-	spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
-	if known = inventoryOf(spec, refs, 1); !known.Truncated || len(known.Kinds) != maxInventoryKinds {
+	if known = inventoryOf(&addonsv1.HelmOpReleaseSpec{}, refs, 1); !known.Truncated || len(known.Kinds) != maxInventoryKinds {
 		t.Errorf("truncated %t, %d kinds", known.Truncated, len(known.Kinds))
 	}
 }

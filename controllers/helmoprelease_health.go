@@ -58,7 +58,10 @@ func (r *releaseReconciler) assessHealth(p *releasePass) {
 		r.setHealthy(p, metav1False, addonsv1.InvalidHealthCheckReason, err.Error())
 		return
 	}
-	r.judgeHealth(p, r.see(p, healthRefs(release)))
+	seen := r.see(p, healthRefs(release))
+	r.seeExistence(p, &seen)
+	p.missing, p.unlisted = seen.missing, seen.unlisted
+	r.judgeHealth(p, seen)
 }
 
 // judgeHealth adds up what is seen of the objects. What is known to be wrong counts at once, whatever else is not seen; but
@@ -83,7 +86,7 @@ func (r *releaseReconciler) judgeHealth(p *releasePass, seen sight) {
 	p.unseeable = seen.isDenied()
 	blindFor := r.blindFor(p, seen)
 	if seen.obstacle == "" || isBad {
-		r.reportHealth(p, summary)
+		r.reportHealth(p, summary, p.missing > 0)
 	} else {
 		r.reportBlind(p, seen, blindFor, isKnown)
 	}
@@ -140,7 +143,7 @@ func (r *releaseReconciler) rememberedHealth(p *releasePass) (memory addonsv1.He
 func wholeSeconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
 
 // reportHealth says what the objects of a release come to.
-func (r *releaseReconciler) reportHealth(p *releasePass, summary health.Summary) {
+func (r *releaseReconciler) reportHealth(p *releasePass, summary health.Summary, lacksObjects bool) {
 	message := summary.Message
 	if p.release.Status.Inventory.Truncated {
 		// In front: what is too long is cut off at the end.
@@ -154,7 +157,12 @@ func (r *releaseReconciler) reportHealth(p *releasePass, summary health.Summary)
 	case health.StateTimedOut:
 		r.setHealthy(p, metav1False, addonsv1.HealthTimeoutReason, message)
 	default:
-		r.setHealthy(p, metav1False, addonsv1.HealthFailedReason, message)
+		reason := addonsv1.HealthFailedReason
+		if lacksObjects {
+			reason = addonsv1.ObjectsMissingReason
+			message += "; " + restoreHint
+		}
+		r.setHealthy(p, metav1False, reason, message)
 	}
 }
 

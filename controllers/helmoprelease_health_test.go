@@ -93,6 +93,9 @@ func (e healthEngine) Access(helmclient.Target) (*helmclient.Access, error) {
 
 func (w healthWatcher) Follow(types.NamespacedName, objectwatch.Connection, objectwatch.Plan) {}
 func (w healthWatcher) Forget(types.NamespacedName)                                           {}
+func (healthWatcher) List(types.NamespacedName)                                               {}
+func (healthWatcher) Installed(types.NamespacedName)                                          {}
+
 func (w healthWatcher) Look(types.NamespacedName) (objectwatch.Snapshot, bool) {
 	snapshot := w.bench.watched
 	snapshot.Objects = map[inventory.Ref]objectwatch.State{}
@@ -166,6 +169,7 @@ func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, r
 	p := b.begin()
 	b.r.follow(context.Background(), p)
 	b.r.assessHealth(p)
+	b.r.listForRetry(p)
 	decision := b.r.decide(p)
 	if decision.Action == helmclient.ActionNone {
 		if _, err := b.r.carryOut(context.Background(), p, decision); err != nil {
@@ -224,7 +228,7 @@ func TestARevisionThatDoesNotBecomeHealthyIsRolledBack(t *testing.T) {
 		b.deploy(map[inventory.Ref]helmclient.Generation{deployment: {UID: "new", Number: 1}})
 		b.is(deployment, health.NotFound)
 		b.want(b.pass(30*time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
-		b.want(b.pass(30*time.Second, metav1False, addonsv1.HealthFailedReason), helmclient.ActionRollback)
+		b.want(b.pass(30*time.Second, metav1False, addonsv1.ObjectsMissingReason), helmclient.ActionRollback)
 	})
 }
 

@@ -48,6 +48,11 @@ type sight struct {
 	// trouble is what has stood in the way of watching one of the objects for the longest time, or a lack of rights; nil if
 	// all can be watched. What else is watched for the release does not count.
 	trouble *objectwatch.Trouble
+
+	// missing is how many of the objects do not exist, but for Jobs, which are commonly deleted. unlisted tells that there are others of which
+	// it is yet to be seen whether they exist.
+	missing  int
+	unlisted bool
 }
 
 // isDenied tells whether an object cannot be watched for lack of rights. Other errors pass, and what was seen before stands.
@@ -103,8 +108,9 @@ func (r *releaseReconciler) see(p *releasePass, refs []inventory.Ref) sight {
 // healthRefs are the followed objects whose health is more than that they exist.
 func healthRefs(release *addonsv1.HelmOpRelease) []inventory.Ref {
 	var refs []inventory.Ref
+	checked := checkedKinds(&release.Spec)
 	for _, ref := range refsOf(release.Status.Inventory) {
-		if hasHealth(&release.Spec, ref) {
+		if hasHealth(checked, ref) {
 			refs = append(refs, ref)
 		}
 	}

@@ -214,8 +214,10 @@ func failureReason(decision helmclient.Decision) string {
 
 // reportInSync says that the cluster has what is wanted and that nothing is left to do.
 func reportInSync(p *releasePass) {
-	// A request to try again is met where there is nothing to try.
-	p.release.Status.LastRetryRequest = retryRequest(p.releaseScope)
+	if !p.isListing {
+		// A request to try again is met where there is nothing to try.
+		p.release.Status.LastRetryRequest = retryRequest(p.releaseScope)
+	}
 	p.release.Status.Failures, p.release.Status.LastError = 0, ""
 	reportDeployed(p)
 }

@@ -77,6 +77,7 @@ func pastOf(p *releasePass) helmclient.Past {
 		Unproven:       isUnproven(p),
 		Progressing:    isProgressing(p.release),
 		Drifted:        p.drifted,
+		Restore:        isRestoreRequested(p),
 		WasOurs:        status.Release != nil && retryRequest(p.releaseScope) == status.LastRetryRequest,
 		RetryRequested: isRetryRequested(p),
 		Request:        requestDigest(p),

@@ -57,10 +57,9 @@ func readCluster(ctx context.Context, reader client.Reader, key client.ObjectKey
 // managementCluster is the management cluster in the form of a Cluster: one that is initialized, never paused, and of whatever shard
 // asks. Its UID is that of the namespace kube-system, which lives as long as the cluster does: after a move, it is another one.
 func managementCluster(ctx context.Context, reader client.Reader, shard string) (*unstructured.Unstructured, error) {
-	system := partialOf(kindNamespace)
-	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
-		// That it is not found must not pass for a Cluster that is gone.
-		return nil, fmt.Errorf("finding out which cluster the management cluster is: %s", err.Error())
+	system, err := systemNamespace(ctx, reader)
+	if err != nil {
+		return nil, err
 	}
 	object := newCluster()
 	object.SetName(clusterlink.Management.Name)
@@ -69,8 +68,18 @@ func managementCluster(ctx context.Context, reader client.Reader, shard string) 
 	if shard != "" {
 		object.SetLabels(map[string]string{addonsv1.ShardLabel: shard})
 	}
-	err := unstructured.SetNestedField(object.Object, true, "status", "initialization", "controlPlaneInitialized")
+	err = unstructured.SetNestedField(object.Object, true, "status", "initialization", "controlPlaneInitialized")
 	return object, err
+}
+
+// systemNamespace reads the namespace kube-system, whose UID identifies the management cluster.
+func systemNamespace(ctx context.Context, reader client.Reader) (*metav1.PartialObjectMetadata, error) {
+	system := partialOf(kindNamespace)
+	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		// That it is not found must not pass for a Cluster that is gone.
+		return nil, fmt.Errorf("finding out which cluster the management cluster is: %s", err.Error())
+	}
+	return system, nil
 }
 
 // addManagement adds the management cluster, if the HelmOp is to be installed there or was told to be.

@@ -71,6 +71,11 @@ const (
 	// is made anew, and the release is not touched.
 	ReplacedByRevisionAnnotation = "addons.cluster.x-k8s.io/replaced-by-revision"
 
+	// ManagementClusterAnnotation on a HelmOpRelease has the UID of the namespace kube-system of the management cluster whose manager
+	// serves it. Where it names another one, the object was moved or restored from there: the manager takes over the records of the
+	// release in the workload cluster that name that one, and then writes its own.
+	ManagementClusterAnnotation = "addons.cluster.x-k8s.io/management-cluster"
+
 	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its chart,
 	// leaves that object out of drift detection.
 	DriftDetectionAnnotation = "addons.cluster.x-k8s.io/drift-detection"

@@ -286,8 +286,11 @@ const (
 	// HealthProgressingReason is the reason, with status Unknown, while a new revision is not healthy yet.
 	HealthProgressingReason = "Progressing"
 
-	// HealthFailedReason: an object has failed for good, or is gone.
+	// HealthFailedReason: an object has failed for good.
 	HealthFailedReason = "HealthCheckFailed"
+
+	// ObjectsMissingReason: objects of the release were deleted. The message names them.
+	ObjectsMissingReason = "ObjectsMissing"
 
 	// HealthTimeoutReason: objects did not become healthy within health.timeout.
 	HealthTimeoutReason = "HealthCheckTimeout"

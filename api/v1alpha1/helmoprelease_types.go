@@ -370,8 +370,8 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	Release *ReleaseObservation `json:"release,omitempty"`
 
-	// inventory are the objects of the release that are followed: those whose health is not just that they exist and, with
-	// driftDetection, all.
+	// inventory are the objects of the release that are followed. Those whose health is just that they exist are listed from time to
+	// time, unless driftDetection watches them.
 	// +optional
 	Inventory *Inventory `json:"inventory,omitempty"`
 

@@ -237,7 +237,7 @@ func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
 	for _, name := range []string{environment.CredentialsSecret, environment.CASecret} {
 		update(s.scenario, s.secret(name), func(o *corev1.Secret) { o.Labels = map[string]string{moveLabel: ""} })
 	}
-	before, err := one.storage(s.Context())
+	before, err := one.contents(s.Context())
 	s.must(err)
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
@@ -262,7 +262,7 @@ func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
 	s.kubectl("-n", environment.Namespace, "delete", "pods", "--all")
 	s.eventuallyImage(firstImage)
 	s.expectNoCluster()
-	after, err := one.storage(s.Context())
+	after, err := one.contents(s.Context())
 	s.must(err)
 	s.Expect(after).To(gomega.Equal(before))
 }

@@ -146,6 +146,7 @@ func TestHealth(t *testing.T) {
 		"timeout":        engine.healthTimeout,
 		"disabled":       engine.healthDisabled,
 		"checks":         engine.healthChecks,
+		"missing":        engine.objectsMissing,
 		"unhealthy-back": engine.unhealthyRolledBack,
 		"overtaken":      engine.overtakenRolledBack,
 	})
@@ -214,6 +215,33 @@ func (e engine) healthDisabled() {
 	for _, c := range child.Status.Conditions {
 		e.scenario.Expect(c.Type).NotTo(gomega.Equal(addonsv1.HealthyCondition))
 	}
+}
+
+// objectsMissing deletes a ConfigMap and a Secret, which nothing watches, and gets them back by a request to retry. Nothing else changes.
+func (e engine) objectsMissing() {
+	s := e.scenario
+	helmOp := e.helmOp(map[string]any{"greeting": "hi"})
+	s.create(helmOp)
+	e.released(helmOp, 1)
+	s.must(e.Delete(s.Context(), e.configMap()))
+	s.must(e.Delete(s.Context(), e.secretObject()))
+	update(s, helmOp, func(h *addonsv1.HelmOp) {
+		h.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "once"}
+	})
+	child := e.released(helmOp, 2)
+	s.Expect(child.Status.History[0].Reason).To(gomega.Equal("ObjectsMissing"))
+	s.must(e.Get(s.Context(), client.ObjectKeyFromObject(e.configMap()), e.configMap()))
+	s.must(e.Get(s.Context(), client.ObjectKeyFromObject(e.secretObject()), e.secretObject()))
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
+	e.becomes(helmOp, addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason)
+	// A request that finds nothing missing makes no revision.
+	update(s, helmOp, func(h *addonsv1.HelmOp) {
+		h.Annotations[addonsv1.RetryRequestedAtAnnotation] = "twice"
+	})
+	s.child(helmOp, e.workload.name, func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+		g.Expect(child.Status.LastRetryRequest).To(gomega.ContainSubstring("twice"))
+	})
+	e.history("1 superseded", "2 deployed")
 }
 
 // healthChecks asks an expression about a kind that is healthy otherwise.

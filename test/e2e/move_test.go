@@ -160,7 +160,7 @@ func hasReturned(g gomega.Gomega, h *addonsv1.HelmOp) {
 func (m *move) move(s, there *scenario) {
 	there.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 	there.allowInManagementCluster()
-	before, management := m.storage(s), s.managementCluster()
+	before, management := m.contents(s), s.managementCluster()
 	nearBefore, err := management.storage(s.Context())
 	s.must(err)
 	since := time.Now()
@@ -179,12 +179,13 @@ func (m *move) move(s, there *scenario) {
 		there.child(m.gaveUp, w.name, childCondition(addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason))
 	}
 	there.Consistently(func(g gomega.Gomega) {
-		g.Expect(m.storage(s)).To(gomega.Equal(before), "Helm's storage")
+		g.Expect(m.contents(s)).To(gomega.Equal(before), "Helm's storage")
 	}).Should(gomega.Succeed())
 	for _, w := range m.workloads {
-		writes, err := w.server.Requests(apiserver.Since(since), ofHelmOp, apiserver.Writes())
+		writes, err := w.server.Requests(apiserver.Since(since), ofHelmOp, apiserver.Writes(), apiserver.Not(ofRecords))
 		s.must(err)
 		s.Expect(writes).To(gomega.BeEmpty(), "writes to %s", w.name)
+		m.expectTakenOver(there, w)
 	}
 	// "This cluster" is another one by now: there it is installed, and here it is left as it is.
 	there.managementCluster().eventuallyReleased(m.near, releaseNamespace, "near", 1)
@@ -253,14 +254,33 @@ func (m *move) readOn(there *scenario) {
 	there.managementCluster().eventuallyRevisions(releaseNamespace, "near")
 }
 
-// storage is Helm's storage in all Clusters.
-func (m *move) storage(s *scenario) map[string]map[string]string {
+// contents is what is in Helm's storage in all Clusters.
+func (m *move) contents(s *scenario) map[string]map[string]string {
 	s.Helper()
 	all := map[string]map[string]string{}
 	for _, w := range m.workloads {
-		versions, err := w.storage(s.Context())
+		contents, err := w.contents(s.Context())
 		s.must(err)
-		all[w.name] = versions
+		all[w.name] = contents
 	}
 	return all
+}
+
+// ofRecords selects the changes of labels of Helm's records.
+func ofRecords(r apiserver.Request) bool { return r.Verb == "patch" && r.Resource == "secrets" }
+
+// expectTakenOver checks that all records of a Cluster, and the HelmOpReleases, name the management cluster that they are of by now.
+func (m *move) expectTakenOver(there *scenario, w *workload) {
+	there.Helper()
+	system := &corev1.Namespace{}
+	there.must(there.client.Get(there.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system))
+	secrets := &corev1.SecretList{}
+	there.must(w.List(there.Context(), secrets, client.MatchingLabels{"owner": "helm"}))
+	there.Expect(secrets.Items).NotTo(gomega.BeEmpty())
+	for i := range secrets.Items {
+		there.Expect(secrets.Items[i].Labels).To(gomega.HaveKeyWithValue(addonsv1.ManagementClusterAnnotation, string(system.UID)), secrets.Items[i].Name)
+	}
+	there.child(m.helmOp, w.name, func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+		g.Expect(child.Annotations).To(gomega.HaveKeyWithValue(addonsv1.ManagementClusterAnnotation, string(system.UID)))
+	})
 }

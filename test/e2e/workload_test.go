@@ -18,6 +18,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"sort"
 	"strconv"
@@ -147,6 +148,20 @@ func (w *workload) storage(ctx context.Context) (map[string]string, error) {
 		versions[secrets.Items[i].Namespace+"/"+secrets.Items[i].Name] = secrets.Items[i].ResourceVersion
 	}
 	return versions, nil
+}
+
+// contents is what is in Helm's storage, by namespace and name: all but the labels that are HelmOp's own.
+func (w *workload) contents(ctx context.Context) (map[string]string, error) {
+	secrets := &corev1.SecretList{}
+	if err := w.List(ctx, secrets, client.MatchingLabels{"owner": "helm"}); err != nil {
+		return nil, err
+	}
+	contents := map[string]string{}
+	for i := range secrets.Items {
+		secret := &secrets.Items[i]
+		contents[secret.Namespace+"/"+secret.Name] = fmt.Sprintf("%s %s %x", secret.UID, secret.Labels["status"], sha256.Sum256(secret.Data["release"]))
+	}
+	return contents, nil
 }
 
 // hello returns what a release of the chart hello says; nil if it is not there.

@@ -84,7 +84,10 @@ func (s *Server) Reset(ctx context.Context) error {
 // there.
 type Objects map[string]etcdPair
 
-// Objects returns what the Server holds.
+// systemNamespace is the key of the namespace by whose UID clusters are told apart.
+const systemNamespace = "/registry/namespaces/kube-system"
+
+// Objects returns what the Server holds, but for the namespace kube-system: another Server makes one with a UID of its own.
 func (s *Server) Objects(ctx context.Context) (Objects, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +96,7 @@ func (s *Server) Objects(ctx context.Context) (Objects, error) {
 		return nil, fmt.Errorf("read the objects of the API server %s: %w", s.opts.Name, err)
 	}
 	maps.DeleteFunc(objects, func(key string, _ etcdPair) bool {
-		return isVolatile(key) || strings.HasPrefix(key, "/registry/leases/") || strings.HasPrefix(key, "/registry/events/")
+		return isVolatile(key) || key == systemNamespace || strings.HasPrefix(key, "/registry/leases/") || strings.HasPrefix(key, "/registry/events/")
 	})
 	return objects, nil
 }
