@@ -161,7 +161,7 @@ func (s *scenario) clusterObject(name string) *clusterv1.Cluster {
 func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
 	s := newScenario(t)
 	options := []testbed.ClusterOptions{}
-	for _, name := range []string{"stuck", "unreachable", "suspended", "paused"} {
+	for _, name := range []string{"stuck", "unreachable", "suspended", "paused", "stopped"} {
 		options = append(options, testbed.ClusterOptions{Name: name, Labels: map[string]string{addonsLabel: name}, PodCIDRs: []string{"10.1.0.0/16"}})
 	}
 	clusters := map[string]*workload{}
@@ -196,6 +196,23 @@ func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
 		s.eventuallyGone(s.clusterObject("suspended"))
 		update(s, h, func(h *addonsv1.HelmOp) { h.Spec.Suspend = false })
 		s.eventually(h, ready(0))
+	})
+	s.part("but by a user who pauses it meanwhile", func(s *scenario) {
+		h := helmOp(s, "stopped", 20*time.Second)
+		clusters["stopped"].holdBack(s, "stopped", true)
+		s.remove(s.cluster("stopped"))
+		s.eventuallyTold("Cluster", "stopped", corev1.EventTypeNormal, addonsv1.ClusterDeletionHeldEvent)
+		update(s, s.cluster("stopped"), annotatePaused[*clusterv1.Cluster](true))
+		isSuspended := func(g gomega.Gomega, c *clusterv1.Cluster) {
+			g.Expect(c.Annotations).To(gomega.HaveKeyWithValue(addonsv1.DeletionHoldAnnotation, "suspended"))
+			g.Expect(c.Spec.Paused).To(gomega.HaveValue(gomega.BeTrue()))
+		}
+		s.eventuallyCluster("stopped", isSuspended)
+		s.Consistently(func(g gomega.Gomega) { isSuspended(g, s.cluster("stopped")) }).Should(gomega.Succeed())
+		update(s, s.cluster("stopped"), annotatePaused[*clusterv1.Cluster](false))
+		s.eventuallyGone(s.clusterObject("stopped"))
+		s.eventuallyTold("Cluster", "stopped", corev1.EventTypeWarning, addonsv1.ClusterDeletionReleasedEvent)
+		s.remove(h)
 	})
 	s.part("but by a pause of somebody else", func(s *scenario) {
 		h := helmOp(s, "paused", 10*time.Minute)

@@ -22,6 +22,7 @@ import (
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -86,6 +87,22 @@ func TestPause(t *testing.T) {
 		update(s, child, annotatePaused[*addonsv1.HelmOpRelease](false))
 		one.expectGreeting(helmOp, 5, "by the child")
 	})
+	s.step("upgrade, by a mark that a move has left", func(s *scenario) {
+		one := one.in(s)
+		child := s.child(helmOp, "one")
+		update(s, child, markMoved[*addonsv1.HelmOpRelease](true))
+		s.child(helmOp, "one", childCondition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.BeingMovedReason))
+		update(s, helmOp, markMoved[*addonsv1.HelmOp](true))
+		s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.BeingMovedReason))
+		one.expectUntouched()
+		update(s, helmOp, markMoved[*addonsv1.HelmOp](false))
+		s.greet(helmOp, "by a move")
+		s.eventually(helmOp, pausedClusters(1))
+		one.expectUntouched()
+		update(s, child, markMoved[*addonsv1.HelmOpRelease](false))
+		one.expectGreeting(helmOp, 6, "by a move")
+		s.child(helmOp, "one", childCondition(addonsv1.PausedCondition, metav1.ConditionFalse, addonsv1.NotPausedReason))
+	})
 	s.step("uninstallation of a Cluster that is unlabelled", func(s *scenario) {
 		one := one.in(s)
 		child := s.child(helmOp, "one")
@@ -93,7 +110,7 @@ func TestPause(t *testing.T) {
 		s.label("one", addonsLabel, "")
 		s.eventually(helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) { g.Expect(h.Status.Clusters.Selected).To(gomega.BeZero()) })
 		one.expectUntouched()
-		one.eventuallyHello(releaseNamespace, "paused", map[string]string{"greeting": "by the child"})
+		one.eventuallyHello(releaseNamespace, "paused", map[string]string{"greeting": "by a move"})
 		s.pause("one", false)
 		s.eventuallyGone(child)
 		one.expectNothing(releaseNamespace, "paused")
@@ -149,14 +166,24 @@ func suspend(suspended bool) func(*addonsv1.HelmOp) {
 }
 
 func annotatePaused[T client.Object](paused bool) func(T) {
+	return annotate[T](clusterv1.PausedAnnotation, paused)
+}
+
+// markMoved sets the annotation of what clusterctl move is about to delete, or removes it.
+func markMoved[T client.Object](marked bool) func(T) {
+	return annotate[T](clusterctlv1.DeleteForMoveAnnotation, marked)
+}
+
+// annotate sets an annotation without a value, or removes it.
+func annotate[T client.Object](key string, isSet bool) func(T) {
 	return func(obj T) {
 		annotations := obj.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		delete(annotations, clusterv1.PausedAnnotation)
-		if paused {
-			annotations[clusterv1.PausedAnnotation] = ""
+		delete(annotations, key)
+		if isSet {
+			annotations[key] = ""
 		}
 		obj.SetAnnotations(annotations)
 	}
