@@ -92,7 +92,17 @@ func TestArtifact(t *testing.T) {
 		one.eventuallyReleased(helmOp, releaseNamespace, "range", 2)
 		one.eventuallyHello(releaseNamespace, "range", map[string]string{"chartVersion": "1.1.0"})
 		one.eventuallyRevisions(releaseNamespace, "range", "1 superseded", "2 deployed")
+		digest := s.eventually(helmOp, ready(1)).Status.Artifact.Digest
 		s.Expect(s.eventually(helmOp, ready(1)).Status.Artifact.Tag).To(gomega.Equal("1.1.0"))
+
+		// What runs stays if the registry does not list its tag any more.
+		s.must(s.env.Registry.Delete(s.Context(), repository, digest))
+		stays := s.eventually(helmOp, condition(addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.DowngradeRefusedReason))
+		s.Expect(stays.Status.Artifact.Tag).To(gomega.Equal("1.1.0"))
+		one.eventuallyRevisions(releaseNamespace, "range", "1 superseded", "2 deployed")
+		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.AllowDowngrade = true })
+		one.eventuallyReleased(helmOp, releaseNamespace, "range", 3)
+		one.eventuallyHello(releaseNamespace, "range", map[string]string{"chartVersion": "1.0.0"})
 	})
 }
 

@@ -98,6 +98,7 @@ func TestManagementCluster(t *testing.T) {
 	system.step("plain manifests: installed, upgraded, pruned, deleted", func(s *scenario) {
 		w.in(s).takeArtifactAs("things", artifactFormats()["flux"], inManagementCluster)
 	})
+	system.step("an upgrade that would delete a Cluster waits", func(s *scenario) { s.keepsClusters(w.in(s)) })
 	system.step("a chart, kept from drifting", func(s *scenario) { s.keepsFromDrifting(w.in(s)) })
 	system.step("templates see no Cluster", func(s *scenario) {
 		helmOp := s.newHelmOp("templates", inManagementCluster, func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = "cluster: {{ .Cluster.metadata.name }}" })
