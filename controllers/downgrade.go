@@ -28,9 +28,9 @@ import (
 var errDowngrade = errors.New("an older version is refused")
 
 // checkDowngrade returns an error where what a reference stands for now is older than what it stood for before, with
-// the source as it is: a registry, or one of its mirrors, may list a part of its tags, and somebody may put an old tag,
-// with its signature, in the place of the others. A tag or a digest that is named is what its author says, also if the
-// tag moves to an older version.
+// the source as it is: a registry, or one of its mirrors, may list a part of its tags, and an attacker may put an old
+// tag, with its signature, in the place of the others. A tag or a digest that is named is what its author says, also if
+// the tag moves to an older version.
 func checkDowngrade(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStatus, found *oci.Artifact) error {
 	if known == nil || ref.AllowDowngrade || known.Digest == found.Digest {
 		return nil
@@ -44,7 +44,7 @@ func checkDowngrade(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStat
 }
 
 // beforeOf is what a reference stood for before, with the source as it is: as the status knows or, after a move or a
-// restore, as the newest revision knows. Nil if nobody does.
+// restore, as the newest revision knows. Nil if neither does.
 func (s *helmOpScope) beforeOf(asked *inquiry) *addonsv1.ArtifactStatus {
 	if asked.known != nil {
 		return asked.known

@@ -190,8 +190,8 @@ func isOrphaned(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 		child.DeletionTimestamp.IsZero() && (owner == nil || owner.Kind != helmOpKind)
 }
 
-// letGo ends a HelmOp without children. A manager that lost it may have made some meanwhile: these are not left to
-// nobody. Garbage collection deletes the revisions of a HelmOp, but not those of one that was deleted with the
+// letGo ends a HelmOp without children. A manager of another shard may have created some meanwhile: the HelmOp stays
+// until these end. Garbage collection deletes the revisions of a HelmOp, but not those of one that was deleted with the
 // propagation policy Orphan.
 func (r *helmOpReconciler) letGo(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	strays, err := r.takeAlong(ctx, helmOp)

@@ -56,7 +56,7 @@ func TestReleaseWaitsForItsOwner(t *testing.T) {
 		t.Error("it waits for ever")
 	}
 
-	// Whoever wants it to stay says so.
+	// The annotation keeps the release in its cluster.
 	b.release.Annotations = map[string]string{addonsv1.OrphanAnnotation: "true"}
 	if _, err := r.reconcileDelete(t.Context(), scope); err != nil || len(b.release.Finalizers) > 0 {
 		t.Errorf("it stays: %v, %v", err, b.release.Finalizers)

@@ -54,7 +54,7 @@ const (
 	OrphanAnnotation = "addons.cluster.x-k8s.io/orphan"
 
 	// DeletionAdmittedAnnotation on a HelmOpRelease under deletion tells that its release may be uninstalled. A HelmOp under deletion sets it
-	// to "true" within the limits of spec.rollout, whoever has deleted the HelmOpRelease. Without limits it is not needed.
+	// to "true" within the limits of spec.rollout, also if another client deleted the HelmOpRelease. Without limits it is not needed.
 	DeletionAdmittedAnnotation = "addons.cluster.x-k8s.io/deletion-admitted"
 
 	// DeletionHoldAnnotation on a Cluster under deletion tells that its deletion waits for the uninstallation of

@@ -381,7 +381,7 @@ const (
 	ReferencesNotMovedReason = "ReferencesNotMoved"
 )
 
-// DeletionsHeldCondition of a HelmOp tells that deletions wait for a confirmation. It is there while that is so.
+// DeletionsHeldCondition of a HelmOp is true while deletions wait for a confirmation. Otherwise it is absent.
 const (
 	DeletionsHeldCondition = "DeletionsHeld"
 

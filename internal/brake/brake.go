@@ -82,7 +82,7 @@ type Input struct {
 	// Max is the limit, see Limit.
 	Max *intstr.IntOrString
 
-	// Confirmation is what somebody confirmed, see Confirmation.
+	// Confirmation is what a user confirmed, see Confirmation.
 	Confirmation string
 
 	Now time.Time
@@ -158,8 +158,8 @@ func (s State) Begin(count int, now time.Time) State {
 	return s
 }
 
-// Return returns what to remember when a number of objects comes back at a time, for which somebody may have put a
-// label back. They are no loss any more.
+// Return returns what to remember when a number of objects comes back at a time, for example because a label is back.
+// They are no loss any more.
 func (s State) Return(count int) State {
 	s.Recent = max(0, s.Recent-count)
 	if s.Recent == 0 {

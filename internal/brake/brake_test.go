@@ -221,8 +221,7 @@ func TestConfirmationIgnoresOrder(t *testing.T) {
 	}
 }
 
-// Whatever leaves and returns, and with whatever restarts, no more than the limit goes within the window unless
-// somebody confirmed it.
+// Whatever leaves and returns, and with whatever restarts, no more than the limit goes within the window unless it is confirmed.
 func TestDecideNeverLosesMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(200) {

@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package brake decides whether deletions that nobody asked for one by one may begin: a selector with a typo, labels
+// Package brake decides whether deletions that follow from another change may begin: a selector with a typo, labels
 // that a tool prunes or a folder that is lost from an artifact. A few deletions begin at once. More of them wait until
-// somebody confirms them.
+// a user confirms them.
 //
 // It consists of pure functions. The caller keeps State, and writes it before it begins the deletions that a Decision
 // allows. A manager that is restarted then counts what began before.

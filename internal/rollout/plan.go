@@ -47,7 +47,7 @@ type plan struct {
 	// stuck counts the Clusters that cannot return to the last good revision, because it cannot be told any more.
 	stuck int
 
-	// deletions counts the releases that are being uninstalled, be it to be replaced.
+	// deletions counts the releases that are being uninstalled, the replaced ones included.
 	deletions *deletions
 
 	requeueAfter time.Duration
