@@ -17,6 +17,7 @@ limitations under the License.
 package packaging
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,35 +26,54 @@ import (
 	"testing"
 )
 
-// documentedTest is an end-to-end test in the documentation, with one of its steps or without.
+// documentedTest is a test in the documentation, with one of its steps or without.
 var documentedTest = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)(?:/([^`]+))?`")
 
-// TestDocumentedTestsExist holds that what the documentation names as the proof of a promise is there.
+// TestDocumentedTestsExist checks that each test that the documentation names as a proof exists. The README names end-to-end tests, the
+// pages below docs name tests of all packages.
 func TestDocumentedTestsExist(t *testing.T) {
 	t.Parallel()
-	read := func(pattern string) string {
-		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+	endToEnd, everywhere := testsBelow(t, "test/e2e"), testsBelow(t, ".")
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var all strings.Builder
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all.Write(text)
+		tests := everywhere
+		if filepath.Base(page) == "README.md" {
+			tests = endToEnd
 		}
-		return all.String()
+		for _, name := range documentedTest.FindAllStringSubmatch(string(text), -1) {
+			named++
+			if !strings.Contains(tests, "\nfunc "+name[1]+"(") || name[2] != "" && !strings.Contains(tests, strconv.Quote(name[2])) {
+				t.Errorf("%s names %s, which does not exist", filepath.Base(page), name[0])
+			}
+		}
 	}
-	tests := read("test/e2e/*_test.go")
-	found := documentedTest.FindAllStringSubmatch(read("README.md")+read("docs/*.md"), -1)
-	if len(found) == 0 {
+	if named == 0 {
 		t.Error("the documentation names no test")
 	}
-	for _, name := range found {
-		if !strings.Contains(tests, "\nfunc "+name[1]+"(") || name[2] != "" && !strings.Contains(tests, strconv.Quote(name[2])) {
-			t.Errorf("the documentation names %s, which is not in test/e2e", name[0])
+}
+
+// testsBelow returns the text of all tests below a folder of the repository.
+func testsBelow(t *testing.T, folder string) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
 		}
+		text, err := os.ReadFile(path)
+		all.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	return all.String()
 }
