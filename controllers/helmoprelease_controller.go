@@ -333,10 +333,7 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 	// What an uninstallation deletes is no news.
 	r.forget(client.ObjectKeyFromObject(release))
 	if why := whyOrphaned(scope); why != "" {
-		r.event(scope, corev1.EventTypeNormal, addonsv1.OrphanedEvent, "Orphan",
-			fmt.Sprintf("Left release %s in Cluster %s: %s", describe(release), clusterTitle(release), why))
-		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
-		return ctrl.Result{}, nil
+		return r.orphan(scope, corev1.EventTypeNormal, ": "+why), nil
 	}
 	if scope.elsewhere != "" {
 		return r.leaveElsewhere(scope), nil
@@ -365,10 +362,7 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 		return ctrl.Result{}, err
 	case !allowed:
 		// Whoever took the right away keeps what is there, and the object is not kept for it.
-		r.event(scope, corev1.EventTypeWarning, addonsv1.OrphanedEvent, "Orphan",
-			fmt.Sprintf("Left release %s in Cluster %s, which may not be accessed any more", describe(release), clusterTitle(release)))
-		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
-		return ctrl.Result{}, nil
+		return r.orphan(scope, corev1.EventTypeWarning, ", which may not be accessed any more"), nil
 	}
 	if ok, err := r.mayEnd(ctx, scope, fate); !ok {
 		if clusterGoes && err == nil {
@@ -419,6 +413,14 @@ func deletionPolicy(scope *releaseScope) addonsv1.DeletionPolicy {
 		return scope.helmOp.Spec.DeletionPolicy
 	}
 	return scope.release.Spec.DeletionPolicy
+}
+
+// orphan ends a HelmOpRelease and leaves its release in the cluster. The text why follows the name of the Cluster.
+func (r *releaseReconciler) orphan(scope *releaseScope, eventType, why string) ctrl.Result {
+	release := scope.release
+	r.event(scope, eventType, addonsv1.OrphanedEvent, "Orphan", fmt.Sprintf("Left release %s in Cluster %s%s", describe(release), clusterTitle(release), why))
+	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+	return ctrl.Result{}
 }
 
 // waitsForTurn tells whether a release under deletion may not be uninstalled yet, because its HelmOp is under deletion, too.
