@@ -148,7 +148,7 @@ func (f *brakeFleet) losesLabels() {
 
 func (f *brakeFleet) waits() {
 	f.choose("brakee")
-	old := f.held(brakeSize, brakeSize+3)
+	old := f.held(brakeSize, brakeSize)
 	f.eventuallyEvent(f.helmOp, addonsv1.DeletionsHeldEvent)
 	f.keeps(brakeSize)
 	f.confirm("10-000000000000")
@@ -161,13 +161,13 @@ func (f *brakeFleet) waits() {
 	// What confirmed the first loss does not confirm the second.
 	f.confirm(old)
 	f.choose("brakee")
-	f.held(brakeSize, brakeSize+3)
+	f.held(brakeSize, brakeSize)
 	f.keeps(brakeSize)
 }
 
 func (f *brakeFleet) confirms() {
 	log := f.watchDeletions(func(*addonsv1.HelmOpRelease) bool { return true })
-	f.confirm(f.held(brakeSize, brakeSize+3))
+	f.confirm(f.held(brakeSize, brakeSize))
 	f.Eventually(func(g gomega.Gomega, ctx context.Context) {
 		g.Expect(f.children(ctx, g, f.helmOp)).To(gomega.BeEmpty())
 	}).WithContext(f.Context()).Should(gomega.Succeed())
