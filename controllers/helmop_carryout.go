@@ -43,7 +43,7 @@ func (r *helmOpReconciler) carryOutAll(ctx context.Context, scope *helmOpScope) 
 	for i, step := range scope.plan.Steps {
 		c := scope.clusters[i]
 		c.step = step
-		if isAsPlanned(scope, c) {
+		if isAsPlanned(scope, c) || r.waitsForMove(scope, c) {
 			continue
 		}
 		if r.answers == nil || r.answers(c.key) {
@@ -71,6 +71,18 @@ func (r *helmOpReconciler) carryOutAll(ctx context.Context, scope *helmOpScope) 
 	}
 	_ = writes.Wait() // The errors are in errs, by Cluster.
 	return errs
+}
+
+// waitsForMove tells whether a release is not created because clusterctl move has just taken it away: the HelmOp follows.
+func (r *helmOpReconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
+	if c.step.Action != rollout.ActionCreate {
+		return false
+	}
+	rest := r.moved.rest(client.ObjectKey{Namespace: scope.helmOp.Namespace, Name: childName(scope.helmOp.Name, c.name)}, r.now())
+	if rest > 0 && (scope.requeueAfter == 0 || scope.requeueAfter > rest) {
+		scope.requeueAfter = rest
+	}
+	return rest > 0
 }
 
 // carryOutIfOurs is carryOut, unless the HelmOp is not this manager's any more, or gone: it takes seconds to write a thousand releases, which another

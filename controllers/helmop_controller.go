@@ -62,6 +62,7 @@ type helmOpReconciler struct {
 	guard      *clusterGuard
 	pace       *statusPace
 	planned    *plannedReleases
+	moved      movedReleases
 	recorder   events.EventRecorder
 	delays     requeue.Delays
 	kinds      *kindcache.Watcher
