@@ -17,24 +17,23 @@ limitations under the License.
 package helmclient
 
 import (
-	"encoding/base64"
-	"fmt"
+	"maps"
 	"regexp"
 	"slices"
-	"sort"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/redaction"
 )
 
 const (
-	redacted = "[redacted]"
+	redacted = redaction.Mark
 	// maxMessageLength bounds an error's message. A condition's message holds 32 KiB; nobody reads more than this.
 	maxMessageLength = 1500
-	// minSecretLength is the length from which on a sensitive value is looked for in messages: anything shorter
-	// occurs in ordinary text too often.
+	// minSecretLength is the length from which on a value with a sensitive key is looked for in messages: anything shorter
+	// occurs in ordinary text too often. What came from Secrets is looked for whatever its length.
 	minSecretLength = 4
-	// maxSecrets bounds the sensitive values that are looked for.
-	maxSecrets = 500
 )
 
 // quotedValue finds the places where API servers, YAML decoders and number parsers quote what they were given.
@@ -47,64 +46,56 @@ var sensitiveKey = regexp.MustCompile(`(?i)pass|secret|token|key|cred|auth|cert|
 
 // redactor removes values from texts. The zero value removes what is quoted as an invalid value.
 type redactor struct {
-	replacers []*strings.Replacer
+	sets []*redaction.Set
 }
 
-// newRedactor returns a redactor which also removes the sensitive ones among the values, and all that is in secrets.
+// newRedactor returns a redactor which also removes the sensitive ones among the values, and all that is in secrets, in whatever form.
 func newRedactor(values map[string]any, secretValues []any) redactor {
-	found := map[string]struct{}{}
-	collectSensitive(secretValues, true, found)
-	collectSensitive(values, false, found)
-	if len(found) == 0 {
-		return redactor{}
+	sensitive, secret := map[string]struct{}{}, map[string]struct{}{}
+	collectSensitive(values, false, minSecretLength, sensitive)
+	collectSensitive(secretValues, true, 1, secret)
+	var r redactor
+	if len(sensitive) > 0 {
+		r.sets = append(r.sets, redaction.New(slices.Sorted(maps.Keys(sensitive)), false))
 	}
-	secrets := make([]string, 0, len(found))
-	for secret := range found {
-		secrets = append(secrets, secret)
+	if len(secret) > 0 {
+		r.sets = append(r.sets, redaction.New(slices.Sorted(maps.Keys(secret)), true))
 	}
-	// The longest first: a secret may contain another one.
-	sort.Slice(secrets, func(i, j int) bool {
-		if len(secrets[i]) != len(secrets[j]) {
-			return len(secrets[i]) > len(secrets[j])
-		}
-		return secrets[i] < secrets[j]
-	})
-	pairs := make([]string, 0, 4*len(secrets))
-	for _, secret := range secrets {
-		pairs = append(pairs, secret, redacted, base64.StdEncoding.EncodeToString([]byte(secret)), redacted)
-	}
-	return redactor{replacers: []*strings.Replacer{strings.NewReplacer(pairs...)}}
+	return r
 }
 
 // and returns a redactor that removes what either of the two does.
 func (r redactor) and(other redactor) redactor {
-	return redactor{replacers: slices.Concat(r.replacers, other.replacers)}
+	return redactor{sets: slices.Concat(r.sets, other.sets)}
 }
 
-// collectSensitive gathers the strings below sensitive keys.
-func collectSensitive(value any, sensitive bool, found map[string]struct{}) {
+// collectSensitive gathers the texts below sensitive keys that have at least a length.
+func collectSensitive(value any, sensitive bool, least int, found map[string]struct{}) {
 	switch typed := value.(type) {
 	case map[string]any:
 		for key, child := range typed {
-			collectSensitive(child, sensitive || sensitiveKey.MatchString(key), found)
+			collectSensitive(child, sensitive || sensitiveKey.MatchString(key), least, found)
 		}
 	case []any:
 		for _, child := range typed {
-			collectSensitive(child, sensitive, found)
+			collectSensitive(child, sensitive, least, found)
 		}
 	case string:
-		if sensitive && len(typed) >= minSecretLength && len(found) < maxSecrets {
+		if sensitive && len(typed) >= least {
 			found[typed] = struct{}{}
 		}
-	case int64, float64:
-		collectSensitive(fmt.Sprint(typed), sensitive, found)
+	case int64:
+		collectSensitive(strconv.FormatInt(typed, 10), sensitive, least, found)
+	case float64:
+		collectSensitive(strconv.FormatFloat(typed, 'g', -1, 64), sensitive, least, found)
+		collectSensitive(strconv.FormatFloat(typed, 'f', -1, 64), sensitive, least, found)
 	}
 }
 
 // text returns the text without values, in one line, bounded.
 func (r redactor) text(text string) string {
-	for _, replacer := range r.replacers {
-		text = replacer.Replace(text)
+	for _, set := range r.sets {
+		text = set.Hide(text)
 	}
 	text = quotedValue.ReplaceAllString(text, "$1$2 "+redacted)
 	text = strings.Join(strings.Fields(text), " ")

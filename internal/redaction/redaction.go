@@ -1,0 +1,306 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package redaction
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// Mark stands in place of what is hidden.
+	Mark = "[redacted]"
+	// Hidden stands in place of a text of which nothing can be shown.
+	Hidden = Mark + ": the message may hold parts of too many secrets to look for them"
+
+	// maxSecretBytes bounds the secrets that are looked for, together.
+	maxSecretBytes = 1 << 20
+	// maxText bounds the text that is looked at; the rest is cut off.
+	maxText = 64 << 10
+	// minLength is the length from which on a secret is looked for within words.
+	minLength = 4
+	// longLength is the length from which on parts of a secret are looked for, by samples of a length at each of so many characters:
+	// each part of 24 characters holds one.
+	longLength, sampleLength, sampleStep = 24, 16, 8
+	// middleLength and minLength are how many characters a secret is looked up by.
+	middleLength = 8
+)
+
+// Set is a set of secrets. It is safe for concurrent use. A nil Set hides nothing.
+type Set struct {
+	secrets  []string
+	words    bool
+	tooLarge bool
+
+	// once builds the index when a text has to be looked at: most actions succeed.
+	once  sync.Once
+	index index
+}
+
+// New returns a Set. With words, secrets of less than four characters count, too.
+func New(secrets []string, words bool) *Set {
+	if len(secrets) == 0 {
+		return nil
+	}
+	size := 0
+	for _, secret := range secrets {
+		size += len(secret)
+	}
+	return &Set{secrets: secrets, words: words, tooLarge: size > maxSecretBytes}
+}
+
+// Hide returns a text without the secrets.
+func (s *Set) Hide(text string) string {
+	switch {
+	case s == nil || text == "":
+		return text
+	case s.tooLarge:
+		return Hidden
+	}
+	s.once.Do(s.build)
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "")
+	}
+	return replace(text, s.index.find(text))
+}
+
+// needle is a form of a secret as it is found in a view.
+type needle struct {
+	text string
+	// before and after are how many characters of base64 beside it hold bits of it, too.
+	before, after int
+}
+
+// sample is a part of a needle.
+type sample struct {
+	*needle
+	at int
+}
+
+// index finds needles by how they begin, and long ones by their samples.
+type index struct {
+	plain, encoded needles
+	// words and exact are looked for in the text as it is: the former where they stand alone.
+	words, exact []string
+}
+
+type needles struct {
+	short, middle map[string][]*needle
+	long          map[string][]sample
+}
+
+func (n *needles) add(one needle) {
+	if n.short == nil {
+		*n = needles{map[string][]*needle{}, map[string][]*needle{}, map[string][]sample{}}
+	}
+	switch length := len(one.text); {
+	case length >= longLength:
+		for at := 0; at+sampleLength <= length; at += sampleStep {
+			key := one.text[at : at+sampleLength]
+			n.long[key] = append(n.long[key], sample{&one, at})
+		}
+	case length >= middleLength:
+		n.middle[one.text[:middleLength]] = append(n.middle[one.text[:middleLength]], &one)
+	default:
+		n.short[one.text[:minLength]] = append(n.short[one.text[:minLength]], &one)
+	}
+}
+
+// build makes the index.
+func (s *Set) build() {
+	for _, secret := range s.secrets {
+		plain := string(bare(unitsOf(secret)).bytes())
+		switch {
+		case len(plain) >= minLength:
+			s.index.add(secret, plain)
+		case len(secret) >= minLength:
+			s.index.exact = append(s.index.exact, secret)
+		case s.words && secret != "":
+			s.index.words = append(s.index.words, secret, base64.StdEncoding.EncodeToString([]byte(secret)),
+				base64.RawStdEncoding.EncodeToString([]byte(secret)))
+		}
+	}
+}
+
+// add takes the forms of a secret.
+func (x *index) add(secret, plain string) {
+	x.plain.add(needle{text: plain})
+	// A text that looks escaped itself.
+	if other := string(bare(unescape(unitsOf(secret))).bytes()); other != plain && len(other) >= minLength {
+		x.plain.add(needle{text: other})
+	}
+	quoted := strconv.Quote(secret)
+	forms := []string{secret, quoted[1 : len(quoted)-1]}
+	if data, err := json.Marshal(secret); err == nil {
+		forms = append(forms, string(data[1:len(data)-1]))
+	}
+	slices.Sort(forms)
+	for _, form := range slices.Compact(forms) {
+		for shift := range 3 {
+			encoded := base64.StdEncoding.EncodeToString(append(make([]byte, shift), form...))
+			bits := 8 * (shift + len(form))
+			one := needle{text: encoded[(8*shift+5)/6 : bits/6]}
+			if shift > 0 {
+				one.before = 1
+			}
+			if bits%6 > 0 {
+				one.after = 1
+			}
+			if len(one.text) >= minLength {
+				x.encoded.add(one)
+			}
+		}
+	}
+}
+
+// span is a part of a text, from a byte to before another one.
+type span struct{ from, to int }
+
+// find returns where secrets are.
+func (x *index) find(text string) []span {
+	plain := unitsOf(text)
+	once := unescape(plain)
+	var spans []span
+	// The last one is for escapes that are split over lines.
+	for _, view := range []units{plain, once, unescape(once), unescapeURL(plain), unescape(joined(plain))} {
+		spans = append(spans, x.plain.find(bare(view), text)...)
+	}
+	spans = append(spans, x.encoded.find(standard(bare(once)), text)...)
+	for _, exact := range x.exact {
+		for at := 0; ; {
+			i := strings.Index(text[at:], exact)
+			if i < 0 {
+				break
+			}
+			spans = append(spans, span{at + i, at + i + len(exact)})
+			at += i + len(exact)
+		}
+	}
+	for _, word := range x.words {
+		spans = append(spans, findWord(text, word)...)
+	}
+	return spans
+}
+
+// find returns where needles are in a view of a text.
+func (n *needles) find(view units, text string) []span {
+	data := view.bytes()
+	var spans []span
+	for i := range data {
+		if i+minLength <= len(data) {
+			for _, one := range n.short[string(data[i:i+minLength])] {
+				spans = one.appendTo(spans, view, data, i, text)
+			}
+		}
+		if i+middleLength <= len(data) {
+			for _, one := range n.middle[string(data[i:i+middleLength])] {
+				spans = one.appendTo(spans, view, data, i, text)
+			}
+		}
+		if i+sampleLength <= len(data) {
+			for _, one := range n.long[string(data[i:i+sampleLength])] {
+				spans = append(spans, one.around(view, data, i, text))
+			}
+		}
+	}
+	return spans
+}
+
+func (n *needle) appendTo(spans []span, view units, data []byte, at int, text string) []span {
+	if end := at + len(n.text); end <= len(data) && string(data[at:end]) == n.text {
+		return append(spans, n.widen(span{view[at].from, view[end-1].to}, text))
+	}
+	return spans
+}
+
+// around returns all that is of the needle around a sample of it.
+func (s sample) around(view units, data []byte, at int, text string) span {
+	from, to, first, last := at, at+sampleLength, s.at, s.at+sampleLength
+	for from > 0 && first > 0 && data[from-1] == s.text[first-1] {
+		from, first = from-1, first-1
+	}
+	for to < len(data) && last < len(s.text) && data[to] == s.text[last] {
+		to, last = to+1, last+1
+	}
+	return s.widen(span{view[from].from, view[to-1].to}, text)
+}
+
+// widen takes in the characters of base64 that hold a bit of the secret, and what pads them.
+func (n *needle) widen(found span, text string) span {
+	isEncoded := func(c byte) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("+/-_", c) >= 0
+	}
+	for i := 0; i < n.before && found.from > 0 && isEncoded(text[found.from-1]); i++ {
+		found.from--
+	}
+	for i := 0; i < n.after && found.to < len(text) && isEncoded(text[found.to]); i++ {
+		found.to++
+	}
+	for n.after > 0 && found.to < len(text) && text[found.to] == '=' {
+		found.to++
+	}
+	return found
+}
+
+// findWord returns where a word stands alone: beside letters and digits it is a part of another one. What has neither must stand between
+// quotes or white space.
+func findWord(text, word string) []span {
+	isPart := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+	if !strings.ContainsFunc(word, isPart) {
+		isPart = func(r rune) bool { return !unicode.IsSpace(r) && !strings.ContainsRune("\"'`", r) }
+	}
+	var spans []span
+	for at := 0; ; {
+		i := strings.Index(text[at:], word)
+		if i < 0 {
+			return spans
+		}
+		from := at + i
+		to := from + len(word)
+		before, _ := utf8.DecodeLastRuneInString(text[:from])
+		after, _ := utf8.DecodeRuneInString(text[to:])
+		if (from == 0 || !isPart(before)) && (to == len(text) || !isPart(after)) {
+			spans = append(spans, span{from, to})
+		}
+		at = from + 1
+	}
+}
+
+// replace puts marks in place of spans.
+func replace(text string, spans []span) string {
+	if len(spans) == 0 {
+		return text
+	}
+	slices.SortFunc(spans, func(a, b span) int { return a.from - b.from })
+	var out strings.Builder
+	end := 0
+	for i, s := range spans {
+		if i == 0 || s.from > end {
+			out.WriteString(text[end:s.from])
+			out.WriteString(Mark)
+		}
+		end = max(end, s.to)
+	}
+	out.WriteString(text[end:])
+	return out.String()
+}

@@ -1,0 +1,197 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package redaction
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// encodings are the forms in which a secret may appear.
+var encodings = map[string]func(*rand.Rand, string) string{
+	"plain":        func(_ *rand.Rand, s string) string { return s },
+	"JSON":         func(_ *rand.Rand, s string) string { return asJSON(s) },
+	"JSON in JSON": func(_ *rand.Rand, s string) string { return asJSON(asJSON(map[string]string{"a": s})) },
+	"YAML": func(_ *rand.Rand, s string) string {
+		data, err := yaml.Marshal(map[string]string{"key": s})
+		if err != nil {
+			panic(err)
+		}
+		return string(data)
+	},
+	"Go":         func(_ *rand.Rand, s string) string { return strconv.Quote(s) },
+	"Go, ASCII":  func(_ *rand.Rand, s string) string { return strconv.QuoteToASCII(s) },
+	"URL":        func(_ *rand.Rand, s string) string { return "https://u:" + url.PathEscape(s) + "@host/" },
+	"base64":     func(_ *rand.Rand, s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+	"URL base64": func(_ *rand.Rand, s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) },
+	"base64 of more": func(r *rand.Rand, s string) string {
+		return base64.StdEncoding.EncodeToString([]byte(strings.Repeat("u", r.IntN(5)) + s + strings.Repeat("v", r.IntN(5))))
+	},
+	"base64 in lines": func(r *rand.Rand, s string) string {
+		return split(r, base64.StdEncoding.EncodeToString([]byte("auth:"+s)), "\n  ")
+	},
+	"base64 in JSON in base64": func(_ *rand.Rand, s string) string {
+		return base64.StdEncoding.EncodeToString([]byte(asJSON(map[string]string{"password": s})))
+	},
+	"split":         func(r *rand.Rand, s string) string { return split(r, s, "\n      ") },
+	"split, quoted": func(r *rand.Rand, s string) string { return split(r, asJSON(s), "\"\n    \"") },
+}
+
+func asJSON(value any) string {
+	data, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}
+
+// split puts something between characters of an ASCII text.
+func split(r *rand.Rand, text, between string) string {
+	if len(text) < 2 {
+		return text
+	}
+	at := 1 + r.IntN(len(text)-1)
+	for at < len(text) && (text[at]&0xc0 == 0x80 || text[at-1] == '\\') {
+		at++
+	}
+	return text[:at] + between + text[at:]
+}
+
+const (
+	letters = "abcdefghijkmnopqrstuwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+	signs   = letters + "!$%&/()=?+*#-_.:,;<>|@^~ \t\n\"'\\äß€😀"
+)
+
+// secret is one that does not occur by chance.
+func secret(r *rand.Rand) string {
+	alphabet := []rune(letters)
+	if r.IntN(2) == 0 {
+		alphabet = []rune(signs)
+	}
+	out := []rune{'q', 'Z'}
+	for range 6 + r.IntN(60) {
+		out = append(out, alphabet[r.IntN(len(alphabet))])
+	}
+	return string(append(out, 'x', '7'))
+}
+
+// characters are the letters and digits of a text in all the ways to read it.
+func characters(text string) []string {
+	plain := unitsOf(text)
+	return []string{string(bare(plain).bytes()), string(bare(unescape(plain)).bytes()), string(bare(unescape(unescape(plain))).bytes()),
+		string(bare(unescapeURL(plain)).bytes())}
+}
+
+// TestNothingOfSecretsIsLeft: random secrets, many of them, in random encodings and places, are never in the text.
+func TestNothingOfSecretsIsLeft(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(19, 22))
+	for range 40 {
+		secrets := make([]string, 1+r.IntN(800))
+		for i := range secrets {
+			secrets[i] = secret(r)
+		}
+		set := New(secrets, true)
+		for name, encode := range encodings {
+			hidden := secrets[r.IntN(len(secrets))]
+			encoded := encode(r, hidden)
+			text := "install failed: the field " + encoded + " is not what was asked for"
+			got := set.Hide(text)
+			if !strings.Contains(got, Mark) || !strings.HasPrefix(got, "install failed: the field ") ||
+				!strings.HasSuffix(got, " is not what was asked for") {
+				t.Errorf("%s of %q: %q", name, hidden, got)
+			}
+			for _, view := range characters(got) {
+				for _, form := range append(characters(hidden), characters(encoded)...) {
+					if strings.Contains(view, form) {
+						t.Errorf("%s of %q is left in %q", name, hidden, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestPartsOfLongSecretsAreHidden: what parsers quote of a key is a part of it.
+func TestPartsOfLongSecretsAreHidden(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		long := ""
+		for range 10 {
+			long += secret(r) + "\n"
+		}
+		plain := string(bare(unitsOf(long)).bytes())
+		set := New([]string{long}, true)
+		from := r.IntN(len(plain) - longLength)
+		part := plain[from:min(len(plain), from+longLength+r.IntN(50))]
+		if got := set.Hide("bad line: " + part + "..."); got != "bad line: "+Mark+"..." && !strings.HasPrefix(got, "bad line: "+Mark) {
+			t.Errorf("%q in %q", part, got)
+		}
+	}
+}
+
+func TestShortSecretsAreHiddenAsWords(t *testing.T) {
+	t.Parallel()
+	set := New([]string{"a", "42", "x-y", "!"}, true)
+	for text, want := range map[string]string{
+		"a cat has 42 lives":        Mark + " cat has " + Mark + " lives",
+		`value "a": "42"`:           `value "` + Mark + `": "` + Mark + `"`,
+		"port 4242 of cat":          "port 4242 of cat",
+		"it is x-y, not x-yz":       "it is " + Mark + ", not x-yz",
+		`"!" is bad, and so is !!`:  `"` + Mark + `" is bad, and so is !!`,
+		"data: YQ== or NDI= or NDI": "data: " + Mark + " or " + Mark + " or " + Mark,
+	} {
+		if got := set.Hide(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := New([]string{"a"}, false).Hide("a cat"); got != "a cat" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestTooManySecretsHideAll(t *testing.T) {
+	t.Parallel()
+	if got := New([]string{strings.Repeat("x", maxSecretBytes+1)}, true).Hide("anything"); got != Hidden {
+		t.Errorf("got %q", got)
+	}
+	if got := (*Set)(nil).Hide("anything"); got != "anything" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func FuzzHide(f *testing.F) {
+	f.Add("geheim123", "before ", " after")
+	f.Add("\\u0041\\", "\\", "\\")
+	f.Fuzz(func(t *testing.T, secret, before, after string) {
+		if len(secret) < minLength || strings.Contains(Mark, secret) || len(before)+len(secret) > maxText {
+			t.Skip()
+		}
+		if got := New([]string{secret}, true).Hide(before + secret + after); strings.Count(got, secret) > strings.Count(fmt.Sprint(before, Mark, after), secret) {
+			t.Errorf("%q is left in %q", secret, got)
+		}
+	})
+}
