@@ -87,7 +87,7 @@ func TestRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err = env.StartManager(t.Context(), "--v=6", "--registry-timeout=5s", "--registry-ca-file="+filepath.Join(dir, "ca.crt"),
+	_, err = env.StartManager(t.Context(), "--v=6", "--registry-timeout=20s", "--registry-ca-file="+filepath.Join(dir, "ca.crt"),
 		"--record-storage-url=oci://"+env.Registry.Host()+"/"+recordsRepository,
 		"--record-storage-credentials-file="+filepath.Join(dir, "config.json"))
 	if err != nil {
