@@ -30,6 +30,9 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -99,6 +102,12 @@ type Options struct {
 	// Output receives what the build of the binaries of the test bed says. Default: os.Stderr.
 	Output io.Writer
 }
+
+const (
+	// servedTimeout bounds how long an API server takes until it lists the kinds of HelmOp, servedPoll is how often it is asked.
+	servedTimeout = 2 * time.Minute
+	servedPoll    = 100 * time.Millisecond
+)
 
 // Environment is all that runs.
 type Environment struct {
@@ -233,7 +242,32 @@ func (e *Environment) install(ctx context.Context) error {
 	_, err := e.Management.InstallHelmOp(ctx, testbed.InstallOptions{
 		Repository: from.dir("repository"), Version: Version, Variables: e.opts.Variables,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return e.waitServed(ctx)
+}
+
+// waitServed returns when the API server lists the kinds of HelmOp. A manager that starts before ends with an error. An API server that
+// begins with a copy of installed objects needs seconds for that on a busy machine.
+func (e *Environment) waitServed(ctx context.Context) error {
+	discoverer, err := discovery.NewDiscoveryClientForConfig(e.Management.Server.RESTConfig())
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, servedPoll, servedTimeout, true, func(context.Context) (bool, error) {
+		var list *metav1.APIResourceList
+		if list, last = discoverer.ServerResourcesForGroupVersion(addonsv1.GroupVersion.String()); last != nil {
+			return false, nil
+		}
+		served := map[string]bool{}
+		for i := range list.APIResources {
+			served[list.APIResources[i].Name] = true
+		}
+		return served["helmops"] && served["helmopreleases"] && served["helmoprevisions"], nil
+	})
+	return errors.Join(err, last)
 }
 
 // keep remembers what is installed, for copies.
