@@ -119,7 +119,7 @@ func (k *kustomizer) build(folder string) (*built, error) {
 	output, err := k.builder.runner.Run(k.builder.ctx, request)
 	var limited *sandbox.LimitError
 	if errors.As(err, &limited) {
-		return nil, fmt.Errorf("%w: building the kustomization in %s was ended, for %s", ErrTooLarge, folderName(folder), limited)
+		return nil, fmt.Errorf("%w: building the kustomization in %s was ended: %w", ErrTooLarge, folderName(folder), limited)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("building the kustomization in %s: %w", folderName(folder), err)

@@ -135,7 +135,7 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 	result := s.result(decision.Action)
 	if err != nil {
 		actErr := fail(err, s)
-		if actErr.Kind == ErrRefused {
+		if errors.Is(actErr.Kind, ErrRefused) {
 			// At most, Helm made room in the history for the revision that was refused.
 			result.StorageChanged, actErr.StorageChanged = false, false
 		}

@@ -165,7 +165,7 @@ type TestOptions struct {
 	Only, Except []string
 }
 
-// PostRender, Patch and ImageOverride change what a chart rendered.
+// What changes the objects that a chart rendered.
 type (
 	PostRender    = rendering.PostRender
 	Patch         = rendering.Patch

@@ -146,7 +146,7 @@ type LimitError struct {
 
 // Error says what was exceeded, and where.
 func (e *LimitError) Error() string {
-	text := ""
+	var text string
 	switch e.Limit {
 	case LimitMemory:
 		text = fmt.Sprintf("it needed more than %d MiB of memory", e.Limits.Memory>>20)

@@ -258,11 +258,9 @@ func (e *Environment) waitServed(ctx context.Context) error {
 	var last error
 	err = wait.PollUntilContextTimeout(ctx, servedPoll, servedTimeout, true, func(context.Context) (bool, error) {
 		var list *metav1.APIResourceList
-		if list, last = discoverer.ServerResourcesForGroupVersion(addonsv1.GroupVersion.String()); last != nil {
-			return false, nil
-		}
+		list, last = discoverer.ServerResourcesForGroupVersion(addonsv1.GroupVersion.String())
 		served := map[string]bool{}
-		for i := range list.APIResources {
+		for i := 0; last == nil && i < len(list.APIResources); i++ {
 			served[list.APIResources[i].Name] = true
 		}
 		return served["helmops"] && served["helmopreleases"] && served["helmoprevisions"], nil

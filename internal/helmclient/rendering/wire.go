@@ -35,7 +35,7 @@ var (
 	encoding = must(cbor.EncOptions{Sort: cbor.SortBytewiseLexical}.EncMode())
 	decoding = must(cbor.DecOptions{
 		DefaultMapType:   reflect.TypeFor[map[string]any](),
-		IntDec:           cbor.IntDecConvertSigned,
+		IntDec:           cbor.IntDecConvertSignedOrBigInt,
 		MaxNestedLevels:  maxNesting,
 		MaxArrayElements: 1 << 30,
 		MaxMapPairs:      1 << 30,
