@@ -46,7 +46,7 @@ func (c *child) confine() error {
 		return err
 	}
 	// The Go runtime reserves address space when it begins; the limit counts from there.
-	space := size*uint64(os.Getpagesize()) + uint64(c.limits.Memory) //nolint:gosec // Both are positive.
+	space := size*uint64(os.Getpagesize()) + memoryFactor*uint64(c.limits.Memory) //nolint:gosec // Both are positive.
 	for resource, limit := range map[int]uint64{
 		unix.RLIMIT_AS: space, unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_NOFILE: maxFiles,
 	} {
