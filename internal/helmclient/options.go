@@ -165,10 +165,12 @@ type TestOptions struct {
 	Only, Except []string
 }
 
-// What changes the objects that a chart rendered.
 type (
-	PostRender    = rendering.PostRender
-	Patch         = rendering.Patch
+	// PostRender is what changes the objects that a chart rendered.
+	PostRender = rendering.PostRender
+	// Patch is one patch of a PostRender.
+	Patch = rendering.Patch
+	// ImageOverride replaces parts of the references of an image.
 	ImageOverride = rendering.ImageOverride
 )
 
