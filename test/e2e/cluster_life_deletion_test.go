@@ -198,7 +198,7 @@ func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
 		s.eventually(h, ready(0))
 	})
 	s.part("but by a user who pauses it meanwhile", func(s *scenario) {
-		h := helmOp(s, "stopped", 20*time.Second)
+		h := helmOp(s, "stopped", 10*time.Minute)
 		clusters["stopped"].holdBack(s, "stopped", true)
 		s.remove(s.cluster("stopped"))
 		s.eventuallyTold("Cluster", "stopped", corev1.EventTypeNormal, addonsv1.ClusterDeletionHeldEvent)
@@ -209,6 +209,7 @@ func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
 		}
 		s.eventuallyCluster("stopped", isSuspended)
 		s.Consistently(func(g gomega.Gomega) { isSuspended(g, s.cluster("stopped")) }).Should(gomega.Succeed())
+		update(s, h, beforeDelete(5*time.Second))
 		update(s, s.cluster("stopped"), annotatePaused[*clusterv1.Cluster](false))
 		s.eventuallyGone(s.clusterObject("stopped"))
 		s.eventuallyTold("Cluster", "stopped", corev1.EventTypeWarning, addonsv1.ClusterDeletionReleasedEvent)

@@ -160,6 +160,8 @@ func (m *Manager) adaptedArgs(dir string) ([]string, error) {
 		"--artifact-dir=" + artifacts,
 		// Tests move tags, and do not wait for half a minute.
 		"--min-source-interval=1s",
+		// So does a chart that never ends; other charts take a thousandth of this.
+		"--render-cpu=5s",
 		"--leader-elect-namespace=" + Namespace,
 		// A machine that is busy for seconds must not end a manager that nothing would start again.
 		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s",

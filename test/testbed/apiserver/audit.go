@@ -27,6 +27,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
 // Request is one request that an API server has answered, or has begun to
@@ -81,9 +83,10 @@ func WithVerb(verbs ...string) Filter {
 	}
 }
 
-// Writes selects requests that may change something.
+// Writes selects requests that may change something. A review of access is created, but only asks a question.
 func Writes() Filter {
-	return WithVerb("create", "update", "patch", "delete", "deletecollection")
+	writes := WithVerb("create", "update", "patch", "delete", "deletecollection")
+	return func(r Request) bool { return writes(r) && r.Group != authorizationv1.GroupName }
 }
 
 // Not selects what the given filter does not.
