@@ -30,6 +30,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 )
@@ -140,7 +141,9 @@ func (r *releaseReconciler) fetch(ctx context.Context, artifact *addonsv1.Resolv
 	if err != nil {
 		return nil, err
 	}
-	_, err = r.charts.Chart(ctx, bundleSource(content, artifact, tenant, content.ReadLayer))
+	source := bundleSource(content, artifact, tenant, content.ReadLayer)
+	source.PullLayer = func(ctx context.Context, layer int) error { return content.PullLayer(ctx, content.Layers[layer]) }
+	_, err = r.charts.Chart(ctx, source)
 	return content, err
 }
 
@@ -162,7 +165,14 @@ func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, ten
 		ReadLayer: func(ctx context.Context, layer int) ([]byte, error) {
 			return read(ctx, content.Layers[layer])
 		},
+		Owner: bytebudget.Owner{Tenant: tenant, Host: registryOf(artifact.URL)},
 	}
+}
+
+// registryOf is the host in the URL of an artifact, as those of the registries' own answers.
+func registryOf(url string) string {
+	host, _, _ := strings.Cut(strings.TrimPrefix(url, "oci://"), "/")
+	return host
 }
 
 // artifactIdentity identifies what is installed of an artifact.

@@ -145,7 +145,7 @@ func (r *releaseReconciler) watch(ctx context.Context, p *releasePass) {
 		plan.Records = &objectwatch.RecordsRef{Namespace: p.desired.Namespace, Name: p.desired.Name}
 	}
 	r.watcher.Follow(client.ObjectKeyFromObject(release), objectwatch.Connection{
-		Cluster: p.target.Key, Config: access.Config, Mapper: access.Mapper, Identity: access.Identity,
+		Cluster: p.target.Key, Config: access.Config, Mapper: access.Mapper, Identity: access.Identity, Owner: access.Owner,
 	}, plan)
 }
 

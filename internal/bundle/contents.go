@@ -61,7 +61,7 @@ func (s *Source) content(ctx context.Context) (Format, []int, [][]byte, error) {
 	if err != nil {
 		return format, nil, nil, err
 	}
-	data, err := s.read(ctx, layers, Limits{}.withDefaults())
+	data, err := s.readWithin(ctx, layers, Limits{}.withDefaults())
 	return format, layers, data, err
 }
 

@@ -22,11 +22,13 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/singleflight"
 	"helm.sh/helm/v3/pkg/chart"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -105,11 +107,24 @@ type Source struct {
 	Name, Version string
 	// Tenant is whom the work is for: tenants share what builds kustomizations.
 	Tenant string
+	// PullLayer, if set, brings a layer to where ReadLayer finds it, and not into memory.
+	// It must bound how long that takes, and is called only when the artifact is not in
+	// the cache. So slow registries hold no memory.
+	PullLayer func(ctx context.Context, layer int) error
 	// ReadLayer returns the bytes of a layer, checked, by its place in Layers. It must
 	// bound what it reads and how long that takes, and is called only when the artifact
 	// is not in the cache.
 	ReadLayer func(ctx context.Context, layer int) ([]byte, error)
+	// Owner is for whom the artifact is read.
+	Owner bytebudget.Owner
 }
+
+// parseCost is what a byte of a packed artifact takes in memory until it is parsed: itself
+// and what it holds unpacked.
+const parseCost = 5
+
+// memoryTimeout bounds how long a parse waits for memory.
+const memoryTimeout = time.Minute
 
 // key names what is made of the artifact. How a layer was selected is the same to
 // the cache, and so is what a Helm chart is called from outside.
@@ -120,32 +135,60 @@ func (s *Source) key(format Format, layers []int) string {
 	return fmt.Sprintf("%s %v %s %t %q %q %q", s.Digest, layers, format, s.Templates, s.Path, s.Name, s.Version)
 }
 
-// read returns the layers that hold the content, which together must be within the
-// limits: the manifest tells that before anything is pulled.
-func (s *Source) read(ctx context.Context, layers []int, limits Limits) ([][]byte, error) {
-	said := newBudget(limits, ErrInvalidManifests)
+// size returns that of the layers that hold the content, in bytes. Together they must be
+// within the limits: the manifest tells that before anything is pulled.
+func (s *Source) size(layers []int, limits Limits) (int64, error) {
 	size := int64(0)
 	for _, layer := range layers {
 		size += min(s.Layers[layer].Size, limits.PackedBytes+1)
 	}
-	if err := said.packed(size); err != nil {
-		return nil, err
+	return size, newBudget(limits, ErrInvalidManifests).packed(size)
+}
+
+// pull brings the layers to where they can be read.
+func (s *Source) pull(ctx context.Context, layers []int) error {
+	if s.PullLayer == nil {
+		return nil
 	}
+	for _, layer := range layers {
+		if err := s.PullLayer(ctx, layer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns the layers that hold the content.
+func (s *Source) read(ctx context.Context, layers []int) ([][]byte, error) {
 	data := make([][]byte, 0, len(layers))
 	for _, layer := range layers {
 		one, err := s.ReadLayer(ctx, layer)
 		if err != nil {
-			return nil, err
+			return nil, &readError{err}
 		}
 		data = append(data, one)
 	}
 	return data, nil
 }
 
+// readWithin is read for layers whose size was not checked yet.
+func (s *Source) readWithin(ctx context.Context, layers []int, limits Limits) ([][]byte, error) {
+	if _, err := s.size(layers, limits); err != nil {
+		return nil, err
+	}
+	return s.read(ctx, layers)
+}
+
+// readError says that a layer could not be read, which is the matter of who read it.
+type readError struct{ error }
+
+func (e *readError) Unwrap() error { return e.error }
+
 // Loader makes charts of artifacts and keeps the parsed ones in memory. It is
 // safe for use by several goroutines.
 type Loader struct {
 	limits Limits
+	bytes  *bytebudget.Budget
 	parses singleflight.Group
 	// runner builds kustomizations.
 	runner sandbox.Runner
@@ -154,7 +197,8 @@ type Loader struct {
 
 	mu     sync.Mutex
 	charts *lru.LRU[string, *parsed]
-	bytes  int64
+	// cachedBytes is about the memory that they take.
+	cachedBytes int64
 }
 
 // parsed is a chart that is only ever copied.
@@ -164,10 +208,15 @@ type parsed struct {
 	bytes int64
 }
 
-// NewLoader returns an empty Loader. The runner builds kustomizations; it must know [Tasks].
+// NewLoader returns an empty Loader. The runner builds kustomizations; it must know [Tasks]. Artifacts are bounded each for itself only.
 func NewLoader(limits Limits, runner sandbox.Runner) (*Loader, error) {
-	l := &Loader{limits: limits.withDefaults(), runner: runner, slots: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxParses))}
-	charts, err := lru.NewLRU(maxCached, func(_ string, evicted *parsed) { l.bytes -= evicted.bytes })
+	return NewBoundedLoader(limits, runner, nil)
+}
+
+// NewBoundedLoader is NewLoader with a bound for all artifacts that are being read and parsed.
+func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Budget) (*Loader, error) {
+	l := &Loader{limits: limits.withDefaults(), bytes: bytes, runner: runner, slots: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxParses))}
+	charts, err := lru.NewLRU(maxCached, func(_ string, evicted *parsed) { l.cachedBytes -= evicted.bytes })
 	if err != nil {
 		return nil, err
 	}
@@ -176,9 +225,10 @@ func NewLoader(limits Limits, runner sandbox.Runner) (*Loader, error) {
 }
 
 // Chart returns the chart in an artifact. The chart is the caller's to change,
-// but for the bytes of its files. Each caller reads for itself, so that one
-// whose reading fails, for want of credentials for example, does not fail the
-// others; what they read is parsed once.
+// but for the bytes of its files. Each caller pulls for itself, so that one
+// whose pull fails, for want of credentials for example, does not fail the
+// others; what they pulled is read and parsed once. The error wraps
+// bytebudget.ErrExhausted if no memory is free for that: try again later.
 func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	format, layers, err := Detect(src.Manifest, src.Selection)
 	if err != nil {
@@ -188,34 +238,67 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	if found, ok := l.cached(key); ok {
 		return copyChart(found.chart), nil
 	}
-	data, err := src.read(ctx, layers, l.limits)
+	size, err := src.size(layers, l.limits)
 	if err != nil {
 		return nil, err
 	}
-	result, err, _ := l.parses.Do(key, func() (any, error) {
-		if found, ok := l.cached(key); ok {
-			return found, nil // another parse ended after this caller's look
+	if err := src.pull(ctx, layers); err != nil {
+		return nil, err
+	}
+	for {
+		own := false
+		result, err, _ := l.parses.Do(key, func() (any, error) {
+			own = true
+			return l.load(ctx, &src, format, layers, key, size)
+		})
+		var failed *readError
+		switch {
+		case errors.As(err, &failed) && own:
+			return nil, failed.error
+		case errors.As(err, &failed):
+			continue // somebody else could not read; this caller's way may be another
+		case err != nil:
+			return nil, err
 		}
-		made, err := l.parse(ctx, &src, format, layers, data)
-		if err == nil {
-			l.keep(key, made)
+		made, ok := result.(*parsed)
+		if !ok {
+			return nil, errors.New("a shared parse returned another type")
 		}
-		return made, err
-	})
+		return copyChart(made.chart), nil
+	}
+}
+
+// load reads and parses an artifact. It takes memory first and its turn then: who waits for memory is in nobody's way.
+func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []int, key string, size int64) (*parsed, error) {
+	if found, ok := l.cached(key); ok {
+		return found, nil // another parse ended after this caller's look
+	}
+	waiting, cancel := context.WithTimeout(ctx, memoryTimeout)
+	defer cancel()
+	lease, err := l.bytes.Acquire(waiting, src.Owner, parseCost*max(0, size-bytebudget.Free))
+	if err != nil {
+		return nil, &readError{err}
+	}
+	defer lease.Release()
+	select {
+	case l.slots <- struct{}{}:
+		defer func() { <-l.slots }()
+	case <-ctx.Done():
+		return nil, &readError{ctx.Err()}
+	}
+	data, err := src.read(ctx, layers)
 	if err != nil {
 		return nil, err
 	}
-	made, ok := result.(*parsed)
-	if !ok {
-		return nil, errors.New("a shared parse returned another type")
+	made, err := l.parse(ctx, src, format, layers, data)
+	if err == nil {
+		l.keep(key, made)
 	}
-	return copyChart(made.chart), nil
+	return made, err
 }
 
 // parse turns the content of an artifact into a chart.
 func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers []int, data [][]byte) (*parsed, error) {
-	l.slots <- struct{}{}
-	defer func() { <-l.slots }()
 	if format != FormatHelmChart {
 		// Others wait for the same parse: it does not end with the first who asked.
 		b := builder{ctx: context.WithoutCancel(ctx), runner: l.runner, tenant: src.Tenant}
@@ -256,8 +339,8 @@ func (l *Loader) keep(key string, made *parsed) {
 		return
 	}
 	l.charts.Add(key, made)
-	l.bytes += made.bytes
-	for l.bytes > l.limits.CacheBytes {
+	l.cachedBytes += made.bytes
+	for l.cachedBytes > l.limits.CacheBytes {
 		if _, _, ok := l.charts.RemoveOldest(); !ok {
 			return
 		}

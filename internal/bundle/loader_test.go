@@ -28,10 +28,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	. "github.com/onsi/gomega"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -311,8 +314,8 @@ func TestCacheIsBounded(t *testing.T) {
 	if got := reads.Load(); got != 4 {
 		t.Errorf("%d reads, want 4: b and only b was dropped", got)
 	}
-	if l.bytes > 30_000 {
-		t.Errorf("cache holds %d bytes", l.bytes)
+	if l.cachedBytes > 30_000 {
+		t.Errorf("cache holds %d bytes", l.cachedBytes)
 	}
 	tiny := newLoader(t, Limits{CacheBytes: 10})
 	for range 2 {
@@ -320,8 +323,8 @@ func TestCacheIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if tiny.bytes != 0 || reads.Load() != 6 {
-		t.Errorf("a chart over the limit was kept: %d bytes, %d reads", tiny.bytes, reads.Load())
+	if tiny.cachedBytes != 0 || reads.Load() != 6 {
+		t.Errorf("a chart over the limit was kept: %d bytes, %d reads", tiny.cachedBytes, reads.Load())
 	}
 }
 
@@ -337,6 +340,58 @@ func TestOneReadersErrorIsItsOwn(t *testing.T) {
 	if _, err := l.Chart(t.Context(), source("d", demo(t), nil)); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestMemoryIsTakenBeforeReading: any number of callers whose artifacts are pulled slowly, or are large, hold no more memory than there is.
+func TestMemoryIsTakenBeforeReading(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	budget := bytebudget.New(4 << 20)
+	l, err := NewBoundedLoader(Limits{}, testRunner, budget)
+	g.Expect(err).NotTo(HaveOccurred())
+	chart := demo(t)
+	var inMemory, most, pulls atomic.Int64
+	pulled, parse := make(chan struct{}), make(chan struct{})
+	var done sync.WaitGroup
+	for i := range 50 {
+		src := source(fmt.Sprint(i), chart, nil)
+		src.Layers[0].Size = 200_000 // 5 times as much in memory: the share of a host
+		src.Owner = bytebudget.Owner{Host: fmt.Sprint(i % 10)}
+		src.PullLayer = func(context.Context, int) error {
+			pulls.Add(1)
+			<-pulled
+			return nil
+		}
+		src.ReadLayer = func(context.Context, int) ([]byte, error) {
+			most.Store(max(most.Load(), inMemory.Add(1)))
+			defer inMemory.Add(-1)
+			<-parse
+			return chart, nil
+		}
+		done.Go(func() {
+			if _, err := l.Chart(t.Context(), src); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	g.Eventually(pulls.Load).Should(Equal(int64(50)), "pulls need no memory and no turn")
+	g.Expect(budget.InUse()).To(BeZero())
+	close(pulled)
+	g.Eventually(budget.Waiting).Should(BeNumerically(">=", 40), "the others wait before they read")
+	close(parse)
+	done.Wait()
+	g.Expect(most.Load()).To(BeNumerically("<=", maxParses))
+	g.Expect(budget.InUse()).To(BeZero())
+
+	full, err := budget.Acquire(t.Context(), bytebudget.Owner{Host: "a"}, budget.Share())
+	g.Expect(err).NotTo(HaveOccurred())
+	defer full.Release()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	src := source("late", chart, nil)
+	src.Layers[0].Size, src.Owner = 200_000, bytebudget.Owner{Host: "a"}
+	_, err = l.Chart(ctx, src)
+	g.Expect(err).To(MatchError(bytebudget.ErrExhausted))
 }
 
 // The three ways to give each caller a chart of its own, on one large chart.

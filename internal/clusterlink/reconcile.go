@@ -223,7 +223,7 @@ func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
 		return nil, errors.New("the kubeconfig needs a program or a plugin")
 	}
 	config.UserAgent, config.Timeout = l.options.UserAgent, configTimeout
-	made, err := wayTo(config)
+	made, err := wayTo(config, l.options.RefuseLocal)
 	if err != nil {
 		return nil, fmt.Errorf("using the kubeconfig: %w", err)
 	}

@@ -26,6 +26,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	clienttransport "k8s.io/client-go/transport"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
 
 const (
@@ -45,8 +47,9 @@ type roads struct {
 	steady, busy *http.Transport
 }
 
-// newRoads returns the ways to the API server of a config, without what tells who asks. It sends no request.
-func newRoads(settings *clienttransport.Config) (*roads, error) {
+// newRoads returns the ways to the API server of a config, without what tells who asks. It sends no request. With refuseLocal, neither
+// the API server nor a proxy of the config is at an address of this machine.
+func newRoads(settings *clienttransport.Config, refuseLocal bool) (*roads, error) {
 	secured, err := clienttransport.TLSConfigFor(settings)
 	if err != nil {
 		return nil, err
@@ -64,24 +67,29 @@ func newRoads(settings *clienttransport.Config) (*roads, error) {
 		}
 		secured.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
 	}
-	r := &roads{steady: newRoad(settings, secured), busy: newRoad(settings, secured.Clone())}
+	r := &roads{steady: newRoad(settings, secured, refuseLocal), busy: newRoad(settings, secured.Clone(), refuseLocal)}
 	r.busy.IdleConnTimeout = busyIdle
 	return r, nil
 }
 
 // newRoad returns what client-go makes of a config, but for the tables of headers: those of answers are new each time, and would be
 // remembered by the kilobyte to spare some bytes.
-func newRoad(settings *clienttransport.Config, secured *tls.Config) *http.Transport {
-	proxy := http.ProxyFromEnvironment
+func newRoad(settings *clienttransport.Config, secured *tls.Config, refuseLocal bool) *http.Transport {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
+	guard := &dialguard.Guard{Dialer: dialer, Refuse: dialguard.IsLocal}
+	proxy, dial := guard.Trusted(http.ProxyFromEnvironment), dialer.DialContext
 	if settings.Proxy != nil {
 		proxy = settings.Proxy
+	}
+	if refuseLocal {
+		dial = guard.DialContext
 	}
 	return utilnet.SetTransportDefaults(&http.Transport{
 		Proxy:               proxy,
 		TLSHandshakeTimeout: handshakeTimeout,
 		TLSClientConfig:     secured,
 		MaxIdleConnsPerHost: maxIdlePerHost,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext,
+		DialContext:         dial,
 		DisableCompression:  settings.DisableCompression,
 		HTTP2:               &http.HTTP2Config{MaxDecoderHeaderTableSize: 1, MaxEncoderHeaderTableSize: 1},
 	})
@@ -112,7 +120,7 @@ func isSmall(req *http.Request) bool {
 
 // wayTo returns a config by which requests go where those by another config go, as whom it says. All about TLS and credentials is in its
 // transport: the texts of a kubeconfig are not kept.
-func wayTo(config *rest.Config) (*rest.Config, error) {
+func wayTo(config *rest.Config, refuseLocal bool) (*rest.Config, error) {
 	url, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, err
@@ -121,7 +129,7 @@ func wayTo(config *rest.Config) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	way, err := newRoads(settings)
+	way, err := newRoads(settings, refuseLocal)
 	if err != nil {
 		return nil, err
 	}

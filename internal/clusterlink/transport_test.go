@@ -30,6 +30,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
 
 // apiServer notes from which address, and how, requests come, and which connections are open.
@@ -80,7 +82,7 @@ func (s *apiServer) way(t *testing.T) *roads {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newRoads(settings)
+	r, err := newRoads(settings, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +156,7 @@ func TestLargeAnswersHaveAConnectionOfTheirOwn(t *testing.T) {
 func TestALinkThatEndsClosesItsConnections(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
-	config, err := wayTo(&rest.Config{Host: server.URL, UserAgent: "test", BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	config, err := wayTo(&rest.Config{Host: server.URL, UserAgent: "test", BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +174,7 @@ func TestALinkThatEndsClosesItsConnections(t *testing.T) {
 func TestAFailedTryEndsItsConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
-	config, err := wayTo(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	config, err := wayTo(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,6 +207,23 @@ func TestIsSmall(t *testing.T) {
 	} {
 		if got := isSmall(request(t, test.method, "https://server/path"+test.query, test.accept)); got != test.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestLocalAddressesAreRefused: whatever a kubeconfig says, unless it is allowed.
+func TestLocalAddressesAreRefused(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
+	t.Cleanup(server.Close)
+	for _, refuse := range []bool{false, true} {
+		config, err := wayTo(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, refuse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = askVersion(t.Context(), &http.Client{Transport: config.Transport}, config)
+		if errors.Is(err, dialguard.ErrRefused) != refuse {
+			t.Errorf("refused %t: %v", refuse, err)
 		}
 	}
 }

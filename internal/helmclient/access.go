@@ -22,6 +22,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
 // Access is a way to a cluster for what does not go through Helm. It shares the connections, the rate limit and what is
@@ -33,6 +35,8 @@ type Access struct {
 	Mapper meta.RESTMapper
 	// Identity changes when the address, the credentials or the impersonated user do.
 	Identity string
+	// Owner is for whom answers are read.
+	Owner bytebudget.Owner
 }
 
 // Access returns the way to a cluster. It sends no request. The error is an [*Error].
@@ -45,5 +49,6 @@ func (c *Client) Access(target Target) (*Access, error) {
 		Config:   conn.restConfig(context.Background()),
 		Mapper:   conn.kinds.mapper(),
 		Identity: hex.EncodeToString(conn.identity[:]) + target.Impersonate,
+		Owner:    conn.owner,
 	}, nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/kube"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
@@ -44,10 +45,17 @@ type Client struct {
 	open func(ctx context.Context, target Target, desired Desired, logs *logBuffer) (*session, error)
 }
 
-// New returns a Client that renders charts by a runner, which must know the tasks of the package rendering.
-func New(runner sandbox.Runner) *Client {
-	c := &Client{connections: newConnections(maxConnections), manifests: newManifestCache(maxManifestBytes), now: time.Now, running: newRunningActions()}
-	c.renderer = rendering.NewRenderer(runner)
+// New returns a Client that renders charts by a runner, which must know the tasks of the package rendering. Answers of clusters are bounded
+// each for itself only.
+func New(runner sandbox.Runner) *Client { return NewBounded(runner, nil) }
+
+// NewBounded is New with a bound for all answers of clusters that are being read. The Key of a [Target], and what is before the "/" in it, tell
+// for whom.
+func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
+	c := &Client{
+		connections: newConnections(maxConnections, bytes), manifests: newManifestCache(maxManifestBytes),
+		now: time.Now, running: newRunningActions(), renderer: rendering.NewRenderer(runner),
+	}
 	c.open = c.openSession
 	return c
 }

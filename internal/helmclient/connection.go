@@ -36,6 +36,8 @@ import (
 	"k8s.io/client-go/rest"
 	clienttransport "k8s.io/client-go/transport"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
 const (
@@ -58,7 +60,10 @@ type cluster struct {
 	// root is the path of the API server.
 	root    string
 	limiter flowcontrol.RateLimiter
-	codec   *recordCodec
+	// bytes is what answers take their share of, as the owner.
+	bytes *bytebudget.Budget
+	owner bytebudget.Owner
+	codec *recordCodec
 	// payloads is that of sharedKnowledge.
 	payloads *payloadMemory
 	// observations are for the actions that follow.
@@ -89,7 +94,7 @@ type connection struct {
 }
 
 // newCluster returns what is kept about a cluster; it sends no request.
-func newCluster(config *rest.Config, shared sharedKnowledge) (*cluster, error) {
+func newCluster(key string, config *rest.Config, shared sharedKnowledge) (*cluster, error) {
 	copied := rest.CopyConfig(config)
 	// The deadline of one request is the transport's; a client's timeout would cut watches too.
 	copied.Timeout = 0
@@ -101,6 +106,8 @@ func newCluster(config *rest.Config, shared sharedKnowledge) (*cluster, error) {
 	c := &cluster{
 		identity:     configIdentity(config),
 		limiter:      flowcontrol.NewTokenBucketRateLimiter(connectionQPS, connectionBurst),
+		bytes:        shared.bytes,
+		owner:        ownerOf(key),
 		codec:        shared.codec,
 		payloads:     shared.payloads,
 		observations: shared.observations,
@@ -122,11 +129,20 @@ func newCluster(config *rest.Config, shared sharedKnowledge) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.kinds, err = newKinds(c.own.host, transport, c.limiter, shared.library); err != nil {
+	if c.kinds, err = newKinds(c.own.host, c.bounded(context.Background(), transport), shared.library); err != nil {
 		return nil, err
 	}
 	c.kinds.learned = c.keepWarm
 	return c, nil
+}
+
+// ownerOf says for whom the answers of a cluster are read, given the Key of its [Target].
+func ownerOf(key string) bytebudget.Owner {
+	tenant, _, found := strings.Cut(key, "/")
+	if !found {
+		tenant = ""
+	}
+	return bytebudget.Owner{Tenant: tenant, Host: key}
 }
 
 func newConnection(c *cluster, transport http.RoundTripper, host rest.Config) (conn *connection, err error) {
@@ -168,16 +184,17 @@ func (c *cluster) as(user string) (*connection, error) {
 	return conn, nil
 }
 
+// bounded puts the bounds of a cluster's requests around a transport; each request ends with ctx at the latest.
+func (c *cluster) bounded(ctx context.Context, transport http.RoundTripper) *boundedTransport {
+	return &boundedTransport{base: transport, parent: ctx, timeout: requestTimeout, limiter: c.limiter, bytes: c.bytes, owner: c.owner}
+}
+
 // restConfig returns a config for clients; each request made with it ends with ctx at the latest.
 func (c *connection) restConfig(ctx context.Context) *rest.Config {
 	config := c.host
-	config.Transport = &boundedTransport{
-		base:         c.transport,
-		parent:       ctx,
-		timeout:      requestTimeout,
-		limiter:      c.limiter,
-		kindsChanged: c.forgetKinds,
-	}
+	bounded := c.bounded(ctx, c.transport)
+	bounded.kindsChanged = c.forgetKinds
+	config.Transport = bounded
 	return &config
 }
 

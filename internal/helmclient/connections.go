@@ -19,6 +19,8 @@ package helmclient
 import (
 	"container/list"
 	"sync"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
 // maxConnections bounds the clusters about which something is kept. One without recent actions holds some tens of
@@ -43,6 +45,8 @@ type sharedKnowledge struct {
 	library      *kindsLibrary
 	// payloads bounds the memory for payloads of records that actions are at work on.
 	payloads *payloadMemory
+	// bytes bounds the answers that are being read, nil for no bound.
+	bytes *bytebudget.Budget
 }
 
 func newSharedKnowledge() sharedKnowledge {
@@ -56,8 +60,10 @@ type connectionEntry struct {
 	cluster *cluster
 }
 
-func newConnections(maxKept int) *connections {
-	return &connections{max: maxKept, shared: newSharedKnowledge(), byKey: map[string]*list.Element{}, recent: list.New()}
+func newConnections(maxKept int, bytes *bytebudget.Budget) *connections {
+	shared := newSharedKnowledge()
+	shared.bytes = bytes
+	return &connections{max: maxKept, shared: shared, byKey: map[string]*list.Element{}, recent: list.New()}
 }
 
 // get returns the connection to the target, a new one where its config changed.
@@ -83,7 +89,7 @@ func (cs *connections) cluster(target Target) (*cluster, error) {
 		}
 		cs.removeLocked(element)
 	}
-	made, err := newCluster(target.Config, cs.shared)
+	made, err := newCluster(target.Key, target.Config, cs.shared)
 	if err != nil {
 		return nil, err
 	}

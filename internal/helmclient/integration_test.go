@@ -194,7 +194,7 @@ func (b *bench) humanThrough(wrap func(http.RoundTripper) http.RoundTripper) *ac
 	b.t.Helper()
 	server := sharedServer.Server(b.t).RESTConfig()
 	server.WrapTransport = wrap
-	kept, err := newCluster(server, newSharedKnowledge())
+	kept, err := newCluster("", server, newSharedKnowledge())
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -33,7 +33,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/util/flowcontrol"
 )
 
 const (
@@ -100,9 +99,8 @@ type kindsFlight struct {
 }
 
 // newKinds returns what is not known yet of a cluster; it sends no request.
-func newKinds(host rest.Config, transport http.RoundTripper, limiter flowcontrol.RateLimiter, library *kindsLibrary) (*kinds, error) {
-	bounded := &boundedTransport{base: transport, parent: context.Background(), timeout: requestTimeout, limiter: limiter}
-	tags := &tagTransport{base: bounded}
+func newKinds(host rest.Config, transport http.RoundTripper, library *kindsLibrary) (*kinds, error) {
+	tags := &tagTransport{base: transport}
 	host.Transport = tags
 	live, err := discovery.NewDiscoveryClientForConfig(&host)
 	if err != nil {

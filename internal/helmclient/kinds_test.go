@@ -50,7 +50,7 @@ func TestKindsAreAskedForOnce(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	t.Cleanup(server.Close)
-	kept, err := newCluster(&rest.Config{Host: server.URL}, newSharedKnowledge())
+	kept, err := newCluster("", &rest.Config{Host: server.URL}, newSharedKnowledge())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 	if _, err := crds.Create(b.t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
-	other, err := newCluster(config, newSharedKnowledge())
+	other, err := newCluster("", config, newSharedKnowledge())
 	if err != nil {
 		b.t.Fatal(err)
 	}

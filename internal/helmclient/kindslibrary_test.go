@@ -95,7 +95,7 @@ func TestKindsAreShared(t *testing.T) {
 	learn := func(s servedBy) *kindsAnswer {
 		server := httptest.NewServer(s)
 		t.Cleanup(server.Close)
-		kept, err := newCluster(&rest.Config{Host: server.URL}, shared)
+		kept, err := newCluster("", &rest.Config{Host: server.URL}, shared)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
 const (
@@ -41,6 +43,9 @@ const (
 var (
 	errRequestDeadline  = errors.New("the cluster did not answer in time")
 	errResponseTooLarge = fmt.Errorf("the cluster's answer is larger than %d MiB", maxResponseBytes>>20)
+	errTooMuchToDecode  = errors.New("the cluster's answer would take more memory than one cluster may use")
+	// errNoMemory counts as an unreachable cluster: nothing was attempted, and the next try finds room.
+	errNoMemory = errors.New("no memory is free for the cluster's answer: too many large answers are being read; it is tried again")
 )
 
 // boundedTransport gives each request a deadline and each answer a size limit, because Helm passes no context to its
@@ -53,6 +58,9 @@ type boundedTransport struct {
 	timeout time.Duration
 	// limiter, if set, is waited for before each request.
 	limiter flowcontrol.RateLimiter
+	// bytes is what answers take their share of as one owner, nil for no bound.
+	bytes *bytebudget.Budget
+	owner bytebudget.Owner
 	// kindsChanged, if set, is called when a request changed what kinds the cluster serves.
 	kindsChanged func()
 }
@@ -81,13 +89,16 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		defer release()
 		return nil, causeOf(ctx, req.Context(), err)
 	}
-	limit := int64(maxResponseBytes)
-	if watch {
-		limit = -1
-	}
 	caller := req.Context() // A watch need not keep its request for as long as it lasts.
-	resp.Body = &boundedBody{ReadCloser: resp.Body, remaining: limit, release: release,
+	body := &boundedBody{body: resp.Body, from: resp.Body, remaining: -1, release: release,
 		cause: func(err error) error { return causeOf(ctx, caller, err) }}
+	if !watch {
+		body.remaining = maxResponseBytes
+		share := bytebudget.NewIntake(t.bytes, t.owner, resp.Header.Get("Content-Type"), resp.ContentLength)
+		body.from = bytebudget.NewReader(ctx, resp.Body, share)
+		body.release = func() { share.ReleaseSoon(); release() }
+	}
+	resp.Body = body
 	if t.kindsChanged != nil && changesKinds(req) && resp.StatusCode < http.StatusMultipleChoices {
 		t.kindsChanged()
 	}
@@ -116,7 +127,8 @@ func changesKinds(req *http.Request) bool {
 
 // boundedBody frees the request's deadline when it is closed, and fails once it gets too large.
 type boundedBody struct {
-	io.ReadCloser
+	body io.Closer
+	from io.Reader
 	// remaining is the number of bytes that may still come, negative for no limit.
 	remaining int64
 	release   func()
@@ -126,13 +138,19 @@ type boundedBody struct {
 
 // Read implements io.Reader.
 func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.from.Read(p)
 	if b.remaining >= 0 {
 		if b.remaining -= int64(n); b.remaining < 0 {
 			return 0, errResponseTooLarge
 		}
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case err == nil, errors.Is(err, io.EOF):
+	case errors.Is(err, bytebudget.ErrTooLarge):
+		err = errTooMuchToDecode
+	case errors.Is(err, bytebudget.ErrExhausted):
+		err = errNoMemory
+	default:
 		err = b.cause(err)
 	}
 	return n, err
@@ -140,7 +158,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 
 // Close implements io.Closer.
 func (b *boundedBody) Close() error {
-	err := b.ReadCloser.Close()
+	err := b.body.Close()
 	if b.closed.CompareAndSwap(false, true) {
 		b.release()
 	}

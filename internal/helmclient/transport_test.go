@@ -22,11 +22,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
 // hangingServer accepts requests and answers only their headers, or nothing at all.
@@ -93,11 +97,66 @@ func TestTransportDeadlines(t *testing.T) {
 
 func TestTransportLimitsAnswers(t *testing.T) {
 	t.Parallel()
-	body := &boundedBody{ReadCloser: io.NopCloser(strings.NewReader("too much")), remaining: 4,
+	body := &boundedBody{body: io.NopCloser(nil), from: strings.NewReader("too much"), remaining: 4,
 		release: func() {}, cause: func(err error) error { return err }}
 	if _, err := io.ReadAll(body); !errors.Is(err, errResponseTooLarge) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestTransportSharesMemory: what answers take is within one budget, be they large or of many values, and one cluster leaves others room.
+func TestTransportSharesMemory(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		text := map[string]string{"/small": "{}", "/dense": strings.Repeat("[{},", 1<<20), "/large": strings.Repeat("x", 1<<20),
+			"/announced": strings.Repeat("x", 1<<20), "/held": strings.Repeat("x", 1<<20)}[r.URL.Path]
+		if r.URL.Path == "/announced" {
+			w.Header().Set("Content-Length", strconv.Itoa(maxResponseBytes))
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			return // given up, as it should be
+		}
+		if r.URL.Path == "/held" {
+			w.(http.Flusher).Flush()
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	budget := bytebudget.New(16 << 20)
+	of := func(cluster string, timeout time.Duration) *boundedTransport {
+		return &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: timeout, bytes: budget, owner: ownerOf(cluster)}
+	}
+	held := make(chan error, 1)
+	go func() { held <- read(t.Context(), t, of("a/held", time.Minute), server.URL+"/held") }()
+	g := gomega.NewWithT(t)
+	g.Eventually(budget.InUse).Should(gomega.BeNumerically(">=", 3<<20))
+	for _, test := range []struct {
+		cluster, path string
+		want          error
+	}{
+		{"a/held", "/small", nil},
+		{"b/one", "/large", nil},
+		{"b/two", "/dense", errTooMuchToDecode},
+		{"c/one", "/announced", errTooMuchToDecode},
+	} {
+		if err := read(t.Context(), t, of(test.cluster, time.Minute), server.URL+test.path); !errors.Is(err, test.want) {
+			t.Errorf("%s of %s: %v", test.path, test.cluster, err)
+		}
+	}
+	// Two answers are too much for the share of a cluster: the second waits, and says so when its time is over.
+	err := read(t.Context(), t, of("a/held", 2*time.Second), server.URL+"/large")
+	if !errors.Is(err, errNoMemory) || !errors.Is(classify(err), ErrUnreachable) {
+		t.Errorf("a second answer: %v", err)
+	}
+	close(release)
+	g.Eventually(held).Should(gomega.Receive(gomega.BeNil()))
+	g.Expect(read(t.Context(), t, of("a/held", time.Minute), server.URL+"/large")).To(gomega.Succeed())
+	g.Eventually(budget.InUse, "10s").Should(gomega.BeZero())
 }
 
 func TestTransportSeesKindsChange(t *testing.T) {
@@ -148,7 +207,7 @@ func TestConnections(t *testing.T) {
 		}
 		return conn
 	}
-	cs := newConnections(2)
+	cs := newConnections(2, nil)
 	config := &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a", Timeout: time.Second}
 	a := get(cs, "a", config)
 	if get(cs, "a", rest.CopyConfig(config)) != a {

@@ -48,6 +48,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
@@ -63,6 +64,12 @@ func Run(ctx context.Context, options *Options) error {
 	klog.Background().Info("Starting", "version", version.String())
 	goruntime.SetMutexProfileFraction(options.mutexProfileFraction)
 	debug.SetGCPercent(options.gcPercent)
+	limit, err := memoryLimit(options.memoryLimit, os.Getenv("MEMORY_LIMIT"))
+	if err != nil {
+		return err
+	}
+	memory := planMemory(limit, options.rendering.memory.Value())
+	memory.apply(os.Getenv("GOMEMLIMIT"))
 	mgr, err := newManager(options)
 	if err != nil {
 		return err
@@ -70,7 +77,7 @@ func Run(ctx context.Context, options *Options) error {
 	if err := setupHealth(mgr); err != nil {
 		return fmt.Errorf("setting up the health checks: %w", err)
 	}
-	if err := setupControllers(ctx, mgr, options); err != nil {
+	if err := setupControllers(ctx, mgr, options, memory); err != nil {
 		return err
 	}
 	if err := setupShards(mgr, options); err != nil {
@@ -166,13 +173,17 @@ func setupHealth(mgr ctrl.Manager) error {
 	})
 }
 
-func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) error {
-	registry, verifier, err := setupRegistries(options, mgr.GetLogger())
+func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, memory memoryPlan) error {
+	budget := bytebudget.New(memory.underWay)
+	if err := observeBudget(budget); err != nil {
+		return fmt.Errorf("setting up the metrics of memory: %w", err)
+	}
+	registry, verifier, err := setupRegistries(options, budget, mgr.GetLogger())
 	if err != nil {
 		return err
 	}
-	renderers := options.rendering.pool()
-	charts, err := bundle.NewLoader(bundle.Limits{}, renderers)
+	renderers := options.rendering.pool(memory.renderers)
+	charts, err := bundle.NewBoundedLoader(bundle.Limits{}, renderers, budget)
 	if err != nil {
 		return fmt.Errorf("setting up the chart loader: %w", err)
 	}
@@ -180,7 +191,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 	if err != nil {
 		return fmt.Errorf("setting up the connections to the workload clusters: %w", err)
 	}
-	watcher := objectwatch.New(objectwatch.Options{Log: mgr.GetLogger().WithName("objects")})
+	watcher := objectwatch.New(objectwatch.Options{Log: mgr.GetLogger().WithName("objects"), Bytes: budget})
 	if err := mgr.Add(watcher); err != nil {
 		return fmt.Errorf("setting up the watches of objects: %w", err)
 	}
@@ -188,7 +199,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 		Registry:         registry,
 		Verifier:         verifier,
 		Charts:           charts,
-		Engine:           helmclient.New(renderers),
+		Engine:           helmclient.NewBounded(renderers, budget),
 		Records:          recordStorage(&options.records, registry),
 		Watcher:          watcher,
 		Clusters:         clusters,
@@ -208,7 +219,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options) e
 }
 
 // setupRegistries opens the store of artifacts and makes the ways to registries and signatures.
-func setupRegistries(options *Options, log logr.Logger) (*oci.Client, *verification.Verifier, error) {
+func setupRegistries(options *Options, budget *bytebudget.Budget, log logr.Logger) (*oci.Client, *verification.Verifier, error) {
 	flags := &options.registry
 	registry, err := oci.New(oci.Options{
 		Dir:               filepath.Join(options.artifactDir, "artifacts"),
@@ -223,6 +234,8 @@ func setupRegistries(options *Options, log logr.Logger) (*oci.Client, *verificat
 		RequestsPerSecond: flags.requestsPerSecond,
 		MaxRequests:       flags.maxRequests,
 		CloudLogin:        cloud.New(cloud.Options{}),
+		Bytes:             budget,
+		RefuseLocal:       !options.allowLocal,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting up the way to registries and the artifact store : %w", err)
@@ -244,7 +257,7 @@ func recordStorage(options *recordOptions, registry *oci.Client) controllers.Rec
 		URL:        options.url,
 		FormerURLs: options.formerURLs,
 		Access: func(context.Context) (oci.Access, error) {
-			access := oci.Access{Insecure: options.insecure}
+			access := oci.Access{Insecure: options.insecure, Trusted: true}
 			config, err := os.ReadFile(options.credentialsFile)
 			if errors.Is(err, fs.ErrNotExist) || options.credentialsFile == "" {
 				return access, nil
@@ -277,6 +290,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, options *Options) (cli
 	kubeconfigs := controllers.SafeKubeconfigs(secrets)
 	linkOptions := clusterlink.Options{
 		Clusters: mgr.GetCache(), Kubeconfigs: kubeconfigs, UserAgent: "helmop-manager/" + version.Version,
+		RefuseLocal: !options.allowLocal,
 	}
 	if len(options.managementCluster) > 0 {
 		if linkOptions.Management, err = wayIn(mgr.GetConfig()); err != nil {

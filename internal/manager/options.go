@@ -55,6 +55,8 @@ type Options struct {
 
 	mutexProfileFraction int
 	gcPercent            int
+	memoryLimit          int64
+	allowLocal           bool
 
 	artifactDir      string
 	artifactMaxBytes int64
@@ -129,6 +131,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	flags.AddManagerOptions(fs, &o.diagnostics)
 	fs.IntVar(&o.gcPercent, "gc-percent", 25,
 		"How much garbage there may be beside what is in use, in percent, before it is collected. The manager is mostly idle, with connections to many Clusters, so memory counts for more than the CPU time of collecting more often.")
+	fs.BoolVar(&o.allowLocal, "allow-local-addresses", false,
+		"Let HelmOps name registries and proxies, and kubeconfigs API servers, at loopback, link-local and unspecified addresses. Registries that --registries-file or --record-storage-url name are allowed anyway.")
+	fs.Int64Var(&o.memoryLimit, "memory-limit", 0,
+		"Memory that the container may use, in bytes. The manager keeps its heap and what it reads at the same time below that, with room for the processes that render charts. An environment variable GOMEMLIMIT takes precedence for the heap. Default: the environment variable MEMORY_LIMIT, which the Deployment sets; without it, what is read at the same time is bounded to 512 MiB.")
 	fs.IntVar(&o.mutexProfileFraction, "mutex-profile-fraction", 0,
 		"Record one in so many contentions of mutexes for the profile at --diagnostics-address. Default: none.")
 }

@@ -40,7 +40,7 @@ const minRenderMemory = 128 << 20
 func (o *renderingOptions) addFlags(fs *pflag.FlagSet) {
 	o.memory = resource.QuantityValue{Quantity: resource.MustParse("512Mi")}
 	fs.Var(&o.memory, "render-memory",
-		"Memory that rendering one chart may take. Charts are rendered in child processes, one for each processor and one more at most; the memory of the pod must have room for them.")
+		"Memory that rendering one chart may take. Charts are rendered in child processes, one for each processor and one more at most, and no more than half of the pod's memory has room for.")
 	fs.DurationVar(&o.cpu, "render-cpu", 30*time.Second,
 		"CPU time that rendering one chart may take, in whole seconds.")
 	fs.DurationVar(&o.timeout, "render-timeout", 5*time.Minute,
@@ -57,11 +57,12 @@ func (o *renderingOptions) validate() error {
 	return nil
 }
 
-// pool returns what renders charts.
-func (o *renderingOptions) pool() *sandbox.Pool {
+// pool returns what renders charts, by so many processes for one tenant at a time, 0 for one for each processor.
+func (o *renderingOptions) pool(children int) *sandbox.Pool {
 	return sandbox.NewPool(sandbox.Options{
-		Limits:  sandbox.Limits{Memory: o.memory.Value(), CPU: o.cpu, Time: o.timeout},
-		Started: controllers.RendererStarted,
-		Ended:   func(limit sandbox.Limit) { controllers.RendererEnded(string(limit)) },
+		Children: children,
+		Limits:   sandbox.Limits{Memory: o.memory.Value(), CPU: o.cpu, Time: o.timeout},
+		Started:  controllers.RendererStarted,
+		Ended:    func(limit sandbox.Limit) { controllers.RendererEnded(string(limit)) },
 	})
 }

@@ -41,6 +41,9 @@ limitations under the License.
 // A stream that is silent costs two goroutines, one of them of the HTTP connection, and some kilobytes: events are read one by one,
 // and nothing of them is kept but what was found.
 //
+// A large event takes its share of Options.Bytes before it is read, and has a minute to come in. A cluster has at most 500 streams under one
+// identity; objects beyond are in trouble (State.Trouble) until others end.
+//
 // # What is gone
 //
 // An object that vanishes from a stream was deleted, or lost the label. It is read once to tell which; one

@@ -132,7 +132,7 @@ func (f *feed) watch(ctx context.Context, listing bool) error {
 		deadline.Reset(duration + watchGrace)
 		f.well()
 	}
-	events := frames{body: body}
+	events := frames{body: body, memory: f.stream.link.memory(ctx, func() { cancel(errSilent) })}
 	for {
 		if err := events.next(f.take); err != nil {
 			if !f.listing && !isSaid(err) {
@@ -151,7 +151,8 @@ func (f *feed) watch(ctx context.Context, listing bool) error {
 // isSaid reports whether an error is about what the cluster said, rather than the end of it.
 func isSaid(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) || errors.Is(err, errNoEvent) || errors.Is(err, errFrameTooLarge)
+	return errors.As(err, &status) || errors.Is(err, errNoEvent) || errors.Is(err, errFrameTooLarge) ||
+		errors.Is(err, errFrameTooDense) || errors.Is(err, errFrameNoMemory)
 }
 
 // cause returns why a request failed: for this side's deadline, if it was that.

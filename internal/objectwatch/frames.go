@@ -18,11 +18,15 @@ package objectwatch
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
 const (
@@ -36,13 +40,35 @@ const (
 
 var errFrameTooLarge = fmt.Errorf("an event is larger than %d MiB", maxFrameBytes>>20)
 
+var (
+	errFrameTooDense = errors.New("an event would take more memory than one cluster may use")
+	errFrameNoMemory = errors.New("no memory is free for an event: too many large ones are being read")
+)
+
 // frames splits the body of a watch into events: JSON texts one after the other, or binary ones with their length in front.
 // Between two events it holds next to nothing, for most streams are silent most of the time.
 type frames struct {
 	body io.Reader
+	// memory is what large events take their share of.
+	memory eventMemory
+	// share is that of the event that is coming in, nil for a small one.
+	share *bytebudget.Intake
+	// hurry abandons the stream if that event does not come in.
+	hurry *time.Timer
 	// chunk is what was read last, and unread what of it belongs to events to come.
 	chunk  [512]byte
 	unread []byte
+}
+
+// eventMemory is what large events take their share of. The zero value is no bound.
+type eventMemory struct {
+	ctx    context.Context
+	budget *bytebudget.Budget
+	owner  bytebudget.Owner
+	// patience is how long an event waits for its share, and abandon ends the stream where an event has not come in after
+	// twice that time: others may wait for what it holds.
+	patience time.Duration
+	abandon  func()
 }
 
 // frameBuffers are for events that have begun to come.
@@ -59,6 +85,7 @@ func (f *frames) next(take func([]byte) error) error {
 	}
 	buffer := frameBuffers.Get().(*bytes.Buffer)
 	defer func() {
+		f.end()
 		if buffer.Cap() <= maxKeptBytes {
 			buffer.Reset()
 			frameBuffers.Put(buffer)
@@ -68,6 +95,18 @@ func (f *frames) next(take func([]byte) error) error {
 		return f.text(buffer, take)
 	}
 	return f.binary(buffer, take)
+}
+
+// end gives back what an event held.
+func (f *frames) end() {
+	if f.share != nil {
+		f.share.Release()
+		f.share = nil
+	}
+	if f.hurry != nil {
+		f.hurry.Stop()
+		f.hurry = nil
+	}
 }
 
 func trimSpace(data []byte) []byte { return bytes.TrimLeft(data, " \t\r\n") }
@@ -91,14 +130,57 @@ func (f *frames) more() error {
 	return err
 }
 
-// consume moves bytes to a buffer.
-func (f *frames) consume(buffer *bytes.Buffer, n int) error {
+// consume moves bytes to a buffer. size is that of the event, -1 if it is not known.
+func (f *frames) consume(buffer *bytes.Buffer, n, size int) error {
 	if buffer.Len()+n > maxFrameBytes {
 		return errFrameTooLarge
+	}
+	if f.memory.budget != nil && buffer.Len()+n > bytebudget.Free {
+		if err := f.takeShare(buffer, n, size); err != nil {
+			return err
+		}
 	}
 	buffer.Write(f.unread[:n])
 	f.unread = f.unread[n:]
 	return nil
+}
+
+// takeShare sees to it that there is memory for an event that is no longer small, before more of it is read and while it is decoded.
+func (f *frames) takeShare(buffer *bytes.Buffer, n, size int) error {
+	ctx, cancel := context.WithTimeout(f.memory.ctx, f.memory.patience)
+	defer cancel()
+	var err error
+	if f.share == nil {
+		mediaType := "json"
+		if buffer.Bytes()[0] != '{' {
+			mediaType = "protobuf"
+		}
+		f.share = bytebudget.NewIntake(f.memory.budget, f.memory.owner, mediaType, int64(size))
+		// The length in front is no part of the message.
+		err = f.share.Took(bytes.TrimPrefix(buffer.Bytes(), lengthOf(size)))
+		f.hurry = time.AfterFunc(2*f.memory.patience, f.memory.abandon)
+	}
+	if err == nil {
+		_, err = f.share.Room(ctx)
+	}
+	if err == nil {
+		err = f.share.Took(f.unread[:n])
+	}
+	switch {
+	case errors.Is(err, bytebudget.ErrTooLarge):
+		return errFrameTooDense
+	case errors.Is(err, bytebudget.ErrExhausted):
+		return errFrameNoMemory
+	}
+	return err
+}
+
+// lengthOf is the length in front of an event in binary form, nothing for another one.
+func lengthOf(size int) []byte {
+	if size < 0 {
+		return nil
+	}
+	return binary.BigEndian.AppendUint32(nil, uint32(size))
 }
 
 // text reads one JSON object.
@@ -106,7 +188,7 @@ func (f *frames) text(buffer *bytes.Buffer, take func([]byte) error) error {
 	var object jsonObject
 	for {
 		n := object.scan(f.unread)
-		if err := f.consume(buffer, n); err != nil {
+		if err := f.consume(buffer, n, -1); err != nil {
 			return err
 		}
 		if object.ended {
@@ -122,7 +204,7 @@ func (f *frames) text(buffer *bytes.Buffer, take func([]byte) error) error {
 func (f *frames) binary(buffer *bytes.Buffer, take func([]byte) error) error {
 	wanted := lengthBytes
 	for {
-		if err := f.consume(buffer, min(wanted-buffer.Len(), len(f.unread))); err != nil {
+		if err := f.consume(buffer, min(wanted-buffer.Len(), len(f.unread)), wanted-lengthBytes); err != nil {
 			return err
 		}
 		switch {

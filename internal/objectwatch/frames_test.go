@@ -26,11 +26,14 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
 // inBinary is an event in binary form.
@@ -166,4 +169,60 @@ func FuzzFrames(f *testing.F) {
 			continue
 		}
 	})
+}
+
+// TestFramesShareMemory: events that are large, or of many values, take their share before they are read, and give it back.
+func TestFramesShareMemory(t *testing.T) {
+	t.Parallel()
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": strings.Repeat("x", 1<<20)}}}
+	crowd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{OwnerReferences: make([]metav1.OwnerReference, 100_000)}}
+	for name, tc := range map[string]struct {
+		body []byte
+		err  error
+	}{
+		"small":           {body: []byte(`{"type":"ADDED"}{}`)},
+		"large text":      {body: []byte(`{"a":"` + strings.Repeat("x", 1<<20) + `"}`)},
+		"large binary":    {body: withLength(inBinary(t, watch.Added, object))},
+		"of many objects": {body: []byte(`{"a":[` + strings.Repeat("{},", 1<<18)), err: errFrameTooDense},
+		"of many owners":  {body: withLength(inBinary(t, watch.Added, crowd)), err: errFrameTooDense},
+		"too large":       {body: []byte(`{"a":"` + strings.Repeat("x", 4<<20)), err: errFrameTooDense},
+		"announced":       {body: withLength(make([]byte, 4<<20))[:100<<10], err: errFrameTooDense},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			budget := bytebudget.New(32 << 20)
+			f := frames{body: bytes.NewReader(tc.body), memory: eventMemory{ctx: t.Context(), budget: budget, patience: time.Minute,
+				owner: bytebudget.Owner{Host: "a"}, abandon: func() {}}}
+			taken := int64(0)
+			err := f.next(func(frame []byte) error {
+				if taken = budget.InUse(); len(frame) > bytebudget.Free && taken < int64(len(frame)) {
+					t.Errorf("%d bytes are held for an event of %d", taken, len(frame))
+				}
+				return nil
+			})
+			if !errors.Is(err, tc.err) {
+				t.Errorf("got %v", err)
+			}
+			if held := budget.InUse(); held != 0 {
+				t.Errorf("%d bytes are still held", held)
+			}
+		})
+	}
+}
+
+// TestFramesAreNotHeldUp: an event that has its share and does not come in ends the stream.
+func TestFramesAreNotHeldUp(t *testing.T) {
+	t.Parallel()
+	budget := bytebudget.New(32 << 20)
+	body, feed := io.Pipe()
+	go func() { _, _ = feed.Write([]byte(`{"a":"` + strings.Repeat("x", 1<<20))) }() // and no more
+	abandoned := errors.New("abandoned")
+	f := frames{body: body, memory: eventMemory{ctx: t.Context(), budget: budget, patience: 10 * time.Millisecond,
+		owner: bytebudget.Owner{Host: "a"}, abandon: func() { _ = feed.CloseWithError(abandoned) }}}
+	if err := f.next(func([]byte) error { return nil }); !errors.Is(err, abandoned) {
+		t.Errorf("got %v", err)
+	}
+	if held := budget.InUse(); held != 0 {
+		t.Errorf("%d bytes are still held", held)
+	}
 }

@@ -337,3 +337,23 @@ func TestDisconnect(t *testing.T) {
 	b.watcher.Follow(key("r"), other, plan)
 	b.synced(key("r"))
 }
+
+// TestStreamsAreBounded: a release beyond the bound says so, and is followed once another one ends.
+func TestStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.watcher.maxStreams = 1
+	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
+	first, second := key("first"), key("second")
+	b.watcher.Follow(first, b.conn, Plan{Objects: []inventory.Ref{deployment}, Drift: true})
+	b.synced(first)
+	b.watcher.Follow(second, b.conn, Plan{Objects: []inventory.Ref{config}, Drift: true})
+	eventually(b.t, "trouble", func() bool {
+		snapshot, _ := b.watcher.Look(second)
+		return errors.Is(snapshot.Err, errTooManyStreams)
+	})
+	b.watcher.Forget(first)
+	if snapshot := b.synced(second); snapshot.Err != nil || !snapshot.Objects[config].Exists {
+		t.Errorf("got %+v", snapshot)
+	}
+}

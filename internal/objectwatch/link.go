@@ -18,6 +18,7 @@ package objectwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -47,6 +48,8 @@ type link struct {
 
 	releases map[*release]struct{}
 	streams  map[streamKey]*stream
+	// begun is how many of them have begun.
+	begun int
 	// kinds are those that are resolved.
 	kinds map[schema.GroupVersionKind]resource
 	// gone are the resources that turned out not to be served.
@@ -95,6 +98,11 @@ func (l *link) objects() (dynamic.Interface, error) {
 // metadata is the same for metadata.
 func (l *link) metadata() (metadata.Interface, error) {
 	return metadata.NewForConfigAndClient(l.conn.Config, l.host)
+}
+
+// memory is what large events take their share of.
+func (l *link) memory(ctx context.Context, abandon func()) eventMemory {
+	return eventMemory{ctx: ctx, budget: l.watcher.options.Bytes, owner: l.conn.Owner, patience: eventPatience, abandon: abandon}
 }
 
 // isPlain reports whether the cluster is known not to stream lists.
@@ -230,6 +238,18 @@ func (s *stream) endIfIdleLocked() {
 	s.run++
 	if s.cancel != nil {
 		s.cancel()
+		s.link.begun--
+		s.link.admitLocked()
+	}
+}
+
+// admitLocked begins a stream for which there was no room.
+func (l *link) admitLocked() {
+	for _, s := range l.streams {
+		if s.cancel == nil && errors.Is(s.trouble.err, errTooManyStreams) {
+			s.beginLocked()
+			return
+		}
 	}
 }
 
@@ -257,6 +277,7 @@ func (l *link) detachLocked(r *release) {
 func (l *link) closeLocked() {
 	l.cancel()
 	l.lists.stop()
+	l.begun = 0
 	for _, s := range l.streams {
 		s.run++
 	}

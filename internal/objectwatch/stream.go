@@ -35,9 +35,17 @@ const (
 	minPause, maxPause = time.Second, 30 * time.Second
 	// quietPause is the pause where a quick change is unlikely: rights that are missing.
 	quietPause = 2 * time.Minute
+	// eventPatience is how long a large event waits for its share of the memory.
+	eventPatience = 30 * time.Second
 	// steadyTime is how long a stream must have lasted for its next pause to be short.
 	steadyTime = time.Minute
 )
+
+// maxStreams bounds the streams of one cluster under one identity: what kinds there are, charts and clusters say. Each costs some
+// kilobytes here, and a watch there.
+const maxStreams = 500
+
+var errTooManyStreams = errors.New("too many kinds or namespaces are watched in the cluster")
 
 // mode is what a stream shows of objects.
 type mode uint8
@@ -93,9 +101,15 @@ func (s *stream) beginLocked() {
 		return
 	}
 	settle := settleTime
-	if s.cancel != nil {
+	switch {
+	case s.cancel != nil:
 		settle = rejoinTime
 		s.cancel()
+	case s.link.begun >= s.link.watcher.maxStreams:
+		s.failLocked(fmt.Errorf("watch %s: %w: there are %d", s.describe(), errTooManyStreams, s.link.begun))
+		return
+	default:
+		s.link.begun++
 	}
 	ctx, cancel := context.WithCancel(s.link.ctx)
 	s.run++

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
@@ -44,6 +45,8 @@ type Options struct {
 	Log logr.Logger
 	// Debounce is how long changes are collected before the release is asked for. Default: 250 ms.
 	Debounce time.Duration
+	// Bytes bounds the large events of all streams that are being read. Default: each is bounded for itself only.
+	Bytes *bytebudget.Budget
 }
 
 // Connection says how to reach a cluster.
@@ -56,6 +59,8 @@ type Connection struct {
 	Mapper meta.RESTMapper
 	// Identity changes when the address or the credentials do. Releases with the same Cluster and Identity share streams.
 	Identity string
+	// Owner is for whom large events are read.
+	Owner bytebudget.Owner
 }
 
 // Plan is what to follow of a release.

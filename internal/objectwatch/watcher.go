@@ -48,6 +48,8 @@ type Watcher struct {
 	running  sync.WaitGroup
 	// stuckAfter is StuckAfter but for tests.
 	stuckAfter time.Duration
+	// maxStreams is that of the constant but for tests.
+	maxStreams int
 
 	// decoding bounds the events that are read at the same time: at the start, those of a whole fleet come at once.
 	decoding chan struct{}
@@ -67,7 +69,7 @@ func New(options Options) *Watcher {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Watcher{
 		options: options, notifier: notifier{debounce: options.Debounce}, ctx: ctx, cancel: cancel,
-		stuckAfter: StuckAfter, decoding: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		stuckAfter: StuckAfter, maxStreams: maxStreams, decoding: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		releases: map[types.NamespacedName]*release{}, links: map[linkID]*link{},
 	}
 }

@@ -41,6 +41,9 @@ type Access struct {
 	Proxy *Proxy
 	// Insecure talks plain HTTP instead of HTTPS.
 	Insecure bool
+	// Trusted is for a repository and a proxy that the administrator named:
+	// Options.RefuseLocal does not count.
+	Trusted bool
 }
 
 // Proxy is the way out to a registry.

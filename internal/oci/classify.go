@@ -35,6 +35,8 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
 // maxDetail bounds the text taken from errors of libraries.
@@ -50,6 +52,7 @@ const (
 	hintOperator   = "ask the operator of the controller"
 	hintClientCert = "give a client certificate that the registry trusts, with its key"
 	hintHandshake  = "give a client certificate if the registry asks for one; else see which versions of TLS it speaks"
+	hintLocal      = "give an address that others reach, too, or ask the operator of the controller to name the registry in its registries file"
 	hintReference  = "check the URL and the reference; some registries answer so when credentials are missing"
 	hintCA         = "give the registry's CA certificate, or fix the certificate"
 	hintReach      = "check the registry, the network and the proxy settings"
@@ -108,6 +111,12 @@ func explain(op, subject string, err error, x *exchange) *Error {
 		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the address of the registry's token service is refused", hintRealm
 	case errors.Is(err, errLinkLocal):
 		out.Detail = errLinkLocal.Error()
+	case errors.Is(err, errLocal):
+		out.Kind, out.Detail, out.Hint = ErrInvalidAccess, errLocal.Error(), hintLocal
+	case errors.Is(err, bytebudget.ErrTooLarge):
+		out.Kind, out.Detail = ErrTooLarge, "the answer would take more memory than one registry may use"
+	case errors.Is(err, bytebudget.ErrExhausted):
+		return noRoom(op, subject)
 	case errors.Is(err, context.Canceled):
 		out.Kind = context.Canceled
 	case out.fromProxy(err), out.fromTLS(err), out.fromContent(err), out.fromNetwork(err):

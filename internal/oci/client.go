@@ -25,6 +25,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
 
 const (
@@ -40,7 +43,9 @@ type Options struct {
 	// Dir holds the content store. It is made if it does not exist, and belongs
 	// to one Client at a time.
 	Dir string
-	// MaxBytes is the size the store is kept under, in bytes. Default 1 GiB.
+	// MaxBytes is the size the store is kept under, with all that is being pulled, in
+	// bytes. What is being read, and has had to make room meanwhile, comes on top.
+	// Default 1 GiB.
 	MaxBytes int64
 	// MaxBlobBytes is the size of the largest layer that is pulled, in bytes.
 	// Default 64 MiB.
@@ -74,11 +79,19 @@ type Options struct {
 	// CloudLogin gives credentials for Access.CloudProvider; without it such an
 	// access is ErrInvalidAccess.
 	CloudLogin CloudLogin
+	// RefuseLocal refuses connections to loopback, link-local and unspecified addresses,
+	// of registries, proxies and redirects, but for registries and mirrors that
+	// RegistriesFile names and for an Access that is Trusted. Set it where tenants
+	// give URLs.
+	RefuseLocal bool
+	// Bytes bounds what is read into memory but for layers, each host as an owner:
+	// manifests, lists, tokens. Nil bounds each answer for itself only.
+	Bytes *bytebudget.Budget
 	// Observer is told of requests and of looks into the store.
 	Observer Observer
 
 	// environmentProxy replaces the environment's proxy settings in tests.
-	environmentProxy proxyFunc
+	environmentProxy dialguard.ProxyFunc
 	// retryBase is the first wait of a retry; tests shorten it.
 	retryBase time.Duration
 }
@@ -131,6 +144,8 @@ type Client struct {
 	opts    Options
 	store   *store
 	clients *clients
+	// pulls bounds what is being written into the store.
+	pulls *bytebudget.Budget
 
 	resolves  singleflight.Group
 	manifests singleflight.Group
@@ -153,7 +168,7 @@ func New(opts Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{opts: opts, store: store, clients: clients}, nil
+	return &Client{opts: opts, store: store, clients: clients, pulls: bytebudget.New(opts.MaxBytes / pullShare)}, nil
 }
 
 // Close ends idle connections. The store needs no closing.

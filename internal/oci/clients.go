@@ -24,6 +24,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"strconv"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
@@ -152,13 +153,14 @@ func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 	if err != nil {
 		return invalid("read credentials for", err)
 	}
-	transports, transportKey, err := c.transportsFor(access)
-	if err != nil {
-		return invalid("read certificates and proxy for", err)
-	}
 	e := &endpoint{url: url, ref: ref, insecure: access.Insecure}
-	key := []string{transportKey, ref.Registry, ref.Repository}
+	key := []string{ref.Registry, ref.Repository}
 	for _, route := range routes {
+		transports, transportKey, err := c.transportsFor(access, c.opts.RefuseLocal && !access.Trusted && !route.named)
+		if err != nil {
+			return invalid("read certificates and proxy for", err)
+		}
+		key = append(key, transportKey)
 		source, err := credentials.source(route)
 		if err != nil {
 			return invalid("read credentials for", err)
@@ -172,20 +174,20 @@ func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 	return e, nil
 }
 
-// transportsFor returns the connections for an Access and their key.
-func (c *clients) transportsFor(access Access) (*transports, string, error) {
+// transportsFor returns the connections for an Access and their key. Strict ones reach no address of this machine.
+func (c *clients) transportsFor(access Access, strict bool) (*transports, string, error) {
 	common, err := c.authorities.get()
 	if err != nil {
 		return nil, "", err
 	}
-	key := fingerprint(append([]string{common.id, string(access.CA), string(access.ClientCert), string(access.ClientKey)},
+	key := fingerprint(append([]string{common.id, strconv.FormatBool(strict), string(access.CA), string(access.ClientCert), string(access.ClientKey)},
 		access.Proxy.id()...)...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if kept, ok := c.transports.Get(key); ok {
 		return kept, key, nil
 	}
-	made, err := newTransports(access, common.pem, c.opts.environmentProxy)
+	made, err := newTransports(access, common.pem, c.opts.environmentProxy, strict)
 	if err != nil {
 		return nil, "", err
 	}
@@ -213,7 +215,7 @@ func (c *clients) newClient(h *hop, credential auth.Credential, user string) *au
 	host, policy := h.ref.Host(), retryPolicy{base: c.opts.retryBase}
 	watched := &watchedTransport{
 		base:    &homeTransport{transports: h.transports, registry: host, trusted: c.opts.TokenHosts},
-		timeout: c.opts.Timeout, observer: c.opts.Observer, registry: h.ref.Registry,
+		timeout: c.opts.Timeout, observer: c.opts.Observer, registry: h.ref.Registry, bytes: c.opts.Bytes,
 	}
 	polite := &politeTransport{base: watched, limits: c.limits, way: h.way, user: user}
 	client := &auth.Client{

@@ -24,12 +24,19 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
 const (
 	opBlob = "get blob"
 	// blobAttempts is how often a blob is asked for that could not be stored whole.
 	blobAttempts = 2
+	// minPull is what a pull counts for at least, in bytes: it bounds how many there are.
+	minPull = 1 << 20
+	// pullShare is which part of the store all pulls together may take: a half, so that
+	// what is used stays.
+	pullShare = 2
 )
 
 // Content is a manifest, with access to its layers.
@@ -108,6 +115,27 @@ func (c *Content) ReadLayer(ctx context.Context, layer Layer) ([]byte, error) {
 	return c.client.pulledBlob(ctx, e, desc, limit)
 }
 
+// PullLayer brings a layer into the store, once for all that ask at the same time,
+// and not into memory: ReadLayer finds it there. Layers over Options.MaxBlobBytes or
+// Options.MaxBytes are ErrTooLarge.
+func (c *Content) PullLayer(ctx context.Context, layer Layer) error {
+	desc := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digest.Digest(layer.Digest), Size: layer.Size}
+	if err := desc.Digest.Validate(); err != nil {
+		return &Error{Op: opBlob, Subject: c.URL, Kind: ErrInvalidReference, Detail: "not a digest"}
+	}
+	if limit := min(c.client.opts.MaxBlobBytes, c.client.opts.MaxBytes); layer.Size > limit {
+		return tooLargeBlob(c.URL, desc, limit)
+	}
+	if c.client.store.has(desc.Digest) {
+		return nil
+	}
+	e, err := c.client.clients.endpoint(c.URL, c.access)
+	if err != nil {
+		return err
+	}
+	return c.client.pull(ctx, e, desc)
+}
+
 // blob returns a blob of at most limit bytes from the store, or pulls it.
 func (c *Client) blob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	if desc.Size > limit {
@@ -127,55 +155,76 @@ func (c *Client) storedBlob(desc ocispec.Descriptor, limit int64) ([]byte, error
 	return data, err
 }
 
-// pulledBlob pulls a blob that is not in the store, once for all callers with
-// the same access. It looks again, for the pull before this one may have ended
-// between this caller's look and its turn.
+// pulledBlob pulls a blob that is not in the store, and reads it from there.
 func (c *Client) pulledBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, limit int64) ([]byte, error) {
-	subject := e.url + "@" + desc.Digest.String()
-	data, err := share(ctx, &c.blobs, sharedKey(ctx, e, desc.Digest.String()), c.opts.PullTimeout, func(ctx context.Context) ([]byte, error) {
+	for range blobAttempts {
+		if err := c.pull(ctx, e, desc); err != nil {
+			return nil, err
+		}
 		data, err := c.store.read(desc.Digest, limit)
 		if !errors.Is(err, errNotStored) {
 			return data, err
 		}
-		return c.pullBlob(ctx, e, desc, limit, subject)
-	})
-	return data, asError(opBlob, subject, err)
+		// What was there in its place has been dropped.
+	}
+	return nil, &Error{Op: opBlob, Subject: e.url + "@" + desc.Digest.String(), Kind: ErrStore, Detail: "what was written cannot be read back"}
 }
 
-// pullBlob pulls a blob into the store and reads it from there. A body that
-// breaks off is asked for once more, and so is one that the store can take at a
-// second try.
-func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, limit int64, subject string) ([]byte, error) {
+// pull pulls a blob into the store, once for all callers with the same access. It
+// looks again, for the pull before this one may have ended between this caller's
+// look and its turn.
+func (c *Client) pull(ctx context.Context, e *endpoint, desc ocispec.Descriptor) error {
+	subject := e.url + "@" + desc.Digest.String()
+	_, err := share(ctx, &c.blobs, sharedKey(ctx, e, desc.Digest.String()), c.opts.PullTimeout, func(ctx context.Context) (struct{}, error) {
+		if c.store.has(desc.Digest) {
+			return struct{}{}, nil
+		}
+		return struct{}{}, c.pullBlob(ctx, e, desc, subject)
+	})
+	return asError(opBlob, subject, err)
+}
+
+// pullBlob pulls a blob into the store. A body that breaks off is asked for once
+// more, and so is one that the store can take at a second try.
+func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, subject string) error {
+	// Nothing is asked for, and no connection held, before there is room.
+	lease, err := c.pulls.Acquire(ctx, bytebudget.Owner{Tenant: tenantOf(ctx), Host: e.ref.Registry}, max(desc.Size, minPull))
+	if err != nil {
+		return noRoom(opBlob, subject)
+	}
+	defer lease.Release()
 	var failure *Error
 	for range max(blobAttempts, len(e.hops)) {
 		requests, x := withExchange(ctx, e.ref.Registry)
 		x.size = desc.Size
-		release, err := c.pullToStore(requests, e, desc)
+		err := c.pullToStore(requests, e, desc)
 		if err == nil {
-			data, err := c.store.read(desc.Digest, limit)
-			release()
-			if err == nil {
-				return data, nil
-			}
-			failure = &Error{Op: opBlob, Subject: subject, Kind: ErrStore, Detail: "what was written cannot be read back"}
-			continue // what was there in its place has been dropped
+			return nil
 		}
 		failure = classify(opBlob, subject, err, x)
 		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errTryAgain) && !e.mayHelp(failure) {
 			break
 		}
 	}
-	return nil, failure
+	return failure
 }
 
-func (c *Client) pullToStore(ctx context.Context, e *endpoint, desc ocispec.Descriptor) (release func(), err error) {
+func (c *Client) pullToStore(ctx context.Context, e *endpoint, desc ocispec.Descriptor) error {
 	body, err := e.repository().Blobs().Fetch(ctx, desc)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	release, err = c.store.write(desc, body)
+	release, err := c.store.write(desc, body)
 	_ = body.Close() // it was read to its end, or is given up
-	return release, err
+	if err == nil {
+		release()
+	}
+	return err
+}
+
+// noRoom says that too much is under way at the same time.
+func noRoom(op, subject string) *Error {
+	return &Error{Op: op, Subject: subject, Kind: ErrRateLimited, Detail: "too much is being pulled at the same time", timeout: true}
 }
 
 func tooLargeBlob(url string, desc ocispec.Descriptor, limit int64) *Error {

@@ -20,14 +20,19 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
+
+	. "github.com/onsi/gomega"
 )
 
 func fetchLayer(t *testing.T, c *Client, r *fakeRegistry, dgst string) ([]byte, error) {
@@ -294,3 +299,91 @@ func newPlainServer(t *testing.T) string {
 	t.Cleanup(srv.Close)
 	return strings.TrimPrefix(srv.URL, "http://")
 }
+
+// TestPullsTakeTheirPartOfTheStore: what is being pulled counts for the size of the store before it comes, and is bounded by host; a registry
+// that trickles holds neither memory nor the rest of the store.
+func TestPullsTakeTheirPartOfTheStore(t *testing.T) {
+	t.Parallel()
+	const size, maxBytes = 1 << 20, 16 << 20 // the pulls of one host may take an eighth: two layers
+	slow, other := newRegistry(t), newRegistry(t)
+	dir := t.TempDir()
+	c := newClient(t, func(o *Options) { o.Dir, o.MaxBytes, o.MaxRequests = dir, maxBytes, 100 })
+	content := func(r *fakeRegistry, n int) *Content {
+		found, err := c.Fetch(t.Context(), r.url(), r.push("1.0.0", "1.0.0", bytes.Repeat([]byte{byte(n)}, size)), r.access())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	pull := func(from *Content) error { return from.PullLayer(t.Context(), from.Layers[0]) }
+	for n := range 15 { // nearly full
+		if err := pull(content(other, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gate := make(chan struct{})
+	var asked atomic.Int64
+	trickled := make([]*Content, 6)
+	for n := range trickled {
+		trickled[n] = content(slow, 100+n)
+	}
+	slow.setIntercept(func(http.ResponseWriter, *http.Request) bool {
+		asked.Add(1)
+		<-gate
+		return false
+	})
+	var wg sync.WaitGroup
+	for _, from := range trickled {
+		wg.Go(func() {
+			if err := pull(from); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	g := NewWithT(t)
+	g.Eventually(c.pulls.Waiting).Should(Equal(int64(4)), "the rest asks for nothing before there is room")
+	g.Eventually(asked.Load).Should(Equal(int64(2)))
+	g.Expect(c.pulls.InUse()).To(Equal(int64(2 * size)))
+	if err := pull(content(other, 50)); err != nil {
+		t.Errorf("of another registry: %v", err)
+	}
+	if err := pull(&Content{URL: slow.url(), client: c, access: slow.access(), Layers: []Layer{{Digest: trickled[0].Digest, Size: maxBytes + 1}}}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("what never fits: %v", err)
+	}
+	close(gate)
+	wg.Wait()
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	if c.store.reserved != 0 || c.store.bytes > maxBytes {
+		t.Errorf("%d bytes are stored and %d reserved", c.store.bytes, c.store.reserved)
+	}
+}
+
+// TestStoreMakesRoomBeforeItWrites: at no time are there more bytes than the limit, what is being written included.
+func TestStoreMakesRoomBeforeItWrites(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, t.TempDir(), 100)
+	for n := range 4 {
+		data := bytes.Repeat([]byte{byte(n)}, 25)
+		if err := s.writeBytes(describe(data), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := bytes.Repeat([]byte("x"), 50)
+	from := iotest.ErrReader(errors.New("broke"))
+	_, err := s.write(describe(data), io.MultiReader(readerFunc(func([]byte) (int, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.bytes+s.reserved > 100 {
+			t.Errorf("%d bytes are stored while %d are written", s.bytes, s.reserved)
+		}
+		return 0, io.EOF
+	}), from))
+	if err == nil || s.reserved != 0 {
+		t.Errorf("%v; %d bytes are reserved still", err, s.reserved)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

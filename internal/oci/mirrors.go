@@ -82,6 +82,8 @@ type route struct {
 	pull   string
 	// elsewhere says that the host is another than the one in the source's URL.
 	elsewhere bool
+	// named says that the registries file names the host.
+	named bool
 }
 
 // serves says whether the route may be asked for what a request names.
@@ -239,7 +241,7 @@ func (c *registriesConfig) routes(ref registry.Reference, insecure bool) ([]rout
 	if best.Blocked {
 		return nil, errBlocked
 	}
-	own.insecure = own.insecure || best.Insecure
+	own.insecure, own.named = own.insecure || best.Insecure, true
 	if best.Location != "" && best.Location != best.Prefix {
 		moved, err := registry.ParseReference(best.Location + rest)
 		if err != nil {

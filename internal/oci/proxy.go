@@ -26,9 +26,6 @@ import (
 	"strings"
 )
 
-// proxyFunc chooses the proxy of a request, as http.Transport asks for it.
-type proxyFunc func(*http.Request) (*url.URL, error)
-
 const hintProxy = "check the proxy's address and credentials, and that it lets the controller out to the registry"
 
 // url returns the proxy's address as net/http takes it. Errors do not repeat
@@ -87,6 +84,8 @@ func (e *Error) fromProxy(err error) bool {
 		e.Kind, e.Detail, e.Hint = ErrUnauthorized, "the proxy asks for credentials, or refuses those it was given", hintProxy
 	case errors.As(err, &answer):
 		e.Kind, e.Detail, e.Hint = ErrUnreachable, answer.Error(), hintProxy
+	case errors.Is(err, errLocal):
+		return false
 	case errors.As(err, &network) && (network.Op == "proxyconnect" || strings.HasPrefix(network.Op, "socks ")):
 		e.fromDial(network.Err)
 		e.Kind, e.Detail, e.Hint = ErrUnreachable, "the proxy: "+e.Detail, hintProxy

@@ -17,18 +17,20 @@ limitations under the License.
 package oci
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
 
 // pullByRedirect reads a layer of a registry that redirects its blobs.
@@ -131,26 +133,80 @@ func TestRedirectsAreBounded(t *testing.T) {
 	}
 }
 
-// A name can lead anywhere, and elsewhere at the next look.
-func TestLinkLocalAddressIsNotDialled(t *testing.T) {
+// TestLocalAddressesAreRefused: tenants name no registry, proxy or redirect of the manager's own machine; the administrator may.
+func TestLocalAddressesAreRefused(t *testing.T) {
 	t.Parallel()
-	dialer := &net.Dialer{Timeout: time.Second}
-	_, dial := guarded(http.ProxyURL(&url.URL{Scheme: "http", Host: "169.254.1.1:3128"}), dialer)
-	if _, err := dial(t.Context(), "tcp", "169.254.169.254:443"); !errors.Is(err, errLinkLocal) {
-		t.Errorf("error = %v, want errLinkLocal", err)
-	}
-	if _, err := dial(t.Context(), "tcp", closedAddress(t)); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("error = %v, want a refused connection", err)
-	}
-	// But for a proxy, which was chosen by us.
-	proxy, dial := guarded(http.ProxyURL(&url.URL{Scheme: "http", Host: "169.254.1.1:3128"}), dialer)
-	if _, err := proxy(httptest.NewRequest(http.MethodGet, "https://r.example", nil)); err != nil {
+	r := newRegistry(t)
+	dgst := r.push("1.0.0", "1.0.0", []byte("layer"))
+	_, port, err := net.SplitHostPort(r.host())
+	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := dial(ctx, "tcp", "169.254.1.1:3128"); err == nil || errors.Is(err, errLinkLocal) {
-		t.Errorf("error = %v, want another one", err)
+	named := filepath.Join(t.TempDir(), "registries.conf")
+	if err := os.WriteFile(named, []byte("[[registry]]\nlocation = \""+r.host()+"\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	strict := func(o *Options) { o.RefuseLocal = true }
+	direct := func(*http.Request) (*url.URL, error) { return nil, nil }
+	proxied := http.ProxyURL(&url.URL{Scheme: "http", Host: r.host()})
+	for name, tc := range map[string]struct {
+		host        string
+		change      func(*Access)
+		options     func(*Options)
+		environment dialguard.ProxyFunc
+		refused     bool
+	}{
+		"address":                  {host: r.host(), environment: direct, refused: true},
+		"name":                     {host: "localhost:" + port, environment: direct, refused: true},
+		"address by a proxy":       {host: r.host(), environment: proxied, refused: true},
+		"proxy of the tenant":      {host: "registry.example", change: func(a *Access) { a.Proxy = &Proxy{Address: "http://" + r.host()} }, environment: direct, refused: true},
+		"trusted access":           {host: r.host(), change: func(a *Access) { a.Trusted = true }, environment: direct},
+		"named by the file":        {host: r.host(), options: func(o *Options) { o.RegistriesFile = named }, environment: direct},
+		"allowed for all":          {host: r.host(), options: func(o *Options) { o.RefuseLocal = false }, environment: direct},
+		"proxy of the environment": {host: "registry.example", environment: proxied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			change := tc.options
+			if change == nil {
+				change = func(*Options) {}
+			}
+			c := newClient(t, strict, change, func(o *Options) { o.environmentProxy, o.Timeout = tc.environment, time.Second })
+			access := r.access()
+			if tc.change != nil {
+				tc.change(&access)
+			}
+			_, err := c.Fetch(t.Context(), scheme+tc.host+"/"+testRepo, dgst, access)
+			if refused := err != nil && strings.Contains(err.Error(), errLocal.Error()); refused != tc.refused {
+				t.Errorf("refused %t: %v", refused, err)
+			}
+			if tc.refused && !errors.Is(err, ErrInvalidAccess) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// TestRedirectsToLocalAddressesAreRefused: a registry that the administrator did not name leads nowhere else.
+func TestRedirectsToLocalAddressesAreRefused(t *testing.T) {
+	t.Parallel()
+	storage := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the storage was asked") }))
+	t.Cleanup(storage.Close)
+	made, err := newTransports(Access{CA: certificateOf(storage)}, nil, func(*http.Request) (*url.URL, error) { return nil, nil }, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &homeTransport{registry: "r.example", transports: made}
+	for _, target := range []string{storage.URL, strings.Replace(storage.URL, "127.0.0.1", "localhost", 1)} {
+		req := httptest.NewRequest(http.MethodGet, target, nil)
+		req.RequestURI, req.Response = "", &http.Response{}
+		resp, err := transport.RoundTrip(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if !errors.Is(err, errLocal) {
+			t.Errorf("%s: %v", target, err)
+		}
 	}
 }
 

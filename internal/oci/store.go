@@ -68,6 +68,8 @@ type store struct {
 	mu    sync.Mutex
 	blobs *lru.LRU[digest.Digest, *stored]
 	bytes int64
+	// reserved is the size of what is being written.
+	reserved int64
 }
 
 type stored struct {
@@ -219,12 +221,15 @@ func (s *store) read(dgst digest.Digest, limit int64) ([]byte, error) {
 }
 
 // write stores content after checking its size and digest, and pins it so that
-// it is not evicted before it is read. Errors of the reader and of the check are
+// it is not evicted before it is read. It makes room first, so that the limit holds
+// for what is being written, too. Errors of the reader and of the check are
 // returned as they are, others as ErrStore, with errTryAgain if the same write
 // may pass now.
 func (s *store) write(desc ocispec.Descriptor, from io.Reader) (release func(), err error) {
 	source := &sourceReader{from: from}
+	s.reserve(desc.Size)
 	if err := s.ingest(desc, source); err != nil {
+		s.reserve(-desc.Size)
 		if source.err != nil || isMismatch(err) {
 			return nil, err
 		}
@@ -236,6 +241,7 @@ func (s *store) write(desc ocispec.Descriptor, from io.Reader) (release func(), 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.reserved -= desc.Size
 	blob, ok := s.blobs.Get(desc.Digest)
 	if !ok {
 		blob = &stored{size: desc.Size, touched: time.Now()}
@@ -245,6 +251,21 @@ func (s *store) write(desc ocispec.Descriptor, from io.Reader) (release func(), 
 	blob.pins++
 	s.evict()
 	return func() { s.unpin(blob) }, nil
+}
+
+// reserve makes room for what is about to be written, or gives it back.
+func (s *store) reserve(size int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reserved += size
+	s.evict()
+}
+
+// has says whether the store knows of a content. Whether it is whole, read tells.
+func (s *store) has(dgst digest.Digest) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.blobs.Contains(dgst)
 }
 
 // storeError says why content could not be written, without the path.
@@ -364,7 +385,7 @@ func (s *store) drop(dgst digest.Digest, blob *stored) {
 }
 
 // evict keeps the store within its limits. The caller holds mu.
-func (s *store) evict() { s.evictTo(s.maxBytes) }
+func (s *store) evict() { s.evictTo(max(0, s.maxBytes-s.reserved)) }
 
 // evictTo removes what was used longest ago until the store has at most so many
 // bytes, leaving out what is pinned. The caller holds mu.

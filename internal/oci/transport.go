@@ -32,10 +32,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
 
 const (
@@ -64,15 +66,21 @@ type transports struct {
 	// where clouds answer with the secrets of the machine, and away shows no client
 	// certificate.
 	home, back, away *http.Transport
+	// strict says that none of them reaches addresses of this machine.
+	strict bool
 }
 
 // errLinkLocal says that a registry sent us where no registry has its storage.
 var errLinkLocal = errors.New("redirected to a link-local address or another of a cloud's own services, which is not followed")
 
+// errLocal says that a tenant named an address that is the manager's own, or a registry sent us there.
+var errLocal = dialguard.ErrRefused
+
 // newTransports returns connections as an Access has them. authorities are
 // trusted beside the system's and those of the Access, environment says which
 // proxy to use if the Access names none.
-func newTransports(access Access, authorities []byte, environment proxyFunc) (*transports, error) {
+// strict refuses the addresses that dialguard.IsLocal tells, wherever they come from: the URL, the proxy of the Access, redirects.
+func newTransports(access Access, authorities []byte, environment dialguard.ProxyFunc, strict bool) (*transports, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool() // an image without authorities is no mistake
@@ -84,14 +92,22 @@ func newTransports(access Access, authorities []byte, environment proxyFunc) (*t
 	if err != nil {
 		return nil, err
 	}
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	guard := &dialguard.Guard{Dialer: dialer, Refuse: dialguard.IsMetadata, Err: errLinkLocal}
+	if strict {
+		guard.Refuse, guard.Err = dialguard.IsLocal, errLocal
+	}
+	proxy := guard.Trusted(environment)
 	if access.Proxy != nil {
 		address, err := access.Proxy.url()
 		if err != nil {
 			return nil, err
 		}
 		environment = http.ProxyURL(address)
+		if proxy = guard.Trusted(environment); strict {
+			proxy = environment
+		}
 	}
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
 	home := &http.Transport{
 		Proxy:                  environment,
 		OnProxyConnectResponse: checkConnect,
@@ -107,10 +123,13 @@ func newTransports(access Access, authorities []byte, environment proxyFunc) (*t
 		DisableCompression: true,
 	}
 	back := home.Clone()
-	back.Proxy, back.DialContext = guarded(environment, dialer)
+	back.Proxy, back.DialContext = proxy, guard.DialContext
+	if strict {
+		home.Proxy, home.DialContext = proxy, guard.DialContext
+	}
 	away := back.Clone()
 	away.TLSClientConfig.Certificates = nil
-	return &transports{home: home, back: back, away: away}, nil
+	return &transports{home: home, back: back, away: away, strict: strict}, nil
 }
 
 func addAuthorities(pool *x509.CertPool, bundles ...[]byte) error {
@@ -137,33 +156,6 @@ func clientCertificates(access Access) ([]tls.Certificate, error) {
 	return []tls.Certificate{certificate}, nil
 }
 
-// guarded returns a proxy function and a dial function that refuses what
-// isMetadata says, but for proxies: those the operator chose.
-func guarded(choose proxyFunc, dialer *net.Dialer) (proxyFunc, func(context.Context, string, string) (net.Conn, error)) {
-	var proxies sync.Map
-	guard := *dialer
-	guard.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
-		if at, err := netip.ParseAddrPort(address); err == nil && isMetadata(at.Addr()) {
-			return errLinkLocal
-		}
-		return nil
-	}
-	proxy := func(req *http.Request) (*url.URL, error) {
-		chosen, err := choose(req)
-		if chosen != nil {
-			proxies.Store(chosen.Hostname(), true)
-		}
-		return chosen, err
-	}
-	return proxy, func(ctx context.Context, network, address string) (net.Conn, error) {
-		host, _, err := net.SplitHostPort(address)
-		if _, ok := proxies.Load(host); err == nil && ok {
-			return dialer.DialContext(ctx, network, address)
-		}
-		return guard.DialContext(ctx, network, address)
-	}
-}
-
 func (t *transports) close() {
 	t.home.CloseIdleConnections()
 	t.back.CloseIdleConnections()
@@ -181,6 +173,9 @@ type homeTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *homeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.strict && dialguard.IsLocalName(req.URL.Hostname()) {
+		return nil, errLocal // a proxy would go there
+	}
 	known := hostPort(req.URL) == hostPort(&url.URL{Scheme: req.URL.Scheme, Host: t.registry}) || isOneOf(req.URL, t.trusted)
 	switch {
 	case !known:
@@ -216,34 +211,10 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
 		return errDowngrade
 	}
-	if address, err := netip.ParseAddr(req.URL.Hostname()); err == nil && isMetadata(address) {
+	if address, err := netip.ParseAddr(req.URL.Hostname()); err == nil && dialguard.IsMetadata(address) {
 		return errLinkLocal
 	}
 	return nil
-}
-
-// metadata are the addresses beside the link-local ones at which clouds tell
-// machines their secrets: AWS's in IPv6, Google's, Alibaba's, Azure's, Oracle's.
-var metadata = []netip.Prefix{
-	netip.MustParsePrefix("fd00:ec2::/32"),
-	netip.MustParsePrefix("fd20:ce::254/128"),
-	netip.MustParsePrefix("100.100.100.200/32"),
-	netip.MustParsePrefix("168.63.129.16/32"),
-	netip.MustParsePrefix("192.0.0.192/32"),
-}
-
-// nat64 is the prefix of IPv6 addresses that stand for IPv4 ones (RFC 6052).
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
-
-// isMetadata says whether an address is link-local, or else one at which a cloud
-// tells machines their secrets, in whatever form.
-func isMetadata(address netip.Addr) bool {
-	address = address.WithZone("").Unmap()
-	if nat64.Contains(address) {
-		bytes := address.As16()
-		address = netip.AddrFrom4([4]byte(bytes[12:]))
-	}
-	return address.IsLinkLocalUnicast() || slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // watchedTransport reports each request to the observer, and cancels those
@@ -254,6 +225,8 @@ type watchedTransport struct {
 	observer Observer
 	// registry is the host that is asked, under which its requests are reported.
 	registry string
+	// bytes is what answers take their share of, but for blobs, which go to the store.
+	bytes *bytebudget.Budget
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -281,12 +254,33 @@ func (t *watchedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		event.Bytes, event.Duration = n, time.Since(start)
 		t.observer.request(event)
 	}}
+	if event.Kind != RequestBlob && event.Kind != RequestRedirect {
+		resp.Body = newSharedBody(req.Context(), resp, t.bytes, bytebudget.Owner{Tenant: tenantOf(req.Context()), Host: t.registry})
+	}
 	if resp.StatusCode == http.StatusProxyAuthRequired {
 		_ = resp.Body.Close() // of a proxy: no registry may answer so
 		return nil, proxyAnswer(resp.StatusCode)
 	}
 	exchangeFrom(req.Context()).record(resp)
 	return resp, nil
+}
+
+// sharedBody is an answer that takes its share of the memory for all of them.
+type sharedBody struct {
+	io.Reader
+	body   io.Closer
+	intake *bytebudget.Intake
+}
+
+func newSharedBody(ctx context.Context, resp *http.Response, budget *bytebudget.Budget, owner bytebudget.Owner) *sharedBody {
+	intake := bytebudget.NewIntake(budget, owner, resp.Header.Get("Content-Type"), resp.ContentLength)
+	return &sharedBody{Reader: bytebudget.NewReader(ctx, resp.Body, intake), body: resp.Body, intake: intake}
+}
+
+// Close implements io.Closer.
+func (b *sharedBody) Close() error {
+	b.intake.ReleaseSoon()
+	return b.body.Close()
 }
 
 // requestKind names what a request is for.

@@ -162,6 +162,7 @@ func (m *Manager) adaptedArgs(dir string) ([]string, error) {
 		"--min-source-interval=1s",
 		// So does a chart that never ends; other charts take a thousandth of this.
 		"--render-cpu=5s",
+		"--allow-local-addresses",
 		"--leader-elect-namespace=" + Namespace,
 		// A machine that is busy for seconds must not end a manager that nothing would start again.
 		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s",

@@ -31,11 +31,12 @@ import (
 )
 
 const (
-	// volumeSize is the one variable that is no text.
-	volumeSize = "HELMOP_ARTIFACT_VOLUME_SIZE"
 	// placeholder stands for values until YAML is read.
 	placeholder = "PLACEHOLDER"
 )
+
+// quantities are the variables that are no text.
+var quantities = []string{"HELMOP_ARTIFACT_VOLUME_SIZE", "HELMOP_MEMORY_LIMIT"}
 
 // TestVariablesMayBeAnything holds that what clusterctl makes of the manifests is a Deployment that an API server takes, with each
 // value as it was given: it replaces variables before anybody reads YAML, in which some texts are numbers, truths or aliases.
@@ -59,19 +60,21 @@ func TestVariablesMayBeAnything(t *testing.T) {
 				t.Parallel()
 				env := []string{"XDG_CONFIG_HOME=" + t.TempDir(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true"}
 				for _, found := range variable.FindAllStringSubmatch(text, -1) {
-					if value != "" && found[1] != volumeSize {
+					if value != "" && !slices.Contains(quantities, found[1]) {
 						env = append(env, found[1]+"="+value)
 					}
 				}
 				if value == "1" {
-					env = append(env, volumeSize+"="+value)
+					for _, quantity := range quantities {
+						env = append(env, quantity+"="+value)
+					}
 				}
 				made, err := testbed.Run(t.Context(), programs.Path(binaries.Clusterctl), env, "generate", "yaml", "--from", file)
 				if err != nil {
 					t.Fatal(err)
 				}
 				want := settings(t, managerOf(t, variable.ReplaceAllStringFunc(text, func(found string) string {
-					if parts := variable.FindStringSubmatch(found); value == "" || parts[1] == volumeSize {
+					if parts := variable.FindStringSubmatch(found); value == "" || slices.Contains(quantities, parts[1]) {
 						return parts[2]
 					}
 					return placeholder

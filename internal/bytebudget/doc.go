@@ -1,0 +1,36 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package bytebudget bounds the memory, or the space on a disk, that everything under way takes together: answers of API servers, events
+// of watches, layers that are parsed, pulls. Nobody reads what has no share yet.
+//
+//	budget := bytebudget.New(512 << 20)
+//	lease, err := budget.Acquire(ctx, bytebudget.Owner{Tenant: "team-a", Host: "team-a/cluster-1"}, size) // waits
+//	defer lease.Release()
+//	err = lease.Grow(size + more) // never waits
+//
+// # Contract
+//
+//   - The leases of a Budget never sum up to more than its total. Those of one host never hold more than a quarter of it, those of one
+//     tenant never more than a half. A request for more than the share of a host gets exactly that share.
+//   - Acquire waits, in the order of the requests, until the context ends. It first takes from the shares of the owner: whoever waits for
+//     others holds nothing that an other owner needs.
+//   - Grow never waits. So no lease waits for another one, and there is no deadlock.
+//   - Up to [Free] bytes need no share: what is small and frequent costs one comparison.
+//   - A nil *Budget bounds nothing. All methods are safe for concurrent use, those of a [Lease] and a [Meter] for one goroutine at a time.
+//
+// A [Meter] estimates what an answer takes in memory once it is decoded, from its bytes as they come in.
+package bytebudget

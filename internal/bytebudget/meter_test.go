@@ -1,0 +1,221 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bytebudget_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	binary64 "encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+)
+
+const (
+	asJSON   = "application/json"
+	asBinary = "application/vnd.kubernetes.protobuf"
+)
+
+// cost is what a meter says of an answer that comes in pieces.
+func cost(mediaType string, data []byte, piece int) int64 {
+	m := bytebudget.NewMeter(mediaType)
+	for len(data) > 0 {
+		n := min(piece, len(data))
+		m.Add(data[:n])
+		data = data[n:]
+	}
+	return m.Cost(0)
+}
+
+// taken is what an answer takes, with what decode makes of it.
+func taken(data []byte, decode func([]byte) any) int64 {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	decoded := decode(data)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(decoded)
+	return int64(after.HeapAlloc) - int64(before.HeapAlloc) + int64(len(data))
+}
+
+func untyped(data []byte) any {
+	var out map[string]any
+	if err := json.Unmarshal(data, &out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func typed(data []byte) any {
+	out, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func repeated(open, value, end string, size int) []byte {
+	return []byte(open + strings.TrimSuffix(strings.Repeat(value+",", size/(len(value)+1)), ",") + end)
+}
+
+// binary is an object in binary form with what is hidden in it.
+func binary(t *testing.T, obj kruntime.Object) []byte {
+	t.Helper()
+	info, _ := kruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), asBinary)
+	var out bytes.Buffer
+	if err := scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion).Encode(obj, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// message is a field of a message, given its tag.
+func message(tag byte, data []byte) []byte {
+	return append(binary64.AppendUvarint([]byte{tag}, uint64(len(data))), data...)
+}
+
+// enveloped is a list of Secrets given its message.
+func enveloped(list []byte) []byte {
+	kind := append(message(0x0a, []byte("v1")), message(0x12, []byte("SecretList"))...)
+	return append(append([]byte("k8s\x00"), message(0x0a, kind)...), message(0x12, list)...)
+}
+
+// labels are entries of a map with short keys.
+func labels(n int) []byte {
+	var out []byte
+	for i := range n {
+		out = append(out, message(0x5a, message(0x0a, []byte{byte(i), byte(i >> 8 & 0x7f), byte(i >> 15)}))...)
+	}
+	return out
+}
+
+func records(n, size int) *corev1.SecretList {
+	list := &corev1.SecretList{}
+	for i := range n {
+		text := make([]byte, size)
+		random := rand.New(rand.NewPCG(uint64(i), 1))
+		for j := range text {
+			text[j] = byte(random.Uint32())
+		}
+		list.Items = append(list.Items, corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("sh.helm.release.v1.demo.v", i), Namespace: "demo",
+				Labels: map[string]string{"owner": "helm", "name": "demo", "status": "superseded"}},
+			Data: map[string][]byte{"release": []byte(base64.StdEncoding.EncodeToString(text))},
+		})
+	}
+	return list
+}
+
+func metadata(n int) *corev1.SecretList {
+	list := records(n, 0)
+	for i := range list.Items {
+		list.Items[i].ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "helmop", Operation: "Update", APIVersion: "v1",
+			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{".":{},"f:release":{}},"f:metadata":{"f:labels":{".":{}}}}`)}}}
+		list.Items[i].Annotations = map[string]string{"a": strings.Repeat("x", 200)}
+	}
+	return list
+}
+
+// TestMeter: what is decoded never takes more than the meter says, and what API servers commonly answer not much less.
+func TestMeter(t *testing.T) {
+	empty := func(n int) *corev1.SecretList { return &corev1.SecretList{Items: make([]corev1.Secret, n)} }
+	crowd := &corev1.SecretList{Items: []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{
+		OwnerReferences: make([]metav1.OwnerReference, 20_000), ManagedFields: make([]metav1.ManagedFieldsEntry, 20_000),
+		Finalizers: make([]string, 20_000)}}}}
+	asText := func(obj any) []byte {
+		data, err := json.Marshal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	withKind := records(4, 500_000)
+	withKind.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "SecretList"}
+	deployments, err := yaml.YAMLToJSON([]byte(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, labels: {a: b, c: d}},
+spec: {replicas: 2, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: registry.example/a:v1,
+args: [--one, --two], env: [{name: A, value: b}, {name: C, valueFrom: {fieldRef: {fieldPath: metadata.name}}}], resources: {limits: {cpu: 1, memory: 1Gi}},
+volumeMounts: [{name: a, mountPath: /a}]}], volumes: [{name: a, configMap: {name: a}}]}}}, status: {replicas: 2, conditions: [{type: Available, status: "True"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		mediaType string
+		data      []byte
+		decode    func([]byte) any
+		// common says that the estimate must not be far above.
+		common bool
+	}{
+		"JSON of empty objects": {asJSON, repeated(`{"items":[`, `{}`, `]}`, 1<<20), untyped, false},
+		"JSON of small objects": {asJSON, repeated(`{"items":[`, `{"":0}`, `]}`, 1<<20), untyped, false},
+		"JSON of nested objects": {asJSON, repeated(`{"items":[`, strings.Repeat(`{"":`, 50)+"0"+strings.Repeat("}", 50), `]}`, 1<<20),
+			untyped, false},
+		"JSON of numbers":     {asJSON, repeated(`{"items":[`, `0`, `]}`, 1<<20), untyped, false},
+		"JSON of lists":       {asJSON, repeated(`{"items":[`, `[0]`, `]}`, 1<<20), untyped, false},
+		"JSON of braces":      {asJSON, repeated(`{"items":[`, `"{{{{{{{\"{[,"`, `]}`, 1<<20), untyped, true},
+		"JSON of Deployments": {asJSON, repeated(`{"items":[`, string(deployments), `]}`, 1<<20), untyped, true},
+		"JSON of records":     {asJSON, asText(withKind), typed, true},
+		"records":             {asBinary, binary(t, records(4, 500_000)), typed, true},
+		"metadata":            {asBinary, binary(t, metadata(2000)), typed, false},
+		"empty records":       {asBinary, binary(t, empty(25_000)), typed, false},
+		"items of two bytes":  {asBinary, enveloped(bytes.Repeat([]byte{0x12, 0}, 50_000)), typed, false},
+		"owners of two bytes": {asBinary, enveloped(message(0x12, message(0x0a, bytes.Repeat([]byte{0x6a, 0}, 50_000)))), typed, false},
+		"labels of two bytes": {asBinary, enveloped(message(0x12, message(0x0a, labels(50_000)))), typed, false},
+		"crowded metadata":    {asBinary, binary(t, crowd), typed, false},
+		"text":                {"text/plain", bytes.Repeat([]byte("a line of a log\n"), 1<<16), func(b []byte) any { return string(b) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			estimated, needed := cost(tc.mediaType, tc.data, len(tc.data)), taken(tc.data, tc.decode)
+			t.Logf("%d bytes: estimated %d, taken %d (%.1f)", len(tc.data), estimated, needed, float64(estimated)/float64(needed))
+			if estimated < needed {
+				t.Errorf("estimated %d, taken %d", estimated, needed)
+			}
+			if tc.common && estimated > 4*needed {
+				t.Errorf("estimated %d for %d", estimated, needed)
+			}
+			for _, piece := range []int{7, 4096} {
+				if got := cost(tc.mediaType, tc.data, piece); got != estimated {
+					t.Errorf("in pieces of %d: %d instead of %d", piece, got, estimated)
+				}
+			}
+		})
+	}
+}
+
+// FuzzMeter: whatever comes, the estimate does not depend on how it is cut, and is found.
+func FuzzMeter(f *testing.F) {
+	f.Add([]byte("k8s\x00\x0a\x02\x12\x00\x12\xff"), 3)
+	f.Add([]byte(`{"a":[{},"\"{"]}`), 1)
+	f.Fuzz(func(t *testing.T, data []byte, piece int) {
+		for _, mediaType := range []string{asJSON, asBinary, ""} {
+			if a, b := cost(mediaType, data, len(data)), cost(mediaType, data, 1+piece&15); a != b {
+				t.Errorf("%s: %d and %d", mediaType, a, b)
+			}
+		}
+	})
+}

@@ -1,0 +1,124 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package dialguard
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// ErrRefused is wrapped by the errors of connections that are refused.
+var ErrRefused = errors.New("the address is loopback, link-local or another of the manager's own machine or cloud, which is not connected to")
+
+// metadata are the addresses beside the link-local ones at which clouds tell
+// machines their secrets: AWS's in IPv6, Google's, Alibaba's, Azure's, Oracle's.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("fd00:ec2::/32"),
+	netip.MustParsePrefix("fd20:ce::254/128"),
+	netip.MustParsePrefix("100.100.100.200/32"),
+	netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("192.0.0.192/32"),
+}
+
+// nat64 is the prefix of IPv6 addresses that stand for IPv4 ones (RFC 6052).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+func plain(address netip.Addr) netip.Addr {
+	address = address.WithZone("").Unmap()
+	if nat64.Contains(address) {
+		bytes := address.As16()
+		return netip.AddrFrom4([4]byte(bytes[12:]))
+	}
+	return address
+}
+
+// IsMetadata says whether an address is link-local, or else one at which a cloud tells machines their secrets, in whatever form.
+func IsMetadata(address netip.Addr) bool {
+	address = plain(address)
+	return address.IsLinkLocalUnicast() || slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// thisNetwork are addresses that systems take for their own: 0.0.0.0 and its neighbours.
+var thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
+
+// IsLocal says whether an address is an [IsMetadata] one, or loopback, unspecified or multicast, in whatever form.
+func IsLocal(address netip.Addr) bool {
+	own := plain(address)
+	return IsMetadata(address) || own.IsLoopback() || own.IsUnspecified() || own.IsMulticast() || own.Is4() && thisNetwork.Contains(own)
+}
+
+// IsLocalName says whether the host of an URL is an [IsLocal] address, or the name that every machine has for itself.
+func IsLocalName(host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if address, err := netip.ParseAddr(host); err == nil {
+		return IsLocal(address)
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// ProxyFunc chooses the proxy of a request, as http.Transport asks for it.
+type ProxyFunc func(*http.Request) (*url.URL, error)
+
+// Guard dials what is not refused. Its Dialer and Refuse must be set.
+type Guard struct {
+	Dialer *net.Dialer
+	// Refuse says which addresses are not connected to.
+	Refuse func(netip.Addr) bool
+	// Err is the error for those. Default: ErrRefused.
+	Err error
+
+	proxies sync.Map
+}
+
+// Trusted returns a function that chooses as another one does, and makes the Guard dial the proxies that it chose.
+func (g *Guard) Trusted(choose ProxyFunc) ProxyFunc {
+	return func(req *http.Request) (*url.URL, error) {
+		chosen, err := choose(req)
+		if chosen != nil {
+			g.proxies.Store(chosen.Hostname(), true)
+		}
+		return chosen, err
+	}
+}
+
+// DialContext connects to an address, as net.Dialer does.
+func (g *Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if _, ok := g.proxies.Load(host); err == nil && ok {
+		return g.Dialer.DialContext(ctx, network, address)
+	}
+	guarded := *g.Dialer
+	guarded.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		switch {
+		case err == nil && !g.Refuse(at.Addr()):
+			return nil
+		case g.Err != nil:
+			return g.Err
+		}
+		return ErrRefused
+	}
+	return guarded.DialContext(ctx, network, address)
+}

@@ -1,0 +1,90 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package packaging
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// TestHardeningComponents holds that the optional components fit what config/default makes.
+func TestHardeningComponents(t *testing.T) {
+	t.Parallel()
+	overlay, err := os.MkdirTemp(filepath.Join(root, "config"), "test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(overlay) })
+	text := "resources: [../default]\ncomponents: [../network-policy, ../high-availability]\n"
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	built, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build", filepath.Join("config", filepath.Base(overlay)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objs := parse(t, variable.ReplaceAllString(built, "$2"))
+	policies, budgets, deployments := ofKind(objs, "NetworkPolicy"), ofKind(objs, "PodDisruptionBudget"), ofKind(objs, "Deployment")
+	if len(policies) != 1 || len(budgets) != 1 || len(deployments) != 1 {
+		t.Fatalf("%d NetworkPolicies, %d PodDisruptionBudgets, %d Deployments", len(policies), len(budgets), len(deployments))
+	}
+	d := convert[appsv1.Deployment](t, deployments[0])
+	policy, budget := convert[networkingv1.NetworkPolicy](t, policies[0]), convert[policyv1.PodDisruptionBudget](t, budgets[0])
+	pod := labels.Set(d.Spec.Template.Labels)
+	if policy.Namespace != d.Namespace || !labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels).Matches(pod) {
+		t.Errorf("the NetworkPolicy does not select the pods with %v", pod)
+	}
+	if budget.Namespace != d.Namespace || !labels.SelectorFromSet(budget.Spec.Selector.MatchLabels).Matches(pod) || *d.Spec.Replicas < 2 {
+		t.Errorf("the PodDisruptionBudget does not fit the %d pods with %v", *d.Spec.Replicas, pod)
+	}
+	var open []int32
+	for _, port := range policy.Spec.Ingress[0].Ports {
+		open = append(open, port.Port.IntVal)
+	}
+	for _, port := range d.Spec.Template.Spec.Containers[0].Ports {
+		if !slices.Contains(open, port.ContainerPort) {
+			t.Errorf("nobody reaches port %s", port.Name)
+		}
+	}
+	if len(open) != len(d.Spec.Template.Spec.Containers[0].Ports) {
+		t.Errorf("ports %v are open", open)
+	}
+}
+
+// TestMemoryIsLimited: the container has a limit, which the manager is told and divides.
+func TestMemoryIsLimited(t *testing.T) {
+	t.Parallel()
+	_, container := deployment(t)
+	limit, request := container.Resources.Limits.Memory(), container.Resources.Requests.Memory()
+	if limit.IsZero() || request.IsZero() || limit.Cmp(*request) < 0 {
+		t.Errorf("memory: request %s, limit %s", request, limit)
+	}
+	for _, variable := range container.Env {
+		if variable.Name == "MEMORY_LIMIT" && variable.ValueFrom != nil && variable.ValueFrom.ResourceFieldRef != nil &&
+			variable.ValueFrom.ResourceFieldRef.Resource == "limits.memory" {
+			return
+		}
+	}
+	t.Error("the manager is not told its limit")
+}
