@@ -1,0 +1,147 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+const (
+	// fairWorkers are the workers of the manager of TestFairShares; five of them may act. fairShare is how many slots one namespace gets.
+	fairWorkers, fairShare = 6, 4
+
+	// greedyHelmOps is how many HelmOps the greedy tenant has for each of two Clusters.
+	greedyHelmOps = 8
+)
+
+// TestFairShares has a greedy tenant with hooks that never end, more requests than the registry may get, and Clusters whose kinds the manager
+// may not read. Another tenant's release is installed, upgraded and uninstalled meanwhile.
+func TestFairShares(t *testing.T) {
+	begin(t)
+	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{
+		fmt.Sprintf("--helmoprelease-concurrency=%d", fairWorkers), "--registry-requests-per-second=3", "--registry-max-requests=3",
+	}})
+	greedy, other := newScenarioIn(t, env), newScenarioIn(t, env)
+	hogs := greedy.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.2.0.0/16"}}, testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.3.0.0/16"}})
+	one := other.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+	for i := range greedyHelmOps {
+		greedy.create(greedy.newHelmOp(fmt.Sprint("slow-", i), forAll, func(h *addonsv1.HelmOp) {
+			h.Spec.Source = env.Source("charts/"+environment.ChartSlow, addonsv1.ArtifactReference{Tag: "1.0.0"})
+			h.Spec.Source.Interval = metav1.Duration{Duration: time.Second}
+			h.Spec.Release.Namespace = slowNamespace
+			h.Spec.Values = slowValues("one", "pre-install")
+			h.Spec.Install = &addonsv1.InstallOptions{Timeout: &metav1.Duration{Duration: 30 * time.Minute}}
+		}))
+	}
+	greedy.step("the greedy tenant has its share of the slots", func(s *scenario) {
+		s.Eventually(func(ctx context.Context) (int, error) { return runningHooks(ctx, hogs) }).WithContext(s.Context()).Should(gomega.Equal(fairShare))
+		s.Consistently(func(ctx context.Context) (int, error) { return runningHooks(ctx, hogs) }).WithContext(s.Context()).Should(gomega.Equal(fairShare))
+	})
+	greedy.step("and a Cluster of a kind that the manager may not read", func(s *scenario) {
+		helmOp := s.newHelmOp("unreadable", forAll)
+		s.create(helmOp)
+		s.createUnreadableCluster("unreadable")
+		s.eventually(helmOp, failure("unreadable", addonsv1.ObjectReadFailedReason, "the manager may not list widgets.fair.example",
+			"give the manager get, list and watch"))
+	})
+	helmOp := other.newHelmOp("hello", forAll)
+	other.step("another tenant's release is installed", func(s *scenario) {
+		began := time.Now()
+		s.create(helmOp)
+		one.in(s).eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
+		t.Logf("installed after %s", time.Since(began).Round(time.Millisecond))
+	})
+	other.step("and upgraded", func(s *scenario) {
+		began := time.Now()
+		s.greet(helmOp, "two")
+		one.in(s).expectGreeting(helmOp, 2, "two")
+		t.Logf("upgraded after %s", time.Since(began).Round(time.Millisecond))
+	})
+	other.step("and uninstalled", func(s *scenario) {
+		s.remove(helmOp)
+		s.eventuallyGone(helmOp)
+		one.in(s).expectNothing(releaseNamespace, "hello")
+	})
+	greedy.step("the greedy tenant still has its share, and no more", func(s *scenario) {
+		running, err := runningHooks(s.Context(), hogs)
+		s.must(err)
+		s.Expect(running).To(gomega.Equal(fairShare))
+	})
+}
+
+// runningHooks is how many Jobs of hooks there are in all of the workload clusters.
+func runningHooks(ctx context.Context, workloads []*workload) (int, error) {
+	running := 0
+	for _, w := range workloads {
+		jobs := &batchv1.JobList{}
+		if err := w.List(ctx, jobs, client.InNamespace(slowNamespace)); err != nil {
+			return 0, err
+		}
+		running += len(jobs.Items)
+	}
+	return running, nil
+}
+
+// createUnreadableCluster creates a Cluster whose control plane is said to serve, and whose infrastructure is of a kind that the manager may not
+// read.
+func (s *scenario) createUnreadableCluster(name string) {
+	s.Helper()
+	crd := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "widgets.fair.example", "labels": map[string]any{clusterv1.GroupVersion.Group + "/" + clusterv1.GroupVersion.Version: "v1"}},
+		"spec": map[string]any{
+			"group": "fair.example", "scope": "Namespaced",
+			"names": map[string]any{"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
+			"versions": []any{map[string]any{
+				"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	}}
+	s.create(crd)
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "fair.example", Kind: "Widget", Name: name}
+	s.create(cluster)
+	s.Cleanup(func() {
+		// Cluster API needs the kind to end the Cluster.
+		ctx := context.Background()
+		s.Expect(client.IgnoreNotFound(s.client.Delete(ctx, cluster))).To(gomega.Succeed())
+		s.Eventually(func() bool {
+			return apierrors.IsNotFound(s.client.Get(ctx, client.ObjectKeyFromObject(cluster), cluster))
+		}).Should(gomega.BeTrue(), "Cluster %s still exists", name)
+		s.Expect(s.client.Delete(ctx, crd)).To(gomega.Succeed())
+	})
+	before := cluster.DeepCopy()
+	initialized := true
+	cluster.Status.Initialization.ControlPlaneInitialized = &initialized
+	s.must(s.client.Status().Patch(s.Context(), cluster, client.MergeFrom(before)))
+}
