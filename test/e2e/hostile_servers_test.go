@@ -1,0 +1,243 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"compress/gzip"
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/measure"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+const (
+	// hostileBytes is how much a hostile API server sends at once: more than the manager of TestHostileServers may have.
+	hostileBytes = 2 << 30
+
+	// memoryLimit is --memory-limit of that manager. The half is for the processes that render charts.
+	memoryLimit, ownMemory = "1073741824", 512 << 20
+)
+
+// misbehaviour is what an API server of TestHostileServers does.
+type misbehaviour struct {
+	// meets selects requests; all others are answered as always.
+	meets func(req *http.Request) bool
+	// beginning is sent first, then again and again what follows, with a pause in between.
+	beginning, again string
+	pause            time.Duration
+	// encoding is that of the whole answer.
+	encoding string
+}
+
+// misbehaviours are those of the Clusters of TestHostileServers, by their names.
+var misbehaviours = map[string]misbehaviour{
+	"endless": {meets: isRead, beginning: `{"kind":"List","apiVersion":"v1","items":[`, again: strings.Repeat(`{},`, 1<<18)},
+	"zipped":  {meets: isRead, again: zippedZeros(), encoding: "gzip"},
+	"slow":    {meets: isRead, beginning: `{"kind":"List","apiVersion":"v1","items":[`, again: `{},`, pause: 50 * time.Millisecond},
+	"events": {
+		meets:     func(req *http.Request) bool { return req.URL.Query().Get("watch") == "true" },
+		beginning: `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"`, again: strings.Repeat("x", 1<<20),
+	},
+}
+
+// isRead reports whether a request reads objects. What the connection is tested with is answered.
+func isRead(req *http.Request) bool {
+	return req.Method == http.MethodGet && req.URL.Path != "/version"
+}
+
+// answer sends until the client has had enough.
+func (m misbehaviour) answer(w http.ResponseWriter, req *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if m.encoding != "" {
+		w.Header().Set("Content-Encoding", m.encoding)
+	}
+	_, err := io.WriteString(w, m.beginning)
+	for sent := 0; err == nil && sent < hostileBytes; sent += len(m.again) {
+		if m.pause > 0 {
+			select {
+			case <-req.Context().Done():
+				return
+			case <-time.After(m.pause):
+			}
+		}
+		if _, err = io.WriteString(w, m.again); err == nil {
+			err = http.NewResponseController(w).Flush()
+		}
+	}
+}
+
+// zippedZeros is a member of a gzip stream: 16 MiB of zeros in 16 kB.
+func zippedZeros() string {
+	var packed strings.Builder
+	writer := gzip.NewWriter(&packed)
+	_, err := writer.Write(make([]byte, 16<<20))
+	if err == nil {
+		err = writer.Close()
+	}
+	if err != nil {
+		panic(err) // A builder takes everything.
+	}
+	return packed.String()
+}
+
+// hostileFront stands before an API server and misbehaves while it is told to.
+type hostileFront struct {
+	server   *httptest.Server
+	isActive atomic.Bool
+	// met counts the requests to which it misbehaved.
+	met atomic.Int64
+}
+
+// startHostileFront starts a front for the API server of a Cluster, and has the Cluster's kubeconfig lead there.
+func (w *workload) startHostileFront(misbehave misbehaviour) *hostileFront {
+	s := w.scenario
+	s.Helper()
+	config := w.server.RESTConfig()
+	target, err := url.Parse(config.Host)
+	s.must(err)
+	transport, err := rest.TransportFor(config)
+	s.must(err)
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Header.Del("Authorization")
+		},
+		Transport: transport, FlushInterval: -1,
+		// Clients that end their watches are no news.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	front := &hostileFront{}
+	front.server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		if !front.isActive.Load() || !misbehave.meets(req) {
+			proxy.ServeHTTP(rw, req)
+			return
+		}
+		front.met.Add(1)
+		misbehave.answer(rw, req)
+	}))
+	front.server.Config.ErrorLog = proxy.ErrorLog
+	front.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	front.server.EnableHTTP2 = true
+	front.server.StartTLS()
+	s.Cleanup(func() {
+		front.server.CloseClientConnections()
+		front.server.Close()
+	})
+
+	secret := s.secret(w.name + "-kubeconfig")
+	s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(secret), secret))
+	kubeconfig, err := clientcmd.Load(secret.Data["value"])
+	s.must(err)
+	for _, cluster := range kubeconfig.Clusters {
+		cluster.Server = front.server.URL
+		cluster.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.server.Certificate().Raw})
+	}
+	secret.Data["value"], err = clientcmd.Write(*kubeconfig)
+	s.must(err)
+	s.must(s.client.Update(s.Context(), secret))
+	return front
+}
+
+// set has the front misbehave, or not, from now on.
+func (f *hostileFront) set(active bool) {
+	f.isActive.Store(active)
+	f.server.CloseClientConnections()
+}
+
+// TestHostileServers has API servers of workload clusters send more than the manager has memory for, all at the same time: lists, packed
+// lists, events, and lists that never end. The manager stays within its part of the limit, another tenant is served meanwhile, and all
+// goes on when the API servers are good again.
+func TestHostileServers(t *testing.T) {
+	begin(t)
+	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{"--memory-limit=" + memoryLimit}, SyncPeriod: 20 * time.Second})
+	s, other := newScenarioIn(t, env), newScenarioIn(t, env)
+	podCIDRs := []string{"10.1.0.0/16"}
+	options := []testbed.ClusterOptions{{Name: "endless", PodCIDRs: podCIDRs}}
+	for name := range misbehaviours {
+		if name != "endless" {
+			options = append(options, testbed.ClusterOptions{Name: name, Host: "endless", PodCIDRs: podCIDRs})
+		}
+	}
+	hostile := s.clusters(options...)
+	two := other.clusters(testbed.ClusterOptions{Name: "two", PodCIDRs: podCIDRs})[0]
+	fronts := map[string]*hostileFront{}
+	for _, w := range hostile {
+		fronts[w.name] = w.startHostileFront(misbehaviours[w.name])
+	}
+	helmOp := s.newHelmOp("hello", forAll, func(h *addonsv1.HelmOp) {
+		// They are one cluster under several names.
+		h.Spec.Release.Namespace = "hello-{{ .Cluster.metadata.name }}"
+		// Otherwise nothing would be watched.
+		h.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
+	})
+	s.create(helmOp)
+	neighbour := other.newHelmOp("hello", forAll)
+	other.create(neighbour)
+	s.eventually(helmOp, ready(len(hostile)))
+	two.eventuallyReleased(neighbour, releaseNamespace, "hello", 1)
+	manager := env.Managers()[0]
+	before, err := measure.Memory(manager.PID())
+	s.must(err)
+	memory := measure.FollowPeak(manager.PID())
+
+	for _, front := range fronts {
+		front.set(true)
+	}
+	s.setGreeting(helmOp, "hostile")
+	for n, text := range []string{"one", "two", "three"} {
+		began := time.Now()
+		other.greet(neighbour, text)
+		two.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": text})
+		two.eventuallyReleased(neighbour, releaseNamespace, "hello", n+2)
+		t.Logf("the other tenant was served in %s", time.Since(began).Round(time.Millisecond))
+	}
+	for name, front := range fronts {
+		s.Eventually(front.met.Load).Should(gomega.BeNumerically(">", 0), "requests to which %s misbehaved", name)
+		if name != "events" {
+			s.child(helmOp, name, func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+				expectStatus(g, child, addonsv1.ReadyCondition, "False")
+			})
+		}
+	}
+	peak := memory.Stop()
+	t.Logf("memory of the manager: %d MiB before, %d MiB at most", before>>20, peak>>20)
+	s.Expect(peak).To(gomega.BeNumerically("<", ownMemory))
+
+	for _, front := range fronts {
+		front.set(false)
+	}
+	s.eventually(helmOp, ready(len(hostile)))
+	s.Expect(manager.Running()).To(gomega.BeTrue(), "the manager that began has survived")
+}
