@@ -209,10 +209,10 @@ func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
 		}
 		s.eventuallyCluster("stopped", isSuspended)
 		s.Consistently(func(g gomega.Gomega) { isSuspended(g, s.cluster("stopped")) }).Should(gomega.Succeed())
-		update(s, h, beforeDelete(5*time.Second))
 		update(s, s.cluster("stopped"), annotatePaused[*clusterv1.Cluster](false))
+		clusters["stopped"].in(s).holdBack(s, "stopped", false)
 		s.eventuallyGone(s.clusterObject("stopped"))
-		s.eventuallyTold("Cluster", "stopped", corev1.EventTypeWarning, addonsv1.ClusterDeletionReleasedEvent)
+		s.eventuallyTold("Cluster", "stopped", corev1.EventTypeNormal, addonsv1.ClusterDeletionReleasedEvent)
 		s.remove(h)
 	})
 	s.part("but by a pause of somebody else", func(s *scenario) {
