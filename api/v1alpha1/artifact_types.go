@@ -257,8 +257,9 @@ type ArtifactReference struct {
 	// +kubebuilder:validation:XValidation:rule="'x'.matches(self) in [true, false]",message="tagFilter is not a regular expression"
 	TagFilter string `json:"tagFilter,omitempty"`
 
-	// allowDowngrade takes an older version than before if semver or tagFilter stands for one now, for example because the registry does
-	// not list a tag any more. Without it, the version from before stays until a newer one is listed or the source is edited. Default: false.
+	// allowDowngrade permits an older version than the current one if semver or tagFilter selects one, for example because the
+	// registry no longer lists the current tag. Without it, the current version stays until a newer one is listed or the source
+	// is edited. Default: false.
 	// +optional
 	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
 }

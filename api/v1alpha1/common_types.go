@@ -53,13 +53,14 @@ const (
 	// deletionPolicy. The HelmOp sets it to "true" when it is deleted with the propagation policy Orphan.
 	OrphanAnnotation = "addons.cluster.x-k8s.io/orphan"
 
-	// DeletionAdmittedAnnotation on a HelmOpRelease under deletion tells that its release may be uninstalled. A HelmOp under deletion sets it
-	// to "true" within the limits of spec.rollout, also if another client deleted the HelmOpRelease. Without limits it is not needed.
+	// DeletionAdmittedAnnotation on a HelmOpRelease that is being deleted means that its release may be uninstalled. A HelmOp that is
+	// being deleted sets it to "true" within the limits of spec.rollout, also if another client deleted the HelmOpRelease. Without
+	// limits it is not needed.
 	DeletionAdmittedAnnotation = "addons.cluster.x-k8s.io/deletion-admitted"
 
-	// DeletionHoldAnnotation on a Cluster under deletion tells that its deletion waits for the uninstallation of
-	// releases, see spec.beforeClusterDelete: since when, in RFC 3339, "over", or "suspended" while a user pauses the
-	// Cluster by the paused annotation. While it waits, spec.paused of the Cluster is part of that.
+	// DeletionHoldAnnotation on a Cluster that is being deleted means that its deletion waits until releases are uninstalled,
+	// see spec.beforeClusterDelete. Its value is the time since when, in RFC 3339; "over"; or "suspended" while a user pauses
+	// the Cluster by the paused annotation. While the deletion waits, HelmOp has set spec.paused of the Cluster.
 	DeletionHoldAnnotation = "addons.cluster.x-k8s.io/deletion-hold"
 
 	// UpgradeReleasedAnnotationPrefix begins the names of annotations on a Cluster that tell which upgrade is not held any more, see

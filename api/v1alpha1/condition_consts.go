@@ -90,7 +90,7 @@ const (
 	// ReferenceNotFoundReason: a Secret or ConfigMap that the spec names, or a key of it, does not exist.
 	ReferenceNotFoundReason = "ReferenceNotFound"
 
-	// DowngradeRefusedReason: a version range stands for an older version than before, see spec.source.ref.allowDowngrade.
+	// DowngradeRefusedReason: a version range selects an older version than the current one, see spec.source.ref.allowDowngrade.
 	DowngradeRefusedReason = "DowngradeRefused"
 
 	// RegistryErrorReason: the registry failed in another way.

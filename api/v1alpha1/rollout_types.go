@@ -25,8 +25,8 @@ import (
 // new revision if the turn of their wave has come and with the last good one if not; Clusters that do not answer hold nobody
 // up and catch up when they are back. A change of this very field makes no new revision.
 type Rollout struct {
-	// paused holds the rollout where it is: no Cluster that has another revision is told of the new one, and no release is deleted because
-	// its Cluster is no longer selected. Default: false.
+	// paused stops the rollout where it is: no further Cluster is assigned the new revision, and no release is deleted because its
+	// Cluster is no longer selected. Default: false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
