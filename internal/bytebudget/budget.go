@@ -88,7 +88,7 @@ func (b *Budget) Share() int64 {
 	return b.total / hostShare
 }
 
-// Total, InUse and Waiting tell how large the Budget is, how much of it is taken, in bytes, and how many callers wait for it.
+// Total is how large the Budget is, in bytes.
 func (b *Budget) Total() int64 { return b.total }
 
 // InUse is what the leases hold, in bytes.
@@ -113,7 +113,7 @@ func (b *Budget) Acquire(ctx context.Context, owner Owner, n int64) (*Lease, err
 			for _, taken := range l.sources[:i] {
 				taken.Release(n)
 			}
-			l.close()
+			b.forget(l.sources)
 			return nil, fmt.Errorf("%w: no share of %d MiB was free within the deadline: %w", ErrExhausted, b.total>>20, context.Cause(ctx))
 		}
 	}
@@ -170,7 +170,8 @@ type Lease struct {
 	budget  *Budget
 	sources []source
 	held    int64
-	closed  bool
+	// isReleased is set by a timer, or by the end of the answer, whichever comes first.
+	isReleased atomic.Bool
 }
 
 // Grow makes the lease hold at least n bytes in all. It never waits. The error is [ErrTooLarge] if the owner may never have as much, and
@@ -199,28 +200,22 @@ func (l *Lease) Grow(n int64) error {
 // Held is what the lease holds, in bytes.
 func (l *Lease) Held() int64 { return l.held }
 
-// Release gives back what the lease holds. A second call does nothing.
+// Release gives back what the lease holds. A second call does nothing, also at the same time.
 func (l *Lease) Release() {
-	if l == nil || l.budget == nil || l.closed {
+	if l == nil || l.budget == nil || !l.isReleased.CompareAndSwap(false, true) {
 		return
 	}
 	for _, source := range l.sources {
 		source.Release(l.held)
 	}
 	l.budget.inUse.Add(-l.held)
-	l.close()
+	l.budget.forget(l.sources)
 }
 
-// ReleaseAfter gives back what the lease holds after a while. The lease must not be used any more.
+// ReleaseAfter gives back what the lease holds after a while. Until then, only Release may be called.
 func (l *Lease) ReleaseAfter(d time.Duration) {
-	if l == nil || l.budget == nil || l.closed {
+	if l == nil || l.budget == nil || l.isReleased.Load() {
 		return
 	}
 	time.AfterFunc(d, l.Release)
-}
-
-func (l *Lease) close() {
-	l.closed = true
-	l.held = 0
-	l.budget.forget(l.sources)
 }

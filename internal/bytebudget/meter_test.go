@@ -136,7 +136,7 @@ func metadata(n int) *corev1.SecretList {
 	list := records(n, 0)
 	for i := range list.Items {
 		list.Items[i].ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "helmop", Operation: "Update", APIVersion: "v1",
-			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{".":{},"f:release":{}},"f:metadata":{"f:labels":{".":{}}}}`)}}}
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{".":{},"f:release":{}},"f:metadata":{"f:labels":{".":{}}}}`)}}
 		list.Items[i].Annotations = map[string]string{"a": strings.Repeat("x", 200)}
 	}
 	return list
