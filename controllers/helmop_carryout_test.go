@@ -25,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,15 +40,17 @@ import (
 func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
-	if err := addonsv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{addonsv1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	const silent, answering = 6, 6
 	var mu sync.Mutex
 	var begun []string
 	together := make(chan struct{})
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "calico", UID: "1"}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOp).WithInterceptorFuncs(interceptor.Funcs{
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOp, kubeSystem()).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.CreateOption) error {
 			cluster := obj.(*addonsv1.HelmOpRelease).Spec.ClusterRef.Name
 			mu.Lock()

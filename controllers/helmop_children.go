@@ -123,18 +123,23 @@ func keepChild(before, child *addonsv1.HelmOpRelease) client.Patch {
 }
 
 func (r *helmOpReconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope, spec addonsv1.HelmOpReleaseSpec) error {
+	system, err := systemNamespace(ctx, r.client)
+	if err != nil {
+		return err
+	}
 	child := &addonsv1.HelmOpRelease{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:       childName(helmOp.Name, c.name),
-			Namespace:  helmOp.Namespace,
-			Finalizers: []string{addonsv1.HelmOpReleaseFinalizer},
+			Name:        childName(helmOp.Name, c.name),
+			Namespace:   helmOp.Namespace,
+			Annotations: map[string]string{addonsv1.ManagementClusterAnnotation: string(system.UID)},
+			Finalizers:  []string{addonsv1.HelmOpReleaseFinalizer},
 		},
 		Spec: spec,
 	}
 	if err := r.own(helmOp, child); err != nil {
 		return err
 	}
-	err := r.client.Create(ctx, child)
+	err = r.client.Create(ctx, child)
 	if apierrors.IsAlreadyExists(err) {
 		// The cache has not seen it yet, or its label was lost by which children are found.
 		existing := &addonsv1.HelmOpRelease{}

@@ -292,9 +292,6 @@ func (r *releaseReconciler) reconcileNormal(ctx context.Context, scope *releaseS
 		return ctrl.Result{RequeueAfter: deniedMemory}, err
 	}
 	if controllerutil.AddFinalizer(release, addonsv1.HelmOpReleaseFinalizer) {
-		if err := r.noteManagementCluster(ctx, release); err != nil {
-			return ctrl.Result{}, err
-		}
 		// The finalizer must stand before there is anything to uninstall.
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 	}

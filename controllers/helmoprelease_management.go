@@ -58,17 +58,3 @@ func (r *releaseReconciler) takeOverAfterMove(ctx context.Context, p *releasePas
 	metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, own)
 	return nil
 }
-
-// noteManagementCluster notes on a new HelmOpRelease that it is of this management cluster. One that was moved or restored names another
-// one, until its records are taken over.
-func (r *releaseReconciler) noteManagementCluster(ctx context.Context, release *addonsv1.HelmOpRelease) error {
-	if release.Annotations[addonsv1.ManagementClusterAnnotation] != "" {
-		return nil
-	}
-	system, err := systemNamespace(ctx, r.client)
-	if err != nil {
-		return err
-	}
-	metav1.SetMetaDataAnnotation(&release.ObjectMeta, addonsv1.ManagementClusterAnnotation, string(system.UID))
-	return nil
-}

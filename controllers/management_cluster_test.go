@@ -46,7 +46,7 @@ func newManaging(t *testing.T, objects ...client.Object) *managing {
 		t.Fatal(err)
 	}
 	objects = append(objects,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "system"}},
+		kubeSystem(),
 		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: clusterlink.Management.Name, UID: "c"}})
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
 	c := builder.WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease).Build()
@@ -234,4 +234,9 @@ func TestManagementClusterIsOfTheShardThatAsks(t *testing.T) {
 	if why := near.unmet(object, nil); why != "HelmOp near does not select the management cluster" {
 		t.Errorf("a dependency on a HelmOp for Clusters is unmet: %q", why)
 	}
+}
+
+// kubeSystem is the namespace that identifies the management cluster.
+func kubeSystem() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "system"}}
 }

@@ -47,7 +47,7 @@ func TestWhatAMoveTookIsNotCreatedAgain(t *testing.T) {
 			t.Parallel()
 			now := noon
 			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u"}}
-			c := storeOf(t, helmOp)
+			c := storeOf(t, helmOp, kubeSystem())
 			r := &helmOpReconciler{client: c, live: c, now: func() time.Time { return now }}
 			plain := releaseFor("n", childName("h", cluster), addonsv1.ClusterReference{Name: cluster})
 			marked := plain.DeepCopy()

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -73,13 +74,15 @@ func TestShardSelectors(t *testing.T) {
 func shardStores(t *testing.T, shard string, objects ...client.Object) (cached, live client.Client) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, coordinationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	all, own := fake.NewClientBuilder().WithScheme(scheme), fake.NewClientBuilder().WithScheme(scheme)
 	all.WithStatusSubresource(&addonsv1.HelmOp{})
+	all.WithObjects(kubeSystem())
+	own.WithObjects(kubeSystem())
 	for _, obj := range objects {
 		all.WithObjects(obj.DeepCopyObject().(client.Object))
 		if isOfShard(obj, shard) {
