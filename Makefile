@@ -71,11 +71,12 @@ demo: ## Three Clusters, an OCI registry and HelmOp on this machine; Ctrl-C ends
 
 # Packages whose own code starts goroutines or guards state run with the race detector, which takes five times the CPU; all others
 # without it. Of the former, what takes longest and has no concurrency runs without it, too: SKIP_RACE, and all but two cases of
-# each table of package sample.
-RACE := ./controllers ./internal/bundle ./internal/celexpr ./internal/cli ./internal/clusterlink ./internal/drift \
-	./internal/helmclient ./internal/objectwatch ./internal/oci ./internal/oci/verification ./internal/templating \
+# each table of package sample. So does what has a process run out of memory: the race detector ends it in another way.
+RACE := ./controllers ./internal/bundle ./internal/bytebudget ./internal/celexpr ./internal/cli ./internal/clusterlink ./internal/drift \
+	./internal/fairshare ./internal/helmclient ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/verification \
+	./internal/requeue ./internal/sandbox ./internal/slots ./internal/templating \
 	./hack/cmd/testrun ./test/testbed/apiserver ./test/testbed/cutproxy ./test/testbed/process ./test/testbed/registry
-SKIP_RACE := ^Test(Bootstrap|CRDCacheIsBounded|CodecIsBounded|PackValues|RecordSizes|DecideNeverUninstallsWhatWorked|IntegrationBig|IntegrationFaultManyObjects)
+SKIP_RACE := ^Test(Bootstrap|CRDCacheIsBounded|CodecIsBounded|PackValues|RecordSizes|DecideNeverUninstallsWhatWorked|IntegrationBig|IntegrationFaultManyObjects|Limits)
 CUT := ^Test(Integration)?(Store)?(Cut|HandOver)
 SPLIT = $(shell grep -rlE '^func $(SKIP_RACE:^%=%)' --include='*_test.go' $(RACE) | xargs -n 1 dirname | sort -u)
 PLAIN = $(shell go list ./... | grep -v -x -F -f <(go list $(RACE) ./test/e2e))

@@ -288,12 +288,14 @@ func TestKindThatNobodyReadsEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Minute)
+			synctest.Wait()
 		}
 		if watches != 2 || w.removed["Used"] != 0 {
 			t.Errorf("watched %d times, ended %d times while it is read", watches, w.removed["Used"])
 		}
 		_ = pass("Idle")
 		time.Sleep(40 * time.Minute)
+		synctest.Wait()
 		if w.removed["Used"] != 1 || w.removed["Idle"] != 1 || len(kinds.known) != 0 || kinds.places.Total() != 0 {
 			t.Errorf("removed %v, known %d, places %d", w.removed, len(kinds.known), kinds.places.Total())
 		}
