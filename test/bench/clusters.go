@@ -44,6 +44,9 @@ const (
 	// resync is the sync period of the manager where idleness is measured, short enough for a minute to have some.
 	resync = 10 * time.Second
 
+	// listedKinds are the kinds of the chart that are not watched: ServiceAccount, Secret, ConfigMap, ClusterRole, ClusterRoleBinding.
+	listedKinds = 5
+
 	// smallRead is how many bytes of Helm's records a release may cost that is only looked at: their metadata, and no content.
 	smallRead = 3000
 
@@ -304,8 +307,10 @@ func (c *comparison) idlePhase(ctx context.Context) error {
 	}
 	add("registry requests", "", float64(cost.Registry.Total()), report.Max(0))
 	add("looks at each release per sync period", "", passes/periods, report.Max(1.12))
-	add("workload requests per release and resync", "", float64(cost.Traffic.Workload-cost.Traffic.Watches)/passes,
+	add("workload requests per release and resync", "", float64(cost.Traffic.Workload-cost.Traffic.Watches-cost.Traffic.KindLists)/passes,
 		report.Against(plainLoop, float64(plain.requests)/float64(plain.Releases)), report.Max(1))
+	add("lists of kinds per cluster and resync", "", float64(cost.Traffic.KindLists)/float64(len(c.clusters))/(cost.Wall.Seconds()/resync.Seconds()),
+		report.Max(1.12*listedKinds))
 	add("bytes of Helm's records per release and resync", "", (readAfter-read)/passes, report.Max(smallRead))
 	add("watches renewed per cluster and minute", "", float64(cost.Traffic.Watches)/float64(len(c.clusters))/c.idle.Minutes())
 	add("CPU per release and resync", "ms", 1000*cost.CPU.Seconds()/passes,

@@ -59,6 +59,8 @@ type Traffic struct {
 	Workload int
 	// Watches are the watches of them, Changes what changes something.
 	Watches, Changes int
+	// KindLists are lists of all objects of a kind that have Helm's label, by which the manager notices those that are gone.
+	KindLists int
 	// Probes are the health probes.
 	Probes int
 	// Payloads are the reads of Helm's records with their content one by one. What lists hold, RecordBytes tells.
@@ -144,6 +146,8 @@ func (t *Traffic) workload(r *apiserver.Request, places map[string]bool) {
 	switch {
 	case r.Verb == "watch":
 		t.Watches++
+	case r.Verb == "list" && strings.Contains(r.URI, kindListSelector):
+		t.KindLists++
 	case apiserver.Writes()(*r):
 		t.Changes++
 	case r.Resource == "secrets" && r.Verb == "get" && strings.HasPrefix(r.Name, "sh.helm.release."):
@@ -153,13 +157,16 @@ func (t *Traffic) workload(r *apiserver.Request, places map[string]bool) {
 	}
 }
 
+// kindListSelector is part of the URI of each list of KindLists.
+const kindListSelector = "labelSelector=app.kubernetes.io%2Fmanaged-by%3DHelm"
+
 // isManager tells the manager, which calls itself helmop where its release engine asks.
 func isManager(userAgent string) bool {
 	return strings.HasPrefix(userAgent, "helmop-manager/") || userAgent == "helmop"
 }
 
 // RecordBytes is how many bytes of Secrets, which is where Helm's records are, the workload API servers have sent in answers to reads and
-// lists, whoever asked. That is in megabytes of metrics of each: who measures something reads them before and after, not meanwhile.
+// lists in single namespaces, whoever asked. That is in megabytes of metrics of each: who measures something reads them before and after, not meanwhile.
 func (w *World) RecordBytes(ctx context.Context) (float64, error) {
 	sent := make([]float64, len(w.Servers))
 	err := parallel(len(w.Servers), starting, func(i int) error {
@@ -169,7 +176,8 @@ func (w *World) RecordBytes(ctx context.Context) (float64, error) {
 			return err
 		}
 		metrics, err := measure.Read(ctx, client, config.Host+"/metrics", http.Header{})
-		sent[i] = metrics.Sum("apiserver_response_sizes_sum", `resource="secrets"`)
+		const sizes, secrets = "apiserver_response_sizes_sum", `resource="secrets"`
+		sent[i] = metrics.Sum(sizes, secrets) - metrics.Sum(sizes, secrets, `scope="cluster"`)
 		return err
 	})
 	total := 0.0
