@@ -217,7 +217,7 @@ func TestFramesAreNotHeldUp(t *testing.T) {
 	body, feed := io.Pipe()
 	go func() { _, _ = feed.Write([]byte(`{"a":"` + strings.Repeat("x", 1<<20))) }() // and no more
 	abandoned := errors.New("abandoned")
-	f := frames{body: body, memory: eventMemory{ctx: t.Context(), budget: budget, patience: 10 * time.Millisecond,
+	f := frames{body: body, memory: eventMemory{ctx: t.Context(), budget: budget, patience: time.Second,
 		owner: bytebudget.Owner{Host: "a"}, abandon: func() { _ = feed.CloseWithError(abandoned) }}}
 	if err := f.next(func([]byte) error { return nil }); !errors.Is(err, abandoned) {
 		t.Errorf("got %v", err)
