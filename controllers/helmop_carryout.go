@@ -73,7 +73,7 @@ func (r *helmOpReconciler) carryOutAll(ctx context.Context, scope *helmOpScope) 
 	return errs
 }
 
-// waitsForMove tells whether a release is not created because clusterctl move has just taken it away: the HelmOp follows.
+// waitsForMove reports whether a release is not created because clusterctl move has just deleted it here: its HelmOp is deleted next.
 func (r *helmOpReconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 	if c.step.Action != rollout.ActionCreate {
 		return false

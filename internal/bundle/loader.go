@@ -136,7 +136,7 @@ func (s *Source) key(format Format, layers []int) string {
 }
 
 // size returns that of the layers that hold the content, in bytes. Together they must be
-// within the limits: the manifest tells that before anything is pulled.
+// within the limits: the manifest has the sizes, before anything is pulled.
 func (s *Source) size(layers []int, limits Limits) (int64, error) {
 	size := int64(0)
 	for _, layer := range layers {
@@ -256,7 +256,7 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 		case errors.As(err, &failed) && own:
 			return nil, failed.error
 		case errors.As(err, &failed):
-			continue // somebody else could not read; this caller's way may be another
+			continue // Another caller could not read. This caller may have other credentials.
 		case err != nil:
 			return nil, err
 		}
@@ -268,7 +268,7 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	}
 }
 
-// load reads and parses an artifact. It takes memory first and its turn then: who waits for memory is in nobody's way.
+// load reads and parses an artifact. It takes its memory before its slot: a caller that waits for memory must not hold a slot.
 func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []int, key string, size int64) (*parsed, error) {
 	if found, ok := l.cached(key); ok {
 		return found, nil // another parse ended after this caller's look

@@ -129,7 +129,8 @@ type source struct {
 	share *share
 }
 
-// sources are what a lease of an owner takes from: its own shares first, for who waits there stands in the way of nobody else.
+// sources are what a lease of an owner takes from, in this order: its own shares first, so that a caller that waits for them holds
+// nothing that other owners need.
 func (b *Budget) sources(owner Owner) []source {
 	b.mu.Lock()
 	defer b.mu.Unlock()

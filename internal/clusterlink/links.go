@@ -78,8 +78,8 @@ type Options struct {
 	// Management is how the management cluster itself is reached; nil if it is not to be. It is not probed: while it does not answer,
 	// its manager has nothing to do.
 	Management *rest.Config
-	// RefuseLocal refuses API servers, and proxies of kubeconfigs, at loopback, link-local and unspecified addresses: whoever may write a
-	// kubeconfig must not make the manager a client of its own machine.
+	// RefuseLocal refuses API servers, and proxies of kubeconfigs, at loopback, link-local and unspecified addresses: a person who can write
+	// a kubeconfig must not make the manager connect to its own machine.
 	RefuseLocal bool
 }
 

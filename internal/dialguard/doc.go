@@ -23,5 +23,5 @@ limitations under the License.
 //     unspecified and multicast ones. Both see through IPv4 addresses in IPv6 form, NAT64 included.
 //   - [Guard] dials what its Refuse function does not refuse. A proxy that Trusted chose, which is that of the manager's own environment, is
 //     dialled wherever it is.
-//   - What a proxy dials, it decides itself. [IsLocalName] tells host names and addresses in URLs that mean its own machine.
+//   - What a proxy dials, it decides itself. [IsLocalName] recognizes host names and addresses in URLs that mean its own machine.
 package dialguard

@@ -72,7 +72,7 @@ func planMemory(limit, renderer int64) memoryPlan {
 	return memoryPlan{heap: own / 10 * 9, underWay: own / underWayShare, renderers: int(processes) - 1}
 }
 
-// apply tells the Go runtime its part, unless the environment does.
+// apply sets the limit of the Go runtime, unless the environment sets it.
 func (p memoryPlan) apply(environment string) {
 	if p.heap > 0 && environment == "" {
 		debug.SetMemoryLimit(p.heap)

@@ -51,7 +51,9 @@ func TestFairShares(t *testing.T) {
 		fmt.Sprintf("--helmoprelease-concurrency=%d", fairWorkers), "--registry-requests-per-second=3", "--registry-max-requests=3",
 	}})
 	greedy, other := newScenarioIn(t, env), newScenarioIn(t, env)
-	hogs := greedy.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.2.0.0/16"}}, testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.3.0.0/16"}})
+	hogs := greedy.clusters(
+		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.2.0.0/16"}},
+		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.3.0.0/16"}})
 	one := other.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 	for i := range greedyHelmOps {
 		greedy.create(greedy.newHelmOp(fmt.Sprint("slow-", i), forAll, func(h *addonsv1.HelmOp) {

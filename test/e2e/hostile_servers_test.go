@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -112,7 +113,7 @@ func zippedZeros() string {
 	return packed.String()
 }
 
-// hostileFront stands before an API server and misbehaves while it is told to.
+// hostileFront stands before an API server and misbehaves while it is active.
 type hostileFront struct {
 	server   *httptest.Server
 	isActive atomic.Bool
@@ -227,7 +228,7 @@ func TestHostileServers(t *testing.T) {
 		s.Eventually(front.met.Load).Should(gomega.BeNumerically(">", 0), "requests to which %s misbehaved", name)
 		if name != "events" {
 			s.child(helmOp, name, func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
-				expectStatus(g, child, addonsv1.ReadyCondition, "False")
+				expectStatus(g, child, addonsv1.ReadyCondition, metav1.ConditionFalse)
 			})
 		}
 	}

@@ -72,7 +72,7 @@ func TestHardeningComponents(t *testing.T) {
 	}
 }
 
-// TestMemoryIsLimited: the container has a limit, which the manager is told and divides.
+// TestMemoryIsLimited: the container has a limit, which the manager reads and divides.
 func TestMemoryIsLimited(t *testing.T) {
 	t.Parallel()
 	_, container := deployment(t)
@@ -86,5 +86,5 @@ func TestMemoryIsLimited(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the manager is not told its limit")
+	t.Error("the manager does not get its limit")
 }
