@@ -55,6 +55,7 @@ func TestFairShares(t *testing.T) {
 		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.2.0.0/16"}},
 		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.3.0.0/16"}})
 	one := other.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
+	neighbour := newNeighbour(one)
 	for i := range greedyHelmOps {
 		greedy.create(greedy.newHelmOp(fmt.Sprint("slow-", i), forAll, func(h *addonsv1.HelmOp) {
 			h.Spec.Source = env.Source("charts/"+environment.ChartSlow, addonsv1.ArtifactReference{Tag: "1.0.0"})
@@ -75,24 +76,10 @@ func TestFairShares(t *testing.T) {
 		s.eventually(helmOp, failure("unreadable", addonsv1.ObjectReadFailedReason, "the manager may not list widgets.fair.example",
 			"give the manager get, list and watch"))
 	})
-	helmOp := other.newHelmOp("hello", forAll)
-	other.step("another tenant's release is installed", func(s *scenario) {
-		began := time.Now()
-		s.create(helmOp)
-		one.in(s).eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
-		t.Logf("installed after %s", time.Since(began).Round(time.Millisecond))
-	})
-	other.step("and upgraded", func(s *scenario) {
-		began := time.Now()
-		s.greet(helmOp, "two")
-		one.in(s).expectGreeting(helmOp, 2, "two")
-		t.Logf("upgraded after %s", time.Since(began).Round(time.Millisecond))
-	})
-	other.step("and uninstalled", func(s *scenario) {
-		s.remove(helmOp)
-		s.eventuallyGone(helmOp)
-		one.in(s).expectNothing(releaseNamespace, "hello")
-	})
+	for range 3 {
+		neighbour.expectServed(t)
+	}
+	neighbour.expectUninstalled(t)
 	greedy.step("the greedy tenant still has its share, and no more", func(s *scenario) {
 		running, err := runningHooks(s.Context(), hogs)
 		s.must(err)

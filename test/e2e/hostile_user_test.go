@@ -22,7 +22,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -54,34 +53,21 @@ func TestHostileUser(t *testing.T) {
 	})
 	s.create(helmOp)
 	one.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
-	neighbour := other.newHelmOp("hello", forAll)
-	other.create(neighbour)
-	two.eventuallyReleased(neighbour, releaseNamespace, "hello", 1)
-	greetings := 0
-	// served checks that the other tenant is served meanwhile.
-	served := func() {
-		greetings++
-		began := time.Now()
-		greeting := fmt.Sprintf("served %d", greetings)
-		other.greet(neighbour, greeting)
-		two.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": greeting})
-		t.Logf("the other tenant was served in %s", time.Since(began).Round(time.Millisecond))
-	}
-	served()
+	neighbour := newNeighbour(two)
 
 	s.step("marks objects as if clusterctl had moved them", func(s *scenario) {
 		one := one.in(s)
 		one.annotateHello(clusterctlv1.DeleteForMoveAnnotation)
 		s.greet(helmOp, "security fix")
 		one.expectGreeting(helmOp, 2, "security fix")
-		served()
+		neighbour.expectServed(s.T)
 	})
 	s.step("deletes what HelmOp installed, and drift detection brings it back", func(s *scenario) {
 		one := one.in(s)
 		one.annotateHello(clusterctlv1.DeleteForMoveAnnotation)
 		s.must(one.Delete(s.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: releaseNamespace, Name: "hello"}}))
 		one.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": "security fix"})
-		served()
+		neighbour.expectServed(s.T)
 	})
 	s.step("makes records that are not Helm's", func(s *scenario) {
 		one := one.in(s)
@@ -95,24 +81,23 @@ func TestHostileUser(t *testing.T) {
 		s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			expectStatus(g, child, addonsv1.ReadyCondition, metav1.ConditionFalse)
 		})
-		served()
+		neighbour.expectServed(s.T)
 		s.must(one.DeleteAllOf(s.Context(), &corev1.Secret{}, client.InNamespace(releaseNamespace), client.MatchingLabels{forgedLabel: "yes"}))
 		s.nudge(helmOp, "one")
 		s.eventually(helmOp, ready(1))
 	})
 	s.step("gives the release to somebody else", func(s *scenario) {
 		one := one.in(s)
-		one.relabelRecords("addons.cluster.x-k8s.io/helmop", other.namespace+".hello")
+		one.relabelRecords("addons.cluster.x-k8s.io/helmop", other.namespace+"."+neighbour.helmOps[0].Name)
 		s.nudge(helmOp, "one")
 		s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason))
-		served()
+		neighbour.expectServed(s.T)
 		one.relabelRecords("addons.cluster.x-k8s.io/helmop", s.namespace+".hello")
 		s.nudge(helmOp, "one")
 		s.eventually(helmOp, ready(1))
 	})
-	s.step("nothing of it reached the other cluster", func(*scenario) {
-		two.eventuallyReleased(neighbour, releaseNamespace, "hello", greetings+1)
-		other.eventually(neighbour, ready(1))
+	s.step("nothing of it reached the other cluster", func(s *scenario) {
+		neighbour.expectUntouched(s.T)
 	})
 }
 

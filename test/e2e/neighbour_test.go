@@ -1,0 +1,117 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+const (
+	// usualTimes is how often a neighbour is served before anything hostile happens.
+	usualTimes = 3
+
+	// noise is what a busy machine may add to the time of an action, whatever HelmOp does.
+	noise = 10 * time.Second
+)
+
+// neighbour is a tenant whose releases are installed and upgraded while another one is hostile.
+type neighbour struct {
+	*scenario
+	cluster *workload
+	helmOps []*addonsv1.HelmOp
+	// install and upgrade are how long these usually take: the medians of usualTimes.
+	install, upgrade time.Duration
+}
+
+// newNeighbour measures how long it usually takes to serve a tenant. Call it before anything hostile begins.
+func newNeighbour(cluster *workload) *neighbour {
+	n := &neighbour{scenario: cluster.scenario, cluster: cluster}
+	n.Helper()
+	n.serve(n.T) // The chart is pulled and the cluster's API is discovered.
+	var installs, upgrades []time.Duration
+	for range usualTimes {
+		install, upgrade := n.serve(n.T)
+		installs, upgrades = append(installs, install), append(upgrades, upgrade)
+	}
+	n.install, n.upgrade = median(installs), median(upgrades)
+	n.Logf("a release is usually installed in %s and upgraded in %s", n.install, n.upgrade)
+	return n
+}
+
+func median(times []time.Duration) time.Duration {
+	return slices.Sorted(slices.Values(times))[len(times)/2]
+}
+
+// serve installs one more release and upgrades it.
+func (n *neighbour) serve(t *testing.T) (install, upgrade time.Duration) {
+	t.Helper()
+	s := n.in(t)
+	cluster := n.cluster.in(s)
+	helmOp := s.newHelmOp(fmt.Sprint("served-", len(n.helmOps)), forAll)
+	n.helmOps = append(n.helmOps, helmOp)
+	began := time.Now()
+	s.create(helmOp)
+	cluster.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
+	install, began = time.Since(began), time.Now()
+	s.greet(helmOp, "served")
+	cluster.expectGreeting(helmOp, 2, "served")
+	return install.Round(time.Millisecond), time.Since(began).Round(time.Millisecond)
+}
+
+// expectServed installs and upgrades a release while something hostile goes on. Neither takes more than twice the usual time,
+// noise apart.
+func (n *neighbour) expectServed(t *testing.T) {
+	t.Helper()
+	s := n.in(t)
+	install, upgrade := n.serve(t)
+	t.Logf("the other tenant's release is installed in %s (%.1f times the usual) and upgraded in %s (%.1f times)",
+		install, install.Seconds()/n.install.Seconds(), upgrade, upgrade.Seconds()/n.upgrade.Seconds())
+	s.Expect(install).To(gomega.BeNumerically("<", 2*n.install+noise), "time of an install, usually %s", n.install)
+	s.Expect(upgrade).To(gomega.BeNumerically("<", 2*n.upgrade+noise), "time of an upgrade, usually %s", n.upgrade)
+}
+
+// expectUntouched checks that each release is what the neighbour made of it.
+func (n *neighbour) expectUntouched(t *testing.T) {
+	t.Helper()
+	s := n.in(t)
+	for _, helmOp := range n.helmOps {
+		n.cluster.in(s).expectGreeting(helmOp, 2, "served")
+		s.eventually(helmOp, ready(1))
+	}
+}
+
+// expectUninstalled uninstalls all releases.
+func (n *neighbour) expectUninstalled(t *testing.T) {
+	t.Helper()
+	s := n.in(t)
+	for _, helmOp := range n.helmOps {
+		s.remove(helmOp)
+	}
+	for _, helmOp := range n.helmOps {
+		s.eventuallyGone(helmOp)
+	}
+	for _, helmOp := range n.helmOps {
+		n.cluster.in(s).expectNothing(releaseNamespace, helmOp.Name)
+	}
+}
