@@ -53,6 +53,7 @@ const (
 	hintClientCert = "give a client certificate that the registry trusts, with its key"
 	hintHandshake  = "give a client certificate if the registry asks for one; else see which versions of TLS it speaks"
 	hintLocal      = "give an address that others reach, too, or ask the operator of the controller to name the registry in its registries file"
+	hintAlgorithm  = "push it with a digest of the algorithm sha256"
 	hintReference  = "check the URL and the reference; some registries answer so when credentials are missing"
 	hintCA         = "give the registry's CA certificate, or fix the certificate"
 	hintReach      = "check the registry, the network and the proxy settings"

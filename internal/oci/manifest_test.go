@@ -95,6 +95,38 @@ func TestResolveForbidden(t *testing.T) {
 	noSecrets(t, err)
 }
 
+// TestResolveAnotherAlgorithm: the fields of the API and of Helm's records take digests of SHA-256 only.
+func TestResolveAnotherAlgorithm(t *testing.T) {
+	t.Parallel()
+	for name, hasHead := range map[string]bool{"HEAD": true, "GET": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRegistry(t)
+			data := r.manifests[r.push("1.0.0", "1.0.0", []byte("x"))]
+			r.intercept = func(w http.ResponseWriter, req *http.Request) bool {
+				switch {
+				case !hasHead && req.Method == http.MethodHead:
+					w.WriteHeader(http.StatusMethodNotAllowed)
+				case requestKind(req) == RequestManifest:
+					w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+					w.Header().Set("Docker-Content-Digest", digest.SHA512.FromBytes(data).String())
+					w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+					if req.Method == http.MethodGet {
+						_, _ = w.Write(data) // the client may have gone
+					}
+				default:
+					return false
+				}
+				return true
+			}
+			_, err := newClient(t).Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
+			if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "algorithm sha512") || !strings.Contains(err.Error(), hintAlgorithm) {
+				t.Errorf("error = %v", err)
+			}
+		})
+	}
+}
+
 func TestManifestFaults(t *testing.T) {
 	t.Parallel()
 	manifest := []byte(`{"schemaVersion":2}`)

@@ -127,6 +127,10 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, ref Reference, subjec
 	if err != nil {
 		return Artifact{}, err
 	}
+	if m.digest.Algorithm() != digest.SHA256 {
+		return Artifact{}, &Error{Op: opResolve, Subject: subject, Kind: ErrUnsupported,
+			Detail: "the registry names it by a digest of the algorithm " + clip(m.digest.Algorithm().String()), Hint: hintAlgorithm}
+	}
 	return c.describe(ctx, e, m, tag)
 }
 
