@@ -341,7 +341,7 @@ func (r *releaseReconciler) failed(ctx context.Context, scope *releaseScope, fal
 		reportUnreachable(release, err.Error())
 		return ctrl.Result{RequeueAfter: spread(unreachableRetry, release)}, nil
 	}
-	release.Status.LastError = truncate(err.Error(), maxConditionMessage)
+	noteError(release, err.Error())
 	if reportNotReleased(release, reason, err.Error()) {
 		r.event(scope, corev1.EventTypeWarning, reason, "Reconcile",
 			fmt.Sprintf("Cluster %s, release %s: %v", clusterTitle(release), describe(release), err))

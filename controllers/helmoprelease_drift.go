@@ -302,8 +302,12 @@ func (r *releaseReconciler) driftedObjects(p *releasePass, memory *driftMemory, 
 	var objects []addonsv1.DriftedObject
 	for _, d := range differences[:min(len(differences), maxDriftedObjects)] {
 		object := addonsv1.DriftedObject{
-			APIVersion: d.Ref.APIVersion(), Kind: d.Ref.Kind, Namespace: d.Ref.Namespace, Name: d.Ref.Name,
-			Missing: d.Missing, Paths: d.Paths[:min(len(d.Paths), maxDriftPaths)], Manager: truncate(d.Manager, 256),
+			APIVersion: truncate(d.Ref.APIVersion(), maxRefText), Kind: truncate(d.Ref.Kind, maxRefText),
+			Namespace: truncate(d.Ref.Namespace, maxRefText), Name: truncate(d.Ref.Name, maxRefText),
+			Missing: d.Missing, Manager: truncate(d.Manager, 256),
+		}
+		for _, path := range d.Paths[:min(len(d.Paths), maxDriftPaths)] {
+			object.Paths = append(object.Paths, truncate(path, 512))
 		}
 		if until, held := memory.corrections.HeldUntil(d.Ref, r.now()); held && p.policy.CorrectDrift {
 			object.HeldUntil = metav1.NewTime(until)

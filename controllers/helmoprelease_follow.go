@@ -26,6 +26,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +44,8 @@ const (
 	maxInventory = 2000
 	// maxInventoryKinds bounds their kinds: as many as the CustomResourceDefinition takes.
 	maxInventoryKinds = 500
+	// maxRefText bounds the API version, the kind and the name of an object in the status.
+	maxRefText = 253
 
 	// manifestTimeout bounds the read of what a release installed, which happens only if the status was lost or if what is
 	// followed changed.
@@ -202,6 +205,10 @@ func inventoryOf(spec *addonsv1.HelmOpReleaseSpec, refs []inventory.Ref, revisio
 	refs = slices.Clone(refs)
 	inventory.Sort(refs)
 	refs = slices.Compact(refs)
+	// No API server has such objects, but a record that somebody damaged may name them.
+	if fit := slices.DeleteFunc(refs, isTooLong); len(fit) < len(refs) {
+		refs, known.Truncated = fit, true
+	}
 	if len(refs) > maxInventory {
 		checked := checkedKinds(spec)
 		slices.SortStableFunc(refs, func(a, b inventory.Ref) int { return healthRank(checked, a) - healthRank(checked, b) })
@@ -222,6 +229,11 @@ func inventoryOf(spec *addonsv1.HelmOpReleaseSpec, refs []inventory.Ref, revisio
 		known.Kinds[i].Objects = append(known.Kinds[i].Objects, strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/"))
 	}
 	return known
+}
+
+// isTooLong tells whether the status has no room for the name or the kind of an object.
+func isTooLong(ref inventory.Ref) bool {
+	return max(len(ref.APIVersion()), len(ref.Kind), len(ref.Name)) > maxRefText || len(ref.Namespace) > validation.DNS1123LabelMaxLength
 }
 
 // healthRank is lower for objects with a health.

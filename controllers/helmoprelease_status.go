@@ -168,8 +168,16 @@ func noteUnhealthy(release *addonsv1.HelmOpRelease, decision helmclient.Decision
 	if decision.Reason != helmclient.ReasonUnhealthy || healthy == nil {
 		return
 	}
-	release.Status.LastError = truncate(fmt.Sprintf("revision %d was not healthy at %s (%s): %s", decision.FromRevision,
-		now.UTC().Format(time.RFC3339), healthy.Reason, healthy.Message), maxConditionMessage)
+	noteError(release, fmt.Sprintf("revision %d was not healthy at %s (%s): %s", decision.FromRevision,
+		now.UTC().Format(time.RFC3339), healthy.Reason, healthy.Message))
+}
+
+// maxReleaseStatus is what the status has room for. Helm's own words are shorter, but anyone may write a record.
+const maxReleaseStatus = 32
+
+// noteError notes the error that messages name until the next success.
+func noteError(release *addonsv1.HelmOpRelease, message string) {
+	release.Status.LastError = truncate(message, maxConditionMessage)
 }
 
 // standingReason is the reason for which a release is not as it is wanted, while nothing is done about it.
@@ -227,11 +235,11 @@ func reportDeployed(p *releasePass) {
 	release := p.release
 	newest, _ := p.observation.Newest()
 	known := release.Status.Release
-	if known == nil || known.Revision != int64(newest.Revision) || known.Status != newest.Status ||
+	if known == nil || known.Revision != int64(newest.Revision) || known.Status != truncate(newest.Status, maxReleaseStatus) ||
 		known.ArtifactDigest != release.Spec.Artifact.Digest || known.ValuesDigest != release.Spec.ValuesDigest {
 		// The status was lost, in a move for example; the labels in the cluster tell that nothing needs to be done.
 		release.Status.Release = &addonsv1.ReleaseObservation{
-			Revision: int64(newest.Revision), Status: newest.Status, Version: release.Spec.Artifact.Version,
+			Revision: int64(newest.Revision), Status: truncate(newest.Status, maxReleaseStatus), Version: release.Spec.Artifact.Version,
 			ArtifactDigest: release.Spec.Artifact.Digest, ValuesDigest: release.Spec.ValuesDigest,
 			LastDeployed: metav1.NewTime(newest.ChangedAt),
 		}
@@ -279,7 +287,7 @@ func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
 func observed(release *addonsv1.HelmOpRelease, decision helmclient.Decision, result helmclient.Result) *addonsv1.ReleaseObservation {
 	return &addonsv1.ReleaseObservation{
 		Revision:       int64(result.Revision),
-		Status:         result.Status,
+		Status:         truncate(result.Status, maxReleaseStatus),
 		Chart:          truncate(result.ChartName, 253),
 		Version:        truncate(result.ChartVersion, 256),
 		AppVersion:     truncate(result.AppVersion, 256),

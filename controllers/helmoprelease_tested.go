@@ -46,7 +46,7 @@ func (r *releaseReconciler) reportTested(p *releasePass, result helmclient.Resul
 	if failed := failedTests(result.Tests); len(failed) > 0 {
 		status, reason, eventType = metav1False, addonsv1.TestsFailedReason, corev1.EventTypeWarning
 		message = fmt.Sprintf("%d of %d tests failed: %s", len(failed), len(result.Tests), strings.Join(failed[:min(len(failed), 3)], ", "))
-		release.Status.LastError = message
+		noteError(release, message)
 	}
 	setCondition(release, addonsv1.TestedCondition, status, reason, message)
 	reportReady(release)

@@ -204,6 +204,7 @@ type InventoryKind struct {
 	// objects are written as namespace/name, or name if they have no namespace.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2000
+	// +kubebuilder:validation:items:MaxLength=317
 	Objects []string `json:"objects"`
 }
 

@@ -1,0 +1,202 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+)
+
+// ownWords are the fields of a status that no chart, registry, workload cluster or user writes text into: words and digests of
+// HelmOp's own, times, and what the API server has admitted in a field of the same length.
+var ownWords = []string{
+	"artifact.digest", "artifact.format", "artifact.resolvedAt", "artifact.sourceDigest", "artifact.tag", "artifact.url", "artifact.version",
+	"artifact.verification.policyDigest", "artifact.verification.provider", "artifact.layerMediaType", "artifact.path", "artifact.templating",
+	"clusterUID", "conditions[].lastTransitionTime", "conditions[].reason", "conditions[].status", "conditions[].type",
+	"deletions.confirmation", "deletions.lastAt", "deletions.waitingSince", "drift.fingerprint", "drift.lastCheckedAt", "drift.objects[].heldUntil",
+	"failures[].cluster", "failures[].reason", "health.progressingSince", "health.since",
+	"history[].action", "history[].artifactDigest", "history[].chartVersion", "history[].reason", "history[].time", "history[].valuesDigest",
+	"inventory.selection", "lastAttemptedAt", "lastAttemptedRevision", "nextTryAt",
+	"release.artifactDigest", "release.lastDeployed", "release.valuesDigest", "revision",
+	"rollout.phase", "rollout.startedAt", "rollout.wave", "state", "tests[].completedAt", "tests[].startedAt", "wasReady.since", "wasReady.until",
+}
+
+// longText is what the texts of TestStatusFits consist of.
+const longText = "ü"
+
+// TestStatusFits gives texts of any length to all that writes into a status: the API server would refuse a status with a text
+// that its CustomResourceDefinition does not admit, again and again.
+func TestStatusFits(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat(longText, 5000)
+	for kind, status := range map[string]any{"helmopreleases": longReleaseStatus(long), "helmops": longHelmOpStatus(long)} {
+		schema := statusSchema(t, kind)
+		raw, err := json.Marshal(status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var value any
+		if err := json.Unmarshal(raw, &value); err != nil {
+			t.Fatal(err)
+		}
+		written := map[string]bool{}
+		for _, violation := range violations(schema, value, "", written) {
+			t.Errorf("%s: status%s", kind, violation)
+		}
+		for _, field := range textFields(schema, "") {
+			// artifacts are many of artifact.
+			own := slices.Contains(ownWords, strings.Replace(strings.TrimPrefix(field, "."), "artifacts[].", "artifact.", 1))
+			isLong, isWritten := written[field]
+			switch {
+			case own && isLong:
+				t.Errorf("%s: status%s is among ownWords, but others write it, too", kind, field)
+			case !own && !isWritten && !strings.HasPrefix(field, ".artifacts[]"):
+				t.Errorf("%s: status%s: let this test write it, or name it among ownWords", kind, field)
+			}
+		}
+	}
+}
+
+func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
+	r := &releaseReconciler{now: time.Now}
+	release := &addonsv1.HelmOpRelease{}
+	release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: long}
+	p := &releasePass{releaseScope: &releaseScope{release: release}}
+	status := &release.Status
+
+	var refs []inventory.Ref
+	for i := range 2 * maxInventory {
+		number := fmt.Sprint(i)
+		refs = append(refs, inventory.Ref{Version: "v1", Kind: "A", Namespace: "x", Name: number}, inventory.Ref{Version: "v1", Kind: "A" + number, Name: "x"})
+		if i < 10 {
+			refs = append(refs, inventory.Ref{Group: long, Version: "v1", Kind: "A" + number, Name: "x"},
+				inventory.Ref{Version: "v1", Kind: number + long, Name: "x"},
+				inventory.Ref{Version: "v1", Kind: "A", Namespace: long, Name: number},
+				inventory.Ref{Version: "v1", Kind: "A", Name: number + long})
+		}
+	}
+	status.Inventory = inventoryOf(&release.Spec, refs, 1)
+	status.Release = observed(release, helmclient.Decision{}, helmclient.Result{Status: long, ChartName: long, ChartVersion: long, AppVersion: long})
+	status.Tests = testResults(slices.Repeat([]helmclient.TestResult{{Name: long, Phase: long}}, 2*maxTests))
+	difference := drift.Difference{
+		Ref:     inventory.Ref{Group: long, Version: long, Kind: long, Namespace: long, Name: long},
+		Manager: long, Paths: slices.Repeat([]string{long}, 2*maxDriftPaths),
+	}
+	status.Drift = &addonsv1.DriftStatus{Objects: r.driftedObjects(p, &driftMemory{}, slices.Repeat([]drift.Difference{difference}, 2*maxDriftedObjects))}
+	for range 2 * maxHistory {
+		remember(status, addonsv1.ReleaseAction{Action: "install"})
+	}
+	setCondition(release, addonsv1.ReleasedCondition, metav1True, addonsv1.ReleasedReason, long)
+	status.LastRetryRequest = retryRequest(p.releaseScope)
+	noteError(release, long)
+	return status
+}
+
+func longHelmOpStatus(long string) *addonsv1.HelmOpStatus {
+	helmOp := &addonsv1.HelmOp{}
+	helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: long}
+	status := &helmOp.Status
+	status.Artifact = artifactStatus(helmOp, resolution{
+		artifact: oci.Artifact{URL: "oci://registry.example/chart", Digest: "sha256:1", MediaType: long},
+		provenance: provenance(map[string]string{
+			ocispec.AnnotationSource: long, ocispec.AnnotationRevision: long, ocispec.AnnotationCreated: long,
+		}),
+		signed: &verification.Result{Signers: slices.Repeat([]string{long}, 2*maxSigners)},
+	}, &inquiry{means: &means{policy: &verification.Policy{Provider: verification.Cosign}}})
+	status.LastResolveRequest = resolveRequest(helmOp)
+	_, failure := phaseOf(&clusterScope{err: errors.New(long)}, 1)
+	status.Failures = []addonsv1.ClusterFailure{*failure}
+	status.Rollout = rolloutStatus(&helmOpScope{
+		helmOp: helmOp, revisions: []*addonsv1.HelmOpRevision{{}}, plan: rollout.Result{Progress: rollout.Progress{WaitingFor: long}},
+	})
+	setCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ResolvingReason, long)
+	return status
+}
+
+// statusSchema is what a CustomResourceDefinition admits as the status.
+func statusSchema(t *testing.T, plural string) apiextensionsv1.JSONSchemaProps {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "config", "crd", "bases", addonsv1.GroupVersion.Group+"_"+plural+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(raw, crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
+}
+
+// violations are the texts and lists of a value that are longer than a schema admits. written gets the
+// fields that have a text, and whether it is one of those that the test writes.
+func violations(schema apiextensionsv1.JSONSchemaProps, value any, path string, written map[string]bool) []string {
+	var found []string
+	switch value := value.(type) {
+	case map[string]any:
+		for name, field := range value {
+			found = append(found, violations(schema.Properties[name], field, path+"."+name, written)...)
+		}
+	case []any:
+		if schema.MaxItems != nil && int64(len(value)) > *schema.MaxItems {
+			found = append(found, fmt.Sprintf("%s: %d items of at most %d", path, len(value), *schema.MaxItems))
+		}
+		for _, item := range value {
+			found = append(found, violations(*schema.Items.Schema, item, path+"[]", written)...)
+		}
+	case string:
+		written[path] = written[path] || strings.Contains(value, longText)
+		if length := int64(len([]rune(value))); schema.Format == "" && schema.Enum == nil && (schema.MaxLength == nil || length > *schema.MaxLength) {
+			found = append(found, fmt.Sprintf("%s: a text of %d characters, which has no bound or a lower one", path, length))
+		}
+	}
+	return found
+}
+
+// textFields are the paths of all texts that a schema admits.
+func textFields(schema apiextensionsv1.JSONSchemaProps, path string) []string {
+	var paths []string
+	if schema.Type == "string" {
+		paths = append(paths, path)
+	}
+	for name, field := range schema.Properties {
+		paths = append(paths, textFields(field, path+"."+name)...)
+	}
+	if schema.Items != nil {
+		paths = append(paths, textFields(*schema.Items.Schema, path+"[]")...)
+	}
+	return paths
+}
