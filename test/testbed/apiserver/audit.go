@@ -18,6 +18,7 @@ package apiserver
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +40,8 @@ type Request struct {
 	// User is the authenticated user's name, such as
 	// "system:serviceaccount:helmop-system:helmop-controller-manager".
 	User string
+	// Impersonated is the name of the user that User acted as; empty without impersonation.
+	Impersonated string
 	// UserAgent is as the client sent it.
 	UserAgent string
 	// Verb is Kubernetes' verb in lower case: get, list, watch, create, update, patch, delete, deletecollection.
@@ -154,6 +157,37 @@ func (s *Server) RequestsFrom(from int64, filters ...Filter) ([]Request, error) 
 	return selectAll(a.requests, filters), err
 }
 
+// EachRequest calls do with each request of a user in the audit log, from the Server's start on; a Reset does not matter.
+// It keeps no request, and parses no line of other users. A watch appears twice: by its start and by its end.
+func (s *Server) EachRequest(user string, do func(Request)) error {
+	file, err := s.openAudit(0)
+	if file == nil || err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	return eachRequest(file, user, do)
+}
+
+func eachRequest(log io.Reader, user string, do func(Request)) error {
+	quoted, err := json.Marshal(user)
+	if err != nil {
+		return err
+	}
+	// kube-apiserver writes JSON without spaces.
+	of := append([]byte(`"username":`), quoted...)
+	_, err = eachLine(log, func(line []byte) error {
+		if !bytes.Contains(line, of) {
+			return nil
+		}
+		event, err := parseEvent(line)
+		if err == nil && event.User.Username == user {
+			do(event.request())
+		}
+		return err
+	})
+	return err
+}
+
 // openAudit opens the audit log at an offset; the file is nil if there is none yet.
 func (s *Server) openAudit(from int64) (*os.File, error) {
 	file, err := os.Open(s.file(auditLogFile))
@@ -177,6 +211,9 @@ type auditEvent struct {
 	User       struct {
 		Username string `json:"username"`
 	} `json:"user"`
+	ImpersonatedUser struct {
+		Username string `json:"username"`
+	} `json:"impersonatedUser"`
 	UserAgent string `json:"userAgent"`
 	ObjectRef struct {
 		Resource    string `json:"resource"`
@@ -198,30 +235,45 @@ type audit struct {
 	seen map[string]bool
 }
 
-// read parses one event per line and returns how many bytes it took. A last line without its end is still being written and
-// is left for the next time.
+// read parses one event per line and returns how many bytes it took, see eachLine.
 func (a *audit) read(r io.Reader) (int64, error) {
 	if a.seen == nil {
 		a.seen = map[string]bool{}
 	}
+	return eachLine(r, func(line []byte) error {
+		event, err := parseEvent(line)
+		if err == nil && !a.seen[event.AuditID] {
+			a.seen[event.AuditID] = true
+			a.requests = append(a.requests, event.request())
+		}
+		return err
+	})
+}
+
+func parseEvent(line []byte) (*auditEvent, error) {
+	event := &auditEvent{}
+	if err := json.Unmarshal(line, event); err != nil {
+		return nil, fmt.Errorf("parse the audit log: %w", err)
+	}
+	return event, nil
+}
+
+// eachLine calls do with each line and returns how many bytes it took. A last line without its end is still being written and
+// is left for the next time.
+func eachLine(r io.Reader, do func(line []byte) error) (int64, error) {
 	var taken int64
 	for reader := bufio.NewReaderSize(r, 1<<16); ; {
 		line, err := reader.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
 			return taken, nil
 		}
+		if err == nil {
+			err = do(line)
+		}
 		if err != nil {
 			return taken, err
 		}
-		var event auditEvent
-		if err := json.Unmarshal(line, &event); err != nil {
-			return taken, fmt.Errorf("parse the audit log: %w", err)
-		}
 		taken += int64(len(line))
-		if !a.seen[event.AuditID] {
-			a.seen[event.AuditID] = true
-			a.requests = append(a.requests, event.request())
-		}
 	}
 }
 
@@ -238,7 +290,8 @@ func selectAll(requests []Request, filters []Filter) []Request {
 
 func (e *auditEvent) request() Request {
 	return Request{
-		Time: e.RequestReceivedTimestamp, User: e.User.Username, UserAgent: e.UserAgent, Verb: e.Verb,
+		Time: e.RequestReceivedTimestamp, User: e.User.Username, Impersonated: e.ImpersonatedUser.Username,
+		UserAgent: e.UserAgent, Verb: e.Verb,
 		Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
 		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, URI: e.RequestURI, Code: e.ResponseStatus.Code,
 	}

@@ -17,6 +17,7 @@ limitations under the License.
 package apiserver
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,5 +88,18 @@ func TestReadAuditFields(t *testing.T) {
 	}
 	if got[0] != want {
 		t.Errorf("got %+v, want %+v", got[0], want)
+	}
+}
+
+func TestEachRequest(t *testing.T) {
+	t.Parallel()
+	log := sampleLog[:strings.LastIndex(sampleLog, "\n")+1] +
+		`{"auditID":"4","verb":"list","user":{"username":"a"},"impersonatedUser":{"username":"b"}}` + "\n" +
+		`{"auditID":"5","verb":"get","user":{"username":"b"},"impersonatedUser":{"username":"a"}}` + "\n" +
+		`{"auditID":"6","verb":"delete","user":{"username":"aa"}}` + "\n"
+	var got []string
+	err := eachRequest(strings.NewReader(log), "a", func(r Request) { got = append(got, r.Verb+" "+r.Impersonated) })
+	if want := []string{"watch ", "watch ", "list b"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }

@@ -1,0 +1,194 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package permissions compares what RBAC grants to a ServiceAccount with what the ServiceAccount asked API servers for. A
+// test can so fail for a role that grants what its holder does not use.
+package permissions
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+// Permission is the smallest part of a role: one verb on one resource.
+type Permission struct {
+	// Namespace is where the permission applies. Empty: in all namespaces, and to objects without one.
+	Namespace string
+	// Group, Resource and Verb are as in a role: "helmops/status" is a resource, and "*" stands for all.
+	Group, Resource, Verb string
+}
+
+// String is, for example, "patch helmops/status.addons.cluster.x-k8s.io".
+func (p Permission) String() string {
+	text := p.Verb + " " + p.Resource
+	if p.Group != "" {
+		text += "." + p.Group
+	}
+	if p.Namespace != "" {
+		text += " in " + p.Namespace
+	}
+	return text
+}
+
+// grants reports whether a role with p allows what q asks for.
+func (p Permission) grants(q Permission) bool {
+	return (p.Namespace == "" || p.Namespace == q.Namespace) && matches(p.Group, q.Group) &&
+		matches(p.Resource, q.Resource) && matches(p.Verb, q.Verb)
+}
+
+func matches(granted, asked string) bool { return granted == "*" || granted == asked }
+
+// Used gathers what one user asked API servers for. The zero value is ready; its methods may be called concurrently.
+type Used struct {
+	mu   sync.Mutex
+	asks map[Permission]bool
+}
+
+// Add takes the requests of a user from the audit log of a server. What the user asked for in the name of another user
+// takes permissions of that one and does not count.
+func (u *Used) Add(server *apiserver.Server, user string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.asks == nil {
+		u.asks = map[Permission]bool{}
+	}
+	return server.EachRequest(user, func(r apiserver.Request) {
+		for _, permission := range asked(r) {
+			u.asks[permission] = true
+		}
+	})
+}
+
+// asked are the permissions that a request took from its user.
+func asked(r apiserver.Request) []Permission {
+	// A refused impersonation is logged as a refused request of the user's own.
+	if r.Impersonated != "" || r.Resource == "" || r.Code == http.StatusForbidden {
+		return nil
+	}
+	p := Permission{Namespace: r.Namespace, Group: r.Group, Resource: r.Resource, Verb: r.Verb}
+	if r.Subresource != "" {
+		p.Resource += "/" + r.Subresource
+	}
+	if !strings.Contains(r.URI, "sendInitialEvents=true") {
+		return []Permission{p}
+	}
+	// A client lists where a server does not stream what exists.
+	list := p
+	list.Verb = "list"
+	return []Permission{p, list}
+}
+
+// Check returns an error that names each granted permission that was not used or that another one covers, and each exception
+// that no role grants. The exceptions are permissions that need not be seen in use, with the reasons.
+func (u *Used) Check(granted []Permission, exceptions map[Permission]string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return check(granted, u.asks, exceptions)
+}
+
+func check(granted []Permission, asks map[Permission]bool, exceptions map[Permission]string) error {
+	var errs []error
+	for _, permission := range granted {
+		used := false
+		for ask := range asks {
+			used = used || permission.grants(ask)
+		}
+		if _, except := exceptions[permission]; !used && !except {
+			errs = append(errs, fmt.Errorf("a role grants %q, and nothing used it: remove the rule", permission))
+		}
+		for _, other := range granted {
+			if other != permission && other.grants(permission) {
+				errs = append(errs, fmt.Errorf("a role grants %q, and %q covers it: remove the rule", permission, other))
+			}
+		}
+	}
+	for permission, reason := range exceptions {
+		if !slices.Contains(granted, permission) {
+			err := fmt.Errorf("no role grants the exception %q (%s): remove the exception", permission, reason)
+			errs = append(errs, err)
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// Granted reads manifests and returns the permissions that their bindings give to a ServiceAccount. A rule with resource
+// names counts as one for all names.
+func Granted(manifests io.Reader, namespace, account string) ([]Permission, error) {
+	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}
+	var bindings []rbacv1.RoleBinding
+	roles := map[string][]rbacv1.PolicyRule{}
+	for decoder := yaml.NewYAMLOrJSONDecoder(manifests, 4096); ; {
+		// A ClusterRoleBinding has the fields of a RoleBinding, and a ClusterRole those of a Role.
+		var object struct {
+			rbacv1.RoleBinding
+			Rules []rbacv1.PolicyRule `json:"rules"`
+		}
+		err := decoder.Decode(&object)
+		if errors.Is(err, io.EOF) {
+			return expand(bindings, roles, subject), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the roles: %w", err)
+		}
+		if strings.HasSuffix(object.Kind, "Binding") {
+			bindings = append(bindings, object.RoleBinding)
+		} else {
+			roles[roleKey(object.Kind, object.Namespace, object.Name)] = object.Rules
+		}
+	}
+}
+
+func roleKey(kind, namespace, name string) string {
+	if kind == "ClusterRole" {
+		namespace = ""
+	}
+	return kind + "/" + namespace + "/" + name
+}
+
+// expand returns each permission of a subject once.
+func expand(bindings []rbacv1.RoleBinding, roles map[string][]rbacv1.PolicyRule, subject rbacv1.Subject) []Permission {
+	var all []Permission
+	for _, binding := range bindings {
+		if !slices.Contains(binding.Subjects, subject) {
+			continue
+		}
+		for _, rule := range roles[roleKey(binding.RoleRef.Kind, binding.Namespace, binding.RoleRef.Name)] {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						p := Permission{Namespace: binding.Namespace, Group: group, Resource: resource, Verb: verb}
+						if !slices.Contains(all, p) {
+							all = append(all, p)
+						}
+					}
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,156 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package permissions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	var (
+		get      = Permission{Resource: "secrets", Verb: "get"}
+		getHere  = Permission{Namespace: "here", Resource: "secrets", Verb: "get"}
+		getThere = Permission{Namespace: "there", Resource: "secrets", Verb: "get"}
+		getOther = Permission{Group: "g", Resource: "secrets", Verb: "get"}
+		patch    = Permission{Group: "g", Resource: "things/status", Verb: "patch"}
+		whole    = Permission{Group: "g", Resource: "things", Verb: "patch"}
+		watchAll = Permission{Group: "g", Resource: "*", Verb: "watch"}
+		watch    = Permission{Group: "g", Resource: "things", Verb: "watch"}
+	)
+	type list = []Permission
+	for name, test := range map[string]struct {
+		granted, asks list
+		exceptions    map[Permission]string
+		want          string
+	}{
+		"all used":                   {granted: list{get, patch}, asks: list{getHere, patch}},
+		"more is asked than granted": {granted: list{get}, asks: list{get, watch}},
+		"another verb":               {granted: list{watch}, asks: list{whole}, want: `"watch things.g", and nothing used it`},
+		"another group":              {granted: list{get}, asks: list{getOther}, want: `"get secrets"`},
+		"object, not subresource":    {granted: list{patch}, asks: list{whole}, want: `"patch things/status.g"`},
+		"subresource, not object":    {granted: list{whole}, asks: list{patch}, want: `"patch things.g"`},
+		"another namespace":          {granted: list{getHere}, asks: list{getThere, get}, want: `"get secrets in here"`},
+		"all resources":              {granted: list{watchAll}, asks: list{watch}},
+		"all resources, other verb":  {granted: list{watchAll}, asks: list{whole}, want: `"watch *.g"`},
+		"granted twice": {
+			granted: list{get, getHere}, asks: list{getHere},
+			want: `"get secrets in here", and "get secrets" covers it`,
+		},
+		"exception": {granted: list{get}, exceptions: map[Permission]string{get: "why"}},
+		"exception that is not granted": {
+			granted: list{get}, asks: list{get}, exceptions: map[Permission]string{patch: "why"},
+			want: `exception "patch things/status.g" (why)`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asks := map[Permission]bool{}
+			for _, ask := range test.asks {
+				asks[ask] = true
+			}
+			text := ""
+			if err := check(test.granted, asks, test.exceptions); err != nil {
+				text = err.Error()
+			}
+			if !strings.Contains(text, test.want) || (text == "") != (test.want == "") || strings.Contains(text, "\n") {
+				t.Errorf("got %q, want one error with %q", text, test.want)
+			}
+		})
+	}
+}
+
+func TestAsked(t *testing.T) {
+	t.Parallel()
+	type request = apiserver.Request
+	const stream = "/api/v1/secrets?sendInitialEvents=true&watch=true"
+	for name, test := range map[string]struct {
+		request request
+		want    string
+	}{
+		"object":        {request{Verb: "get", Resource: "secrets", Namespace: "ns", Name: "s"}, "[get secrets in ns]"},
+		"subresource":   {request{Verb: "patch", Group: "g", Resource: "a", Subresource: "b"}, "[patch a/b.g]"},
+		"missing":       {request{Verb: "get", Resource: "secrets", Code: 404}, "[get secrets]"},
+		"watch":         {request{Verb: "watch", Resource: "secrets", URI: "/api/v1/secrets?watch=true"}, "[watch secrets]"},
+		"streamed list": {request{Verb: "watch", Resource: "secrets", URI: stream}, "[watch secrets list secrets]"},
+		"as another":    {request{Verb: "get", Resource: "secrets", Impersonated: "b"}, "[]"},
+		"refused":       {request{Verb: "get", Resource: "secrets", Code: 403}, "[]"},
+		"no resource":   {request{Verb: "get", URI: "/version"}, "[]"},
+	} {
+		if got := fmt.Sprint(asked(test.request)); got != test.want {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+func TestGranted(t *testing.T) {
+	t.Parallel()
+	const manifests = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: r, namespace: ns}
+rules: [{apiGroups: ["", g], resources: [events], verbs: [create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: b, namespace: ns}
+roleRef: {kind: Role, name: r}
+subjects: [{kind: ServiceAccount, name: a, namespace: ns}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: r}
+rules:
+- {apiGroups: [g], resources: [things], verbs: [get, list]}
+- {apiGroups: [g], resources: [things], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: other}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: b}
+roleRef: {kind: ClusterRole, name: r}
+subjects: [{kind: ServiceAccount, name: a, namespace: ns}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: other}
+roleRef: {kind: ClusterRole, name: other}
+subjects: [{kind: ServiceAccount, name: other, namespace: ns}]
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: a, namespace: ns}
+`
+	got, err := Granted(strings.NewReader(manifests), "ns", "a")
+	want := []Permission{
+		{Namespace: "ns", Resource: "events", Verb: "create"},
+		{Namespace: "ns", Group: "g", Resource: "events", Verb: "create"},
+		{Group: "g", Resource: "things", Verb: "get"}, {Group: "g", Resource: "things", Verb: "list"},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
