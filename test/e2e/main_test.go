@@ -44,6 +44,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/parallel"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/permissions"
 )
 
 const (
@@ -70,6 +71,9 @@ var suite = struct {
 	installed, shared func() (*environment.Environment, error)
 
 	scenarios, environments, parts chan struct{}
+
+	// used is what the managers asked the management clusters for.
+	used permissions.Used
 }{
 	scenarios: make(chan struct{}, scenarios), environments: make(chan struct{}, environments), parts: make(chan struct{}, parts),
 }
@@ -155,6 +159,12 @@ func runSuite(m *testing.M) int {
 			code = 1
 		}
 	}
+	if code == 0 && wholeSuite() {
+		if err := onlyUsedPermissions(); err != nil {
+			fmt.Fprintln(os.Stderr, "FAIL: the manager's permissions:", err)
+			code = 1
+		}
+	}
 	if err := suite.pool.Stop(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL:", err)
 		code = 1
@@ -222,7 +232,8 @@ func finish(env *environment.Environment) error {
 	for _, manager := range env.Managers() {
 		errs = append(errs, noPanic(manager.LogFile()))
 	}
-	return errors.Join(append(errs, env.Stop(context.Background()))...)
+	errs = append(errs, env.Stop(context.Background()), suite.used.Add(env.Management.Server, environment.User))
+	return errors.Join(errs...)
 }
 
 // ownEnvironment brings up an environment for one test, for what would disturb others.
