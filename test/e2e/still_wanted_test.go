@@ -17,10 +17,15 @@ limitations under the License.
 package e2e
 
 import (
+	"fmt"
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -54,4 +59,72 @@ func TestStillWanted(t *testing.T) {
 		one.in(s).eventuallyReleased(helmOp, releaseNamespace, "hello", 2)
 		one.in(s).eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 deployed")
 	})
+	s.step("a restore that brings the HelmOpRelease before the HelmOp uninstalls nothing", func(s *scenario) {
+		one.in(s).restoreReleaseFirst(helmOp)
+	})
+}
+
+// restoreReleaseFirst loses a HelmOp and its HelmOpRelease, and restores them from a backup that keeps owner references, the HelmOpRelease
+// first. Garbage collection deletes it, since its owner does not exist. The release stays, and the HelmOp takes it up when it is back.
+// How long the manager waits for the HelmOp is a matter of minutes, and tested in controllers.
+func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
+	s := w.scenario
+	s.Helper()
+	backup := w.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 2).DeepCopy()
+	s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(helmOp), helmOp))
+	restored := &addonsv1.HelmOp{
+		ObjectMeta: metav1.ObjectMeta{Namespace: helmOp.Namespace, Name: helmOp.Name, Labels: helmOp.Labels, Annotations: maps.Clone(helmOp.Annotations)},
+		Spec:       *helmOp.Spec.DeepCopy(),
+	}
+	s.lose(helmOp, backup.DeepCopy())
+
+	release := &addonsv1.HelmOpRelease{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: backup.Namespace, Name: backup.Name, Labels: backup.Labels, Annotations: backup.Annotations,
+			Finalizers: backup.Finalizers, OwnerReferences: backup.OwnerReferences,
+		},
+		Spec: backup.Spec,
+	}
+	s.create(release)
+	s.Eventually(func(g gomega.Gomega) {
+		g.Expect(s.client.Get(s.Context(), client.ObjectKeyFromObject(release), release)).To(gomega.Succeed())
+		g.Expect(release.DeletionTimestamp).NotTo(gomega.BeNil(), "garbage collection deletes it")
+		expectCondition(g, release, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OwnerNotFoundReason)
+		g.Expect(conditions.GetMessage(release, addonsv1.ReadyCondition)).To(gomega.And(
+			gomega.ContainSubstring(fmt.Sprintf("HelmOp %q with the UID %s", helmOp.Name, helmOp.UID)),
+			gomega.ContainSubstring("uninstalled at "+release.DeletionTimestamp.Add(10*time.Minute).UTC().Format(time.RFC3339)),
+		))
+	}).Should(gomega.Succeed())
+	s.eventuallyEvent(release, addonsv1.OwnerNotFoundReason)
+	w.expectUntouched()
+	w.eventuallyHello(releaseNamespace, helmOp.Name, map[string]string{"greeting": "still here"})
+
+	s.create(restored)
+	s.child(restored, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason),
+		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(child.UID).NotTo(gomega.Equal(release.UID))
+			g.Expect(metav1.IsControlledBy(child, restored)).To(gomega.BeTrue(), "the owner of the HelmOpRelease: %s", toJSON(child.OwnerReferences))
+			g.Expect(child.Status.Release).To(gomega.HaveValue(gomega.HaveField("Revision", gomega.BeEquivalentTo(2))))
+		})
+	s.eventually(restored, ready(1))
+	w.expectUntouched()
+	w.eventuallyRevisions(releaseNamespace, helmOp.Name, "1 superseded", "2 deployed")
+}
+
+// lose has a HelmOp and its HelmOpRelease disappear as if their management cluster were lost: the manager does nothing for them.
+func (s *scenario) lose(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) {
+	s.Helper()
+	update(s, helmOp, func(h *addonsv1.HelmOp) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, clusterv1.PausedAnnotation, "true")
+	})
+	s.Eventually(func(g gomega.Gomega) {
+		g.Expect(s.client.Get(s.Context(), client.ObjectKeyFromObject(release), release)).To(gomega.Succeed())
+		expectCondition(g, release, addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason)
+	}).Should(gomega.Succeed())
+	s.remove(release)
+	update(s, release, func(r *addonsv1.HelmOpRelease) { r.Finalizers = nil })
+	s.remove(helmOp)
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Finalizers = nil })
+	s.eventuallyGone(release)
+	s.eventuallyGone(helmOp)
 }
