@@ -38,18 +38,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/measure"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-const (
-	// hostileBytes is how much a hostile API server sends at once: more than the manager of TestHostileServers may have.
-	hostileBytes = 2 << 30
-
-	// memoryLimit is --memory-limit of that manager. The half is for the processes that render charts.
-	memoryLimit, ownMemory = "1073741824", 512 << 20
-)
+// hostileBytes is how much a hostile API server sends at once: more than the manager of TestHostileServers may have.
+const hostileBytes = 2 << 30
 
 // misbehaviour is what an API server of TestHostileServers does.
 type misbehaviour struct {
@@ -206,10 +200,7 @@ func TestHostileServers(t *testing.T) {
 	s.create(helmOp)
 	s.eventually(helmOp, ready(len(hostile)))
 	neighbour := newNeighbour(two)
-	manager := env.Managers()[0]
-	before, err := measure.Memory(manager.PID())
-	s.must(err)
-	memory := measure.FollowPeak(manager.PID())
+	memory := s.followMemory()
 
 	for _, front := range fronts {
 		front.set(true)
@@ -226,13 +217,11 @@ func TestHostileServers(t *testing.T) {
 			})
 		}
 	}
-	peak := memory.Stop()
-	t.Logf("memory of the manager: %d MiB before, %d MiB at most", before>>20, peak>>20)
-	s.Expect(peak).To(gomega.BeNumerically("<", ownMemory))
+	memory.expectBounded(s)
 
 	for _, front := range fronts {
 		front.set(false)
 	}
 	s.eventually(helmOp, ready(len(hostile)))
-	s.Expect(manager.Running()).To(gomega.BeTrue(), "the manager that began has survived")
+	s.Expect(memory.manager.Running()).To(gomega.BeTrue(), "the manager that began has survived")
 }

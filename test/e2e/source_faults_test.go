@@ -116,11 +116,11 @@ func status(code int, header ...string) registry.Fault {
 }
 
 // TestSourceFaults has a HelmOp meet each fault of a registry with its very first request. The fault has a name, costs the
-// registry little, holds nobody else up, and needs no help once it is mended.
+// registry little, holds nobody else up, and needs no help once it is mended. The manager's memory stays bounded.
 func TestSourceFaults(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{
-		ManagerArgs: []string{"--v=6", "--registry-timeout=" + faultTimeout.String()},
+		ManagerArgs: []string{"--v=6", "--registry-timeout=" + faultTimeout.String(), "--memory-limit=" + memoryLimit},
 	})
 	s := newScenarioIn(t, env)
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
@@ -128,6 +128,7 @@ func TestSourceFaults(t *testing.T) {
 	s.pushChart(s.namespace+"/bystander", environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.0.0"})
 	s.create(bystander)
 	one.eventuallyReleased(bystander, releaseNamespace, "bystander", 1)
+	memory := s.followMemory()
 
 	met := map[string]*metFault{}
 	faults := sourceFaults(s)
@@ -157,6 +158,7 @@ func TestSourceFaults(t *testing.T) {
 		s.eventually(bystander, ready(1))
 	})
 	s.step("a registry that asked for silence has it", func(s *scenario) { met["rate-limited"].lookAt(s) })
+	s.step("the manager's memory is bounded", memory.expectBounded)
 	s.step("what a registry says, and credentials, are found nowhere", func(s *scenario) {
 		texts := []string{planted}
 		for _, m := range met {

@@ -1,0 +1,57 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"github.com/onsi/gomega"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/measure"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+)
+
+const (
+	// memoryLimit is --memory-limit of the managers whose memory is measured. The half is for the processes that render charts.
+	memoryLimit = "1073741824"
+
+	// ownMemory is what such a manager may take itself, in bytes.
+	ownMemory = 512 << 20
+)
+
+// followedMemory is the memory of a manager during a test.
+type followedMemory struct {
+	manager *environment.Manager
+	before  int64
+	peak    *measure.Peak
+}
+
+// followMemory follows the memory of the first manager of an environment, which was started with memoryLimit, from now on.
+func (s *scenario) followMemory() *followedMemory {
+	s.Helper()
+	manager := s.env.Managers()[0]
+	before, err := measure.Memory(manager.PID())
+	s.must(err)
+	return &followedMemory{manager: manager, before: before, peak: measure.FollowPeak(manager.PID())}
+}
+
+// expectBounded checks that the manager took ownMemory at most, and still runs.
+func (m *followedMemory) expectBounded(s *scenario) {
+	s.Helper()
+	peak := m.peak.Stop()
+	s.Logf("memory of the manager: %d MiB before, %d MiB at most", m.before>>20, peak>>20)
+	s.Expect(peak).To(gomega.BeNumerically("<", ownMemory), "memory of the manager, in bytes")
+	s.Expect(m.manager.Running()).To(gomega.BeTrue(), "the manager that began has survived")
+}
