@@ -68,6 +68,7 @@ var artifactErrors = slices.Concat(verificationErrors, registryErrors)
 var chartErrors = []namedError{
 	{bundle.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
 	{bundle.ErrTooLarge, addonsv1.ChartInvalidReason},
+	{bundle.ErrLimit, addonsv1.RenderLimitExceededReason},
 	{bundle.ErrInvalidChart, addonsv1.ChartInvalidReason},
 	{bundle.ErrInvalidManifests, addonsv1.ArtifactInvalidReason},
 }

@@ -215,7 +215,8 @@ const (
 	// KindNotServedReason: the cluster does not serve the kind of an object of the release.
 	KindNotServedReason = "KindNotServed"
 
-	// RenderLimitExceededReason: to render the chart took more memory or time than it may, and was ended. The message names the template.
+	// RenderLimitExceededReason: to render the chart, or to build the kustomization, took more memory or time than it may, and was ended.
+	// The message names the limit, and the template or the folder.
 	RenderLimitExceededReason = "RenderLimitExceeded"
 
 	// ObservationFailedReason: the release cannot be read from the cluster.

@@ -119,7 +119,11 @@ func (k *kustomizer) build(folder string) (*built, error) {
 	output, err := k.builder.runner.Run(k.builder.ctx, request)
 	var limited *sandbox.LimitError
 	if errors.As(err, &limited) {
-		return nil, fmt.Errorf("%w: building the kustomization in %s was ended: %w", ErrTooLarge, folderName(folder), limited)
+		// The text names the folder already.
+		ended := *limited
+		ended.Doing = ""
+		return nil, fmt.Errorf("%w: building the kustomization in %s was ended, for %w: have it yield less, or %s",
+			ErrLimit, folderName(folder), &ended, ended.Remedy())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("building the kustomization in %s: %w", folderName(folder), err)

@@ -41,7 +41,7 @@ limitations under the License.
 //     artifact as a whole, all layers and packed subcharts included. So is the YAML that
 //     is parsed, by its size and its number of values once aliases are followed and bases
 //     of kustomizations are repeated, before any of it is; few parses run at a time.
-//   - Errors are ErrUnsupported, ErrInvalidChart, ErrInvalidManifests or ErrTooLarge,
+//   - Errors are ErrUnsupported, ErrInvalidChart, ErrInvalidManifests, ErrTooLarge or ErrLimit,
 //     with text that names the entry at fault, and its line. What the read function
 //     returns is passed on.
 package bundle

@@ -33,6 +33,8 @@ var (
 	ErrInvalidManifests = errors.New("invalid manifests")
 	// ErrTooLarge says that the artifact is over one of the limits.
 	ErrTooLarge = errors.New("artifact too large")
+	// ErrLimit says that building a kustomization took more memory or time than it may, and was ended.
+	ErrLimit = errors.New("render limit exceeded")
 )
 
 // Media types by which formats are told.

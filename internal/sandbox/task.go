@@ -165,5 +165,21 @@ func (e *LimitError) Error() string {
 	return text
 }
 
+// Remedy says what to do where the work itself cannot be changed: which flag of the manager raises the limit, if there is one.
+func (e *LimitError) Remedy() string {
+	switch e.Limit {
+	case LimitMemory:
+		return "raise --render-memory of the manager"
+	case LimitCPU:
+		return "raise --render-cpu of the manager"
+	case LimitTime:
+		return "raise --render-timeout of the manager"
+	case LimitOutput:
+		return "split it"
+	default:
+		return "look at the memory of the node of the manager"
+	}
+}
+
 // ErrNoChild means that no child could begin with the request in time.
 var ErrNoChild = errors.New("no renderer was free in time")

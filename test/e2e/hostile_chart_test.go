@@ -18,6 +18,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/onsi/gomega"
@@ -37,8 +38,17 @@ func hostileSchema() string {
 	return text + `"d40":true}}`
 }
 
-// TestHostileChart has one tenant install charts that ask for more memory and time than there is. The manager survives, each release says
-// which template exceeded which limit, and another tenant's release is installed and upgraded meanwhile.
+// hostileKustomization writes a label of 1 MB into 1,000 fields.
+func hostileKustomization() string {
+	text := "configMapGenerator: [{name: a, literals: [a=b]}]\nlabels:\n- pairs: {l: " + strings.Repeat("x", 1_000_000) + "}\n  fields:\n"
+	for i := range 1000 {
+		text += fmt.Sprintf("  - {path: f%d, create: true}\n", i)
+	}
+	return text
+}
+
+// TestHostileChart has one tenant install charts and a kustomization that ask for more memory and time than there is. The manager
+// survives, each release says which template exceeded which limit, and another tenant's release is installed and upgraded meanwhile.
 func TestHostileChart(t *testing.T) {
 	s := newScenario(t)
 	other := newScenarioIn(t, s.env)
@@ -69,6 +79,10 @@ func TestHostileChart(t *testing.T) {
 		})
 		s.create(hostile[name])
 	}
+	s.pushArtifact("hostile/kustomization", "1.0.0", fluxArtifact(s, map[string]string{"kustomization.yaml": hostileKustomization()}))
+	kustomization := s.newHelmOp("kustomization", forAll, s.from("hostile/kustomization", addonsv1.ArtifactReference{Tag: "1.0.0"}),
+		func(h *addonsv1.HelmOp) { h.Spec.Values = nil })
+	s.create(kustomization)
 
 	for range 3 {
 		neighbour.expectServed(t)
@@ -82,6 +96,7 @@ func TestHostileChart(t *testing.T) {
 		s.eventuallyEvent(helmOp, addonsv1.RenderLimitExceededReason)
 	}
 	s.child(hostile["memory"], "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RenderLimitExceededReason))
+	s.eventually(kustomization, failure("one", addonsv1.RenderLimitExceededReason, `the kustomization in "deploy" was ended`, "raise --render-"))
 	s.Expect(s.leader()).To(gomega.Equal(leader), "the manager that began has survived")
 	neighbour.expectUntouched(t)
 }

@@ -110,12 +110,9 @@ func limitError(err error) error {
 	case !errors.As(err, &limited):
 		return err
 	}
-	advice := map[sandbox.Limit]string{
-		sandbox.LimitMemory: "raise --render-memory of the manager",
-		sandbox.LimitCPU:    "raise --render-cpu of the manager",
-		sandbox.LimitTime:   "raise the timeout of the action, or --render-timeout of the manager",
-		sandbox.LimitOutput: "split the chart",
-		sandbox.LimitCrash:  "look at the memory of the node of the manager",
-	}[limited.Limit]
-	return Errorf(ErrLimit, "rendering the chart was ended, for %s: have the chart do less, or %s", err, advice)
+	remedy := limited.Remedy()
+	if limited.Limit == sandbox.LimitTime {
+		remedy += ", or the timeout of the action"
+	}
+	return Errorf(ErrLimit, "rendering the chart was ended, for %s: have the chart do less, or %s", err, remedy)
 }
