@@ -35,7 +35,7 @@ import (
 const (
 	// maxCached bounds the number of parsed charts, whatever their size.
 	maxCached = 1024
-	// maxParses bounds the parses at a time on machines with many processors.
+	// maxParses bounds the parses of one tenant at a time on machines with many processors.
 	maxParses = 4
 )
 
@@ -192,8 +192,8 @@ type Loader struct {
 	parses singleflight.Group
 	// runner builds kustomizations.
 	runner sandbox.Runner
-	// slots bounds the parses at a time: each may take 150 MiB for a moment.
-	slots chan struct{}
+	// turns bounds the parses at a time: each may take 150 MiB for a moment.
+	turns *turns
 
 	mu     sync.Mutex
 	charts *lru.LRU[string, *parsed]
@@ -215,7 +215,7 @@ func NewLoader(limits Limits, runner sandbox.Runner) (*Loader, error) {
 
 // NewBoundedLoader is NewLoader with a bound for all artifacts that are being read and parsed.
 func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Budget) (*Loader, error) {
-	l := &Loader{limits: limits.withDefaults(), bytes: bytes, runner: runner, slots: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxParses))}
+	l := &Loader{limits: limits.withDefaults(), bytes: bytes, runner: runner, turns: newTurns(min(runtime.GOMAXPROCS(0), maxParses))}
 	charts, err := lru.NewLRU(maxCached, func(_ string, evicted *parsed) { l.cachedBytes -= evicted.bytes })
 	if err != nil {
 		return nil, err
@@ -268,7 +268,7 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	}
 }
 
-// load reads and parses an artifact. It takes its memory before its slot: a caller that waits for memory must not hold a slot.
+// load reads and parses an artifact. It takes its memory before its turn: a caller that waits for memory must not hold a turn.
 func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []int, key string, size int64) (*parsed, error) {
 	if found, ok := l.cached(key); ok {
 		return found, nil // another parse ended after this caller's look
@@ -280,12 +280,10 @@ func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []
 		return nil, &readError{err}
 	}
 	defer lease.Release()
-	select {
-	case l.slots <- struct{}{}:
-		defer func() { <-l.slots }()
-	case <-ctx.Done():
-		return nil, &readError{ctx.Err()}
+	if err := l.turns.acquire(ctx, src.Tenant); err != nil {
+		return nil, &readError{err}
 	}
+	defer l.turns.release(src.Tenant)
 	data, err := src.read(ctx, layers)
 	if err != nil {
 		return nil, err

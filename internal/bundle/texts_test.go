@@ -170,8 +170,11 @@ func TestFewParsesAtATime(t *testing.T) {
 	data := demo(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoader(t, Limits{})
-		for range cap(l.slots) {
-			l.slots <- struct{}{}
+		most := l.turns.pool.Allowance("")
+		for range most {
+			if err := l.turns.acquire(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
 		}
 		done := false
 		go func() {
@@ -184,10 +187,10 @@ func TestFewParsesAtATime(t *testing.T) {
 		if done {
 			t.Error("a parse did not wait for others to end")
 		}
-		<-l.slots
+		l.turns.release("")
 		synctest.Wait()
-		if !done || len(l.slots) != cap(l.slots)-1 {
-			t.Errorf("done %t, %d of %d slots taken", done, len(l.slots), cap(l.slots))
+		if !done || l.turns.pool.Total() != most-1 {
+			t.Errorf("done %t, %d of %d turns taken", done, l.turns.pool.Total(), most)
 		}
 	})
 }

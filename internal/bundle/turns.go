@@ -1,0 +1,80 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"context"
+	"sync"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fairshare"
+)
+
+// turns are the parses that may run at the same time. Tenants share them, see fairshare: building the kustomizations of one tenant may
+// take minutes. They are safe for concurrent use.
+type turns struct {
+	mu    sync.Mutex
+	pool  *fairshare.Pool[string]
+	queue *fairshare.Queue[string, chan struct{}]
+}
+
+// newTurns returns turns for a number of parses of one tenant, and for one more of other tenants.
+func newTurns(parses int) *turns {
+	size := parses + 1
+	pool := fairshare.NewPool[string](2*size, size)
+	return &turns{pool: pool, queue: fairshare.NewQueue[string, chan struct{}](pool)}
+}
+
+// acquire waits for a turn of a tenant. After it, release must be called. The error is that of the context.
+func (t *turns) acquire(ctx context.Context, tenant string) error {
+	granted := make(chan struct{})
+	t.mu.Lock()
+	t.queue.Push(tenant, granted)
+	t.grant()
+	t.mu.Unlock()
+	select {
+	case <-granted:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.queue.Remove(tenant, granted) {
+		// The turn was granted at the same moment.
+		t.pool.GiveBack(tenant)
+		t.grant()
+	}
+	return ctx.Err()
+}
+
+// release gives a turn back.
+func (t *turns) release(tenant string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pool.GiveBack(tenant)
+	t.grant()
+}
+
+// grant gives turns to those that wait. The caller holds mu.
+func (t *turns) grant() {
+	for {
+		_, granted, ok := t.queue.Pop()
+		if !ok {
+			return
+		}
+		close(granted)
+	}
+}

@@ -1,0 +1,79 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
+)
+
+// blockedRunner does nothing until it is closed.
+type blockedRunner chan struct{}
+
+// Run implements sandbox.Runner.
+func (b blockedRunner) Run(context.Context, sandbox.Request) ([]byte, error) {
+	<-b
+	return nil, errors.New("closed")
+}
+
+// TestSlowKustomizationsDelayNoOtherTenant holds that artifacts of one tenant that take long leave a turn to each other tenant.
+func TestSlowKustomizationsDelayNoOtherTenant(t *testing.T) {
+	t.Parallel()
+	data := demo(t)
+	synctest.Test(t, func(t *testing.T) {
+		runner := make(blockedRunner)
+		l, err := NewLoader(Limits{}, runner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiting, stop := context.WithCancel(t.Context())
+		for i := range 20 {
+			slow := flux(t, map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": configMap(fmt.Sprint("a", i))})
+			slow.Tenant, slow.Digest = "slow", fmt.Sprint(i)
+			go func() {
+				if _, err := l.Chart(waiting, slow); err == nil {
+					t.Error("it was built")
+				}
+			}()
+		}
+		synctest.Wait()
+		done := false
+		go func() {
+			other := source("d", data, nil)
+			other.Tenant = "other"
+			if _, err := l.Chart(t.Context(), other); err != nil {
+				t.Error(err)
+			}
+			done = true
+		}()
+		synctest.Wait()
+		if !done {
+			t.Error("the other tenant waits")
+		}
+		stop()
+		close(runner)
+		synctest.Wait()
+		if l.turns.pool.Total() != 0 || l.turns.queue.Len() != 0 {
+			t.Errorf("%d turns are taken, %d wait", l.turns.pool.Total(), l.turns.queue.Len())
+		}
+	})
+}
