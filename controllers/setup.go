@@ -259,7 +259,8 @@ func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error 
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop").
 		For(&addonsv1.HelmOp{}, builder.WithPredicates(ofWatchFilter(options.WatchFilterValue), specChanged())).
-		Watches(&addonsv1.HelmOpRelease{}, delayedBy(requestForOwner, settled(reconciler.client)), builder.WithPredicates(ofWatchFilter(options.WatchFilterValue))).
+		Watches(&addonsv1.HelmOpRelease{}, delayedBy(requestForOwner(reconciler.client), settled(reconciler.client)),
+			builder.WithPredicates(ofWatchFilter(options.WatchFilterValue))).
 		Watches(&addonsv1.HelmOpRelease{}, helmOpsOnNews(reconciler.client)).
 		Watches(&addonsv1.HelmOpRelease{}, reconciler.moved.noting(reconciler.now)).
 		Watches(&addonsv1.HelmOp{}, delayed(dependentHelmOps(reconciler.client)), builder.WithPredicates(dependencyChanged())).

@@ -295,13 +295,34 @@ func requestForItself(_ context.Context, obj client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
 }
 
-// requestForOwner is the HelmOp of a HelmOpRelease.
-func requestForOwner(_ context.Context, obj client.Object) []ctrl.Request {
-	owner := metav1.GetControllerOf(obj)
-	if owner == nil || owner.Kind != helmOpKind {
-		return nil
+// requestForOwner finds the HelmOp of a HelmOpRelease. For the propagation policy Orphan, garbage collection takes the owner
+// references away while the HelmOp waits for the end of its releases: then the label names the HelmOp.
+func requestForOwner(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		if owner := metav1.GetControllerOf(obj); owner != nil {
+			if owner.Kind != helmOpKind {
+				return nil
+			}
+			return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: owner.Name}}}
+		}
+		label := obj.GetLabels()[addonsv1.HelmOpNameLabel]
+		if label == "" {
+			return nil
+		}
+		helmOps := &addonsv1.HelmOpList{}
+		if err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOp of a release", "HelmOpRelease", client.ObjectKeyFromObject(obj))
+			return nil
+		}
+		var requests []ctrl.Request
+		for i := range helmOps.Items {
+			// The label of a long name holds a hash.
+			if childSelector(&helmOps.Items[i])[addonsv1.HelmOpNameLabel] == label {
+				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&helmOps.Items[i])})
+			}
+		}
+		return requests
 	}
-	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: owner.Name}}}
 }
 
 // childrenOfCluster are the HelmOpReleases of a Cluster, those of other namespaces among them. They must not be changed.

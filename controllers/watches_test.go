@@ -17,6 +17,7 @@ limitations under the License.
 package controllers
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -57,3 +58,45 @@ func TestEventsOfReleasesGather(t *testing.T) {
 		})
 	}
 }
+
+// TestRequestForOwnerOfAnOrphan holds that the end of a release is noticed by its HelmOp after garbage collection has taken the
+// owner reference away, as it does for the propagation policy Orphan: the HelmOp ends after its last release.
+func TestRequestForOwnerOfAnOrphan(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		namespace, helmOp string
+		change            func(*addonsv1.HelmOpRelease)
+		want              int
+	}{
+		"has its owner":        {namespace: "fleet", helmOp: "it", want: 1},
+		"owner is gone":        {namespace: "fleet", helmOp: "it", change: withoutOwner, want: 1},
+		"owner of a long name": {namespace: "fleet", helmOp: strings.Repeat("long", 20), change: withoutOwner, want: 1},
+		"another namespace":    {namespace: "other", helmOp: "it", change: withoutOwner},
+		"no label and no owner": {namespace: "fleet", helmOp: "it", change: func(r *addonsv1.HelmOpRelease) {
+			withoutOwner(r)
+			r.Labels = nil
+		}},
+		"owner of another kind": {namespace: "fleet", helmOp: "it", change: func(r *addonsv1.HelmOpRelease) {
+			r.OwnerReferences[0].Kind = "Other"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: tc.helmOp, UID: "u"}}
+			another := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "another", UID: "v"}}
+			release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "fleet", Name: "it-one", Labels: childSelector(helmOp),
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(helmOp, addonsv1.GroupVersion.WithKind(helmOpKind))},
+			}}
+			if tc.change != nil {
+				tc.change(release)
+			}
+			got := requestForOwner(storeOf(t, helmOp, another))(t.Context(), release)
+			if len(got) != tc.want || tc.want == 1 && got[0].NamespacedName != client.ObjectKeyFromObject(helmOp) {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func withoutOwner(release *addonsv1.HelmOpRelease) { release.OwnerReferences = nil }
