@@ -46,6 +46,12 @@ type getter struct {
 	err       error
 }
 
+// isMissing reports whether the action has just seen that there is no such namespace.
+func (g *getter) isMissing(namespace string) bool {
+	reads, ok := g.config.Transport.(*readCache)
+	return ok && reads.isMissing(namespace)
+}
+
 // ToRESTConfig implements resource.RESTClientGetter.
 func (g *getter) ToRESTConfig() (*rest.Config, error) {
 	config := *g.config

@@ -19,6 +19,7 @@ package helmclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand"
@@ -35,6 +36,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
 )
 
 // crdOf returns a CRD for the kind Widget of a group; the last version is the stored one.
@@ -243,6 +245,35 @@ func TestIntegrationNamespaceMetadata(t *testing.T) {
 	b.options.Install.NamespaceAnnotations = map[string]string{"note": "three"}
 	b.converge(desiredFor(b.namespace, "other", "a1", "v1"), newChart("1.0.0", map[string]string{"a.yaml": configMap("other", "1")}), nil)
 	want(map[string]string{"by": "human"}, map[string]string{"note": "three"})
+}
+
+// TestIntegrationNamespaceIsMadeAtOnce holds that an install that has seen that its namespace is missing does not try to write a record
+// there first.
+func TestIntegrationNamespaceIsMadeAtOnce(t *testing.T) {
+	b := newBench(t)
+	proxy, err := cutproxy.Start(sharedServer.Server(t).RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	_, err = New(testRunner).Act(t.Context(), Target{Key: b.namespace, Config: proxy.Config()}, Decision{Action: ActionInstall}, desired, b.options,
+		newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	requests := proxy.Requests()
+	if err := errors.Join(err, proxy.Stop()); err != nil {
+		t.Fatal(err)
+	}
+	records, namespaces := 0, 0
+	for _, request := range requests {
+		switch fmt.Sprint(request) {
+		case "POST /api/v1/namespaces/" + b.namespace + "/secrets":
+			records++
+		case "POST /api/v1/namespaces":
+			namespaces++
+		}
+	}
+	if records != 1 || namespaces != 1 {
+		t.Errorf("%d requests create a record, %d a namespace: %v", records, namespaces, requests)
+	}
 }
 
 // TestIntegrationNothingLeftBehind holds that what cannot be installed leaves neither namespace nor CRD nor record.

@@ -32,7 +32,8 @@ import (
 
 // namespacer sees to the namespace of a release when its record is about to be made: by then the chart is rendered and
 // nobody else's object is in the way, so a chart that cannot be installed leaves no namespace behind. That it is
-// missing is learned from the refusal of the record: in a namespace that exists this costs no request.
+// missing is known from the search for objects in the way, or learned from the refusal of the record: in a namespace that exists this
+// costs no request.
 type namespacer struct {
 	ctx     context.Context
 	clients *getter
@@ -97,10 +98,27 @@ func (n *namespacer) around(makeRecord func() error) error {
 	if !n.create {
 		return n.missing()
 	}
+	if err := n.ensure(); err != nil {
+		return err
+	}
+	return n.explain(makeRecord())
+}
+
+// ensureKnownMissing creates the namespace if it is to be, and the action has just seen that it is missing: that spares the refusal of
+// the record.
+func (n *namespacer) ensureKnownMissing() error {
+	if n.name == "" || !n.create || !n.clients.isMissing(n.name) {
+		return nil
+	}
+	return n.ensure()
+}
+
+// ensure creates the namespace unless it exists.
+func (n *namespacer) ensure() error {
 	if err := n.make(); err != nil && !apierrors.IsAlreadyExists(err) {
 		return n.explain(fmt.Errorf("creating the namespace %q: %w", n.name, err))
 	}
-	return n.explain(makeRecord())
+	return nil
 }
 
 // setMetadata sets labels and annotations, on a namespace that it creates where that is wanted.

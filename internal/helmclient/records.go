@@ -77,6 +77,8 @@ type recordStore struct {
 	codec     *recordCodec
 	// namespaces learns that the namespace exists.
 	namespaces *nameSet
+	// beforeCreate is called when a record is about to be created, and fits.
+	beforeCreate func() error
 	// observed returns the metadata of a release's records if they were observed a moment ago.
 	observed func(name string) ([]metav1.PartialObjectMetadata, bool)
 
@@ -103,6 +105,8 @@ func (c *connection) records(ctx context.Context, namespace string, storage Stor
 		namespace:  namespace,
 		codec:      c.codec,
 		namespaces: c.namespaces,
+
+		beforeCreate: func() error { return nil },
 		observed: func(name string) ([]metav1.PartialObjectMetadata, bool) {
 			return c.observations.take(c.observationKey(namespace, name))
 		},

@@ -41,6 +41,9 @@ func (s *recordStore) Create(key string, rls *release.Release) error {
 		return err
 	}
 	defer s.forget()
+	if err := s.beforeCreate(); err != nil {
+		return err
+	}
 	version, err := write(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
 	if err == nil {
 		s.noteSeen(record, sightOf(secret, version))

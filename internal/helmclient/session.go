@@ -67,6 +67,7 @@ func (c *Client) openSession(ctx context.Context, target Target, desired Desired
 	cluster.owner = releaseName{name: desired.Name, namespace: desired.Namespace}
 	namespace := &namespacer{ctx: ctx, clients: clients, impersonated: target.Impersonate != ""}
 	records := conn.records(ctx, desired.Namespace, target.Storage)
+	records.beforeCreate = namespace.ensureKnownMissing
 	s := newSession(&recordDriver{carefulDriver: records, namespace: namespace, seen: cluster.seen}, cluster, desired, logs)
 	s.records, s.stored = records, target.Storage
 	s.namespace = namespace
