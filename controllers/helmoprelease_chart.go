@@ -36,7 +36,7 @@ import (
 )
 
 // errFetching says that the chart is on its way. The release is looked at again when it has come.
-var errFetching = errors.New("the chart is on its way from the registry")
+var errFetching = errors.New("the chart is being fetched or prepared")
 
 // errRefetching says that the chart, which could not be had the last time, is asked for again.
 var errRefetching = errors.New("the chart is asked for again")
@@ -53,10 +53,13 @@ type Fetcher interface {
 // ChartLoader makes charts of pulled artifacts.
 type ChartLoader interface {
 	Chart(ctx context.Context, source bundle.Source) (*bundle.Chart, error)
+
+	// Cached returns a chart that is at hand. It takes no time.
+	Cached(source bundle.Source) (*bundle.Chart, bool)
 }
 
 // chart gets the chart of a release, from the store if any cluster needed it before. What is not at hand, or not known to be
-// signed as demanded, is fetched and verified once for all releases that want it, while the worker goes on: errFetching, or
+// signed as demanded, is fetched, verified and parsed once for all releases that want it, while the worker goes on: errFetching, or
 // errRefetching if it could not be had the last time. A *fetchError tells when to try again.
 func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bundle.Chart, error) {
 	artifact := scope.release.Spec.Artifact
@@ -67,7 +70,7 @@ func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bu
 	isSigned := isVerified(r.verifier, knownArtifacts(&scope.helmOp.Status), &artifact, policy)
 	content, stored := r.registry.Stored(artifact.URL, artifact.Digest)
 	if stored && isSigned {
-		chart, err := r.storedChart(ctx, content, &artifact, scope.release.Namespace)
+		chart, err := r.storedChart(ctx, content, &artifact, scope.release)
 		if !errors.Is(err, oci.ErrNotStored) {
 			return chart, err
 		}
@@ -112,17 +115,38 @@ func (r *releaseReconciler) chart(ctx context.Context, scope *releaseScope) (*bu
 	}
 }
 
-// storedChart loads a chart that is in the store. One that cannot be loaded is not tried again by each release on its own.
-func (r *releaseReconciler) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact, tenant string) (*bundle.Chart, error) {
+// storedChart loads a chart that is in the store. One that cannot be loaded is not tried again by each release on its own. To build a
+// kustomization may take minutes, which must not hold the worker.
+func (r *releaseReconciler) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact, release *addonsv1.HelmOpRelease,
+) (*bundle.Chart, error) {
+	source := bundleSource(content, artifact, release.Namespace, content.ReadStored)
+	if chart, ok := r.charts.Cached(source); ok {
+		return chart, nil
+	}
 	key := artifactIdentity(artifact)
 	if failure := r.fetches.standing(key, r.now()); failure != nil {
 		return nil, failure
 	}
-	chart, err := r.charts.Chart(ctx, bundleSource(content, artifact, tenant, content.ReadStored))
-	if err == nil || errors.Is(err, oci.ErrNotStored) || ctx.Err() != nil {
-		return chart, err
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
+	// Nothing is shared between namespaces, as with what is fetched.
+	shared := strings.Join([]string{"stored", release.Namespace, key}, "\n")
+	_, err, ok := r.errands.run(ctx, shared, request, func(ctx context.Context) (*oci.Content, error) {
+		_, err := guarded(ctx, func(ctx context.Context) (*bundle.Chart, error) { return r.charts.Chart(ctx, source) })
+		if !errors.Is(err, oci.ErrNotStored) && ctx.Err() == nil {
+			r.fetches.record(key, err, r.now())
+		}
+		return content, err
+	})
+	switch {
+	case !ok && r.fetches.isFailing(key):
+		return nil, errRefetching
+	case !ok:
+		return nil, errFetching
+	case err == nil:
+		return r.charts.Chart(ctx, source)
+	case errors.Is(err, oci.ErrNotStored):
+		return nil, err
 	}
-	r.fetches.record(key, err, r.now())
 	if failure := r.fetches.failure(key, r.now()); failure != nil {
 		return nil, failure
 	}

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,14 +31,21 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// badCharts counts the charts that it cannot load.
+// badCharts counts the charts that it cannot load. None is at hand.
 type badCharts struct {
 	err   error
 	loads int
+	// loading, if set, is what each load waits for.
+	loading chan struct{}
 }
+
+func (c *badCharts) Cached(bundle.Source) (*bundle.Chart, bool) { return nil, false }
 
 func (c *badCharts) Chart(context.Context, bundle.Source) (*bundle.Chart, error) {
 	c.loads++
+	if c.loading != nil {
+		<-c.loading
+	}
 	return nil, c.err
 }
 
@@ -46,10 +54,12 @@ func TestBadChartInTheStoreIsLoadedOnce(t *testing.T) {
 	t.Parallel()
 	now := noon
 	charts := &badCharts{err: bundle.ErrInvalidChart}
-	r := &releaseReconciler{charts: charts, fetches: newFetchFailures(), now: func() time.Time { return now }}
-	artifact := &addonsv1.ResolvedArtifact{Digest: "sha256:1"}
+	r := &releaseReconciler{
+		charts: charts, fetches: newFetchFailures(), errands: newErrands[*oci.Content](4), now: func() time.Time { return now },
+	}
+	artifact, release := &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, &addonsv1.HelmOpRelease{}
 	for range 100 {
-		_, err := r.storedChart(t.Context(), &oci.Content{}, artifact, "tenant")
+		_, err := r.storedChart(t.Context(), &oci.Content{}, artifact, release)
 		var failure *fetchError
 		if !errors.As(err, &failure) || !errors.Is(err, bundle.ErrInvalidChart) || failure.wait <= 0 {
 			t.Fatalf("error = %v, want one that tells when to try again", err)
@@ -59,15 +69,48 @@ func TestBadChartInTheStoreIsLoadedOnce(t *testing.T) {
 		t.Errorf("loaded %d times, want once", charts.loads)
 	}
 	now = now.Add(time.Minute)
-	_, _ = r.storedChart(t.Context(), &oci.Content{}, artifact, "tenant") // the next try
+	_, _ = r.storedChart(t.Context(), &oci.Content{}, artifact, release) // the next try
 	if charts.loads != 2 {
 		t.Errorf("loaded %d times, want another try when it is time", charts.loads)
 	}
 	charts.err = oci.ErrNotStored
 	now = now.Add(time.Hour)
-	if _, err := r.storedChart(t.Context(), &oci.Content{}, artifact, "tenant"); !errors.Is(err, oci.ErrNotStored) {
+	if _, err := r.storedChart(t.Context(), &oci.Content{}, artifact, release); !errors.Is(err, oci.ErrNotStored) {
 		t.Errorf("error = %v, want one that has it fetched", err)
 	}
+}
+
+// TestStoredChartThatTakesLongHoldsNoWorker holds that artifacts of the store which take long to load, such as kustomizations, leave all
+// workers to others.
+func TestStoredChartThatTakesLongHoldsNoWorker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		charts := &badCharts{err: bundle.ErrLimit, loading: make(chan struct{})}
+		r := &releaseReconciler{charts: charts, fetches: newFetchFailures(), errands: newErrands[*oci.Content](4), now: time.Now}
+		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "slow"}}
+		load := func() error {
+			_, err := r.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, release)
+			return err
+		}
+		for range 2 {
+			began := time.Now()
+			if err := load(); !errors.Is(err, errFetching) || time.Since(began) > errandGrace {
+				t.Errorf("after %s: %v, want one that lets the worker go on", time.Since(began), err)
+			}
+		}
+		close(charts.loading)
+		synctest.Wait()
+		var failure *fetchError
+		if err := load(); !errors.Is(err, bundle.ErrLimit) || !errors.As(err, &failure) || failure.wait <= 0 {
+			t.Errorf("%v, want the error of the load, and when to try again", err)
+		}
+		if got := chartReason(bundle.ErrLimit); got != addonsv1.RenderLimitExceededReason {
+			t.Errorf("the reason is %q", got)
+		}
+		if charts.loads != 1 {
+			t.Errorf("loaded %d times, want once", charts.loads)
+		}
+	})
 }
 
 func TestChartThatIsAskedForAgain(t *testing.T) {

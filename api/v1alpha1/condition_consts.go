@@ -203,7 +203,7 @@ const (
 	// ArtifactFetchFailedReason: the chart cannot be pulled from the registry.
 	ArtifactFetchFailedReason = "ArtifactFetchFailed"
 
-	// FetchingArtifactReason: the chart is on its way from the registry.
+	// FetchingArtifactReason: the chart is being fetched from the registry, or parsed, or its kustomization is being built.
 	FetchingArtifactReason = "FetchingArtifact"
 
 	// ChartInvalidReason: the chart cannot be loaded, or the artifact is too large.

@@ -268,6 +268,19 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	}
 }
 
+// Cached returns the chart in an artifact, as Chart does, if it is in the cache. It neither reads nor parses anything.
+func (l *Loader) Cached(src Source) (*chart.Chart, bool) {
+	format, layers, err := Detect(src.Manifest, src.Selection)
+	if err != nil {
+		return nil, false
+	}
+	found, ok := l.cached(src.key(format, layers))
+	if !ok {
+		return nil, false
+	}
+	return copyChart(found.chart), true
+}
+
 // load reads and parses an artifact. It takes its memory before its turn: a caller that waits for memory must not hold a turn.
 func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []int, key string, size int64) (*parsed, error) {
 	if found, ok := l.cached(key); ok {
