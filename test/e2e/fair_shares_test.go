@@ -74,7 +74,7 @@ func TestFairShares(t *testing.T) {
 		s.create(helmOp)
 		s.createUnreadableCluster("unreadable")
 		s.eventually(helmOp, failure("unreadable", addonsv1.ObjectReadFailedReason, "the manager may not list widgets.fair.example",
-			"give the manager get, list and watch"))
+			"give the manager list and watch"))
 	})
 	for range 3 {
 		neighbour.expectServed(t)
