@@ -125,9 +125,9 @@ func (p *releasePass) due(delay time.Duration) {
 func (r *releaseReconciler) connect(ctx context.Context, release *addonsv1.HelmOpRelease) (target helmclient.Target, ok bool) {
 	key := clusterKey(release)
 	restConfig, err := r.clusters.GetRESTConfig(ctx, key)
-	if err == nil && r.clusters.State(key).IsSilent() {
+	if state := r.clusters.State(key); err == nil && state.IsSilent() {
 		// To ask the cluster again would end in the same, later. The watches stay: it may be back in a moment.
-		reportUnreachable(release, noConnection(release))
+		reportUnreachable(release, noConnection(release, state.Cause))
 		return helmclient.Target{}, false
 	}
 	if err == nil {
@@ -142,13 +142,17 @@ func (r *releaseReconciler) connect(ctx context.Context, release *addonsv1.HelmO
 	if errors.Is(err, clusterlink.ErrNotTried) {
 		return helmclient.Target{}, false
 	}
-	reportUnreachable(release, noConnection(release))
+	reportUnreachable(release, noConnection(release, r.clusters.State(key).Cause))
 	return helmclient.Target{}, false
 }
 
 // noConnection says what to do about a Cluster that does not answer. It is the same as long as that lasts: each other
 // message is a write.
-func noConnection(release *addonsv1.HelmOpRelease) string {
+func noConnection(release *addonsv1.HelmOpRelease, cause clusterlink.Cause) string {
+	if cause != "" {
+		return "there is no connection to the API server of the Cluster: " + string(cause) + "; correct the Secret " +
+			clusterTitle(release) + "-kubeconfig; the release goes on when the API server answers"
+	}
 	return "there is no connection to the API server of the Cluster: see that it runs, that the Secret " + clusterTitle(release) +
 		"-kubeconfig is valid, that the manager may read it and that nothing blocks the way; the release goes on when it answers"
 }

@@ -180,6 +180,7 @@ type linkMadeMeanwhile struct {
 	Clusters
 	err      error
 	failures int
+	cause    clusterlink.Cause
 }
 
 func (l linkMadeMeanwhile) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
@@ -190,7 +191,7 @@ func (l linkMadeMeanwhile) GetRESTConfig(context.Context, client.ObjectKey) (*re
 }
 
 func (l linkMadeMeanwhile) State(client.ObjectKey) clusterlink.State {
-	return clusterlink.State{LastTry: time.Now(), LastAnswer: time.Now(), Failures: l.failures}
+	return clusterlink.State{LastTry: time.Now(), LastAnswer: time.Now(), Failures: l.failures, Cause: l.cause}
 }
 
 // TestConnectSaysNothingOfWhatWasNotTried holds that a release stays as it was where its Cluster is about to be connected: every release of a
@@ -200,6 +201,7 @@ func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err      error
 		failures int
+		cause    clusterlink.Cause
 		want     metav1.ConditionStatus
 		up       bool
 	}{
@@ -207,19 +209,21 @@ func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
 		"tried, without luck": {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotConnected), want: metav1False},
 		"one lost probe":      {failures: 1, want: metav1True, up: true},
 		"silent":              {failures: 2, want: metav1False},
+		"refused":             {failures: 2, cause: clusterlink.CauseCredentials, want: metav1False},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			release := &addonsv1.HelmOpRelease{}
 			reportReachable(release)
 			r := &releaseReconciler{
-				clusters: linkMadeMeanwhile{err: tc.err, failures: tc.failures}, kubeconfigs: storeOf(t), watcher: &forgetfulWatcher{},
+				clusters: linkMadeMeanwhile{err: tc.err, failures: tc.failures, cause: tc.cause}, kubeconfigs: storeOf(t), watcher: &forgetfulWatcher{},
 			}
 			if _, ok := r.connect(t.Context(), release); ok != tc.up {
 				t.Errorf("there is a connection: %t, want %t", ok, tc.up)
 			}
-			if got := conditions.Get(release, addonsv1.ClusterReachableCondition).Status; got != tc.want {
-				t.Errorf("ClusterReachable is %s, want %s", got, tc.want)
+			got := conditions.Get(release, addonsv1.ClusterReachableCondition)
+			if got.Status != tc.want || !strings.Contains(got.Message, string(tc.cause)) {
+				t.Errorf("ClusterReachable is %s: %s, want %s", got.Status, got.Message, tc.want)
 			}
 		})
 	}

@@ -61,6 +61,8 @@ type State struct {
 	LastAnswer time.Time
 	// Failures is how often in a row it has not answered.
 	Failures int
+	// Cause is why the last try failed, as far as that is known.
+	Cause Cause
 }
 
 // IsSilent tells whether a Cluster has not answered twice in a row. One failure may be a lost packet or an API server

@@ -252,7 +252,7 @@ func (l *Links) probed(ctx context.Context, known *link, err error) bool {
 
 // triedLocked takes in the outcome of a try.
 func (k *link) triedLocked(now time.Time, err error) {
-	k.state.LastTry = now
+	k.state.LastTry, k.state.Cause = now, causeOf(err)
 	if err != nil {
 		k.state.Failures++
 		probes.WithLabelValues("error").Inc()

@@ -1,0 +1,68 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package clusterlink
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// TestCauses asks API servers that each fail in another way.
+func TestCauses(t *testing.T) {
+	t.Parallel()
+	status := http.StatusOK
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	t.Cleanup(server.Close)
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	insecure := rest.TLSClientConfig{Insecure: true}
+	for _, tc := range []struct {
+		name        string
+		config      rest.Config
+		status      int
+		refuseLocal bool
+		want        Cause
+	}{
+		{name: "answers", config: rest.Config{Host: server.URL, TLSClientConfig: insecure}, status: http.StatusOK},
+		{name: "is local", config: rest.Config{Host: server.URL, TLSClientConfig: insecure}, refuseLocal: true, want: CauseLocal},
+		{name: "credentials", config: rest.Config{Host: server.URL, TLSClientConfig: insecure}, status: http.StatusUnauthorized, want: CauseCredentials},
+		{name: "fails by itself", config: rest.Config{Host: server.URL, TLSClientConfig: insecure}, status: http.StatusInternalServerError},
+		{name: "authority", config: rest.Config{Host: server.URL}, want: CauseCertificate},
+		{name: "certificate of another host", config: rest.Config{Host: strings.Replace(server.URL, "127.0.0.1", "localhost", 1)}, want: CauseCertificate},
+		{name: "is gone", config: rest.Config{Host: gone.URL}},
+	} {
+		status = tc.status
+		config, err := wayTo(&tc.config, tc.refuseLocal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := askVersion(t.Context(), &http.Client{Transport: config.Transport}, config); causeOf(err) != tc.want {
+			t.Errorf("%s: %v: the cause is %q, want %q", tc.name, err, causeOf(err), tc.want)
+		}
+	}
+	for want, isNotFound := range map[Cause]bool{CauseName: true, "": false} {
+		if got := causeOf(fmt.Errorf("dialing: %w", &net.DNSError{IsNotFound: isNotFound})); got != want {
+			t.Errorf("a name that is not found (%t) is of the cause %q", isNotFound, got)
+		}
+	}
+}
