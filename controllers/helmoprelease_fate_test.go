@@ -84,7 +84,8 @@ func (b *fateBench) client() client.Client {
 			b.Fatal(err)
 		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b.namespace.DeepCopy(), b.cluster.DeepCopy(), b.release.DeepCopy())
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease).
+		WithObjects(b.namespace.DeepCopy(), b.cluster.DeepCopy(), b.release.DeepCopy())
 	if b.helmOp != nil {
 		builder.WithObjects(b.helmOp.DeepCopy())
 	}

@@ -17,6 +17,7 @@ limitations under the License.
 package controllers
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -60,5 +61,38 @@ func TestReleaseWaitsForItsOwner(t *testing.T) {
 	b.release.Annotations = map[string]string{addonsv1.OrphanAnnotation: "true"}
 	if _, err := r.reconcileDelete(t.Context(), scope); err != nil || len(b.release.Finalizers) > 0 {
 		t.Errorf("it stays: %v, %v", err, b.release.Finalizers)
+	}
+}
+
+// TestReleaseWithoutOwnerEndsAfterTheWait holds that a release whose HelmOp did not come back is uninstalled when the wait is over, and
+// not before: only then is its Cluster connected to.
+func TestReleaseWithoutOwnerEndsAfterTheWait(t *testing.T) {
+	t.Parallel()
+	b := newFateBench(t)
+	b.helmOp = nil
+	b.release.Namespace, b.release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
+	b.release.Spec.ClusterRef.Namespace, b.cluster.Namespace = "", "platform"
+	deleted := metav1.NewTime(noon)
+	b.release.DeletionTimestamp = &deleted
+	now, connections := noon, &forgetting{}
+	r := b.reconciler()
+	r.recorder, r.now, r.budgets = events.NewFakeRecorder(10), func() time.Time { return now }, newEventBudgets(time.Now)
+	r.written, r.drifts = newWrittenGenerations(), newDriftMemories()
+	r.watcher, r.kubeconfigs = forgettingWatcher{forgetting: connections}, storeOf(t)
+	r.clusters = linkMadeMeanwhile{err: errors.New("no connection"), failures: 1}
+	for after, want := range map[time.Duration]string{
+		ownerWait - time.Second: addonsv1.OwnerNotFoundReason, ownerWait: addonsv1.ClusterUnreachableReason,
+	} {
+		now, connections.disconnected = noon.Add(after), nil
+		_, err := r.reconcileDelete(t.Context(), &releaseScope{release: b.release, cluster: b.cluster})
+		if got := conditions.GetReason(b.release, addonsv1.ReadyCondition); err != nil || got != want {
+			t.Errorf("after %s: Ready has the reason %q, error %v; want %q", after, got, err, want)
+		}
+		if tried := len(connections.disconnected) > 0; tried != (after >= ownerWait) {
+			t.Errorf("after %s: a connection was tried: %t", after, tried)
+		}
+		if len(b.release.Finalizers) == 0 {
+			t.Errorf("after %s: the HelmOpRelease is gone before the release", after)
+		}
 	}
 }
