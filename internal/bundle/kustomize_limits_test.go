@@ -22,6 +22,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -49,31 +50,37 @@ func TestLimitsOfKustomizations(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has all limits")
 	}
-	const childMemory, ownMemory = 256 << 20, 64 << 20
-	for name, files := range map[string]map[string]string{
+	const ownMemory = 64 << 20
+	for name, tc := range map[string]struct {
+		files  map[string]string
+		limits sandbox.Limits
+		limit  sandbox.Limit
+		says   string
+	}{
 		// 250 MB out of 1 MB.
-		"one large object": growing(1_000_000, 250, 1),
+		"one large object": {growing(1_000_000, 250, 1), sandbox.Limits{Memory: 256 << 20}, sandbox.LimitMemory,
+			"256 MiB of memory: have it yield less, or raise --render-memory of the manager"},
 		// 200 MB of texts and 1,000,000 fields out of 150 kB.
-		"many objects": growing(200, 2000, 500),
+		"many objects": {growing(200, 2000, 500), sandbox.Limits{CPU: 3 * time.Second}, sandbox.LimitCPU,
+			"3s of CPU time: have it yield less, or raise --render-cpu of the manager"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			ended := make(chan sandbox.Limit, 1)
 			pool := sandbox.NewPool(sandbox.Options{
-				Limits: sandbox.Limits{Memory: childMemory}, Ended: func(limit sandbox.Limit) { ended <- limit },
+				Limits: tc.limits, Ended: func(limit sandbox.Limit) { ended <- limit },
 			})
 			t.Cleanup(pool.Close)
 			loader, err := NewLoader(Limits{}, pool)
 			g.Expect(err).NotTo(HaveOccurred())
-			source := flux(t, files)
+			source := flux(t, tc.files)
 			before := taken()
 			_, err = loader.Chart(t.Context(), source)
 			grown := taken() - before
 			t.Logf("this process had %d MiB of memory, and took %d MiB more: %v", before>>20, grown>>20, err)
 			g.Expect(errors.Is(err, ErrLimit)).To(BeTrue(), "%v", err)
-			g.Expect(err).To(MatchError(ContainSubstring("the kustomization in the root was ended, for it needed more than 256 MiB of memory: " +
-				"have it yield less, or raise --render-memory of the manager")))
-			g.Expect(ended).To(Receive(Equal(sandbox.LimitMemory)))
+			g.Expect(err).To(MatchError(ContainSubstring("the kustomization in the root was ended, for it needed more than " + tc.says)))
+			g.Expect(ended).To(Receive(Equal(tc.limit)))
 			g.Expect(grown).To(BeNumerically("<", ownMemory))
 
 			c, err := loader.Chart(t.Context(), flux(t, growing(10, 2, 1)))
