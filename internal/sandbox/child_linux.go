@@ -32,16 +32,11 @@ const (
 	maxFiles = 32
 	// heapGrain is how much address space the runtime takes at once for its heap.
 	heapGrain = 64 << 20
-	// niceness is how much a child steps back behind its parent, which renews leases and serves other tenants, where processors are short.
-	niceness = 5
 )
 
 // confine sets the limits that hold for as long as the child runs.
 func (c *child) confine() error {
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
-	if err := stepBack(); err != nil {
-		return err
-	}
 	var size, rest uint64
 	status, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -69,16 +64,6 @@ func (c *child) confine() error {
 		c.exceeded(LimitCPU)
 	}()
 	return nil
-}
-
-// stepBack lowers the priority of all threads of the child, which is a process group of its own.
-func stepBack() error {
-	// The kernel tells 20 less the niceness.
-	priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	if err != nil {
-		return err
-	}
-	return unix.Setpriority(unix.PRIO_PGRP, 0, min(20-priority+niceness, 19))
 }
 
 // allowCPU grants the CPU time of one more request.
