@@ -205,7 +205,7 @@ func inventoryOf(spec *addonsv1.HelmOpReleaseSpec, refs []inventory.Ref, revisio
 	refs = slices.Clone(refs)
 	inventory.Sort(refs)
 	refs = slices.Compact(refs)
-	// No API server has such objects, but a record that somebody damaged may name them.
+	// No API server has such objects, but a damaged record may name them.
 	if fit := slices.DeleteFunc(refs, isTooLong); len(fit) < len(refs) {
 		refs, known.Truncated = fit, true
 	}
@@ -231,7 +231,7 @@ func inventoryOf(spec *addonsv1.HelmOpReleaseSpec, refs []inventory.Ref, revisio
 	return known
 }
 
-// isTooLong tells whether the status has no room for the name or the kind of an object.
+// isTooLong reports whether the status has no room for the name or the kind of an object.
 func isTooLong(ref inventory.Ref) bool {
 	return max(len(ref.APIVersion()), len(ref.Kind), len(ref.Name)) > maxRefText || len(ref.Namespace) > validation.DNS1123LabelMaxLength
 }

@@ -104,8 +104,8 @@ func (n *namespacer) around(makeRecord func() error) error {
 	return n.explain(makeRecord())
 }
 
-// ensureKnownMissing creates the namespace if it is to be, and the action has just seen that it is missing: that spares the refusal of
-// the record.
+// ensureKnownMissing creates the namespace if it is to be, and the action has just seen that it is missing: without this, the record
+// would be refused first.
 func (n *namespacer) ensureKnownMissing() error {
 	if n.name == "" || !n.create || !n.clients.isMissing(n.name) {
 		return nil

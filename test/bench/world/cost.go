@@ -166,7 +166,7 @@ func isManager(userAgent string) bool {
 }
 
 // RecordBytes is how many bytes of Secrets, which is where Helm's records are, the workload API servers have sent in answers to reads and
-// lists in single namespaces, whoever asked. That is in megabytes of metrics of each: a measurement reads them before and after, not during its phase.
+// lists in single namespaces, of all users. The metrics of each server are megabytes: a measurement reads them before and after its phase.
 func (w *World) RecordBytes(ctx context.Context) (float64, error) {
 	sent := make([]float64, len(w.Servers))
 	err := parallel(len(w.Servers), starting, func(i int) error {

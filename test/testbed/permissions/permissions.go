@@ -38,7 +38,7 @@ import (
 type Permission struct {
 	// Namespace is where the permission applies. Empty: in all namespaces, and to objects without one.
 	Namespace string
-	// Group, Resource and Verb are as in a role: "helmops/status" is a resource, and "*" stands for all.
+	// Group, Resource and Verb are as in a role: "helmops/status" is a resource, and "*" means all.
 	Group, Resource, Verb string
 }
 
