@@ -176,6 +176,9 @@ func (r *helmOpReconciler) readRevisions(ctx context.Context, scope *helmOpScope
 // Cluster that could be told, the newest stays. The latter is not for thrift alone: clusterctl move brings HelmOps first, their revisions
 // seconds later, and pauses the Clusters meanwhile. A revision that is made in between would be in the way of those that come.
 func (r *helmOpReconciler) revise(ctx context.Context, scope *helmOpScope) error {
+	if err := r.readUncached(ctx, scope); err != nil {
+		return err
+	}
 	if scope.wanted == nil {
 		return nil
 	}
@@ -195,6 +198,36 @@ func (r *helmOpReconciler) revise(ctx context.Context, scope *helmOpScope) error
 	return r.supersede(ctx, scope)
 }
 
+// readUncached adds the revision that a release has and the cache does not have yet. Without it, the same spec would get a second revision,
+// and the first one's rollout would be superseded by its copy.
+func (r *helmOpReconciler) readUncached(ctx context.Context, scope *helmOpScope) error {
+	number := scope.releasedRevision()
+	if newest := scope.newestRevision(); newest != nil && newest.Spec.Number >= number || number == 0 {
+		return nil
+	}
+	revision := &addonsv1.HelmOpRevision{}
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: scope.helmOp.Namespace, Name: revisionName(scope.helmOp.Name, number)}, revision)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && !revision.DeletionTimestamp.IsZero():
+		// It was deleted, or a move of the management cluster has not brought it yet.
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading revision %d: %w", number, err)
+	}
+	r.rollouts.recall(revision)
+	scope.revisions = append(scope.revisions, completed(scope, revision))
+	return nil
+}
+
+// releasedRevision is the newest revision that a release has, 0 if none has one.
+func (s *helmOpScope) releasedRevision() int64 {
+	number := int64(0)
+	for _, c := range s.clusters {
+		number = max(number, revisionOf(c.child))
+	}
+	return number
+}
+
 // hasServable tells whether there is a Cluster that can be told something.
 func (s *helmOpScope) hasServable() bool {
 	return slices.ContainsFunc(s.clusters, func(c *clusterScope) bool {
@@ -209,10 +242,8 @@ func (r *helmOpReconciler) createRevision(ctx context.Context, scope *helmOpScop
 	if newest != nil {
 		number = newest.Spec.Number + 1
 	}
-	for _, c := range scope.clusters {
-		// A number is never used again, whoever deleted its revision.
-		number = max(number, revisionOf(c.child)+1)
-	}
+	// A number is never used again, even if its revision was deleted.
+	number = max(number, scope.releasedRevision()+1)
 	revision := &addonsv1.HelmOpRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: revisionName(helmOp.Name, number), Namespace: helmOp.Namespace, Labels: childSelector(helmOp),

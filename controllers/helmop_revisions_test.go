@@ -141,3 +141,25 @@ func TestRevisionsAreBoundedInBytes(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReviseReadsWhatTheCacheHasNotSeen has a cache of HelmOpRevisions that is behind that of HelmOpReleases.
+func TestReviseReadsWhatTheCacheHasNotSeen(t *testing.T) {
+	t.Parallel()
+	r := newReviser(t)
+	made := r.revise()
+	made.Labels = nil // The cache finds revisions by their labels.
+	if err := r.client.Update(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	scope := r.scope()
+	child := &addonsv1.HelmOpRelease{}
+	child.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: made.Spec.Number}
+	scope.clusters = []*clusterScope{{child: child}}
+	if err := r.readUncached(t.Context(), scope); err != nil || len(scope.revisions) != 1 || scope.newestRevision().Spec.Digest != made.Spec.Digest {
+		t.Fatalf("revisions = %v, err = %v, want the one that the release has", scope.revisions, err)
+	}
+	child.Spec.Rollout.Revision++
+	if err := r.readUncached(t.Context(), scope); err != nil || len(scope.revisions) != 1 {
+		t.Errorf("revisions = %v, err = %v, want no revision that was deleted", scope.revisions, err)
+	}
+}
