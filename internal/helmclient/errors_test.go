@@ -56,6 +56,8 @@ func TestClassify(t *testing.T) {
 		"record exists":       {driver.ErrReleaseExists, ErrStale},
 		"own":                 {fmt.Errorf("wrapped: %w", errorOfKind(ErrInvalidChart, "bad")), ErrInvalidChart},
 		"text: etcd":          {errors.New("failed to create resource: etcdserver: leader changed"), ErrUnreachable},
+		"text: deadline":      {errors.New(`cannot patch "a" with kind ConfigMap: Patch "https://a": ` + errRequestDeadline.Error() + ` && more`), ErrUnreachable},
+		"text: EOF":           {errors.New(`cannot patch "a" with kind ConfigMap: Patch "https://a": EOF`), ErrUnreachable},
 		"text: too large":     {errors.New(`create: failed to create: Secret "sh.helm.release.v1.demo.v1" is invalid: data: Too long: may not be more than 1048576 bytes`), ErrTooLarge},
 		"text: other too big": {errors.New(`ConfigMap "x" is invalid: []: Too long: may not be more than 1048576 bytes`), nil},
 		"text: ownership":     {errors.New(`Unable to continue with install: ConfigMap "a" in namespace "b" exists and cannot be imported into the current release: invalid`), ErrConflict},
