@@ -248,22 +248,7 @@ func (l *deletionLog) add(event watch.Event) {
 // watchDeletions begins to follow the releases of the HelmOp.
 func (f *brakeFleet) watchDeletions(counts func(*addonsv1.HelmOpRelease) bool) *deletionLog {
 	f.Helper()
-	c, err := client.NewWithWatch(f.env.Management.Server.RESTConfig(), client.Options{Scheme: f.client.Scheme()})
-	f.must(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	w, err := c.Watch(ctx, &addonsv1.HelmOpReleaseList{}, client.InNamespace(f.namespace), client.MatchingLabels{addonsv1.HelmOpNameLabel: f.helmOp.Name})
-	f.must(err)
-	log, ended := &deletionLog{deleting: map[string]bool{}, counts: counts}, make(chan struct{})
-	go func() {
-		defer close(ended)
-		for event := range w.ResultChan() {
-			log.add(event)
-		}
-	}()
-	f.Cleanup(func() {
-		cancel()
-		w.Stop()
-		<-ended
-	})
+	log := &deletionLog{deleting: map[string]bool{}, counts: counts}
+	f.follow(&addonsv1.HelmOpReleaseList{}, log.add, client.MatchingLabels{addonsv1.HelmOpNameLabel: f.helmOp.Name})
 	return log
 }

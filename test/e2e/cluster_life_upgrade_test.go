@@ -28,10 +28,10 @@ import (
 	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
@@ -107,25 +107,11 @@ type holdLog struct {
 // watchHolds begins to follow a Cluster.
 func (s *scenario) watchHolds(name string) *holdLog {
 	s.Helper()
-	c, err := client.NewWithWatch(s.env.Management.Server.RESTConfig(), client.Options{Scheme: s.client.Scheme()})
-	s.must(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	w, err := c.Watch(ctx, &clusterv1.ClusterList{}, client.InNamespace(s.namespace))
-	s.must(err)
 	log := &holdLog{}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for event := range w.ResultChan() {
-			if cluster, ok := event.Object.(*clusterv1.Cluster); ok && cluster.Name == name {
-				log.add(cluster)
-			}
+	s.follow(&clusterv1.ClusterList{}, func(event watch.Event) {
+		if cluster, ok := event.Object.(*clusterv1.Cluster); ok && cluster.Name == name {
+			log.add(cluster)
 		}
-	}()
-	s.Cleanup(func() {
-		cancel()
-		w.Stop()
-		<-ended
 	})
 	return log
 }

@@ -17,7 +17,6 @@ limitations under the License.
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -253,24 +252,8 @@ type rolloutStep struct {
 // watchRollout begins to follow the releases of a HelmOp.
 func (s *scenario) watchRollout(helmOp *addonsv1.HelmOp) *rolloutLog {
 	s.Helper()
-	c, err := client.NewWithWatch(s.env.Management.Server.RESTConfig(), client.Options{Scheme: s.client.Scheme()})
-	s.must(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	w, err := c.Watch(ctx, &addonsv1.HelmOpReleaseList{}, client.InNamespace(s.namespace), client.MatchingLabels{addonsv1.HelmOpNameLabel: helmOp.Name})
-	s.must(err)
 	log := &rolloutLog{}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for event := range w.ResultChan() {
-			log.add(event)
-		}
-	}()
-	s.Cleanup(func() {
-		cancel()
-		w.Stop()
-		<-ended
-	})
+	s.follow(&addonsv1.HelmOpReleaseList{}, log.add, client.MatchingLabels{addonsv1.HelmOpNameLabel: helmOp.Name})
 	return log
 }
 

@@ -28,6 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -232,7 +233,9 @@ func (s *scenario) create(obj client.Object) {
 // update changes an object as it is now, and leaves it as it became.
 func update[T client.Object](s *scenario, obj T, change func(T)) {
 	s.Helper()
-	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	// The manager writes often, and a busy machine is slow between reading and writing.
+	backoff := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.3, Jitter: 0.5, Steps: 20}
+	s.must(retry.RetryOnConflict(backoff, func() error {
 		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 			return err
 		}
