@@ -24,14 +24,13 @@ import (
 	"slices"
 	"time"
 
+	"helm.sh/helm/v3/pkg/chartutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 const (
@@ -51,46 +50,41 @@ const (
 
 // crdApplier brings the folders crds of a chart into a cluster.
 type crdApplier struct {
-	session *session
-	ctx     context.Context
-	client  rest.Interface
-	mapper  meta.RESTMapper
-	policy  CRDPolicy
+	crdTarget
+	ctx    context.Context
+	client rest.Interface
+	mapper meta.RESTMapper
+	policy CRDPolicy
 	// preflight is called before the first write.
 	preflight func() error
 	// awaited are the kinds that the cluster is to serve from now on.
 	awaited []schema.GroupVersionKind
 }
 
-// applyCRDs creates, or creates and replaces, what is in the chart's folder crds and in those of its enabled
-// dependencies, and returns once the cluster serves the new kinds: templates that ask for them find them. Nothing is ever
-// deleted. A chart without the folder costs nothing. Preflight may be nil; it is called before the first write.
-func (s *session) applyCRDs(source rendering.Source, policy CRDPolicy, preflight func([]*crdFolderObject) error) error {
-	if policy == CRDsSkip || s.cluster == nil {
-		return nil
-	}
-	files, err := s.renderer.CRDs(s.context(), source)
-	if err != nil {
+// crdTarget is the cluster that CRDs are applied to.
+type crdTarget struct {
+	cluster   *kubeClient
+	namespace *namespacer
+	// known are the kinds that the cluster is known to serve; relearn asks it again.
+	known   chartutil.VersionSet
+	relearn func() (*chartutil.Capabilities, error)
+}
+
+// applyCRDs creates, or creates and replaces, the objects of a chart's folders crds, and returns once the cluster serves the new
+// kinds: templates that ask for them find them. Nothing is ever deleted. Preflight is called before the first write.
+func applyCRDs(target crdTarget, policy CRDPolicy, objects []*crdFolderObject, preflight func() error) error {
+	if err := target.namespace.check(); err != nil {
 		return err
 	}
-	objects, err := crdFolder(files)
-	if err != nil || len(objects) == 0 {
+	a := &crdApplier{crdTarget: target, ctx: target.cluster.ctx, policy: policy, preflight: preflight}
+	var err error
+	if a.client, err = target.cluster.clients.raw(); err != nil {
 		return err
 	}
-	if err := s.namespace.check(); err != nil {
+	if a.mapper, err = target.cluster.clients.ToRESTMapper(); err != nil {
 		return err
 	}
-	a := &crdApplier{session: s, ctx: s.cluster.ctx, policy: policy, preflight: func() error { return nil }}
-	if preflight != nil {
-		a.preflight = func() error { return preflight(objects) }
-	}
-	if a.client, err = s.cluster.clients.raw(); err != nil {
-		return err
-	}
-	if a.mapper, err = s.cluster.clients.ToRESTMapper(); err != nil {
-		return err
-	}
-	s.cluster.progress("looking for the chart's CRDs")
+	target.cluster.progress("looking for the chart's CRDs")
 	return a.apply(objects)
 }
 
@@ -155,9 +149,8 @@ func (a *crdApplier) createMissing(crds []*crdFolderObject) error {
 // isKnown reports whether the cluster seems to serve the kind of a CRD already, in whatever version: then it is cheaper
 // to look than to try.
 func (a *crdApplier) isKnown(crd *crdFolderObject) bool {
-	known := a.session.config.Capabilities.APIVersions
 	return slices.ContainsFunc(crd.serves, func(kind schema.GroupVersionKind) bool {
-		return known.Has(kind.GroupVersion().String() + "/" + kind.Kind)
+		return a.known.Has(kind.GroupVersion().String() + "/" + kind.Kind)
 	})
 }
 
@@ -207,7 +200,7 @@ func (a *crdApplier) begin() error {
 	if err := preflight(); err != nil {
 		return err
 	}
-	a.session.cluster.progress("applying CRDs")
+	a.cluster.progress("applying CRDs")
 	return nil
 }
 
@@ -339,7 +332,7 @@ func keepConversion(spec, found map[string]any) {
 func (a *crdApplier) createOther(object *crdFolderObject) error {
 	mapping, err := a.mapper.RESTMapping(object.kind.GroupKind(), object.kind.Version)
 	if meta.IsNoMatchError(err) {
-		return a.session.cluster.refuseUnknown([]schema.GroupVersionKind{object.kind})
+		return a.cluster.refuseUnknown([]schema.GroupVersionKind{object.kind})
 	}
 	if err != nil {
 		return err
@@ -356,13 +349,13 @@ func (a *crdApplier) createOther(object *crdFolderObject) error {
 		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 			namespace := object.namespace
 			if namespace == "" {
-				namespace = a.session.cluster.Namespace
+				namespace = a.cluster.Namespace
 			}
 			request = request.Namespace(namespace)
 		}
 		return request.SetHeader("Accept", asMetadata).Body(object.data).Do(a.ctx).Error()
 	}
-	if err := a.session.namespace.around(post); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := a.namespace.around(post); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	return nil
@@ -373,7 +366,7 @@ func (a *crdApplier) awaitKinds(crds []*crdFolderObject) error {
 	if len(a.awaited) == 0 {
 		return nil
 	}
-	a.session.cluster.progress("waiting until the cluster serves the kinds of the CRDs")
+	a.cluster.progress("waiting until the cluster serves the kinds of the CRDs")
 	deadline := time.Now().Add(crdTimeout)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		missing, err := a.missing()
@@ -398,12 +391,12 @@ func (a *crdApplier) missing() (schema.GroupVersionKind, error) {
 		if kind.Version == "" {
 			continue
 		}
-		served, err := a.session.cluster.serves(kind)
+		served, err := a.cluster.serves(kind)
 		if err != nil || !served {
 			return kind, err
 		}
 	}
-	capabilities, err := a.session.relearn()
+	capabilities, err := a.relearn()
 	if err != nil {
 		return schema.GroupVersionKind{}, err
 	}

@@ -280,7 +280,7 @@ func TestCRDThatIsAndIsNot(t *testing.T) {
 		}
 		apply := func(ctx context.Context) error {
 			applier := &crdApplier{
-				session:   &session{cluster: &kubeClient{progress: func(string) {}}},
+				crdTarget: crdTarget{cluster: &kubeClient{progress: func(string) {}}},
 				ctx:       ctx,
 				client:    &fake.RESTClient{NegotiatedSerializer: scheme.Codecs.WithoutConversion(), Client: fake.CreateHTTPClient(answer)},
 				preflight: func() error { return nil },

@@ -139,10 +139,10 @@ func cutCases() map[string]cutCase {
 	second := map[string]string{"ConfigMap/demo-value": "2", "ConfigMap/new": "2.0.0", "ServiceAccount/account": "2.0.0",
 		"Deployment/deployment": "2.0.0 registry.invalid/a:2.0.0", "ConfigMap/hook": "ran"}
 	settle := func(r *cutRun) error { return r.settle(r.ctx) }
-	decide := func(r *cutRun) (Decision, error) { return r.decide(r.ctx) }
+	next := func(r *cutRun) (Decision, error) { return r.decide(r.ctx) }
 	return map[string]cutCase{
 		"install": {
-			decide:  decide,
+			decide:  next,
 			finish:  settle,
 			objects: first, revisions: []string{"deployed"},
 		},
@@ -154,7 +154,7 @@ func cutCases() map[string]cutCase {
 					Data: []byte("apiVersion: " + r.name + ".test/v1\nkind: Widget\nmetadata:\n  name: widget\n")})
 				return nil
 			},
-			decide:  decide,
+			decide:  next,
 			finish:  settle,
 			objects: first, revisions: []string{"deployed"},
 			also:  (*cutRun).takeWidget,
@@ -165,7 +165,7 @@ func cutCases() map[string]cutCase {
 				defer r.wantSecondVersion()
 				return settle(r)
 			},
-			decide:  decide,
+			decide:  next,
 			finish:  settle,
 			objects: second, revisions: []string{"superseded", "deployed"},
 			survivors: []string{"ConfigMap/demo-value", "ServiceAccount/account", "Deployment/deployment"},
@@ -178,7 +178,7 @@ func cutCases() map[string]cutCase {
 				r.wantSecondVersion()
 				r.chart.Templates = append(r.chart.Templates, &chart.File{Name: "templates/broken.yaml", Data: []byte(brokenService)})
 				r.policy.Upgrade = FailurePolicy{Retries: new(int), Remediate: RemediateRollback}
-				decision, err := decide(r)
+				decision, err := next(r)
 				if err != nil {
 					return err
 				}
@@ -187,7 +187,7 @@ func cutCases() map[string]cutCase {
 				}
 				return ignoreRefusal(err)
 			},
-			decide: decide,
+			decide: next,
 			// Rollbacks that fail are tried again, upgrades are not.
 			finish: func(r *cutRun) error {
 				r.policy.Upgrade.Retries = nil
@@ -209,7 +209,7 @@ func cutCases() map[string]cutCase {
 				r.desired.Return = true
 				return err
 			},
-			decide:  decide,
+			decide:  next,
 			finish:  settle,
 			objects: first, revisions: []string{"superseded", "superseded", "deployed"},
 			survivors: []string{"ConfigMap/demo-value", "ServiceAccount/account", "Deployment/deployment"},
@@ -223,7 +223,7 @@ func cutCases() map[string]cutCase {
 				r.policy.Test.Enabled = true
 				return err
 			},
-			decide:  decide,
+			decide:  next,
 			finish:  settle,
 			objects: with(first, "ConfigMap/check", "ran"), revisions: []string{"deployed"},
 			survivors: []string{"ConfigMap/demo-value", "ConfigMap/old", "ServiceAccount/account", "Deployment/deployment"},

@@ -160,13 +160,13 @@ func TestIntegrationCRDRefused(t *testing.T) {
 // TestIntegrationCRDRequests holds what CRDs that exist cost: nothing is sent for each of many.
 func TestIntegrationCRDRequests(t *testing.T) {
 	b := newBench(t)
-	crds := map[string]string{}
+	folder := map[string]string{}
 	for i := range 5 {
-		crds[fmt.Sprintf("crd%d.yaml", i)] = crdOf(fmt.Sprintf("many%d.edges.test", i), "v1")
+		folder[fmt.Sprintf("crd%d.yaml", i)] = crdOf(fmt.Sprintf("many%d.edges.test", i), "v1")
 	}
 	// What is no CRD is created, too, where it is missing, after the CRDs.
-	crds["other.yaml"] = configMap("other", "1") + "---\n# nothing\n---\napiVersion: many0.edges.test/v1\nkind: Widget\nmetadata: {name: other}\n"
-	chrt := chartWithCRDs("1.0.0", map[string]string{"value.yaml": valueConfigMap}, crds)
+	folder["other.yaml"] = configMap("other", "1") + "---\n# nothing\n---\napiVersion: many0.edges.test/v1\nkind: Widget\nmetadata: {name: other}\n"
+	chrt := chartWithCRDs("1.0.0", map[string]string{"value.yaml": valueConfigMap}, folder)
 	b.converge(desiredFor(b.namespace, "first", "a1", "v1"), chrt, map[string]any{"cidr": "1"})
 	b.wantConfigMap("other", "1")
 	if b.get("/apis/many0.edges.test/v1/namespaces/"+b.namespace+"/widgets/other") == nil {

@@ -34,14 +34,14 @@ func (b *bench) takeOver(key string) error {
 	if err != nil {
 		return err
 	}
-	records := conn.records(b.t.Context(), b.namespace, b.target.Storage)
-	rls, err := records.Get(key)
+	held := recordsOf(b.t.Context(), conn, b.namespace, b.target.Storage, nil)
+	rls, err := held.Get(key)
 	if err != nil {
 		return err
 	}
 	rls.Manifest += "# of another manager\n"
-	defer records.finish(time.Now(), false)
-	return records.Replace(key, rls)
+	defer held.finish(time.Now(), false)
+	return held.Replace(key, rls)
 }
 
 // TestIntegrationOvertaken holds that an action which is late writes no record that another manager has taken over: its pointer would name a
@@ -107,10 +107,10 @@ func TestIntegrationPointerWrites(t *testing.T) {
 		})
 	}
 	b.target.Config = config
-	records, key := b.newRecords(), recordName("demo", 1)
+	held, key := b.newRecords(), recordName("demo", 1)
 	rls := fullRelease()
 	rls.Namespace, rls.Version, rls.Info.Status = b.namespace, 1, release.StatusPendingInstall
-	if err := records.Create(key, rls); err != nil {
+	if err := held.Create(key, rls); err != nil {
 		t.Fatal(err)
 	}
 	update := func(store *recordStore, status release.Status) error {
@@ -118,18 +118,18 @@ func TestIntegrationPointerWrites(t *testing.T) {
 		return store.Update(key, rls)
 	}
 	b.spoilRecord(1, func(secret *corev1.Secret) { secret.Labels["backup"] = "yes" })
-	if err := update(records, release.StatusFailed); err != nil {
+	if err := update(held, release.StatusFailed); err != nil {
 		t.Errorf("after a label: %v", err)
 	}
 	lost = 1
-	if err := update(records, release.StatusPendingUpgrade); err != nil {
+	if err := update(held, release.StatusPendingUpgrade); err != nil {
 		t.Errorf("after a lost answer: %v", err)
 	}
 	lost = writeTries
-	if err := update(records, release.StatusSuperseded); err == nil || errors.Is(err, ErrStale) {
+	if err := update(held, release.StatusSuperseded); err == nil || errors.Is(err, ErrStale) {
 		t.Errorf("without any answer: %v", err)
 	}
-	if err := update(records, release.StatusDeployed); err != nil {
+	if err := update(held, release.StatusDeployed); err != nil {
 		t.Errorf("after that: %v", err)
 	}
 	other := b.newRecords()
@@ -139,10 +139,10 @@ func TestIntegrationPointerWrites(t *testing.T) {
 	if err := update(other, release.StatusFailed); err != nil {
 		t.Fatal(err)
 	}
-	updated := update(records, release.StatusDeployed)
-	_, deleted := records.Delete(key)
+	updated := update(held, release.StatusDeployed)
+	_, deleted := held.Delete(key)
 	rls.Version = 2
-	for what, err := range map[string]error{"update": updated, "delete": deleted, "create": records.Create(recordName("demo", 2), rls)} {
+	for what, err := range map[string]error{"update": updated, "delete": deleted, "create": held.Create(recordName("demo", 2), rls)} {
 		if !errors.Is(err, ErrStale) {
 			t.Errorf("%s after another's write: %v", what, err)
 		}

@@ -112,11 +112,11 @@ func TestIntegrationSplitHelmRollback(t *testing.T) {
 	if d := Decide(obs, run.desired, run.policy, run.past, now.Add(DefaultPendingTimeout+time.Minute)); d.Action != ActionRecoverThenUpgrade {
 		t.Errorf("later: %+v", d)
 	}
-	records := b.newRecords()
-	if _, err := records.list("demo"); err != nil {
+	held := b.newRecords()
+	if _, err := held.list("demo"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := records.Delete(recordName("demo", 1)); err != nil {
+	if _, err := held.Delete(recordName("demo", 1)); err != nil {
 		t.Fatal(err)
 	}
 	if store.count() != 2 {
@@ -126,7 +126,7 @@ func TestIntegrationSplitHelmRollback(t *testing.T) {
 	if err != nil || !strings.Contains(read.Manifest, "first") {
 		t.Fatalf("revision 3: %v", err)
 	}
-	if _, err := records.Delete(recordName("demo", 3)); err != nil {
+	if _, err := held.Delete(recordName("demo", 3)); err != nil {
 		t.Fatal(err)
 	}
 	if store.count() != 1 {

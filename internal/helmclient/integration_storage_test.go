@@ -435,22 +435,22 @@ func (r *cutRun) onlyReferred() error {
 	if err != nil {
 		return err
 	}
-	records := conn.records(r.ctx, r.name, r.storage)
-	list, err := records.listMetadata(recordSelector("demo"))
+	held := recordsOf(r.ctx, conn, r.name, r.storage, nil)
+	list, err := held.listMetadata(recordSelector("demo"))
 	if err != nil {
 		return err
 	}
 	for i := range list {
-		if _, err := records.Get(list[i].Name); err != nil {
+		if _, err := held.Get(list[i].Name); err != nil {
 			return err
 		}
 		referred[list[i].Labels[LabelPayload]] = true
 	}
 	// What is younger than chunkGrace is left for later.
-	if _, err := records.sweep("demo", time.Now().Add(2*chunkGrace)); err != nil {
+	if _, err := held.sweep("demo", time.Now().Add(2*chunkGrace)); err != nil {
 		return err
 	}
-	parts, err := records.listMetadata(labelChunkOf)
+	parts, err := held.listMetadata(labelChunkOf)
 	if err != nil {
 		return err
 	}

@@ -238,7 +238,7 @@ func (r *cutRun) noneLeft(memory *memoryStore, store *cuttingStore, cut storeCut
 	if err != nil {
 		return err
 	}
-	list, err := conn.records(r.ctx, r.name, r.storage).listMetadata(recordSelector("demo"))
+	list, err := recordsOf(r.ctx, conn, r.name, r.storage, nil).listMetadata(recordSelector("demo"))
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func observe(ctx context.Context, client metadata.Interface, namespace, name str
 	options := metav1.ListOptions{LabelSelector: recordSelector(name), Limit: observePageSize}
 	secrets := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
 	var obs Observation
-	var records []metav1.PartialObjectMetadata
+	var found []metav1.PartialObjectMetadata
 	for range maxObservePages {
 		page, err := secrets.List(ctx, options)
 		if err != nil {
@@ -73,10 +73,10 @@ func observe(ctx context.Context, client metadata.Interface, namespace, name str
 				obs.Records = append(obs.Records, record)
 			}
 		}
-		records = append(records, page.Items...)
+		found = append(found, page.Items...)
 		if page.Continue == "" {
 			slices.SortFunc(obs.Records, func(a, b Record) int { return b.Revision - a.Revision })
-			return obs, records, nil
+			return obs, found, nil
 		}
 		options.Continue = page.Continue
 	}

@@ -21,6 +21,8 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/postrender"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 // prepare does what comes before Helm's part of an install or upgrade, and returns what Helm is to render with. It takes chart
@@ -44,13 +46,31 @@ func (s *session) prepare(desired Desired, options Options, chrt *chart.Chart, v
 	fits := func(crds []*crdFolderObject) error {
 		return s.checkSize(desired, chrt, values, renderer, crds, upgrade)
 	}
-	if err := s.applyCRDs(sourceOf(desired, chrt, values), policy, fits); err != nil {
+	if err := s.applyCRDsOf(sourceOf(desired, chrt, values), policy, fits); err != nil {
 		return nil, err
 	}
 	if s.cluster != nil {
 		s.cluster.progress("rendering")
 	}
 	return renderer, nil
+}
+
+// applyCRDsOf applies what is in the folder crds of a chart and in those of its enabled dependencies. A chart without the folder costs
+// nothing. Preflight is called before the first write.
+func (s *session) applyCRDsOf(source rendering.Source, policy CRDPolicy, preflight func([]*crdFolderObject) error) error {
+	if policy == CRDsSkip || s.cluster == nil {
+		return nil
+	}
+	files, err := s.renderer.CRDs(s.context(), source)
+	if err != nil {
+		return err
+	}
+	objects, err := crdFolder(files)
+	if err != nil || len(objects) == 0 {
+		return err
+	}
+	target := crdTarget{cluster: s.cluster, namespace: s.namespace, known: s.config.Capabilities.APIVersions, relearn: s.relearn}
+	return applyCRDs(target, policy, objects, func() error { return preflight(objects) })
 }
 
 // prepareStorage finds out, before anything is begun, whether the store answers that is to keep the record.

@@ -95,28 +95,50 @@ type recordStore struct {
 
 var _ carefulDriver = &recordStore{}
 
-// records returns the store of Helm's records in a namespace.
-func (c *connection) records(ctx context.Context, namespace string, storage Storage) *recordStore {
-	return &recordStore{
-		ctx:        ctx,
-		storage:    storage,
-		client:     c.core.RESTClient(),
-		metadata:   c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace),
-		namespace:  namespace,
-		codec:      c.codec,
-		namespaces: c.namespaces,
+// recordStoreOptions are what a store of records needs. All but Observed are required.
+type recordStoreOptions struct {
+	// Client and Metadata are clients of the cluster. Metadata is of Secrets in Namespace.
+	Client   rest.Interface
+	Metadata metadata.ResourceInterface
+	// Namespace is that of the release.
+	Namespace string
+	// Storage says where new records are kept.
+	Storage Storage
+	// Codec and Memory are shared by all that use the cluster.
+	Codec  *recordCodec
+	Memory *payloadMemory
+	// Names holds the names of records, so that each is in memory once.
+	Names *nameSet
+	// Observed returns the metadata of the records of a release if they were read a moment ago.
+	Observed func(release string) ([]metav1.PartialObjectMetadata, bool)
+	// BeforeCreate is called before a record is created; nil if nothing is to be done.
+	BeforeCreate func() error
+}
 
-		beforeCreate: func() error { return nil },
-		observed: func(name string) ([]metav1.PartialObjectMetadata, bool) {
-			return c.observations.take(c.observationKey(namespace, name))
-		},
+// newRecordStore returns the store of Helm's records in a namespace.
+func newRecordStore(ctx context.Context, options recordStoreOptions) *recordStore {
+	s := &recordStore{
+		ctx:          ctx,
+		storage:      options.Storage,
+		client:       options.Client,
+		metadata:     options.Metadata,
+		namespace:    options.Namespace,
+		codec:        options.Codec,
+		namespaces:   options.Names,
+		beforeCreate: options.BeforeCreate,
+		observed:     options.Observed,
+
 		listed: map[string][]metav1.PartialObjectMetadata{},
 		read:   map[string]*release.Release{},
 		stubs:  map[*release.Release]bool{},
 
 		sights: map[string]recordSight{},
-		split:  newSplitRecords(c.payloads),
+		split:  newSplitRecords(options.Memory),
 	}
+	if s.beforeCreate == nil {
+		s.beforeCreate = func() error { return nil }
+	}
+	return s
 }
 
 // Name implements driver.Driver.

@@ -37,7 +37,7 @@ func (b *bench) newRecords() *recordStore {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return conn.records(b.t.Context(), b.namespace, b.target.Storage)
+	return recordsOf(b.t.Context(), conn, b.namespace, b.target.Storage, nil)
 }
 
 func (b *bench) createRecords(statuses ...release.Status) {

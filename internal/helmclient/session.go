@@ -26,6 +26,8 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
@@ -66,8 +68,7 @@ func (c *Client) openSession(ctx context.Context, target Target, desired Desired
 	cluster := newKubeClient(ctx, clients, desired.Namespace, logs.printf)
 	cluster.owner = releaseName{name: desired.Name, namespace: desired.Namespace}
 	namespace := &namespacer{ctx: ctx, clients: clients, impersonated: target.Impersonate != ""}
-	records := conn.records(ctx, desired.Namespace, target.Storage)
-	records.beforeCreate = namespace.ensureKnownMissing
+	records := recordsOf(ctx, conn, desired.Namespace, target.Storage, namespace.ensureKnownMissing)
 	s := newSession(&recordDriver{carefulDriver: records, namespace: namespace, seen: cluster.seen}, cluster, desired, logs)
 	s.records, s.stored = records, target.Storage
 	s.namespace = namespace
@@ -76,6 +77,23 @@ func (c *Client) openSession(ctx context.Context, target Target, desired Desired
 	s.config.Capabilities = capabilities
 	s.deletions = cluster.deletionErrors
 	return s, nil
+}
+
+// recordsOf returns the store of Helm's records in a namespace of a cluster. BeforeCreate is called before a record is created.
+func recordsOf(ctx context.Context, conn *connection, namespace string, storage Storage, beforeCreate func() error) *recordStore {
+	return newRecordStore(ctx, recordStoreOptions{
+		Client:    conn.core.RESTClient(),
+		Metadata:  conn.metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace),
+		Namespace: namespace,
+		Storage:   storage,
+		Codec:     conn.codec,
+		Memory:    conn.payloads,
+		Names:     conn.namespaces,
+		Observed: func(release string) ([]metav1.PartialObjectMetadata, bool) {
+			return conn.observations.take(conn.observationKey(namespace, release))
+		},
+		BeforeCreate: beforeCreate,
+	})
 }
 
 // newSession returns a session over a storage and a cluster.
