@@ -73,7 +73,7 @@ demo: ## Three Clusters, an OCI registry and HelmOp on this machine; Ctrl-C ends
 # without it. Of the former, what takes longest and has no concurrency runs without it, too: SKIP_RACE, and all but two cases of
 # each table of package sample. So does what has a process run out of memory: the race detector ends it in another way.
 RACE := ./controllers ./internal/bundle ./internal/bytebudget ./internal/celexpr ./internal/cli ./internal/clusterlink ./internal/drift \
-	./internal/fairshare ./internal/helmclient ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/verification \
+	./internal/fairshare ./internal/helmclient ./internal/helmclient/connections ./internal/helmclient/records ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/verification \
 	./internal/requeue ./internal/sandbox ./internal/slots ./internal/templating \
 	./hack/cmd/testrun ./test/testbed/apiserver ./test/testbed/cutproxy ./test/testbed/process ./test/testbed/registry
 SKIP_RACE := ^Test(Bootstrap|CRDCacheIsBounded|CodecIsBounded|PackValues|RecordSizes|DecideNeverUninstallsWhatWorked|IntegrationBig|IntegrationFaultManyObjects|Limits)
@@ -119,7 +119,7 @@ test-versions: testbed-binaries ## The engine on API servers of other versions o
 		stamp="$$stamp -X k8s.io/component-base/version.gitMajor=$${minor%.*} -X k8s.io/component-base/version.gitMinor=$${minor#*.}"; \
 		echo "kube-apiserver $$version ..."; \
 		go -C "$$tools" build -trimpath -ldflags "-s -w $$stamp" -o "$$assets/kube-apiserver" k8s.io/kubernetes/cmd/kube-apiserver; \
-		KUBEBUILDER_ASSETS="$$assets" go test ./internal/helmclient/ -run '^TestIntegration' -count=1 -timeout 20m; \
+		KUBEBUILDER_ASSETS="$$assets" go test ./internal/helmclient/... -run '^TestIntegration' -count=1 -timeout 20m; \
 	done
 
 .PHONY: bench

@@ -30,7 +30,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/manager"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
@@ -66,7 +66,7 @@ func main() {
 	}
 	ctrl.SetLogger(klog.Background())
 	// The Helm SDK writes warnings that quote values to the standard logger.
-	helmclient.SilenceHelm()
+	helmerr.SilenceHelm()
 	if err := manager.Run(ctrl.SetupSignalHandler(), options); err != nil {
 		klog.Background().Error(err, "The manager ended with an error")
 		klog.Flush()

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
@@ -132,7 +132,7 @@ func deletionRest(hold deletionHold, release *addonsv1.HelmOpRelease, now time.T
 
 // beforeDeletion has an uninstallation before the Cluster goes wait until the objects are gone, what others do for them included:
 // once the Cluster is gone, nobody takes away a load balancer. It ends with the hold, or earlier if the user says so.
-func beforeDeletion(options *helmclient.UninstallOptions, cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, now time.Time) {
+func beforeDeletion(options *model.UninstallOptions, cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, now time.Time) {
 	hold := holdOf(cluster)
 	if !hold.isOn() {
 		return
@@ -147,7 +147,7 @@ func beforeDeletion(options *helmclient.UninstallOptions, cluster *clusterv1.Clu
 // uninstallSlot takes a slot for an uninstallation. One that is to wait, and finds too many others that do until three quarters of its
 // time are over, is done without waiting: that is better than never. If done is nil, there is no slot: the release is woken in its
 // turn, or looks again after wait if that is not 0.
-func (r *releaseReconciler) uninstallSlot(scope *releaseScope, options *helmclient.UninstallOptions, cluster, helmOp string) (done func(), wait time.Duration) {
+func (r *releaseReconciler) uninstallSlot(scope *releaseScope, options *model.UninstallOptions, cluster, helmOp string) (done func(), wait time.Duration) {
 	if scope.cluster != nil {
 		beforeDeletion(options, scope.cluster, scope.release, r.now())
 	}

@@ -39,7 +39,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 var lifeNow = time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
@@ -149,15 +149,15 @@ func TestBeforeDeletionWaitsWithinTheHold(t *testing.T) {
 	tests := map[string]struct {
 		hold    string
 		timeout time.Duration
-		want    helmclient.UninstallOptions
+		want    model.UninstallOptions
 	}{
-		"no hold":                  {want: helmclient.UninstallOptions{}},
-		"the hold ends first":      {hold: heldSince, timeout: time.Hour, want: helmclient.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
-		"the uninstall ends first": {hold: heldSince, timeout: time.Minute, want: helmclient.UninstallOptions{Wait: true, Timeout: time.Minute}},
-		"the user says nothing":    {hold: heldSince, want: helmclient.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
+		"no hold":                  {want: model.UninstallOptions{}},
+		"the hold ends first":      {hold: heldSince, timeout: time.Hour, want: model.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
+		"the uninstall ends first": {hold: heldSince, timeout: time.Minute, want: model.UninstallOptions{Wait: true, Timeout: time.Minute}},
+		"the user says nothing":    {hold: heldSince, want: model.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
 	}
 	for name, tc := range tests {
-		options := helmclient.UninstallOptions{Timeout: tc.timeout}
+		options := model.UninstallOptions{Timeout: tc.timeout}
 		beforeDeletion(&options, goingCluster(tc.hold, true), leavingRelease(12*time.Minute), lifeNow)
 		if options != tc.want {
 			t.Errorf("%s: %+v", name, options)
@@ -459,7 +459,7 @@ func TestUninstallationsThatWaitTakeAThirdOfTheWorkers(t *testing.T) {
 	now := lifeNow
 	r := &releaseReconciler{slots: newActionSlots(8, 0, &waker{}), now: func() time.Time { return now }}
 	take := func(cluster string, hold string) (done func(), ok, waits bool) {
-		options := &helmclient.UninstallOptions{}
+		options := &model.UninstallOptions{}
 		release := leavingRelease(20 * time.Minute)
 		release.Name = cluster
 		done, _ = r.uninstallSlot(&releaseScope{release: release, cluster: goingCluster(hold, true)}, options, cluster, "h")

@@ -21,13 +21,12 @@ import (
 	"fmt"
 	"slices"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capilabels "sigs.k8s.io/cluster-api/util/labels/format"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // mayEnd tells whether nothing in the Cluster depends any more on a release that is about to be uninstalled. If something does, it
@@ -139,5 +138,5 @@ func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.Hel
 
 // isNotThere tells whether a release waits to be installed for the first time: what it depends on may go before it came.
 func isNotThere(release *addonsv1.HelmOpRelease) bool {
-	return release.Status.Release == nil && release.Status.State == string(helmclient.StateAbsent) && isAwaiting(release)
+	return release.Status.Release == nil && release.Status.State == string(model.StateAbsent) && isAwaiting(release)
 }

@@ -24,7 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 const (
@@ -38,16 +39,16 @@ const (
 // needsDependencies tells whether a decision changes what a release is, so that what comes first must be ready. What repairs,
 // finishes or takes away does not wait: a change that was cut off had begun in order, and a rollback of a failed upgrade returns to what worked.
 // Nor does a return of what is there to the last good revision, by Helm's history or made anew: what was given up may be what broke the others.
-func needsDependencies(decision helmclient.Decision, isReturn bool) bool {
+func needsDependencies(decision decide.Decision, isReturn bool) bool {
 	switch decision.Action {
-	case helmclient.ActionInstall:
+	case model.ActionInstall:
 		return true
-	case helmclient.ActionUpgrade:
+	case model.ActionUpgrade:
 		return !isReturn
-	case helmclient.ActionRecoverThenInstall:
-		return decision.Recovery != helmclient.RecoverReplace
-	case helmclient.ActionRecoverThenUpgrade:
-		return !isReturn && decision.Recovery != helmclient.RecoverReplace
+	case model.ActionRecoverThenInstall:
+		return decision.Recovery != decide.RecoverReplace
+	case model.ActionRecoverThenUpgrade:
+		return !isReturn && decision.Recovery != decide.RecoverReplace
 	default:
 		return false
 	}
@@ -55,7 +56,7 @@ func needsDependencies(decision helmclient.Decision, isReturn bool) bool {
 
 // mayAct tells whether all that comes before a release is ready in its Cluster, as far as a decision needs that. If not, it says
 // so; events of what it waits for bring the next pass.
-func (r *releaseReconciler) mayAct(ctx context.Context, p *releasePass, decision helmclient.Decision) (bool, error) {
+func (r *releaseReconciler) mayAct(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
 	if len(p.release.Spec.DependsOn) == 0 || !needsDependencies(decision, p.desired.Return) {
 		return true, nil
 	}

@@ -32,7 +32,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // storeOf is a management cluster with some objects.
@@ -65,20 +66,20 @@ func dependingPass(dependencies ...addonsv1.Dependency) *releasePass {
 func TestWhatNeedsDependencies(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		decision helmclient.Decision
+		decision decide.Decision
 		want     bool
 		ofReturn bool
 	}{
-		"install":          {helmclient.Decision{Action: helmclient.ActionInstall}, true, true},
-		"upgrade":          {helmclient.Decision{Action: helmclient.ActionUpgrade}, true, false},
-		"return":           {helmclient.Decision{Action: helmclient.ActionRollback, Reason: helmclient.ReasonReturn}, false, false},
-		"remediation":      {helmclient.Decision{Action: helmclient.ActionRollback, Reason: helmclient.ReasonUnhealthy}, false, false},
-		"cut off":          {helmclient.Decision{Action: helmclient.ActionRecoverThenUpgrade, Recovery: helmclient.RecoverReplace}, false, false},
-		"cut off, changed": {helmclient.Decision{Action: helmclient.ActionRecoverThenUpgrade, Recovery: helmclient.RecoverFail}, true, false},
-		"cut off at first": {helmclient.Decision{Action: helmclient.ActionRecoverThenInstall, Recovery: helmclient.RecoverFail}, true, true},
-		"test":             {helmclient.Decision{Action: helmclient.ActionTest}, false, false},
-		"drift":            {helmclient.Decision{Action: helmclient.ActionCorrectDrift}, false, false},
-		"uninstall":        {helmclient.Decision{Action: helmclient.ActionUninstall}, false, false},
+		"install":          {decide.Decision{Action: model.ActionInstall}, true, true},
+		"upgrade":          {decide.Decision{Action: model.ActionUpgrade}, true, false},
+		"return":           {decide.Decision{Action: model.ActionRollback, Reason: decide.ReasonReturn}, false, false},
+		"remediation":      {decide.Decision{Action: model.ActionRollback, Reason: decide.ReasonUnhealthy}, false, false},
+		"cut off":          {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverReplace}, false, false},
+		"cut off, changed": {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverFail}, true, false},
+		"cut off at first": {decide.Decision{Action: model.ActionRecoverThenInstall, Recovery: decide.RecoverFail}, true, true},
+		"test":             {decide.Decision{Action: model.ActionTest}, false, false},
+		"drift":            {decide.Decision{Action: model.ActionCorrectDrift}, false, false},
+		"uninstall":        {decide.Decision{Action: model.ActionUninstall}, false, false},
 	} {
 		if got := needsDependencies(tc.decision, false); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
@@ -125,7 +126,7 @@ func TestReleaseWaitsForItsDependencies(t *testing.T) {
 			}
 			r := &releaseReconciler{client: storeOf(t, tc.cached...), live: storeOf(t, tc.live...)}
 			p := dependingPass(tc.dependencies...)
-			ok, err := r.mayAct(t.Context(), p, helmclient.Decision{Action: helmclient.ActionUpgrade})
+			ok, err := r.mayAct(t.Context(), p, decide.Decision{Action: model.ActionUpgrade})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,12 +140,12 @@ func TestReleaseWaitsForItsDependencies(t *testing.T) {
 			if !ok && !isAwaiting(p.release) {
 				t.Error("it does not count as waiting")
 			}
-			if ok, err := r.mayAct(t.Context(), dependingPass(tc.dependencies...), helmclient.Decision{Action: helmclient.ActionTest}); !ok || err != nil {
+			if ok, err := r.mayAct(t.Context(), dependingPass(tc.dependencies...), decide.Decision{Action: model.ActionTest}); !ok || err != nil {
 				t.Errorf("tests wait, error %v", err)
 			}
 			p = dependingPass(tc.dependencies...)
 			p.desired.Return = true
-			if ok, err := r.mayAct(t.Context(), p, helmclient.Decision{Action: helmclient.ActionUpgrade}); !ok || err != nil {
+			if ok, err := r.mayAct(t.Context(), p, decide.Decision{Action: model.ActionUpgrade}); !ok || err != nil {
 				t.Errorf("a return waits, error %v", err)
 			}
 		})
@@ -197,7 +198,7 @@ func TestInstallationClaimsItsDependencies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := dependingPass(on("cni")...)
-			p.release.Status.Release, p.release.Status.State = nil, string(helmclient.StateAbsent)
+			p.release.Status.Release, p.release.Status.State = nil, string(model.StateAbsent)
 			awaiting(p.release)
 			cni := readyRelease("cni", nil)
 			cached := storeOf(t, settledHelmOp(t, "cni", nil), cni, p.release)
@@ -220,7 +221,7 @@ func TestInstallationClaimsItsDependencies(t *testing.T) {
 				},
 			})
 			r := &releaseReconciler{client: cached, live: live}
-			ok, err := r.mayAct(t.Context(), p, helmclient.Decision{Action: helmclient.ActionInstall})
+			ok, err := r.mayAct(t.Context(), p, decide.Decision{Action: model.ActionInstall})
 			if err != nil || ok == tc.goes || asked != 2 {
 				t.Errorf("it may act: %t, %v; asked %d times", ok, err, asked)
 			}

@@ -34,7 +34,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
@@ -271,7 +271,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	}
 	planned.Child = &rollout.Child{
 		Release: *told, Revision: revisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(), Away: wasAwayAtDeletion(c.child),
-		Foreign: c.child.Status.State == string(helmclient.StateForeign),
+		Foreign: c.child.Status.State == string(model.StateForeign),
 	}
 	if told := c.child.Spec.Rollout; told != nil {
 		planned.Child.Joined, planned.Child.FailedBefore = told.Reason == addonsv1.ReleaseRolloutJoined, told.FailedBefore

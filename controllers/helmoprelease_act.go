@@ -33,6 +33,9 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
@@ -48,7 +51,7 @@ type ingredients struct {
 }
 
 // act carries out a decision that needs Helm.
-func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision helmclient.Decision) (ctrl.Result, error) {
+func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision decide.Decision) (ctrl.Result, error) {
 	var made ingredients
 	if isRelease(decision.Action) {
 		var result ctrl.Result
@@ -95,13 +98,13 @@ func (r *releaseReconciler) act(ctx context.Context, p *releasePass, decision he
 }
 
 // acted reports an action that succeeded and says when to look at what it came to.
-func (r *releaseReconciler) acted(ctx context.Context, p *releasePass, decision helmclient.Decision, result helmclient.Result) ctrl.Result {
+func (r *releaseReconciler) acted(ctx context.Context, p *releasePass, decision decide.Decision, result helmclient.Result) ctrl.Result {
 	switch {
-	case decision.Action == helmclient.ActionUninstall:
+	case decision.Action == model.ActionUninstall:
 		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall, fmt.Sprintf(
 			"Uninstalled release %s from Cluster %s to install it anew: %s", describe(p.release), clusterTitle(p.release), decision.Message))
 		return ctrl.Result{RequeueAfter: lookAgain}
-	case decision.Action == helmclient.ActionTest:
+	case decision.Action == model.ActionTest:
 		r.reportTested(p, result)
 		return ctrl.Result{RequeueAfter: lookAgain}
 	case isRemediation(decision):
@@ -115,7 +118,7 @@ func (r *releaseReconciler) acted(ctx context.Context, p *releasePass, decision 
 		return ctrl.Result{RequeueAfter: lookAgain}
 	}
 	// The next look is far off and finds nothing new.
-	p.release.Status.State = string(helmclient.StateInSync)
+	p.release.Status.State = string(model.StateInSync)
 	return ctrl.Result{RequeueAfter: p.requeueAfter}
 }
 
@@ -239,7 +242,7 @@ func outdatedError(scope *releaseScope, at *addonsv1.HelmOp) error {
 }
 
 // uninstallOptionsNow are those of the HelmOp as it is now: they may be changed to help an uninstallation that is stuck.
-func uninstallOptionsNow(scope *releaseScope, told helmclient.UninstallOptions) helmclient.UninstallOptions {
+func uninstallOptionsNow(scope *releaseScope, told model.UninstallOptions) model.UninstallOptions {
 	if scope.helmOp == nil {
 		return told
 	}
@@ -259,7 +262,7 @@ func uninstallOptionsNow(scope *releaseScope, told helmclient.UninstallOptions) 
 }
 
 // uninstall ends the release in the workload cluster and lets the object go.
-func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, target helmclient.Target) (ctrl.Result, error) {
+func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, target model.Target) (ctrl.Result, error) {
 	release := scope.release
 	desired, options := desiredRelease(release)
 	options.Uninstall = uninstallOptionsNow(scope, options.Uninstall)
@@ -274,11 +277,11 @@ func (r *releaseReconciler) uninstall(ctx context.Context, scope *releaseScope, 
 		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
 	}
 	reportReachable(release)
-	decision := helmclient.DecideUninstall(observation, desired, helmclient.Policy{PendingTimeout: pendingTimeout}, r.now())
+	decision := decide.Uninstall(observation, desired, model.Policy{PendingTimeout: pendingTimeout}, r.now())
 	release.Status.State, release.Status.NextTryAt = string(decision.State), metav1.Time{}
 	switch decision.Action {
-	case helmclient.ActionUninstall:
-	case helmclient.ActionWait:
+	case model.ActionUninstall:
+	case model.ActionWait:
 		setNotReady(release, addonsv1.ReleasePendingReason, decision.Message)
 		return ctrl.Result{RequeueAfter: decision.RequeueAfter}, nil
 	default:
@@ -331,7 +334,7 @@ func (r *releaseReconciler) failed(ctx context.Context, scope *releaseScope, fal
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
 	}
-	if errors.Is(err, helmclient.ErrStale) {
+	if errors.Is(err, helmerr.ErrStale) {
 		// The release was changed by another program meanwhile: look again, less and less often.
 		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
 		return r.tryAgain(ctx, release, addonsv1.UpdatingReason, err), nil
@@ -363,15 +366,15 @@ func (r *releaseReconciler) tryAgain(ctx context.Context, release *addonsv1.Helm
 // actionFailed reports an action that failed. One that changed the cluster counts: the next pass decides what follows it and
 // when. One that did not is tried again as any other error, unless rendering the chart was
 // ended: such a try counts.
-func (r *releaseReconciler) actionFailed(ctx context.Context, p *releasePass, decision helmclient.Decision,
+func (r *releaseReconciler) actionFailed(ctx context.Context, p *releasePass, decision decide.Decision,
 	result helmclient.Result, err error,
 ) (ctrl.Result, error) {
-	if decision.Action == helmclient.ActionTest && result.StorageChanged && !errors.Is(err, helmclient.ErrUnreachable) {
+	if decision.Action == model.ActionTest && result.StorageChanged && !errors.Is(err, helmerr.ErrUnreachable) {
 		r.reportTested(p, result)
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	outcome, failure := r.failed(ctx, p.releaseScope, failureReason(decision), err)
-	if !result.StorageChanged && !errors.Is(err, helmclient.ErrRenderLimit) {
+	if !result.StorageChanged && !errors.Is(err, helmerr.ErrRenderLimit) {
 		return outcome, failure
 	}
 	return ctrl.Result{RequeueAfter: lookAgain}, nil

@@ -32,7 +32,8 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
@@ -56,7 +57,7 @@ const (
 func (r *releaseReconciler) assessDrift(ctx context.Context, p *releasePass) {
 	r.checkDrift(ctx, p)
 	// What is known counts also in a pass that compares nothing. There, a release that is not in sync is more than drifted.
-	p.drifted = isDrifted(p.release) && (len(p.differences) > 0 || p.release.Status.State == string(helmclient.StateInSync))
+	p.drifted = isDrifted(p.release) && (len(p.differences) > 0 || p.release.Status.State == string(model.StateInSync))
 }
 
 // isDrifted tells whether something is known to differ.
@@ -337,7 +338,7 @@ func listFew[T fmt.Stringer](all []T, separator string) string {
 
 // correctDrift puts right what was found to differ in this pass. What somebody changes back again and again, and what cannot be
 // put right, is left alone for a while.
-func (r *releaseReconciler) correctDrift(ctx context.Context, p *releasePass, decision helmclient.Decision) {
+func (r *releaseReconciler) correctDrift(ctx context.Context, p *releasePass, decision decide.Decision) {
 	memory := r.drifts.of(client.ObjectKeyFromObject(p.release))
 	defer func() {
 		p.differences = nil
@@ -376,7 +377,7 @@ func (r *releaseReconciler) correctDrift(ctx context.Context, p *releasePass, de
 // sync but for what still differs.
 func (r *releaseReconciler) settleState(p *releasePass) {
 	p.drifted = false
-	if r.decide(p).State == helmclient.StateInSync && isDrifted(p.release) {
+	if r.decide(p).State == model.StateInSync && isDrifted(p.release) {
 		p.drifted = true
 		r.decide(p)
 	}
@@ -426,7 +427,7 @@ func (r *releaseReconciler) correct(ctx context.Context, p *releasePass, memory 
 }
 
 // reportCorrected tells what was put right.
-func (r *releaseReconciler) reportCorrected(p *releasePass, decision helmclient.Decision, corrected []drift.Difference, failed bool) {
+func (r *releaseReconciler) reportCorrected(p *releasePass, decision decide.Decision, corrected []drift.Difference, failed bool) {
 	if len(corrected) == 0 {
 		return
 	}

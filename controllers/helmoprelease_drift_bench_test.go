@@ -39,6 +39,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
@@ -53,12 +54,12 @@ type manifestEngine struct {
 	asked int
 }
 
-func (e *manifestEngine) Manifest(context.Context, helmclient.Target, string, string, int) ([]*unstructured.Unstructured, error) {
+func (e *manifestEngine) Manifest(context.Context, model.Target, string, string, int) ([]*unstructured.Unstructured, error) {
 	e.asked++
 	return e.objects, e.err
 }
 
-func (e *manifestEngine) Access(helmclient.Target) (*helmclient.Access, error) { return e.access, nil }
+func (e *manifestEngine) Access(model.Target) (*helmclient.Access, error) { return e.access, nil }
 
 // driftBench is a release whose revision 2 is deployed, and a cluster that serves its ConfigMaps.
 type driftBench struct {
@@ -95,12 +96,12 @@ func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}}
 	release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect}
 	b.r.client = helmOpClient(t, release)
-	desired := helmclient.Desired{Name: "web", Namespace: "apps", Owner: "fleet.web", UID: "u", ArtifactDigest: "a", ValuesDigest: "v", OptionsDigest: "o"}
+	desired := model.Desired{Name: "web", Namespace: "apps", Owner: "fleet.web", UID: "u", ArtifactDigest: "a", ValuesDigest: "v", OptionsDigest: "o"}
 	b.p = &releasePass{
 		releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}}, desired: desired,
-		policy: helmclient.Policy{CorrectDrift: true}, target: helmclient.Target{Key: "fleet/one"},
+		policy: model.Policy{CorrectDrift: true}, target: model.Target{Key: "fleet/one"},
 	}
-	b.p.observation = helmclient.Observation{Records: []helmclient.Record{{
+	b.p.observation = model.Observation{Records: []model.Record{{
 		Revision: 2, Status: "deployed", Owner: desired.Owner, UID: desired.UID, LabelledRevision: 2, ChangedAt: b.now.Add(-time.Hour),
 		ArtifactDigest: desired.ArtifactDigest, ValuesDigest: desired.ValuesDigest, OptionsDigest: desired.OptionsDigest,
 	}}}
@@ -197,7 +198,7 @@ func (b *driftBench) pass() int {
 	b.p.drifted, b.p.differences, b.p.requeueAfter = false, nil, 0
 	b.r.decide(b.p)
 	b.r.assessDrift(b.Context(), b.p)
-	if decision := b.r.decide(b.p); decision.Action == helmclient.ActionCorrectDrift {
+	if decision := b.r.decide(b.p); decision.Action == model.ActionCorrectDrift {
 		b.r.correctDrift(b.Context(), b.p, decision)
 	}
 	b.mu.Lock()
@@ -214,7 +215,7 @@ func (b *driftBench) want(status metav1.ConditionStatus, reason, message string)
 }
 
 // wantState holds that status.state says the same as the condition.
-func (b *driftBench) wantState(state helmclient.State) {
+func (b *driftBench) wantState(state model.State) {
 	b.Helper()
 	if got := b.p.release.Status.State; got != string(state) {
 		b.Fatalf("state is %s, want %s", got, state)

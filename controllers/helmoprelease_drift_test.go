@@ -29,7 +29,8 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
@@ -145,7 +146,7 @@ func TestComparisonTakesASlot(t *testing.T) {
 	b.r.assessDrift(t.Context(), b.p)
 	take()
 	b.p.requeueAfter = 0
-	b.r.correctDrift(t.Context(), b.p, helmclient.Decision{})
+	b.r.correctDrift(t.Context(), b.p, decide.Decision{})
 	if b.patches != 0 || b.p.requeueAfter != 0 {
 		t.Errorf("%d put right, due in %s", b.patches, b.p.requeueAfter)
 	}
@@ -169,7 +170,7 @@ func TestRefusedCorrectionIsNoFight(t *testing.T) {
 	for range 20 {
 		b.pass()
 		b.want(metav1True, addonsv1.DriftCorrectionFailedReason, "by policy")
-		b.wantState(helmclient.StateDrifted)
+		b.wantState(model.StateDrifted)
 		if !b.p.release.Status.Drift.Objects[0].HeldUntil.IsZero() || b.p.requeueAfter > driftInterval(b.p.release) {
 			t.Fatalf("status %+v, due in %s", b.p.release.Status.Drift, b.p.requeueAfter)
 		}
@@ -189,7 +190,7 @@ func TestRefusedCorrectionIsNoFight(t *testing.T) {
 	b.now = b.now.Add(time.Hour)
 	b.pass()
 	b.want(metav1False, addonsv1.NoDriftReason, "")
-	b.wantState(helmclient.StateInSync)
+	b.wantState(model.StateInSync)
 }
 
 // TestNothingIsCorrectedForOthers holds that what differs is left alone once the release is somebody else's, or about to end: what would be put
@@ -230,7 +231,7 @@ func TestForeignObjectIsNoFight(t *testing.T) {
 		b.r.assessDrift(t.Context(), b.p)
 		b.p.differences = []drift.Difference{{Ref: b.refs[0], Paths: []string{"/metadata"}, Owner: "apps/other"}}
 		b.memory().standing[b.refs[0]] = b.p.differences[0]
-		b.r.correctDrift(t.Context(), b.p, helmclient.Decision{})
+		b.r.correctDrift(t.Context(), b.p, decide.Decision{})
 		b.want(metav1True, addonsv1.DriftCorrectionFailedReason, "it belongs to release apps/other now")
 		b.now = b.now.Add(driftRetry)
 	}
@@ -265,7 +266,7 @@ func TestFightIsNamed(t *testing.T) {
 		b.now = b.now.Add(time.Second)
 	}
 	b.want(metav1True, addonsv1.DriftContestedReason, "changes ConfigMap apps/c0 back again and again")
-	b.wantState(helmclient.StateDrifted)
+	b.wantState(model.StateDrifted)
 	if b.patches != 3 || b.p.release.Status.Drift.Objects[0].HeldUntil.IsZero() {
 		t.Errorf("put right %d times, %+v", b.patches, b.p.release.Status.Drift)
 	}
@@ -279,16 +280,16 @@ func TestStateSaysDriftedAsLongAsItIs(t *testing.T) {
 	b.edit("c0")
 	for range 3 {
 		b.pass()
-		b.wantState(helmclient.StateDrifted)
+		b.wantState(model.StateDrifted)
 	}
 	b.p.snapshot.Synced = false
 	b.pass()
-	b.wantState(helmclient.StateDrifted)
+	b.wantState(model.StateDrifted)
 	b.p.snapshot.Synced = true
 	delete(b.values, "c0")
 	b.now = b.now.Add(2 * time.Hour)
 	b.pass()
-	b.wantState(helmclient.StateInSync)
+	b.wantState(model.StateInSync)
 }
 
 // TestEndedDriftIntervalIsDueAtOnce holds that a check whose time came while something else was done is not forgotten.
@@ -362,7 +363,7 @@ func TestDriftOfObjectsThatCannotBeWatched(t *testing.T) {
 			} else {
 				b.want(metav1True, addonsv1.DriftDetectedReason, "c0")
 			}
-			b.wantState(helmclient.StateDrifted)
+			b.wantState(model.StateDrifted)
 		})
 	}
 }

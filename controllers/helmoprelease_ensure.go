@@ -23,19 +23,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/secret"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
 
@@ -64,12 +65,12 @@ const (
 
 // Engine brings releases in workload clusters to what is wanted.
 type Engine interface {
-	Observe(ctx context.Context, target helmclient.Target, namespace, name string) (helmclient.Observation, error)
-	Act(ctx context.Context, target helmclient.Target, decision helmclient.Decision, desired helmclient.Desired,
-		options helmclient.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
-	Manifest(ctx context.Context, target helmclient.Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error)
-	Access(target helmclient.Target) (*helmclient.Access, error)
-	TakeOver(ctx context.Context, target helmclient.Target, desired helmclient.Desired, observation helmclient.Observation) error
+	Observe(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error)
+	Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
+		options model.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
+	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error)
+	Access(target model.Target) (*helmclient.Access, error)
+	TakeOver(ctx context.Context, target model.Target, desired model.Desired, observation model.Observation) error
 	Forget(key string)
 }
 
@@ -77,13 +78,13 @@ type Engine interface {
 type releasePass struct {
 	*releaseScope
 
-	target  helmclient.Target
-	desired helmclient.Desired
-	options helmclient.Options
-	policy  helmclient.Policy
+	target  model.Target
+	desired model.Desired
+	options model.Options
+	policy  model.Policy
 
 	// observation is what the cluster said. Set by observe.
-	observation helmclient.Observation
+	observation model.Observation
 
 	// snapshot is what is seen of the objects of the release; nil if that is not known. Set by follow.
 	snapshot *objectwatch.Snapshot
@@ -122,28 +123,28 @@ func (p *releasePass) due(delay time.Duration) {
 }
 
 // connect returns the connection to the cluster of a release; ok is false if there is none.
-func (r *releaseReconciler) connect(ctx context.Context, release *addonsv1.HelmOpRelease) (target helmclient.Target, ok bool) {
+func (r *releaseReconciler) connect(ctx context.Context, release *addonsv1.HelmOpRelease) (target model.Target, ok bool) {
 	key := clusterKey(release)
 	restConfig, err := r.clusters.GetRESTConfig(ctx, key)
 	if state := r.clusters.State(key); err == nil && state.IsSilent() {
 		// To ask the cluster again would end in the same, later. The watches stay: it may be back in a moment.
 		reportUnreachable(release, noConnection(release, state.Cause))
-		return helmclient.Target{}, false
+		return model.Target{}, false
 	}
 	if err == nil {
-		return helmclient.Target{Key: key.String(), Config: restConfig, Impersonate: impersonated(release)}, true
+		return model.Target{Key: key.String(), Config: restConfig, Impersonate: impersonated(release)}, true
 	}
 	r.watcher.Disconnect(key.String())
 	if err := r.checkKubeconfig(ctx, key); err != nil {
 		setCondition(release, addonsv1.ClusterReachableCondition, metav1False, addonsv1.KubeconfigRefusedReason, err.Error())
 		setNotReady(release, addonsv1.KubeconfigRefusedReason, err.Error())
-		return helmclient.Target{}, false
+		return model.Target{}, false
 	}
 	if errors.Is(err, clusterlink.ErrNotTried) {
-		return helmclient.Target{}, false
+		return model.Target{}, false
 	}
 	reportUnreachable(release, noConnection(release, r.clusters.State(key).Cause))
-	return helmclient.Target{}, false
+	return model.Target{}, false
 }
 
 // noConnection says what to do about a Cluster that does not answer. It is the same as long as that lasts: each other
@@ -175,7 +176,7 @@ func (r *releaseReconciler) checkKubeconfig(ctx context.Context, cluster client.
 }
 
 // ensure makes the release what it is wanted to be, with the least action that is needed.
-func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, target helmclient.Target) (ctrl.Result, error) {
+func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, target model.Target) (ctrl.Result, error) {
 	p := &releasePass{releaseScope: scope, target: target, policy: releasePolicy(&scope.release.Spec)}
 	p.desired, p.options = desiredRelease(scope.release)
 	r.settleRequests(p)
@@ -209,7 +210,7 @@ func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, tar
 	}
 	if isIdle(decision) {
 		r.assessDrift(ctx, p)
-		if drifted := r.decide(p); drifted.Action == helmclient.ActionCorrectDrift {
+		if drifted := r.decide(p); drifted.Action == model.ActionCorrectDrift {
 			r.correctDrift(ctx, p, drifted)
 		}
 	}
@@ -222,16 +223,16 @@ func (r *releaseReconciler) ensure(ctx context.Context, scope *releaseScope, tar
 	return result, err
 }
 
-func (r *releaseReconciler) decide(p *releasePass) helmclient.Decision {
-	decision := helmclient.Decide(p.observation, p.desired, p.policy, pastOf(p), r.now())
+func (r *releaseReconciler) decide(p *releasePass) decide.Decision {
+	decision := decide.Next(p.observation, p.desired, p.policy, pastOf(p), r.now())
 	p.release.Status.State = string(decision.State)
 	return decision
 }
 
 // isIdle tells whether a decision leaves the release as it is.
-func isIdle(decision helmclient.Decision) bool {
+func isIdle(decision decide.Decision) bool {
 	switch decision.Action {
-	case helmclient.ActionNone, helmclient.ActionWait, helmclient.ActionStall:
+	case model.ActionNone, model.ActionWait, model.ActionStall:
 		return true
 	default:
 		return false
@@ -239,9 +240,9 @@ func isIdle(decision helmclient.Decision) bool {
 }
 
 // carryOut does what was decided, or says why nothing is done.
-func (r *releaseReconciler) carryOut(ctx context.Context, p *releasePass, decision helmclient.Decision) (ctrl.Result, error) {
+func (r *releaseReconciler) carryOut(ctx context.Context, p *releasePass, decision decide.Decision) (ctrl.Result, error) {
 	release := p.release
-	if decision.Action != helmclient.ActionStall {
+	if decision.Action != model.ActionStall {
 		conditions.Delete(release, addonsv1.StalledCondition)
 	}
 	release.Status.NextTryAt = metav1.NewTime(decision.NextTryAt)
@@ -249,16 +250,16 @@ func (r *releaseReconciler) carryOut(ctx context.Context, p *releasePass, decisi
 		r.delays.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)})
 	}
 	switch decision.Action {
-	case helmclient.ActionNone:
+	case model.ActionNone:
 		reportInSync(p)
 		return ctrl.Result{}, nil
-	case helmclient.ActionWait:
+	case model.ActionWait:
 		reportWaiting(p, decision)
 		return ctrl.Result{RequeueAfter: decision.RequeueAfter}, nil
-	case helmclient.ActionStall:
+	case model.ActionStall:
 		r.reportStalled(p, decision)
 		return ctrl.Result{}, nil
-	case helmclient.ActionRefuse:
+	case model.ActionRefuse:
 		if reportNotReleased(release, addonsv1.ReleaseConflictReason, decision.Message) {
 			r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ReleaseConflictReason, string(decision.Action), decision.Message)
 		}

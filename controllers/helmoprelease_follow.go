@@ -35,6 +35,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
@@ -71,7 +72,7 @@ func (r *releaseReconciler) follow(ctx context.Context, p *releasePass) {
 		return
 	}
 	newest, ok := p.observation.Newest()
-	if !ok || p.observation.State(p.desired) == helmclient.StateForeign {
+	if !ok || p.observation.State(p.desired) == model.StateForeign {
 		r.unfollow(release)
 		return
 	}

@@ -33,6 +33,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
@@ -50,7 +51,7 @@ type healthBench struct {
 	// spared are those that the trouble of what is watched does not concern.
 	spared map[inventory.Ref]bool
 
-	policy helmclient.Policy
+	policy model.Policy
 
 	// changedAt is when the records were written last. Default: long ago.
 	changedAt time.Time
@@ -71,7 +72,7 @@ type (
 	}
 )
 
-func (e healthEngine) Manifest(context.Context, helmclient.Target, string, string, int) ([]*unstructured.Unstructured, error) {
+func (e healthEngine) Manifest(context.Context, model.Target, string, string, int) ([]*unstructured.Unstructured, error) {
 	if e.bench.unreadable != nil {
 		return nil, e.bench.unreadable
 	}
@@ -87,7 +88,7 @@ func (e healthEngine) Manifest(context.Context, helmclient.Target, string, strin
 	return objects, nil
 }
 
-func (e healthEngine) Access(helmclient.Target) (*helmclient.Access, error) {
+func (e healthEngine) Access(model.Target) (*helmclient.Access, error) {
 	return &helmclient.Access{}, nil
 }
 
@@ -119,7 +120,7 @@ func newHealthBench(t *testing.T) *healthBench {
 		release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}},
 		objects: map[inventory.Ref]objectwatch.State{deployment: {Exists: true, UID: "d", Generation: 2, Verdict: health.InProgress}},
 		watched: objectwatch.Snapshot{Synced: true},
-		policy:  helmclient.Policy{Upgrade: helmclient.FailurePolicy{Remediate: helmclient.RemediateRollback}},
+		policy:  model.Policy{Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}},
 	}
 	b.r = &releaseReconciler{
 		now: func() time.Time { return b.now }, written: newWrittenGenerations(), drifts: newDriftMemories(),
@@ -130,7 +131,7 @@ func newHealthBench(t *testing.T) *healthBench {
 
 // begin returns a pass that has observed the release.
 func (b *healthBench) begin() *releasePass {
-	desired := helmclient.Desired{
+	desired := model.Desired{
 		Name: "web", Namespace: "apps", Owner: "fleet.web", ArtifactDigest: "a2", ValuesDigest: "v", OptionsDigest: "o",
 	}
 	desired.UID = string(b.release.UID)
@@ -138,8 +139,8 @@ func (b *healthBench) begin() *releasePass {
 	if changedAt.IsZero() {
 		changedAt = b.now.Add(-7 * 24 * time.Hour)
 	}
-	record := func(revision int, status, artifact string) helmclient.Record {
-		return helmclient.Record{
+	record := func(revision int, status, artifact string) model.Record {
+		return model.Record{
 			Revision: revision, Status: status, Owner: "fleet.web", UID: "u", ArtifactDigest: artifact, ValuesDigest: "v",
 			OptionsDigest: "o", LabelledRevision: revision, ChangedAt: changedAt,
 		}
@@ -147,12 +148,12 @@ func (b *healthBench) begin() *releasePass {
 	return &releasePass{
 		releaseScope: &releaseScope{release: b.release, helmOp: &addonsv1.HelmOp{}}, desired: desired,
 		policy:      b.policy,
-		observation: helmclient.Observation{Records: []helmclient.Record{record(2, statusDeployed, "a2"), record(1, "superseded", "a1")}},
+		observation: model.Observation{Records: []model.Record{record(2, statusDeployed, "a2"), record(1, "superseded", "a1")}},
 	}
 }
 
 // deploy is the action that made revision 2, as written.
-func (b *healthBench) deploy(generations map[inventory.Ref]helmclient.Generation) {
+func (b *healthBench) deploy(generations map[inventory.Ref]model.Generation) {
 	result := helmclient.Result{Revision: 2, Generations: generations}
 	for ref := range b.objects {
 		result.Objects = append(result.Objects, ref)
@@ -163,7 +164,7 @@ func (b *healthBench) deploy(generations map[inventory.Ref]helmclient.Generation
 }
 
 // pass makes a pass some time after the one before and returns what it does. It checks the condition Healthy.
-func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, reason string) helmclient.Action {
+func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, reason string) model.Action {
 	b.Helper()
 	b.now = b.now.Add(after)
 	p := b.begin()
@@ -171,7 +172,7 @@ func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, r
 	b.r.assessHealth(p)
 	b.r.listForRetry(p)
 	decision := b.r.decide(p)
-	if decision.Action == helmclient.ActionNone {
+	if decision.Action == model.ActionNone {
 		if _, err := b.r.carryOut(context.Background(), p, decision); err != nil {
 			b.Fatal(err)
 		}
@@ -180,7 +181,7 @@ func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, r
 	if healthy == nil || healthy.Status != status || healthy.Reason != reason {
 		b.Fatalf("Healthy is %v, want %s, %s", healthy, status, reason)
 	}
-	if isReady := conditions.IsTrue(b.release, addonsv1.ReadyCondition); decision.Action == helmclient.ActionNone && isReady != (status == metav1True) {
+	if isReady := conditions.IsTrue(b.release, addonsv1.ReadyCondition); decision.Action == model.ActionNone && isReady != (status == metav1True) {
 		b.Fatalf("Ready is %t while Healthy is %s", isReady, status)
 	}
 	if isInLine := b.r.slots.IsWaiting(client.ObjectKeyFromObject(b.release)); healthy.Status == metav1Unknown && p.requeueAfter == 0 && !isInLine {
@@ -195,7 +196,7 @@ func (b *healthBench) is(ref inventory.Ref, verdict health.Verdict) {
 	b.objects[ref] = state
 }
 
-func (b *healthBench) want(action, want helmclient.Action) {
+func (b *healthBench) want(action, want model.Action) {
 	b.Helper()
 	if action != want {
 		b.Fatalf("%s, want %s", action, want)
@@ -208,27 +209,27 @@ func TestARevisionThatDoesNotBecomeHealthyIsRolledBack(t *testing.T) {
 		t.Parallel()
 		b := newHealthBench(t)
 		b.deploy(nil)
-		b.want(b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
-		b.want(b.pass(time.Minute, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionRollback)
+		b.want(b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+		b.want(b.pass(time.Minute, metav1False, addonsv1.HealthTimeoutReason), model.ActionRollback)
 		// It may have to wait for its turn, for however long.
-		b.want(b.pass(time.Hour, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionRollback)
+		b.want(b.pass(time.Hour, metav1False, addonsv1.HealthTimeoutReason), model.ActionRollback)
 		b.is(deployment, health.Current)
-		b.want(b.pass(0, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+		b.want(b.pass(0, metav1True, addonsv1.HealthyReason), model.ActionNone)
 	})
 	t.Run("for good", func(t *testing.T) {
 		t.Parallel()
 		b := newHealthBench(t)
 		b.deploy(nil)
 		b.is(deployment, health.Failed)
-		b.want(b.pass(time.Second, metav1False, addonsv1.HealthFailedReason), helmclient.ActionRollback)
+		b.want(b.pass(time.Second, metav1False, addonsv1.HealthFailedReason), model.ActionRollback)
 	})
 	t.Run("gone after the action", func(t *testing.T) {
 		t.Parallel()
 		b := newHealthBench(t)
-		b.deploy(map[inventory.Ref]helmclient.Generation{deployment: {UID: "new", Number: 1}})
+		b.deploy(map[inventory.Ref]model.Generation{deployment: {UID: "new", Number: 1}})
 		b.is(deployment, health.NotFound)
-		b.want(b.pass(30*time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
-		b.want(b.pass(30*time.Second, metav1False, addonsv1.ObjectsMissingReason), helmclient.ActionRollback)
+		b.want(b.pass(30*time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+		b.want(b.pass(30*time.Second, metav1False, addonsv1.ObjectsMissingReason), model.ActionRollback)
 	})
 }
 
@@ -239,7 +240,7 @@ func TestARevisionThatMayHaveWorkedIsNotRolledBack(t *testing.T) {
 	healthy := func(b *healthBench) {
 		b.deploy(nil)
 		b.is(deployment, health.Current)
-		b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+		b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), model.ActionNone)
 		b.is(deployment, health.InProgress)
 	}
 	for name, lose := range map[string]func(b *healthBench){
@@ -262,11 +263,11 @@ func TestARevisionThatMayHaveWorkedIsNotRolledBack(t *testing.T) {
 			t.Parallel()
 			b := newHealthBench(t)
 			lose(b)
-			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
-			b.want(b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
-			b.want(b.pass(2*time.Minute, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionNone)
+			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.want(b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.want(b.pass(2*time.Minute, metav1False, addonsv1.HealthTimeoutReason), model.ActionNone)
 			b.is(deployment, health.Failed)
-			b.want(b.pass(time.Minute, metav1False, addonsv1.HealthFailedReason), helmclient.ActionNone)
+			b.want(b.pass(time.Minute, metav1False, addonsv1.HealthFailedReason), model.ActionNone)
 		})
 	}
 }
@@ -279,7 +280,7 @@ func TestTestsWaitForHealth(t *testing.T) {
 		b.release.Spec.Test = &addonsv1.TestOptions{Enabled: new(true)}
 		b.policy.Test.Enabled = true
 		b.deploy(nil)
-		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 		if tested := conditions.Get(b.release, addonsv1.TestedCondition); tested == nil || tested.Reason != addonsv1.TestsPendingReason {
 			t.Errorf("Tested is %v", tested)
 		}
@@ -289,25 +290,25 @@ func TestTestsWaitForHealth(t *testing.T) {
 		t.Parallel()
 		b := begin(t)
 		b.is(deployment, health.Current)
-		b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionTest)
+		b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), model.ActionTest)
 	})
 	t.Run("unhealthy", func(t *testing.T) {
 		t.Parallel()
 		b := begin(t)
-		b.policy.Upgrade.Remediate = helmclient.RemediateNothing
-		b.want(b.pass(6*time.Minute, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionTest)
+		b.policy.Upgrade.Remediate = model.RemediateNothing
+		b.want(b.pass(6*time.Minute, metav1False, addonsv1.HealthTimeoutReason), model.ActionTest)
 	})
 	t.Run("not to be seen", func(t *testing.T) {
 		t.Parallel()
 		b := begin(t)
 		b.watched = objectwatch.Snapshot{Err: errors.New("watch deployments: 500"), ErrSince: b.now.Add(-objectwatch.StuckAfter)}
-		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthUnknownReason), helmclient.ActionTest)
+		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthUnknownReason), model.ActionTest)
 	})
 	t.Run("met as it was", func(t *testing.T) {
 		t.Parallel()
 		b := begin(t)
 		b.release.Status.Health.Deployed = false
-		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionTest)
+		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionTest)
 	})
 }
 
@@ -317,12 +318,12 @@ func TestHealthOfARevisionWhoseDeploymentWasNotNoted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		changed time.Duration
 		uid     types.UID
-		want    helmclient.Action
+		want    model.Action
 	}{
-		"a moment ago":           {-time.Second, "u", helmclient.ActionRollback},
-		"by a clock far ahead":   {time.Hour, "u", helmclient.ActionRollback},
-		"long ago":               {-time.Hour, "u", helmclient.ActionNone},
-		"for what was here then": {-time.Second, "before the move", helmclient.ActionNone},
+		"a moment ago":           {-time.Second, "u", model.ActionRollback},
+		"by a clock far ahead":   {time.Hour, "u", model.ActionRollback},
+		"long ago":               {-time.Hour, "u", model.ActionNone},
+		"for what was here then": {-time.Second, "before the move", model.ActionNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -330,7 +331,7 @@ func TestHealthOfARevisionWhoseDeploymentWasNotNoted(t *testing.T) {
 			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, Deployed: true, WasHealthy: true}
 			b.changedAt = b.now.Add(tc.changed)
 			b.release.UID = tc.uid
-			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 			b.want(b.pass(6*time.Minute, metav1False, addonsv1.HealthTimeoutReason), tc.want)
 		})
 	}
@@ -338,7 +339,7 @@ func TestHealthOfARevisionWhoseDeploymentWasNotNoted(t *testing.T) {
 
 func TestNothingIsRolledBackForWhatIsNotSeen(t *testing.T) {
 	t.Parallel()
-	written := map[inventory.Ref]helmclient.Generation{deployment: {UID: "d", Number: 5}}
+	written := map[inventory.Ref]model.Generation{deployment: {UID: "d", Number: 5}}
 	for name, blind := range map[string]func(b *healthBench){
 		"the watch shows what was before": func(b *healthBench) { b.is(deployment, health.Failed) },
 		"a broken watch shows it in progress": func(b *healthBench) {
@@ -360,7 +361,7 @@ func TestNothingIsRolledBackForWhatIsNotSeen(t *testing.T) {
 				p := b.begin()
 				b.r.follow(context.Background(), p)
 				b.r.assessHealth(p)
-				b.want(b.r.decide(p).Action, helmclient.ActionNone)
+				b.want(b.r.decide(p).Action, model.ActionNone)
 				if conditions.IsTrue(b.release, addonsv1.HealthyCondition) || p.requeueAfter == 0 {
 					t.Fatalf("Healthy is %v, next pass in %s", conditions.Get(b.release, addonsv1.HealthyCondition), p.requeueAfter)
 				}
@@ -372,8 +373,8 @@ func TestNothingIsRolledBackForWhatIsNotSeen(t *testing.T) {
 		b := newHealthBench(t)
 		b.deploy(written)
 		b.objects[deployment] = objectwatch.State{Exists: true, UID: "e", Generation: 1, Verdict: health.Current}
-		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
-		b.want(b.pass(writtenGrace, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+		b.want(b.pass(writtenGrace, metav1True, addonsv1.HealthyReason), model.ActionNone)
 	})
 }
 
@@ -394,12 +395,12 @@ func TestHealthIsUnknownIfTheInventoryCannotBeRead(t *testing.T) {
 			before(b)
 			b.is(deployment, health.Current)
 			b.unreadable = errors.New("the record is damaged")
-			b.want(b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason), helmclient.ActionNone)
+			b.want(b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason), model.ActionNone)
 			if message := conditions.GetMessage(b.release, addonsv1.ReadyCondition); !strings.Contains(message, "the record is damaged") {
 				t.Errorf("the cause is missing: %s", message)
 			}
 			b.unreadable = nil
-			b.want(b.pass(time.Minute, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+			b.want(b.pass(time.Minute, metav1True, addonsv1.HealthyReason), model.ActionNone)
 		})
 	}
 	t.Run("for lack of a slot", func(t *testing.T) {
@@ -407,9 +408,9 @@ func TestHealthIsUnknownIfTheInventoryCannotBeRead(t *testing.T) {
 		b := newHealthBench(t)
 		b.r.slots = newActionSlots(1, 0, &waker{})
 		done, _ := b.r.slots.Acquire(slots.Claim{HelmOp: "fleet.web"})
-		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 		done()
-		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 	})
 }
 
@@ -419,13 +420,13 @@ func TestOneBrokenWatchDoesNotHideTheOthers(t *testing.T) {
 	b.objects[custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
 	b.deploy(nil)
 	b.is(deployment, health.Current)
-	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), model.ActionNone)
 	// The manager starts anew, and the list of one kind fails for ever.
 	b.objects[custom] = objectwatch.State{Verdict: health.Unknown}
 	b.watched = objectwatch.Snapshot{Err: errors.New("watch widgets: 500")}
 	b.pass(time.Second, metav1True, addonsv1.HealthyReason)
 	b.is(deployment, health.Failed)
-	b.want(b.pass(time.Second, metav1False, addonsv1.HealthFailedReason), helmclient.ActionNone)
+	b.want(b.pass(time.Second, metav1False, addonsv1.HealthFailedReason), model.ActionNone)
 	b.is(deployment, health.Current)
 	b.pass(time.Second, metav1False, addonsv1.HealthFailedReason)
 	b.pass(objectwatch.StuckAfter, metav1Unknown, addonsv1.HealthUnknownReason)
@@ -445,12 +446,12 @@ func TestATimeoutBesideABrokenWatchStands(t *testing.T) {
 	b.watched = objectwatch.Snapshot{Err: errors.New("watch widgets: 500")}
 	b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthUnknownReason)
 	for range 4 {
-		b.want(b.pass(4*time.Minute, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionNone)
+		b.want(b.pass(4*time.Minute, metav1False, addonsv1.HealthTimeoutReason), model.ActionNone)
 	}
 	// By now nobody knows how it fared.
 	b.watched = objectwatch.Snapshot{Synced: true}
 	b.objects[custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
-	b.want(b.pass(time.Minute, metav1False, addonsv1.HealthTimeoutReason), helmclient.ActionNone)
+	b.want(b.pass(time.Minute, metav1False, addonsv1.HealthTimeoutReason), model.ActionNone)
 }
 
 func TestHealthStandsWhileAnAPIServerRestarts(t *testing.T) {
@@ -510,9 +511,9 @@ func TestNothingIsSaidOfObjectsThatAreNoLongerFollowed(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
 	b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
-	for name, observation := range map[string]helmclient.Observation{
+	for name, observation := range map[string]model.Observation{
 		"uninstalled by hand": {},
-		"somebody else's":     {Records: []helmclient.Record{{Revision: 7, Status: statusDeployed, Owner: "other", UID: "x"}}},
+		"somebody else's":     {Records: []model.Record{{Revision: 7, Status: statusDeployed, Owner: "other", UID: "x"}}},
 	} {
 		b.deploy(nil)
 		setCondition(b.release, addonsv1.HealthyCondition, metav1True, addonsv1.HealthyReason, "")
@@ -551,7 +552,7 @@ func TestJobMadeAnewIsNotHealthyByItsPredecessor(t *testing.T) {
 	job := inventory.Ref{Group: "batch", Version: "v1", Kind: "Job", Namespace: "apps", Name: "migrate"}
 	b := newHealthBench(t)
 	b.objects = map[inventory.Ref]objectwatch.State{job: {Exists: true, UID: "old", Generation: 1, Verdict: health.Current}}
-	b.deploy(map[inventory.Ref]helmclient.Generation{job: {UID: "new", Number: 1}})
+	b.deploy(map[inventory.Ref]model.Generation{job: {UID: "new", Number: 1}})
 	b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason)
 	b.is(job, health.NotFound)
 	b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason)

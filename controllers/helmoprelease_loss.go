@@ -22,13 +22,13 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // admitLoss returns what is asked before an upgrade in the management cluster deletes objects: the desired state of a
 // management cluster has Clusters among them, and a folder that is lost from its artifact would delete these. Nil for
 // workload clusters.
-func admitLoss(scope *releaseScope) (func(helmclient.Loss) error, error) {
+func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
 	if clusterKey(scope.release) != clusterlink.Management || scope.helmOp == nil {
 		return nil, nil
 	}
@@ -37,7 +37,7 @@ func admitLoss(scope *releaseScope) (func(helmclient.Loss) error, error) {
 		return nil, err
 	}
 	helmOp := scope.helmOp
-	return func(loss helmclient.Loss) error {
+	return func(loss model.Loss) error {
 		lost := brake.ObjectLoss{
 			Objects: loss.Objects, Total: loss.Total, Max: helmOp.Spec.MaxDeletions,
 			Occasion: fmt.Sprintf("%d/%s", loss.Revision, content),

@@ -23,12 +23,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // nameManagementCluster adds to what is desired of a release the management cluster of this manager, and the one that the HelmOpRelease
 // was moved or restored from, if it was.
-func (r *releaseReconciler) nameManagementCluster(ctx context.Context, release *addonsv1.HelmOpRelease, desired *helmclient.Desired) error {
+func (r *releaseReconciler) nameManagementCluster(ctx context.Context, release *addonsv1.HelmOpRelease, desired *model.Desired) error {
 	system, err := systemNamespace(ctx, r.client)
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
@@ -37,7 +37,7 @@ func newMissingBench(t *testing.T) *healthBench {
 	b.objects[configMap] = objectwatch.State{Exists: true, Verdict: health.Unknown}
 	b.deploy(nil)
 	b.is(deployment, health.Current)
-	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), model.ActionNone)
 	return b
 }
 
@@ -50,19 +50,19 @@ func TestMissingObjectWithoutAHealth(t *testing.T) {
 	t.Parallel()
 	b := newMissingBench(t)
 	b.is(configMap, health.NotFound)
-	b.want(b.pass(time.Second, metav1False, addonsv1.ObjectsMissingReason), helmclient.ActionNone)
+	b.want(b.pass(time.Second, metav1False, addonsv1.ObjectsMissingReason), model.ActionNone)
 	message := conditions.GetMessage(b.release, addonsv1.HealthyCondition)
 	if !strings.Contains(message, configMap.String()) || !strings.Contains(message, restoreHint) {
 		t.Errorf("the message is %q", message)
 	}
 	b.request("now")
-	b.want(b.pass(time.Second, metav1False, addonsv1.ObjectsMissingReason), helmclient.ActionUpgrade)
+	b.want(b.pass(time.Second, metav1False, addonsv1.ObjectsMissingReason), model.ActionUpgrade)
 	// The upgrade has met the request, and the object exists.
 	b.release.Status.LastRetryRequest = "now"
 	b.is(configMap, health.Current)
-	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), model.ActionNone)
 	b.is(configMap, health.NotFound)
-	b.want(b.pass(time.Second, metav1False, addonsv1.ObjectsMissingReason), helmclient.ActionNone)
+	b.want(b.pass(time.Second, metav1False, addonsv1.ObjectsMissingReason), model.ActionNone)
 }
 
 // listingWatcher notes for which releases objects are listed at once.
@@ -81,17 +81,17 @@ func TestRetryWaitsForTheList(t *testing.T) {
 	b.r.watcher = watcher
 	b.release.Status.LastRetryRequest = ""
 	b.request("now")
-	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), model.ActionNone)
 	if watcher.listed != 1 || b.release.Status.LastRetryRequest != "" {
 		t.Fatalf("listed %d times, the request %q counts as met", watcher.listed, b.release.Status.LastRetryRequest)
 	}
 	b.is(configMap, health.NotFound)
-	b.want(b.pass(time.Second, metav1False, addonsv1.ObjectsMissingReason), helmclient.ActionUpgrade)
+	b.want(b.pass(time.Second, metav1False, addonsv1.ObjectsMissingReason), model.ActionUpgrade)
 	// Where nothing is missing, the request is met.
 	b.is(configMap, health.Current)
 	b.request("later")
-	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
-	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), model.ActionNone)
+	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), model.ActionNone)
 	if watcher.listed != 2 || b.release.Status.LastRetryRequest != "later" {
 		t.Errorf("listed %d times, the request %q counts as met", watcher.listed, b.release.Status.LastRetryRequest)
 	}
@@ -103,11 +103,11 @@ func TestRestartedManagerKeepsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	b := newMissingBench(t)
 	b.is(configMap, health.NotFound)
-	b.want(b.pass(time.Second, metav1False, addonsv1.ObjectsMissingReason), helmclient.ActionNone)
+	b.want(b.pass(time.Second, metav1False, addonsv1.ObjectsMissingReason), model.ActionNone)
 	b.objects[configMap] = objectwatch.State{Exists: true, Verdict: health.Unknown}
 	b.watched.Synced = false
 	b.spared = map[inventory.Ref]bool{deployment: true}
-	b.want(b.pass(time.Second, metav1False, addonsv1.ObjectsMissingReason), helmclient.ActionNone)
+	b.want(b.pass(time.Second, metav1False, addonsv1.ObjectsMissingReason), model.ActionNone)
 	b.watched.Synced = true
-	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+	b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), model.ActionNone)
 }

@@ -27,22 +27,22 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // desiredRelease is the spec of a release as the engine knows it.
-func desiredRelease(release *addonsv1.HelmOpRelease) (helmclient.Desired, helmclient.Options) {
+func desiredRelease(release *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
 	options := engineOptions(&release.Spec.ReleaseOptions)
 	if release.Spec.Artifact.Format != "" && !hasCRDPolicy(&release.Spec.ReleaseOptions) {
-		options.Install.CRDs, options.Upgrade.CRDs = helmclient.CRDsCreateReplace, helmclient.CRDsCreateReplace
+		options.Install.CRDs, options.Upgrade.CRDs = model.CRDsCreateReplace, model.CRDsCreateReplace
 	}
 	owner := metav1.GetControllerOf(release)
 	ownerName := ""
 	if owner != nil {
 		ownerName = owner.Name
 	}
-	return helmclient.Desired{
+	return model.Desired{
 		Name:             release.Spec.Release.Name,
 		Namespace:        release.Spec.Release.Namespace,
 		Owner:            release.Namespace + "." + ownerName,
@@ -50,7 +50,7 @@ func desiredRelease(release *addonsv1.HelmOpRelease) (helmclient.Desired, helmcl
 		Shard:            release.Labels[addonsv1.ShardLabel],
 		ArtifactDigest:   artifactIdentity(&release.Spec.Artifact),
 		ValuesDigest:     release.Spec.ValuesDigest,
-		OptionsDigest:    helmclient.OptionsDigest(options),
+		OptionsDigest:    model.OptionsDigest(options),
 		PostRenderDigest: release.Spec.PostRenderDigest,
 		Return:           isReturned(&release.Spec),
 	}, options
@@ -62,8 +62,8 @@ func isReturned(spec *addonsv1.HelmOpReleaseSpec) bool {
 }
 
 // engineOptions are the options of a release as the engine knows them. What is not set is left to the engine's defaults.
-func engineOptions(spec *addonsv1.ReleaseOptions) helmclient.Options {
-	options := helmclient.Options{
+func engineOptions(spec *addonsv1.ReleaseOptions) model.Options {
+	options := model.Options{
 		Install:   installOptions(ptr.Deref(spec.Install, addonsv1.InstallOptions{})),
 		Upgrade:   upgradeOptions(ptr.Deref(spec.Upgrade, addonsv1.UpgradeOptions{})),
 		Rollback:  rollbackOptions(ptr.Deref(spec.Rollback, addonsv1.RollbackOptions{})),
@@ -74,9 +74,9 @@ func engineOptions(spec *addonsv1.ReleaseOptions) helmclient.Options {
 	return options
 }
 
-func installOptions(spec addonsv1.InstallOptions) helmclient.InstallOptions {
+func installOptions(spec addonsv1.InstallOptions) model.InstallOptions {
 	metadata := ptr.Deref(spec.NamespaceMetadata, addonsv1.ObjectMetadata{})
-	return helmclient.InstallOptions{
+	return model.InstallOptions{
 		Timeout:                  duration(spec.Timeout),
 		DisableHooks:             ptr.Deref(spec.DisableHooks, false),
 		CreateNamespace:          spec.CreateNamespace,
@@ -89,8 +89,8 @@ func installOptions(spec addonsv1.InstallOptions) helmclient.InstallOptions {
 	}
 }
 
-func upgradeOptions(spec addonsv1.UpgradeOptions) helmclient.UpgradeOptions {
-	options := helmclient.UpgradeOptions{
+func upgradeOptions(spec addonsv1.UpgradeOptions) model.UpgradeOptions {
+	options := model.UpgradeOptions{
 		Timeout:                  duration(spec.Timeout),
 		DisableHooks:             ptr.Deref(spec.DisableHooks, false),
 		Force:                    ptr.Deref(spec.Force, false),
@@ -100,7 +100,7 @@ func upgradeOptions(spec addonsv1.UpgradeOptions) helmclient.UpgradeOptions {
 		DisableSchemaValidation:  ptr.Deref(spec.DisableSchemaValidation, false),
 	}
 	if spec.ValuesPolicy != addonsv1.ValuesPolicyReset {
-		options.Values = helmclient.ValuesPolicy(spec.ValuesPolicy)
+		options.Values = model.ValuesPolicy(spec.ValuesPolicy)
 	}
 	if spec.MaxHistory != nil {
 		options.MaxHistory = ptr.To(int(*spec.MaxHistory))
@@ -108,8 +108,8 @@ func upgradeOptions(spec addonsv1.UpgradeOptions) helmclient.UpgradeOptions {
 	return options
 }
 
-func rollbackOptions(spec addonsv1.RollbackOptions) helmclient.RollbackOptions {
-	return helmclient.RollbackOptions{
+func rollbackOptions(spec addonsv1.RollbackOptions) model.RollbackOptions {
+	return model.RollbackOptions{
 		Timeout:       duration(spec.Timeout),
 		DisableHooks:  ptr.Deref(spec.DisableHooks, false),
 		Force:         ptr.Deref(spec.Force, false),
@@ -117,8 +117,8 @@ func rollbackOptions(spec addonsv1.RollbackOptions) helmclient.RollbackOptions {
 	}
 }
 
-func uninstallOptions(spec addonsv1.UninstallOptions) helmclient.UninstallOptions {
-	return helmclient.UninstallOptions{
+func uninstallOptions(spec addonsv1.UninstallOptions) model.UninstallOptions {
+	return model.UninstallOptions{
 		Timeout:      duration(spec.Timeout),
 		DisableHooks: ptr.Deref(spec.DisableHooks, false),
 		KeepHistory:  ptr.Deref(spec.KeepHistory, false),
@@ -126,8 +126,8 @@ func uninstallOptions(spec addonsv1.UninstallOptions) helmclient.UninstallOption
 	}
 }
 
-func testOptions(spec addonsv1.TestOptions) helmclient.TestOptions {
-	options := helmclient.TestOptions{Timeout: duration(spec.Timeout)}
+func testOptions(spec addonsv1.TestOptions) model.TestOptions {
+	options := model.TestOptions{Timeout: duration(spec.Timeout)}
 	for _, filter := range spec.Filters {
 		if filter.Exclude {
 			options.Except = append(options.Except, filter.Name)
@@ -145,18 +145,18 @@ func hasCRDPolicy(spec *addonsv1.ReleaseOptions) bool {
 }
 
 // crdPolicy is the policy as the engine knows it.
-func crdPolicy(policy addonsv1.CRDPolicy) helmclient.CRDPolicy {
+func crdPolicy(policy addonsv1.CRDPolicy) model.CRDPolicy {
 	if policy == addonsv1.CRDPolicyCreate {
-		return helmclient.CRDsCreate
+		return model.CRDsCreate
 	}
-	return helmclient.CRDPolicy(policy)
+	return model.CRDPolicy(policy)
 }
 
 func duration(d *metav1.Duration) time.Duration { return ptr.Deref(d, metav1.Duration{}).Duration }
 
 // releasePolicy is what a release allows to be done.
-func releasePolicy(spec *addonsv1.HelmOpReleaseSpec) helmclient.Policy {
-	policy := helmclient.Policy{
+func releasePolicy(spec *addonsv1.HelmOpReleaseSpec) model.Policy {
+	policy := model.Policy{
 		PendingTimeout: pendingTimeout,
 		CorrectDrift:   driftMode(spec) == addonsv1.DriftModeCorrect,
 	}
@@ -165,18 +165,18 @@ func releasePolicy(spec *addonsv1.HelmOpReleaseSpec) helmclient.Policy {
 		if remediation := spec.Install.Remediation; remediation != nil {
 			policy.Install.Retries = toInt(remediation.Retries)
 			if remediation.Strategy == addonsv1.InstallRemediationUninstall {
-				policy.Install.Remediate = helmclient.RemediateUninstall
+				policy.Install.Remediate = model.RemediateUninstall
 			}
 		}
 	}
 	if spec.Upgrade != nil && spec.Upgrade.Remediation != nil {
 		policy.Upgrade.Retries = toInt(spec.Upgrade.Remediation.Retries)
 		if spec.Upgrade.Remediation.Strategy == addonsv1.UpgradeRemediationRollback {
-			policy.Upgrade.Remediate = helmclient.RemediateRollback
+			policy.Upgrade.Remediate = model.RemediateRollback
 		}
 	}
 	if spec.Test != nil {
-		policy.Test = helmclient.TestPolicy{
+		policy.Test = model.TestPolicy{
 			Enabled:        ptr.Deref(spec.Test.Enabled, false),
 			IgnoreFailures: ptr.Deref(spec.Test.IgnoreFailures, false),
 		}
@@ -192,16 +192,16 @@ func toInt(n *int32) *int {
 }
 
 // postRender is spec.postRender, as it was rendered for a Cluster, as the engine knows it.
-func postRender(spec *addonsv1.PostRender) *helmclient.PostRender {
+func postRender(spec *addonsv1.PostRender) *model.PostRender {
 	if spec == nil {
 		return nil
 	}
-	var rendered helmclient.PostRender
+	var rendered model.PostRender
 	for _, patch := range spec.Patches {
-		rendered.Patches = append(rendered.Patches, helmclient.Patch{Patch: patch.Patch, Target: objectSelector(patch.Target)})
+		rendered.Patches = append(rendered.Patches, model.Patch{Patch: patch.Patch, Target: objectSelector(patch.Target)})
 	}
 	for _, image := range spec.Images {
-		rendered.Images = append(rendered.Images, helmclient.ImageOverride{
+		rendered.Images = append(rendered.Images, model.ImageOverride{
 			Name: image.Name, NewName: image.NewName, NewTag: image.NewTag, Digest: image.Digest,
 		})
 	}

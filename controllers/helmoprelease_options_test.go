@@ -25,7 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // fill sets every field of a struct, so that a field which is added and not mapped is noticed.
@@ -101,7 +101,7 @@ func TestEveryFieldOfPostRenderReachesTheEngine(t *testing.T) {
 
 func TestUnsetOptionsAreTheEnginesDefaults(t *testing.T) {
 	t.Parallel()
-	want := helmclient.Options{}
+	want := model.Options{}
 	for name, spec := range map[string]addonsv1.ReleaseOptions{
 		"nothing": {},
 		"empty": {
@@ -132,12 +132,12 @@ func TestCRDsOfManifests(t *testing.T) {
 	for name, tc := range map[string]struct {
 		format           addonsv1.ArtifactFormat
 		options          addonsv1.ReleaseOptions
-		install, upgrade helmclient.CRDPolicy
+		install, upgrade model.CRDPolicy
 	}{
-		"chart":            {"", addonsv1.ReleaseOptions{}, helmclient.CRDsCreate, helmclient.CRDsCreate},
-		"manifests":        {"Flux", addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{}}, helmclient.CRDsCreateReplace, helmclient.CRDsCreateReplace},
-		"set for installs": {"Flux", addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{CRDs: addonsv1.CRDPolicyCreate}}, helmclient.CRDsCreate, helmclient.CRDsCreate},
-		"set for upgrades": {"Flux", addonsv1.ReleaseOptions{Upgrade: &addonsv1.UpgradeOptions{CRDs: addonsv1.CRDPolicySkip}}, helmclient.CRDsCreate, helmclient.CRDsSkip},
+		"chart":            {"", addonsv1.ReleaseOptions{}, model.CRDsCreate, model.CRDsCreate},
+		"manifests":        {"Flux", addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{}}, model.CRDsCreateReplace, model.CRDsCreateReplace},
+		"set for installs": {"Flux", addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{CRDs: addonsv1.CRDPolicyCreate}}, model.CRDsCreate, model.CRDsCreate},
+		"set for upgrades": {"Flux", addonsv1.ReleaseOptions{Upgrade: &addonsv1.UpgradeOptions{CRDs: addonsv1.CRDPolicySkip}}, model.CRDsCreate, model.CRDsSkip},
 	} {
 		release := &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{
 			Artifact: addonsv1.ResolvedArtifact{Digest: "sha256:1", Format: tc.format}, ReleaseOptions: tc.options,
@@ -150,7 +150,7 @@ func TestCRDsOfManifests(t *testing.T) {
 
 func TestReleasePolicy(t *testing.T) {
 	t.Parallel()
-	if got, want := releasePolicy(&addonsv1.HelmOpReleaseSpec{}), (helmclient.Policy{PendingTimeout: pendingTimeout}); !reflect.DeepEqual(got, want) {
+	if got, want := releasePolicy(&addonsv1.HelmOpReleaseSpec{}), (model.Policy{PendingTimeout: pendingTimeout}); !reflect.DeepEqual(got, want) {
 		t.Errorf("unset: %+v", got)
 	}
 	spec := addonsv1.HelmOpReleaseSpec{ReleaseOptions: addonsv1.ReleaseOptions{
@@ -164,11 +164,11 @@ func TestReleasePolicy(t *testing.T) {
 		Test:           &addonsv1.TestOptions{Enabled: ptr.To(true), IgnoreFailures: ptr.To(true)},
 		DriftDetection: &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect},
 	}}
-	want := helmclient.Policy{
+	want := model.Policy{
 		TakeOwnership: true, PendingTimeout: pendingTimeout, CorrectDrift: true,
-		Install: helmclient.FailurePolicy{Retries: ptr.To(0), Remediate: helmclient.RemediateUninstall},
-		Upgrade: helmclient.FailurePolicy{Retries: ptr.To(-1), Remediate: helmclient.RemediateRollback},
-		Test:    helmclient.TestPolicy{Enabled: true, IgnoreFailures: true},
+		Install: model.FailurePolicy{Retries: ptr.To(0), Remediate: model.RemediateUninstall},
+		Upgrade: model.FailurePolicy{Retries: ptr.To(-1), Remediate: model.RemediateRollback},
+		Test:    model.TestPolicy{Enabled: true, IgnoreFailures: true},
 	}
 	if got := releasePolicy(&spec); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -28,6 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
 // maxRenderedArtifacts is how many artifacts are remembered.
@@ -59,7 +61,7 @@ func (a *renderedArtifacts) has(digest string) bool {
 // countRendering counts a try as failed before it begins if the artifact has never been rendered well: should rendering end the manager, for
 // example because the memory of the node is used up, the next manager finds a failed try and waits. The outcome of the try replaces what is
 // written here. It costs one write for each artifact that is new to this manager, for releases that were not made from it.
-func (r *releaseReconciler) countRendering(ctx context.Context, p *releasePass, decision helmclient.Decision) error {
+func (r *releaseReconciler) countRendering(ctx context.Context, p *releasePass, decision decide.Decision) error {
 	status, digest := &p.before.Status, p.release.Spec.Artifact.Digest
 	if !isRelease(decision.Action) || r.rendered.has(digest) || status.Release != nil && status.Release.ArtifactDigest == digest {
 		return nil
@@ -80,8 +82,8 @@ func (r *releaseReconciler) countRendering(ctx context.Context, p *releasePass, 
 }
 
 // noteRendered remembers an artifact that was rendered: the try succeeded, or it failed after that.
-func (r *releaseReconciler) noteRendered(p *releasePass, decision helmclient.Decision, result helmclient.Result, err error) {
-	if isRelease(decision.Action) && (err == nil || result.StorageChanged) && !errors.Is(err, helmclient.ErrRenderLimit) {
+func (r *releaseReconciler) noteRendered(p *releasePass, decision decide.Decision, result helmclient.Result, err error) {
+	if isRelease(decision.Action) && (err == nil || result.StorageChanged) && !errors.Is(err, helmerr.ErrRenderLimit) {
 		r.rendered.add(p.release.Spec.Artifact.Digest)
 	}
 }

@@ -27,6 +27,9 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // TestFirstRenderingIsCounted has a manager end while it renders: what it wrote before says that a try failed. In any other case the outcome
@@ -37,19 +40,19 @@ func TestFirstRenderingIsCounted(t *testing.T) {
 	if err := addonsv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	install := helmclient.Decision{Action: helmclient.ActionInstall, Failures: 2}
+	install := decide.Decision{Action: model.ActionInstall, Failures: 2}
 	for name, tc := range map[string]struct {
 		change   func(*releaseReconciler, *releasePass)
-		decision helmclient.Decision
+		decision decide.Decision
 		want     int32
 	}{
 		"the first time":    {decision: install, want: 3},
-		"an uninstallation": {decision: helmclient.Decision{Action: helmclient.ActionUninstall}},
+		"an uninstallation": {decision: decide.Decision{Action: model.ActionUninstall}},
 		"rendered before": {decision: install, change: func(r *releaseReconciler, p *releasePass) {
 			r.noteRendered(p, install, helmclient.Result{}, nil)
 		}},
 		"rendering was ended before": {decision: install, want: 3, change: func(r *releaseReconciler, p *releasePass) {
-			r.noteRendered(p, install, helmclient.Result{}, &helmclient.Error{Kind: helmclient.ErrRenderLimit})
+			r.noteRendered(p, install, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrRenderLimit})
 		}},
 		"the release is made from it": {decision: install, change: func(_ *releaseReconciler, p *releasePass) {
 			p.before.Status.Release = &addonsv1.ReleaseObservation{ArtifactDigest: p.release.Spec.Artifact.Digest}
@@ -71,7 +74,7 @@ func TestFirstRenderingIsCounted(t *testing.T) {
 			r := &releaseReconciler{client: c, now: func() time.Time { return now }}
 			release := read()
 			release.Status.Release = nil
-			p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}, desired: helmclient.Desired{ArtifactDigest: "a"}}
+			p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}, desired: model.Desired{ArtifactDigest: "a"}}
 			if tc.change != nil {
 				tc.change(r, p)
 			}
@@ -108,12 +111,12 @@ func TestFirstRenderingIsCounted(t *testing.T) {
 // TestEndedRenderingCounts holds that a try which was ended while its chart was rendered counts, although nothing has changed.
 func TestEndedRenderingCounts(t *testing.T) {
 	t.Parallel()
-	decision := helmclient.Decision{Action: helmclient.ActionInstall, Failures: 1}
-	for kind, want := range map[error]int32{helmclient.ErrRenderLimit: 2, helmclient.ErrInvalidChart: 7} {
+	decision := decide.Decision{Action: model.ActionInstall, Failures: 1}
+	for kind, want := range map[error]int32{helmerr.ErrRenderLimit: 2, helmerr.ErrInvalidChart: 7} {
 		p := triedPass()
 		p.release.Status.Failures = 7
 		r := &releaseReconciler{now: time.Now}
-		r.recordAttempt(p, decision, helmclient.Result{}, &helmclient.Error{Kind: kind})
+		r.recordAttempt(p, decision, helmclient.Result{}, &helmerr.Error{Kind: kind})
 		if p.release.Status.Failures != want {
 			t.Errorf("%v: %d failures, want %d", kind, p.release.Status.Failures, want)
 		}

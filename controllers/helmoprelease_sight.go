@@ -28,7 +28,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
@@ -127,7 +127,7 @@ type writtenGenerations struct {
 // written is what is yet to be seen of an action.
 type written struct {
 	at      time.Time
-	objects map[inventory.Ref]helmclient.Generation
+	objects map[inventory.Ref]model.Generation
 }
 
 func newWrittenGenerations() *writtenGenerations {
@@ -135,8 +135,8 @@ func newWrittenGenerations() *writtenGenerations {
 }
 
 // set notes as what an action left those objects that are to be seen.
-func (w *writtenGenerations) set(key types.NamespacedName, refs []inventory.Ref, generations map[inventory.Ref]helmclient.Generation, now time.Time) {
-	objects := map[inventory.Ref]helmclient.Generation{}
+func (w *writtenGenerations) set(key types.NamespacedName, refs []inventory.Ref, generations map[inventory.Ref]model.Generation, now time.Time) {
+	objects := map[inventory.Ref]model.Generation{}
 	for _, ref := range refs {
 		if generation, ok := generations[ref]; ok {
 			objects[ref] = generation

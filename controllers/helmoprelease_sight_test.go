@@ -25,7 +25,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
@@ -64,7 +64,7 @@ func TestWhatIsSeenMustBeAsNewAsWhatWasWritten(t *testing.T) {
 	} {
 		key, now := types.NamespacedName{Namespace: "fleet", Name: "one"}, time.Unix(1_800_000_000, 0)
 		written := newWrittenGenerations()
-		written.set(key, []inventory.Ref{deployment}, map[inventory.Ref]helmclient.Generation{
+		written.set(key, []inventory.Ref{deployment}, map[inventory.Ref]model.Generation{
 			deployment: {UID: "b", Number: 2, IsVersion: tc.isVersion}, configMap: {UID: "x"},
 		}, now)
 		if got := written.isSeen(key, deployment, tc.state, tc.isWell, now.Add(tc.after)); got != tc.want {
@@ -96,14 +96,14 @@ func TestAWatchThatHealthDoesNotNeed(t *testing.T) {
 			b.spared = map[inventory.Ref]bool{deployment: true}
 			b.watched = objectwatch.Snapshot{Err: err, ErrSince: b.now}
 			b.deploy(nil)
-			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), helmclient.ActionNone)
+			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 			b.is(deployment, health.Current)
-			b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
-			b.want(b.pass(2*objectwatch.StuckAfter, metav1True, addonsv1.HealthyReason), helmclient.ActionNone)
+			b.want(b.pass(time.Second, metav1True, addonsv1.HealthyReason), model.ActionNone)
+			b.want(b.pass(2*objectwatch.StuckAfter, metav1True, addonsv1.HealthyReason), model.ActionNone)
 
 			b.is(deployment, health.Failed)
 			b.deploy(nil)
-			b.want(b.pass(time.Second, metav1False, addonsv1.HealthFailedReason), helmclient.ActionRollback)
+			b.want(b.pass(time.Second, metav1False, addonsv1.HealthFailedReason), model.ActionRollback)
 		})
 	}
 }

@@ -27,6 +27,8 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // What is done to a release, in status, Events and metrics.
@@ -51,11 +53,11 @@ func retryDelay(release *addonsv1.HelmOpRelease, attempt string, now time.Time) 
 	if status.Failures == 0 || status.LastAttemptedRevision != attempt {
 		return 0
 	}
-	return max(0, status.LastAttemptedAt.Add(helmclient.Backoff(int(status.Failures), jitter(release))).Sub(now))
+	return max(0, status.LastAttemptedAt.Add(model.Backoff(int(status.Failures), jitter(release))).Sub(now))
 }
 
 // recordUninstall notes how a try to end a release ended.
-func (r *releaseReconciler) recordUninstall(scope *releaseScope, decision helmclient.Decision, result helmclient.Result, attempt string, err error) {
+func (r *releaseReconciler) recordUninstall(scope *releaseScope, decision decide.Decision, result helmclient.Result, attempt string, err error) {
 	status := &scope.release.Status
 	if err == nil || !result.StorageChanged {
 		return
@@ -103,7 +105,7 @@ func reportUnreachable(release *addonsv1.HelmOpRelease, message string) {
 	if !release.DeletionTimestamp.IsZero() {
 		message = strings.TrimSuffix(message, orphanHint) + orphanHint
 	}
-	release.Status.State, release.Status.NextTryAt = string(helmclient.StateUnreachable), metav1.Time{}
+	release.Status.State, release.Status.NextTryAt = string(model.StateUnreachable), metav1.Time{}
 	setCondition(release, addonsv1.ClusterReachableCondition, metav1False, addonsv1.ClusterUnreachableReason, message)
 	setNotReady(release, addonsv1.ClusterUnreachableReason, message)
 }
@@ -128,11 +130,11 @@ func reportNotReleased(release *addonsv1.HelmOpRelease, reason, message string) 
 }
 
 // reportWaiting says what is waited for: somebody else's action, or the time of the next try.
-func reportWaiting(p *releasePass, decision helmclient.Decision) {
+func reportWaiting(p *releasePass, decision decide.Decision) {
 	switch {
-	case decision.Reason != helmclient.ReasonBackoff:
+	case decision.Reason != decide.ReasonBackoff:
 		reportNotReleased(p.release, addonsv1.ReleasePendingReason, decision.Message)
-	case p.observation.State(p.desired) == helmclient.StateInSync:
+	case p.observation.State(p.desired) == model.StateInSync:
 		reportDeployed(p)
 	default:
 		reportNotReleased(p.release, standingReason(p.release, decision), withLastError(p.release, decision.Message))
@@ -147,14 +149,14 @@ func reportInLine(release *addonsv1.HelmOpRelease) {
 }
 
 // reportStalled says that nothing is tried any more.
-func (r *releaseReconciler) reportStalled(p *releasePass, decision helmclient.Decision) {
+func (r *releaseReconciler) reportStalled(p *releasePass, decision decide.Decision) {
 	release := p.release
 	message := withLastError(release, decision.Message)
 	if setCondition(release, addonsv1.StalledCondition, metav1True, addonsv1.RetriesExhaustedReason, message) {
 		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RetriesExhaustedReason, string(decision.Action),
 			fmt.Sprintf("Cluster %s, release %s: %s", clusterTitle(release), describe(release), message))
 	}
-	if p.observation.State(p.desired) == helmclient.StateInSync {
+	if p.observation.State(p.desired) == model.StateInSync {
 		reportDeployed(p)
 		return
 	}
@@ -163,9 +165,9 @@ func (r *releaseReconciler) reportStalled(p *releasePass, decision helmclient.De
 
 // noteUnhealthy notes, for the messages until the next success, which objects were not healthy when an upgrade is
 // rolled back for that.
-func noteUnhealthy(release *addonsv1.HelmOpRelease, decision helmclient.Decision, now time.Time) {
+func noteUnhealthy(release *addonsv1.HelmOpRelease, decision decide.Decision, now time.Time) {
 	healthy := conditions.Get(release, addonsv1.HealthyCondition)
-	if decision.Reason != helmclient.ReasonUnhealthy || healthy == nil {
+	if decision.Reason != decide.ReasonUnhealthy || healthy == nil {
 		return
 	}
 	noteError(release, fmt.Sprintf("revision %d was not healthy at %s (%s): %s", decision.FromRevision,
@@ -181,8 +183,8 @@ func noteError(release *addonsv1.HelmOpRelease, message string) {
 }
 
 // standingReason is the reason for which a release is not as it is wanted, while nothing is done about it.
-func standingReason(release *addonsv1.HelmOpRelease, decision helmclient.Decision) string {
-	if decision.State == helmclient.StateRolledBack {
+func standingReason(release *addonsv1.HelmOpRelease, decision decide.Decision) string {
+	if decision.State == model.StateRolledBack {
 		return addonsv1.RolledBackReason
 	}
 	switch known := conditions.GetReason(release, addonsv1.ReleasedCondition); known {
@@ -205,7 +207,7 @@ func withLastError(release *addonsv1.HelmOpRelease, message string) string {
 }
 
 // failureReason is the reason of an action that failed for no reason with a name of its own.
-func failureReason(decision helmclient.Decision) string {
+func failureReason(decision decide.Decision) string {
 	switch verbOf(decision.Action) {
 	case verbInstall:
 		return addonsv1.InstallFailedReason
@@ -284,7 +286,7 @@ func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
 	return condition == addonsv1.TestedCondition && releasePolicy(&release.Spec).Test.IgnoreFailures
 }
 
-func observed(release *addonsv1.HelmOpRelease, decision helmclient.Decision, result helmclient.Result) *addonsv1.ReleaseObservation {
+func observed(release *addonsv1.HelmOpRelease, decision decide.Decision, result helmclient.Result) *addonsv1.ReleaseObservation {
 	return &addonsv1.ReleaseObservation{
 		Revision:       int64(result.Revision),
 		Status:         truncate(result.Status, maxReleaseStatus),
@@ -298,7 +300,7 @@ func observed(release *addonsv1.HelmOpRelease, decision helmclient.Decision, res
 }
 
 // reportReleased tells of a successful installation or upgrade.
-func (r *releaseReconciler) reportReleased(p *releasePass, decision helmclient.Decision, result helmclient.Result) {
+func (r *releaseReconciler) reportReleased(p *releasePass, decision decide.Decision, result helmclient.Result) {
 	release := p.release
 	wasReleased := conditions.IsTrue(release, addonsv1.ReleasedCondition)
 	if p.policy.Test.Enabled {
@@ -316,7 +318,7 @@ func (r *releaseReconciler) reportReleased(p *releasePass, decision helmclient.D
 			timeToDeployed.Observe(r.now().Sub(since).Seconds())
 		}
 	}
-	if decision.Recovery != helmclient.RecoverNothing {
+	if decision.Recovery != decide.RecoverNothing {
 		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, verbOf(decision.Action), decision.Message)
 	}
 	r.event(p.releaseScope, corev1.EventTypeNormal, reason, verbOf(decision.Action), fmt.Sprintf(
@@ -325,7 +327,7 @@ func (r *releaseReconciler) reportReleased(p *releasePass, decision helmclient.D
 }
 
 // reportRolledBack tells of a return to a revision that worked.
-func (r *releaseReconciler) reportRolledBack(p *releasePass, decision helmclient.Decision, result helmclient.Result) {
+func (r *releaseReconciler) reportRolledBack(p *releasePass, decision decide.Decision, result helmclient.Result) {
 	release := p.release
 	reportNotReleased(release, addonsv1.RolledBackReason, withLastError(release, decision.Message))
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RolledBackEvent, verbRollback, fmt.Sprintf(
@@ -335,11 +337,11 @@ func (r *releaseReconciler) reportRolledBack(p *releasePass, decision helmclient
 }
 
 // verbOf is the Helm action that a decision comes down to.
-func verbOf(action helmclient.Action) string {
+func verbOf(action model.Action) string {
 	switch action {
-	case helmclient.ActionInstall, helmclient.ActionRecoverThenInstall:
+	case model.ActionInstall, model.ActionRecoverThenInstall:
 		return verbInstall
-	case helmclient.ActionUpgrade, helmclient.ActionRecoverThenUpgrade:
+	case model.ActionUpgrade, model.ActionRecoverThenUpgrade:
 		return verbUpgrade
 	default:
 		return string(action)

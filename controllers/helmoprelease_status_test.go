@@ -33,7 +33,9 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
@@ -87,14 +89,14 @@ func TestARollbackForHealthSaysWhatWasUnhealthy(t *testing.T) {
 	t.Parallel()
 	release := &addonsv1.HelmOpRelease{}
 	setCondition(release, addonsv1.HealthyCondition, metav1False, addonsv1.HealthTimeoutReason, "Deployment a/agent: not all pods are available")
-	noteUnhealthy(release, helmclient.Decision{Reason: helmclient.ReasonUpgradeFailed, FromRevision: 4}, noon)
+	noteUnhealthy(release, decide.Decision{Reason: decide.ReasonUpgradeFailed, FromRevision: 4}, noon)
 	if release.Status.LastError != "" {
 		t.Fatalf("an upgrade that failed says %q", release.Status.LastError)
 	}
-	noteUnhealthy(release, helmclient.Decision{Reason: helmclient.ReasonUnhealthy, FromRevision: 4}, noon)
+	noteUnhealthy(release, decide.Decision{Reason: decide.ReasonUnhealthy, FromRevision: 4}, noon)
 	p := &releasePass{releaseScope: &releaseScope{release: release}}
-	reportWaiting(p, helmclient.Decision{
-		Action: helmclient.ActionWait, State: helmclient.StateRolledBack, Reason: helmclient.ReasonBackoff, FromRevision: 5,
+	reportWaiting(p, decide.Decision{
+		Action: model.ActionWait, State: model.StateRolledBack, Reason: decide.ReasonBackoff, FromRevision: 5,
 		Message: "The upgrade failed, and revision 5 is the return to what worked before.",
 	})
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
@@ -119,11 +121,11 @@ func TestFailuresThatAreToldAreNoErrors(t *testing.T) {
 		err    error
 		reason string
 	}{
-		"the chart's own fail": {&helmclient.Error{Kind: helmclient.ErrChartFailed}, addonsv1.ChartFailedReason},
-		"a kind without CRD":   {&helmclient.Error{Kind: helmclient.ErrKindNotServed}, addonsv1.KindNotServedReason},
-		"the chart's schema":   {&helmclient.Error{Kind: helmclient.ErrInvalidValues}, addonsv1.ValuesInvalidReason},
-		"a conflict":           {&helmclient.Error{Kind: helmclient.ErrConflict}, addonsv1.ReleaseConflictReason},
-		"a stale decision":     {&helmclient.Error{Kind: helmclient.ErrStale}, addonsv1.UpdatingReason},
+		"the chart's own fail": {&helmerr.Error{Kind: helmerr.ErrChartFailed}, addonsv1.ChartFailedReason},
+		"a kind without CRD":   {&helmerr.Error{Kind: helmerr.ErrKindNotServed}, addonsv1.KindNotServedReason},
+		"the chart's schema":   {&helmerr.Error{Kind: helmerr.ErrInvalidValues}, addonsv1.ValuesInvalidReason},
+		"a conflict":           {&helmerr.Error{Kind: helmerr.ErrConflict}, addonsv1.ReleaseConflictReason},
+		"a stale decision":     {&helmerr.Error{Kind: helmerr.ErrStale}, addonsv1.UpdatingReason},
 	} {
 		for _, about := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 			result, err := r.failed(t.Context(), scope, addonsv1.InstallFailedReason, tc.err)
@@ -239,7 +241,7 @@ func TestAReleaseInLineSaysSo(t *testing.T) {
 	r := &releaseReconciler{slots: taken}
 	act := func(release *addonsv1.HelmOpRelease) *metav1.Condition {
 		p := &releasePass{releaseScope: &releaseScope{release: release}}
-		if result, err := r.act(t.Context(), p, helmclient.Decision{Action: helmclient.ActionRollback}); err != nil || !result.IsZero() {
+		if result, err := r.act(t.Context(), p, decide.Decision{Action: model.ActionRollback}); err != nil || !result.IsZero() {
 			t.Errorf("%+v, %v", result, err)
 		}
 		return conditions.Get(release, addonsv1.ReadyCondition)

@@ -27,6 +27,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 const (
@@ -87,7 +88,7 @@ func boolToInt(b bool) int {
 }
 
 // reportTests says what is known of the tests of the newest revision: its labels tell, also after the status was lost.
-func reportTests(p *releasePass, newest helmclient.Record) {
+func reportTests(p *releasePass, newest model.Record) {
 	release := p.release
 	if !p.policy.Test.Enabled {
 		conditions.Delete(release, addonsv1.TestedCondition)
@@ -97,11 +98,11 @@ func reportTests(p *releasePass, newest helmclient.Record) {
 	switch known := conditions.Get(release, addonsv1.TestedCondition); {
 	case newest.Tested == "":
 		setCondition(release, addonsv1.TestedCondition, metav1Unknown, addonsv1.TestsPendingReason, "the tests run once the release is healthy")
-	case known != nil && (known.Status == metav1True) == (newest.Tested == helmclient.TestedPassed) && known.Status != metav1Unknown:
-	case newest.Tested == helmclient.TestedPassed:
+	case known != nil && (known.Status == metav1True) == (newest.Tested == model.TestedPassed) && known.Status != metav1Unknown:
+	case newest.Tested == model.TestedPassed:
 		setCondition(release, addonsv1.TestedCondition, metav1True, addonsv1.TestsSucceededReason,
 			fmt.Sprintf("the tests of revision %d succeeded", newest.Revision))
-	case newest.Tested == helmclient.TestedFailed:
+	case newest.Tested == model.TestedFailed:
 		setCondition(release, addonsv1.TestedCondition, metav1False, addonsv1.TestsFailedReason,
 			fmt.Sprintf("the tests of revision %d failed", newest.Revision))
 	}

@@ -25,6 +25,9 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // retryRequest stands for what people asked with the annotation retry-requested-at, on the release or on its HelmOp.
@@ -70,9 +73,9 @@ func requestDigest(p *releasePass) string {
 }
 
 // pastOf is what the status remembers of the tries at what is wanted now.
-func pastOf(p *releasePass) helmclient.Past {
+func pastOf(p *releasePass) model.Past {
 	status := &p.release.Status
-	past := helmclient.Past{
+	past := model.Past{
 		Unhealthy:      p.unhealthy,
 		Unproven:       isUnproven(p),
 		Progressing:    isProgressing(p.release),
@@ -105,17 +108,17 @@ func isProgressing(release *addonsv1.HelmOpRelease) bool {
 }
 
 // attemptOf stands for what is wanted; tries at it count together.
-func attemptOf(desired helmclient.Desired) string {
-	return truncate(helmclient.AttemptDigest(desired), 64)
+func attemptOf(desired model.Desired) string {
+	return truncate(model.AttemptDigest(desired), 64)
 }
 
 // maxHistory bounds status.history.
 const maxHistory = 5
 
 // recordAttempt notes what was done, how it ended, and how often it failed.
-func (r *releaseReconciler) recordAttempt(p *releasePass, decision helmclient.Decision, result helmclient.Result, err error) {
+func (r *releaseReconciler) recordAttempt(p *releasePass, decision decide.Decision, result helmclient.Result, err error) {
 	status := &p.release.Status
-	if err != nil && !result.StorageChanged && !errors.Is(err, helmclient.ErrRenderLimit) {
+	if err != nil && !result.StorageChanged && !errors.Is(err, helmerr.ErrRenderLimit) {
 		return
 	}
 	// Where a request is to forget failures, the decision did.
@@ -123,7 +126,7 @@ func (r *releaseReconciler) recordAttempt(p *releasePass, decision helmclient.De
 	switch {
 	case decision.MakesDesired() && err == nil:
 		failures = 0
-	case decision.Action == helmclient.ActionTest && p.policy.Test.IgnoreFailures:
+	case decision.Action == model.ActionTest && p.policy.Test.IgnoreFailures:
 	case err != nil && !isRemediation(decision):
 		failures++
 	}
@@ -154,7 +157,7 @@ func (p *releasePass) writeTry(status *addonsv1.HelmOpReleaseStatus, failures in
 }
 
 // isRelease tells whether an action makes what is wanted, of a chart and values.
-func isRelease(action helmclient.Action) bool {
+func isRelease(action model.Action) bool {
 	switch verbOf(action) {
 	case verbInstall, verbUpgrade:
 		return true
@@ -164,12 +167,12 @@ func isRelease(action helmclient.Action) bool {
 }
 
 // isRemediation tells whether a decision goes back to something else than what is wanted.
-func isRemediation(decision helmclient.Decision) bool {
-	return decision.Action == helmclient.ActionRollback && !decision.Returns
+func isRemediation(decision decide.Decision) bool {
+	return decision.Action == model.ActionRollback && !decision.Returns
 }
 
 // madeFromDesired is a digest of what is wanted, unless a decision goes back to something else.
-func madeFromDesired(decision helmclient.Decision, digest string) string {
+func madeFromDesired(decision decide.Decision, digest string) string {
 	if isRemediation(decision) {
 		return ""
 	}

@@ -25,12 +25,15 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // triedPass is a pass over a release whose last try, at what is wanted now, failed twice.
 func triedPass() *releasePass {
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: "one", Generation: 2}}
-	p := &releasePass{releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}}, desired: helmclient.Desired{ArtifactDigest: "a"}}
+	p := &releasePass{releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}}, desired: model.Desired{ArtifactDigest: "a"}}
 	release.Status = addonsv1.HelmOpReleaseStatus{
 		Failures: 2, LastAttemptedRevision: attemptOf(p.desired), LastAttemptedGeneration: 2, LastAttemptedAt: metav1.NewTime(time.Unix(1_800_000_000, 0)),
 	}
@@ -86,7 +89,7 @@ func TestIsUnproven(t *testing.T) {
 		"not followed":      {nil, false},
 	} {
 		p := triedPass()
-		p.observation.Records = []helmclient.Record{{Revision: 2}}
+		p.observation.Records = []model.Record{{Revision: 2}}
 		p.release.Status.Health = tc.memory
 		if got := pastOf(p).Unproven; got != tc.want {
 			t.Errorf("%s: %t", name, got)
@@ -123,24 +126,24 @@ func TestLostStatusIsNoRequest(t *testing.T) {
 
 func TestRecordAttempt(t *testing.T) {
 	t.Parallel()
-	failed := &helmclient.Error{Message: "no"}
+	failed := &helmerr.Error{Message: "no"}
 	changed := helmclient.Result{StorageChanged: true, Revision: 3}
 	for name, tc := range map[string]struct {
-		decision helmclient.Decision
+		decision decide.Decision
 		result   helmclient.Result
 		err      error
 		failures int32
 		history  int
 	}{
-		"upgrade":                   {helmclient.Decision{Action: helmclient.ActionUpgrade, Failures: 2}, changed, nil, 0, 1},
-		"failed upgrade":            {helmclient.Decision{Action: helmclient.ActionUpgrade, Failures: 2}, changed, failed, 3, 1},
-		"failed without a change":   {helmclient.Decision{Action: helmclient.ActionUpgrade, Failures: 2}, helmclient.Result{}, failed, 2, 0},
-		"rollback keeps the count":  {helmclient.Decision{Action: helmclient.ActionRollback, Failures: 3}, changed, nil, 3, 1},
-		"failed rollback as well":   {helmclient.Decision{Action: helmclient.ActionRollback, Failures: 3}, changed, failed, 3, 1},
-		"return":                    {helmclient.Decision{Action: helmclient.ActionRollback, Returns: true, Failures: 2}, changed, nil, 0, 1},
-		"failed return":             {helmclient.Decision{Action: helmclient.ActionRollback, Returns: true, Failures: 2}, changed, failed, 3, 1},
-		"uninstall keeps the count": {helmclient.Decision{Action: helmclient.ActionUninstall, Failures: 1}, changed, nil, 1, 1},
-		"failed test":               {helmclient.Decision{Action: helmclient.ActionTest, Failures: 1}, changed, failed, 2, 1},
+		"upgrade":                   {decide.Decision{Action: model.ActionUpgrade, Failures: 2}, changed, nil, 0, 1},
+		"failed upgrade":            {decide.Decision{Action: model.ActionUpgrade, Failures: 2}, changed, failed, 3, 1},
+		"failed without a change":   {decide.Decision{Action: model.ActionUpgrade, Failures: 2}, helmclient.Result{}, failed, 2, 0},
+		"rollback keeps the count":  {decide.Decision{Action: model.ActionRollback, Failures: 3}, changed, nil, 3, 1},
+		"failed rollback as well":   {decide.Decision{Action: model.ActionRollback, Failures: 3}, changed, failed, 3, 1},
+		"return":                    {decide.Decision{Action: model.ActionRollback, Returns: true, Failures: 2}, changed, nil, 0, 1},
+		"failed return":             {decide.Decision{Action: model.ActionRollback, Returns: true, Failures: 2}, changed, failed, 3, 1},
+		"uninstall keeps the count": {decide.Decision{Action: model.ActionUninstall, Failures: 1}, changed, nil, 1, 1},
+		"failed test":               {decide.Decision{Action: model.ActionTest, Failures: 1}, changed, failed, 2, 1},
 	} {
 		p := triedPass()
 		(&releaseReconciler{now: time.Now}).recordAttempt(p, tc.decision, tc.result, tc.err)
@@ -152,28 +155,28 @@ func TestRecordAttempt(t *testing.T) {
 
 // lostTries plays a try each time that one is due, with a status that never gets to tell of it: the try ends the process, or
 // the management cluster is away. It returns how often it tried, and how long it waited, until a decision says to stop.
-func lostTries(t *testing.T, p *releasePass, records []helmclient.Record, now time.Time, end string) ([]helmclient.Record, int, time.Duration) {
+func lostTries(t *testing.T, p *releasePass, records []model.Record, now time.Time, end string) ([]model.Record, int, time.Duration) {
 	t.Helper()
 	var waited time.Duration
 	tries := 0
 	for range 200 {
-		decision := helmclient.Decide(helmclient.Observation{Records: records}, p.desired, p.policy, pastOf(p), now.Add(waited))
-		made := helmclient.Record{
+		decision := decide.Next(model.Observation{Records: records}, p.desired, p.policy, pastOf(p), now.Add(waited))
+		made := model.Record{
 			Revision: decision.ToRevision, LabelledRevision: decision.ToRevision, Status: end, Owner: p.desired.Owner, UID: p.desired.UID,
 			ArtifactDigest: p.desired.ArtifactDigest, Failures: decision.Failures, Interruptions: decision.Interruptions,
 			Request: decision.Request, ChangedAt: now.Add(waited),
 		}
 		switch {
-		case decision.Action == helmclient.ActionStall:
+		case decision.Action == model.ActionStall:
 			return records, tries, waited
-		case decision.Action == helmclient.ActionWait:
+		case decision.Action == model.ActionWait:
 			waited += decision.RequeueAfter
 			continue
-		case decision.Recovery == helmclient.RecoverReplace:
+		case decision.Recovery == decide.RecoverReplace:
 			records = records[1:]
 		}
 		tries++
-		records = append([]helmclient.Record{made}, records...)
+		records = append([]model.Record{made}, records...)
 	}
 	return records, tries, waited
 }
@@ -188,10 +191,10 @@ func TestRequestIsMetByWhatWasTried(t *testing.T) {
 		tries   int
 		least   time.Duration
 	}{
-		"the try ends the process":         {"pending-upgrade", nil, 1 + 2 + helmclient.DefaultRetries, 50 * time.Minute},
+		"the try ends the process":         {"pending-upgrade", nil, 1 + 2 + model.DefaultRetries, 50 * time.Minute},
 		"the same, three retries":          {"pending-upgrade", &few, 6, time.Minute},
 		"the same, no retries":             {"pending-upgrade", &none, 3, 0},
-		"the status cannot be saved":       {"failed", nil, 1 + helmclient.DefaultRetries, 50 * time.Minute},
+		"the status cannot be saved":       {"failed", nil, 1 + model.DefaultRetries, 50 * time.Minute},
 		"the same failure, three retries":  {"failed", &few, 4, time.Minute},
 		"the same failure without a retry": {"failed", &none, 1, 0},
 	} {
@@ -199,10 +202,10 @@ func TestRequestIsMetByWhatWasTried(t *testing.T) {
 			t.Parallel()
 			now := time.Unix(1_800_000_000, 0)
 			p := triedPass()
-			p.desired = helmclient.Desired{Owner: "fleet.web", UID: "u", ArtifactDigest: "b"}
+			p.desired = model.Desired{Owner: "fleet.web", UID: "u", ArtifactDigest: "b"}
 			p.policy.Upgrade.Retries = tc.retries
 			p.release.Generation++
-			records := []helmclient.Record{{Revision: 2, LabelledRevision: 2, Status: "deployed", Owner: "fleet.web", UID: "u", ArtifactDigest: "a"}}
+			records := []model.Record{{Revision: 2, LabelledRevision: 2, Status: "deployed", Owner: "fleet.web", UID: "u", ArtifactDigest: "a"}}
 			// The first is a change of the spec. What follows is heard as well, once each, though the status never tells of a failure.
 			for _, ask := range []func(){func() {}, func() { p.release.Generation++ }, func() {
 				p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "now"}

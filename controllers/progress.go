@@ -27,7 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // progressInterval is how often an action that takes long says what it is at. What is done sooner says nothing.
@@ -49,7 +50,7 @@ type actionProgress struct {
 }
 
 // startProgress follows an action until stop is called.
-func (r *releaseReconciler) startProgress(ctx context.Context, scope *releaseScope, decision helmclient.Decision) *actionProgress {
+func (r *releaseReconciler) startProgress(ctx context.Context, scope *releaseScope, decision decide.Decision) *actionProgress {
 	ctx, cancel := context.WithCancel(ctx)
 	progress := &actionProgress{cancel: cancel, done: make(chan struct{}), what: "it has begun", scope: scope, running: scope.before.DeepCopy()}
 	since := r.now().UTC().Format(time.RFC3339)
@@ -102,11 +103,11 @@ func (p *actionProgress) stop() {
 }
 
 // say writes what the action is at. What somebody else has written meanwhile stays, and the outcome is then written as upon a change of theirs.
-func (p *actionProgress) say(ctx context.Context, c client.Client, action helmclient.Action, message string) error {
+func (p *actionProgress) say(ctx context.Context, c client.Client, action model.Action, message string) error {
 	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
 	defer cancel()
 	written := p.running.DeepCopy()
-	if action == helmclient.ActionUninstall {
+	if action == model.ActionUninstall {
 		setNotReady(written, addonsv1.DeletingReason, message)
 	} else {
 		reportNotReleased(written, addonsv1.UpdatingReason, message)

@@ -30,7 +30,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // TestProgressIsNoConflict has an action take long, which says what it is at: the outcome is one more write, unless somebody else has written the
@@ -76,7 +77,7 @@ func testProgress(t *testing.T, isShared bool) {
 	}
 	release := read()
 	scope := &releaseScope{release: release, before: release.DeepCopy()}
-	progress := r.startProgress(t.Context(), scope, helmclient.Decision{Action: helmclient.ActionInstall})
+	progress := r.startProgress(t.Context(), scope, decide.Decision{Action: model.ActionInstall})
 	says("it has begun")
 	if isShared {
 		other := read()

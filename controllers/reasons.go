@@ -22,7 +22,8 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 )
@@ -75,22 +76,22 @@ var chartErrors = []namedError{
 
 // engineErrors name what can go wrong with a release in a workload cluster.
 var engineErrors = []namedError{
-	{helmclient.ErrUnreachable, addonsv1.ClusterUnreachableReason},
+	{helmerr.ErrUnreachable, addonsv1.ClusterUnreachableReason},
 	// Credentials that are not accepted any more were replaced, or will be; the link to the Cluster follows the new ones.
-	{helmclient.ErrUnauthorized, addonsv1.ClusterUnreachableReason},
-	{helmclient.ErrRefused, addonsv1.ConfirmationRequiredReason},
-	{helmclient.ErrForbidden, addonsv1.ClusterForbiddenReason},
-	{helmclient.ErrConflict, addonsv1.ReleaseConflictReason},
-	{helmclient.ErrTooLarge, addonsv1.ReleaseTooLargeReason},
-	{helmclient.ErrRecordStorage, addonsv1.RecordStorageFailedReason},
-	{helmclient.ErrRecordDamaged, addonsv1.RecordDamagedReason},
-	{helmclient.ErrRenderLimit, addonsv1.RenderLimitExceededReason},
-	{helmclient.ErrInvalidValues, addonsv1.ValuesInvalidReason},
-	{helmclient.ErrInvalidChart, addonsv1.ChartInvalidReason},
-	{helmclient.ErrChartFailed, addonsv1.ChartFailedReason},
-	{helmclient.ErrKindNotServed, addonsv1.KindNotServedReason},
-	{helmclient.ErrPostRender, addonsv1.PostRenderFailedReason},
-	{helmclient.ErrInvalidTarget, addonsv1.KubeconfigRefusedReason},
+	{helmerr.ErrUnauthorized, addonsv1.ClusterUnreachableReason},
+	{helmerr.ErrRefused, addonsv1.ConfirmationRequiredReason},
+	{helmerr.ErrForbidden, addonsv1.ClusterForbiddenReason},
+	{helmerr.ErrConflict, addonsv1.ReleaseConflictReason},
+	{helmerr.ErrTooLarge, addonsv1.ReleaseTooLargeReason},
+	{helmerr.ErrRecordStorage, addonsv1.RecordStorageFailedReason},
+	{helmerr.ErrRecordDamaged, addonsv1.RecordDamagedReason},
+	{helmerr.ErrRenderLimit, addonsv1.RenderLimitExceededReason},
+	{helmerr.ErrInvalidValues, addonsv1.ValuesInvalidReason},
+	{helmerr.ErrInvalidChart, addonsv1.ChartInvalidReason},
+	{helmerr.ErrChartFailed, addonsv1.ChartFailedReason},
+	{helmerr.ErrKindNotServed, addonsv1.KindNotServedReason},
+	{helmerr.ErrPostRender, addonsv1.PostRenderFailedReason},
+	{connections.ErrInvalidTarget, addonsv1.KubeconfigRefusedReason},
 }
 
 // reasonFor returns the reason of the first error that matches, or the fallback.

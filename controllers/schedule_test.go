@@ -25,7 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -176,7 +176,7 @@ func TestRetryDelay(t *testing.T) {
 		}}
 	}
 	backoff := func(failures int) time.Duration {
-		return helmclient.Backoff(failures, jitter(&addonsv1.HelmOpRelease{}))
+		return model.Backoff(failures, jitter(&addonsv1.HelmOpRelease{}))
 	}
 	tests := map[string]struct {
 		release *addonsv1.HelmOpRelease

@@ -27,7 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
@@ -51,7 +53,7 @@ const (
 // does not is left to itself: its releases come back when it has answered or its time is over, and until one of them was answered
 // no worker waits for that cluster at all, and a few reads at a time are enough. It is safe for concurrent use.
 type sightings struct {
-	running *errands[helmclient.Observation]
+	running *errands[model.Observation]
 
 	mu sync.Mutex
 	// doubtful are the clusters that did not answer promptly when they were asked last, and answers how many reads of a cluster ended.
@@ -71,7 +73,7 @@ type sightings struct {
 
 // firstSight is what was read of a release, by the errand's key.
 type firstSight struct {
-	helmclient.Observation
+	model.Observation
 	key string
 	at  time.Time
 }
@@ -79,7 +81,7 @@ type firstSight struct {
 // newSightings are those of a number of workers, each of which may wait for a cluster.
 func newSightings(workers int) *sightings {
 	// Reads are small and bounded for each Cluster: with a bound for all, hundreds of Clusters that hang would hold up those that answer.
-	running := newUnboundedErrands[helmclient.Observation](workers)
+	running := newUnboundedErrands[model.Observation](workers)
 	running.kept = sightingKept
 	return &sightings{
 		running: running, doubtful: sets.Set[string]{}, answers: map[string]uint64{}, firsts: map[ctrl.Request]*firstSight{},
@@ -116,7 +118,7 @@ func (s *sightings) answered(cluster string, isDoubtful bool) {
 }
 
 // errNoAnswer is the outcome for a release that waited for the read of another one. What that came to names the other one.
-var errNoAnswer = &helmclient.Error{Kind: helmclient.ErrUnreachable, Message: "the API server does not answer when other releases are looked at"}
+var errNoAnswer = &helmerr.Error{Kind: helmerr.ErrUnreachable, Message: "the API server does not answer when other releases are looked at"}
 
 // begin tells whether a cluster may be read for a release, which is noted until answered, or whether it has to wait until one of the reads
 // of a cluster in doubt has ended. When it comes back, err tells that there was no answer.
@@ -183,7 +185,7 @@ func (s *sightings) grace(cluster string) (grace time.Duration, answers uint64) 
 }
 
 // meet notes what was read of a release that was not met before.
-func (s *sightings) meet(release ctrl.Request, key string, observation helmclient.Observation, at time.Time) {
+func (s *sightings) meet(release ctrl.Request, key string, observation model.Observation, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.firsts[release]; !ok {
@@ -192,12 +194,12 @@ func (s *sightings) meet(release ctrl.Request, key string, observation helmclien
 }
 
 // again returns, once, what was read of a release when it was met a moment ago.
-func (s *sightings) again(release ctrl.Request, key string, now time.Time) (helmclient.Observation, bool) {
+func (s *sightings) again(release ctrl.Request, key string, now time.Time) (model.Observation, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := s.firsts[release]
 	if first == nil {
-		return helmclient.Observation{}, false
+		return model.Observation{}, false
 	}
 	s.firsts[release] = nil
 	return first.Observation, first.key == key && now.Sub(first.at) < firstSightKept
@@ -219,26 +221,26 @@ func (s *sightings) part(release ctrl.Request) {
 }
 
 // sightingKey is different for whatever makes it another read: the objects of a release are one at a time.
-func sightingKey(release *addonsv1.HelmOpRelease, target helmclient.Target, desired helmclient.Desired) string {
+func sightingKey(release *addonsv1.HelmOpRelease, target model.Target, desired model.Desired) string {
 	return strings.Join([]string{target.Key, release.Status.ClusterUID, target.Impersonate, desired.Namespace, desired.Name, string(release.UID)}, "\n")
 }
 
 // memorySuffices tells whether a pass may go by what is remembered of a release: it is good for seeing that there is nothing to do, and for
 // nothing else. Waiting counts on what is waited for, and drift is corrected to the revision that is there.
-func memorySuffices(decision helmclient.Decision, policy helmclient.Policy) bool {
-	return decision.Action == helmclient.ActionNone && !policy.CorrectDrift
+func memorySuffices(decision decide.Decision, policy model.Policy) bool {
+	return decision.Action == model.ActionNone && !policy.CorrectDrift
 }
 
 // remembered is what was read of a release as it was met, if that was a moment ago. See memorySuffices for what it is good for.
-func (r *releaseReconciler) remembered(p *releasePass) (helmclient.Observation, bool) {
+func (r *releaseReconciler) remembered(p *releasePass) (model.Observation, bool) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
 	return r.sightings.again(request, sightingKey(p.release, p.target, p.desired), r.now())
 }
 
 // observe reads what the cluster says of a release. If ok is false, it has not answered yet: the release is looked at again when it
 // has, and keeps its place in line meanwhile.
-func (r *releaseReconciler) observe(ctx context.Context, release *addonsv1.HelmOpRelease, target helmclient.Target, desired helmclient.Desired) (
-	observation helmclient.Observation, err error, ok bool,
+func (r *releaseReconciler) observe(ctx context.Context, release *addonsv1.HelmOpRelease, target model.Target, desired model.Desired) (
+	observation model.Observation, err error, ok bool,
 ) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
 	key := sightingKey(release, target, desired)
@@ -255,7 +257,7 @@ func (r *releaseReconciler) observe(ctx context.Context, release *addonsv1.HelmO
 	began := r.now()
 	grace, answers := r.sightings.grace(target.Key)
 	observation, err, ok = r.sightings.running.runWithin(ctx, grace, key, request,
-		func(ctx context.Context) (helmclient.Observation, error) {
+		func(ctx context.Context) (model.Observation, error) {
 			ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 			defer cancel()
 			isDoubtful := false

@@ -30,7 +30,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // hangingEngine is clusters some of which do not answer.
@@ -55,16 +57,16 @@ func (e *hangingEngine) take(takes time.Duration) {
 	e.takes = takes
 }
 
-func (e *hangingEngine) Observe(ctx context.Context, target helmclient.Target, _, _ string) (helmclient.Observation, error) {
+func (e *hangingEngine) Observe(ctx context.Context, target model.Target, _, _ string) (model.Observation, error) {
 	e.mu.Lock()
 	hangs, takes := e.hangs[target.Key], e.takes
 	e.mu.Unlock()
 	if !hangs {
 		<-time.After(takes)
-		return helmclient.Observation{}, nil
+		return model.Observation{}, nil
 	}
 	<-ctx.Done()
-	return helmclient.Observation{}, fmt.Errorf("%w: %w", helmclient.ErrUnreachable, ctx.Err())
+	return model.Observation{}, fmt.Errorf("%w: %w", helmerr.ErrUnreachable, ctx.Err())
 }
 
 // sightingBench looks at releases of clusters.
@@ -90,7 +92,7 @@ func newSightingBench(t *testing.T) *sightingBench {
 func (b *sightingBench) look(cluster, name string) (held time.Duration, ok bool, err error) {
 	release := releaseFor("default", name, addonsv1.ClusterReference{Name: cluster})
 	begun := time.Now()
-	_, err, ok = b.r.observe(b.Context(), release, helmclient.Target{Key: cluster}, helmclient.Desired{Name: name})
+	_, err, ok = b.r.observe(b.Context(), release, model.Target{Key: cluster}, model.Desired{Name: name})
 	return time.Since(begun), ok, err
 }
 
@@ -116,7 +118,7 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 		for range 50 {
 			request, _ := b.queue.Get()
 			b.queue.Done(request)
-			if held, ok, err := b.look("hung", request.Name); !ok || !errors.Is(err, helmclient.ErrUnreachable) || held != 0 {
+			if held, ok, err := b.look("hung", request.Name); !ok || !errors.Is(err, helmerr.ErrUnreachable) || held != 0 {
 				t.Fatalf("%s: %v, %t, %s", request.Name, err, ok, held)
 			}
 		}
@@ -167,7 +169,7 @@ func TestSharedOutcome(t *testing.T) {
 			s.answered("c", true)
 		}
 	}
-	if err, waits := s.begin("c", requestFor("soon")); !errors.Is(err, helmclient.ErrUnreachable) || waits {
+	if err, waits := s.begin("c", requestFor("soon")); !errors.Is(err, helmerr.ErrUnreachable) || waits {
 		t.Errorf("one that comes back: %v, %t", err, waits)
 	}
 	now = now.Add(sightingKept + time.Second)
@@ -225,7 +227,7 @@ func TestFirstSightServesTwoPasses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newSightingBench(t)
-				p := &releasePass{releaseScope: &releaseScope{release: release}, target: helmclient.Target{Key: "well"}, desired: helmclient.Desired{Name: "a"}}
+				p := &releasePass{releaseScope: &releaseScope{release: release}, target: model.Target{Key: "well"}, desired: model.Desired{Name: "a"}}
 				pass := func() (remembered bool) {
 					if _, remembered = b.r.remembered(p); !remembered {
 						if _, ok, err := b.look("well", "a"); !ok || err != nil {
@@ -248,13 +250,13 @@ func TestFirstSightServesTwoPasses(t *testing.T) {
 
 func TestMemorySufficesForNothingToDo(t *testing.T) {
 	t.Parallel()
-	for action, want := range map[helmclient.Action]bool{
-		helmclient.ActionNone: true, helmclient.ActionWait: false, helmclient.ActionStall: false, helmclient.ActionUpgrade: false, helmclient.ActionRefuse: false,
+	for action, want := range map[model.Action]bool{
+		model.ActionNone: true, model.ActionWait: false, model.ActionStall: false, model.ActionUpgrade: false, model.ActionRefuse: false,
 	} {
-		if got := memorySuffices(helmclient.Decision{Action: action}, helmclient.Policy{}); got != want {
+		if got := memorySuffices(decide.Decision{Action: action}, model.Policy{}); got != want {
 			t.Errorf("%s: %v, want %v", action, got, want)
 		}
-		if memorySuffices(helmclient.Decision{Action: action}, helmclient.Policy{CorrectDrift: true}) {
+		if memorySuffices(decide.Decision{Action: action}, model.Policy{CorrectDrift: true}) {
 			t.Errorf("%s, and drift is corrected by it", action)
 		}
 	}

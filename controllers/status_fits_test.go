@@ -35,6 +35,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
@@ -110,7 +111,7 @@ func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
 		}
 	}
 	status.Inventory = inventoryOf(&release.Spec, refs, 1)
-	status.Release = observed(release, helmclient.Decision{}, helmclient.Result{Status: long, ChartName: long, ChartVersion: long, AppVersion: long})
+	status.Release = observed(release, decide.Decision{}, helmclient.Result{Status: long, ChartName: long, ChartVersion: long, AppVersion: long})
 	status.Tests = testResults(slices.Repeat([]helmclient.TestResult{{Name: long, Phase: long}}, 2*maxTests))
 	difference := drift.Difference{
 		Ref:     inventory.Ref{Group: long, Version: long, Kind: long, Namespace: long, Name: long},

@@ -24,6 +24,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
 )
@@ -45,9 +46,9 @@ type RecordStorage struct {
 
 // storage tells where the records of a release are kept. It asks nobody. Like the deletion policy, it is that of the HelmOp as long as there is
 // one: credentials may have been replaced after the release was last told.
-func (r *releaseReconciler) storage(scope *releaseScope) helmclient.Storage {
+func (r *releaseReconciler) storage(scope *releaseScope) model.Storage {
 	if r.records.Registries == nil {
-		return helmclient.Storage{}
+		return model.Storage{}
 	}
 	told := scope.release.Spec.Storage
 	if scope.helmOp != nil {
@@ -55,7 +56,7 @@ func (r *releaseReconciler) storage(scope *releaseScope) helmclient.Storage {
 	}
 	options, outside := r.recordRepositories(told, scope.release.Namespace)
 	options.Cluster = clusterKey(scope.release).String()
-	return helmclient.Storage{Store: r.records.Registries.Store(options), Outside: outside}
+	return model.Storage{Store: r.records.Registries.Store(options), Outside: outside}
 }
 
 // recordRepositories tells in which repositories records are, and whether new ones are to be kept there.

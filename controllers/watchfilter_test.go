@@ -32,7 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 func TestIsWatched(t *testing.T) {
@@ -116,7 +116,7 @@ func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
 		b.r.client = storeOf(t, release)
 		b.r.watchFilter, b.r.slots = "blue", newActionSlots(1, 0, &waker{})
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-		b.r.sightings.meet(request, "", helmclient.Observation{}, time.Now())
+		b.r.sightings.meet(request, "", model.Observation{}, time.Now())
 		if _, err := b.r.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}

@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // Access is a way to a cluster for what does not go through Helm. It shares the connections, the rate limit and what is
@@ -40,15 +42,15 @@ type Access struct {
 }
 
 // Access returns the way to a cluster. It sends no request. The error is an [*Error].
-func (c *Client) Access(target Target) (*Access, error) {
-	conn, err := c.connections.get(target)
+func (c *Client) Access(target model.Target) (*Access, error) {
+	conn, err := c.connections.Get(target)
 	if err != nil {
-		return nil, observeError(err)
+		return nil, helmerr.Observing(err)
 	}
 	return &Access{
-		Config:   conn.restConfig(context.Background()),
-		Mapper:   conn.kinds.mapper(),
-		Identity: hex.EncodeToString(conn.identity[:]) + target.Impersonate,
-		Owner:    conn.owner,
+		Config:   conn.RestConfig(context.Background()),
+		Mapper:   conn.Kinds.Mapper(),
+		Identity: hex.EncodeToString(conn.Identity[:]) + target.Impersonate,
+		Owner:    conn.Owner,
 	}, nil
 }

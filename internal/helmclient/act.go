@@ -26,8 +26,11 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -48,22 +51,13 @@ type Result struct {
 	Objects []inventory.Ref
 	// Generations are what the API server answered for those of the Objects that the action created, patched or found
 	// unchanged.
-	Generations map[inventory.Ref]Generation
+	Generations map[inventory.Ref]model.Generation
 	// Tests are the tests that ran, in the order in which they did. Set by ActionTest, also where they failed.
 	Tests []TestResult
 	// PayloadsLeft is the number of payloads outside of the cluster, and of parts of a release that is gone in it, that no record names any
 	// more and that could not be deleted, at least. PayloadsLeftReason says where they are, and why.
 	PayloadsLeft       int
 	PayloadsLeftReason string
-}
-
-// Generation tells which object an action left behind, and how: objects that were seen before that are older.
-type Generation struct {
-	// UID of the object. One of the same name that is made anew has another.
-	UID types.UID
-	// Number is its metadata.generation or, where its kind counts none, its resource version; IsVersion tells that it is the latter.
-	Number    int64
-	IsVersion bool
 }
 
 // TestResult is how one of the chart's tests ended.
@@ -78,9 +72,9 @@ type TestResult struct {
 
 // job is what Act is to do.
 type job struct {
-	decision Decision
-	desired  Desired
-	options  Options
+	decision decide.Decision
+	desired  model.Desired
+	options  model.Options
 	chart    *chart.Chart
 	values   map[string]any
 }
@@ -92,15 +86,15 @@ type job struct {
 //
 // A ctx that ends after Act began does not stop it: what was begun is brought to its end, within the timeout of the
 // action, unless Options.Stop ends it.
-func (c *Client) Act(ctx context.Context, target Target, decision Decision, desired Desired, options Options,
+func (c *Client) Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired, options model.Options,
 	chrt *chart.Chart, values map[string]any,
 ) (Result, error) {
 	timeout, ok := actionTimeout(decision.Action, options)
 	if !ok {
 		return Result{}, nil
 	}
-	logs := &logBuffer{redactor: newRedactor(values, options.SecretValues)}
-	fail := func(err error, s *session) *Error { return newActError(decision.Action, err, s, logs) }
+	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
+	fail := func(err error, s *session) *helmerr.Error { return newActError(decision.Action, err, s, logs) }
 	if err := ctx.Err(); err != nil {
 		return Result{}, fail(fmt.Errorf("not begun: %w", err), nil)
 	}
@@ -121,31 +115,31 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 		return Result{}, fail(err, s)
 	}
 	defer end()
-	s.storage.deadline = c.now().Add(timeout + actionMargin)
+	s.storage.Deadline = c.now().Add(timeout + decide.ActionMargin)
 	s.watch(options.Progress)
 	if s.cluster != nil {
-		s.cluster.recorded = func() error { return s.checkRecordExists(desired.Name) }
+		s.cluster.Recorded = func() error { return s.checkRecordExists(desired.Name) }
 	}
-	if s.cluster != nil && decision.Action != ActionUninstall {
-		s.cluster.stop = options.Stop
-		s.records.split.keepsOld = true
+	if s.cluster != nil && decision.Action != model.ActionUninstall {
+		s.cluster.Stop = options.Stop
+		s.records.KeepOldPayloads()
 	}
 	late, err := c.performAndFinish(ctx, s, j)
 	c.manifests.note(target, desired, s.storage)
 	result := s.result(decision.Action)
 	if err != nil {
 		actErr := fail(err, s)
-		if errors.Is(actErr.Kind, ErrRefused) {
+		if errors.Is(actErr.Kind, helmerr.ErrRefused) {
 			// At most, Helm made room in the history for the revision that was refused.
 			result.StorageChanged, actErr.StorageChanged = false, false
 		}
-		if late && (actErr.Kind == nil || errors.Is(actErr.Kind, ErrUnreachable)) {
-			actErr.Kind = ErrTimeout
+		if late && (actErr.Kind == nil || errors.Is(actErr.Kind, helmerr.ErrUnreachable)) {
+			actErr.Kind = helmerr.ErrTimeout
 		}
 		return result, actErr
 	}
 	if s.cluster != nil {
-		result.Objects, _ = s.cluster.objects()
+		result.Objects, _ = s.cluster.Objects()
 	}
 	return result, nil
 }
@@ -154,72 +148,62 @@ func (c *Client) Act(ctx context.Context, target Target, decision Decision, desi
 // after it does not count for.
 func (c *Client) performAndFinish(ctx context.Context, s *session, j job) (late bool, err error) {
 	if s.records != nil {
-		defer func() { s.records.finish(c.now(), j.decision.Action == ActionUninstall && err == nil) }()
+		defer func() { s.records.Finish(c.now(), j.decision.Action == model.ActionUninstall && err == nil) }()
 	}
 	err = s.perform(j)
 	late = errors.Is(ctx.Err(), context.DeadlineExceeded)
 	if s.records == nil {
 		return late, err
 	}
-	if overtaken := s.records.overtaken(); overtaken != nil {
+	if overtaken := s.records.Overtaken(); overtaken != nil {
 		// Helm only logs of most records that they were not saved.
 		return late, overtaken
 	}
-	if err == nil && j.decision.Action == ActionUninstall {
+	if err == nil && j.decision.Action == model.ActionUninstall {
 		// Nobody looks at what is left of it later.
-		s.records.touch(j.desired.Name)
+		s.records.Touch(j.desired.Name)
 	}
 	return late, err
 }
 
 // actionTimeout returns how long an action may take; ok is false where there is nothing to act.
-func actionTimeout(action Action, options Options) (timeout time.Duration, ok bool) {
+func actionTimeout(action model.Action, options model.Options) (timeout time.Duration, ok bool) {
 	switch action {
-	case ActionInstall, ActionRecoverThenInstall:
-		return options.Install.timeout(), true
-	case ActionUpgrade, ActionRecoverThenUpgrade:
-		return options.Upgrade.timeout(), true
-	case ActionRollback:
-		return options.Rollback.timeout(), true
-	case ActionTest:
-		return options.Test.timeout(), true
-	case ActionUninstall:
-		return options.Uninstall.timeout(), true
+	case model.ActionInstall, model.ActionRecoverThenInstall:
+		return options.Install.ActionTimeout(), true
+	case model.ActionUpgrade, model.ActionRecoverThenUpgrade:
+		return options.Upgrade.ActionTimeout(), true
+	case model.ActionRollback:
+		return options.Rollback.ActionTimeout(), true
+	case model.ActionTest:
+		return options.Test.ActionTimeout(), true
+	case model.ActionUninstall:
+		return options.Uninstall.ActionTimeout(), true
 	default:
 		return 0, false
 	}
 }
 
-// rendersChart reports whether the action makes a revision from a chart and values.
-func (a Action) rendersChart() bool {
-	switch a {
-	case ActionInstall, ActionRecoverThenInstall, ActionUpgrade, ActionRecoverThenUpgrade:
-		return true
-	default:
-		return false
-	}
-}
-
 // perform calls the verbs that the decision asks for.
 func (s *session) perform(j job) error {
-	if j.decision.Recovery != RecoverNothing {
+	if j.decision.Recovery != decide.RecoverNothing {
 		if err := s.recoverPending(j.decision, j.desired); err != nil {
 			return err
 		}
 	}
-	s.storage.labels = attemptLabels(j.desired, j.decision)
-	if j.decision.Keep > 0 && j.decision.Action != ActionUninstall {
-		s.storage.kept = recordName(j.desired.Name, j.decision.Keep)
+	s.storage.Labels = records.AttemptLabels(j.desired, j.decision)
+	if j.decision.Keep > 0 && j.decision.Action != model.ActionUninstall {
+		s.storage.Kept = records.NameOf(j.desired.Name, j.decision.Keep)
 	}
 	var err error
 	switch j.decision.Action {
-	case ActionUninstall:
+	case model.ActionUninstall:
 		return s.uninstall(j.decision, j.desired, j.options.Uninstall)
-	case ActionInstall, ActionRecoverThenInstall:
+	case model.ActionInstall, model.ActionRecoverThenInstall:
 		err = s.install(j)
-	case ActionRollback:
+	case model.ActionRollback:
 		err = s.rollback(j)
-	case ActionTest:
+	case model.ActionTest:
 		err = s.test(j.decision, j.desired, j.options.Test)
 	default:
 		err = s.upgrade(j)
@@ -232,20 +216,20 @@ func (s *session) perform(j job) error {
 
 // checkNewest returns an error where the newest revision is no longer the one that the decision was made on: Helm's lock
 // keeps two actions apart, but not a decision from what happened since.
-func (s *session) checkNewest(decision Decision, desired Desired) error {
-	if decision.FromRevision == 0 || decision.Recovery == RecoverReplace {
+func (s *session) checkNewest(decision decide.Decision, desired model.Desired) error {
+	if decision.FromRevision == 0 || decision.Recovery == decide.RecoverReplace {
 		// recoverPending saw to it, and hid the newest revision since.
 		return nil
 	}
 	last, err := s.config.Releases.Last(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return errorOfKind(ErrStale, "revision %d is gone", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d is gone", decision.FromRevision)
 	}
 	if err != nil {
 		return fmt.Errorf("reading revision %d: %w", decision.FromRevision, err)
 	}
 	if last.Version != decision.FromRevision {
-		return errorOfKind(ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
 	}
 	if err := s.checkSameRecord(decision, desired); err != nil {
 		return err
@@ -255,31 +239,31 @@ func (s *session) checkNewest(decision Decision, desired Desired) error {
 
 // checkSameRecord returns an error if the record of the revision that was decided on, as it was just read, is another one of the same
 // number: the release was uninstalled and installed meanwhile.
-func (s *session) checkSameRecord(decision Decision, desired Desired) error {
+func (s *session) checkSameRecord(decision decide.Decision, desired model.Desired) error {
 	if s.records == nil {
 		return nil
 	}
-	id := s.records.sightOfKey(recordName(desired.Name, decision.FromRevision)).id
+	id := s.records.SeenUID(records.NameOf(desired.Name, decision.FromRevision))
 	if id != "" && decision.FromID != "" && id != decision.FromID {
-		return errorOfKind(ErrStale, "revision %d was made after the one that was observed was gone", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d was made after the one that was observed was gone", decision.FromRevision)
 	}
 	return nil
 }
 
 // checkNotUninstalled returns an error if an uninstallation of the release has begun.
 func checkNotUninstalled(last *release.Release) error {
-	if isUninstalling(last) {
-		return errorOfKind(ErrStale, "revision %d is being uninstalled", last.Version)
+	if records.IsUninstalling(last) {
+		return helmerr.New(helmerr.ErrStale, "revision %d is being uninstalled", last.Version)
 	}
 	return nil
 }
 
 // checkNeverWorked returns an error unless the newest revision is, as the cluster has it now, the failed try of ours that
 // the decision was made on: what works by now, or is another's, must not be uninstalled because an earlier try failed.
-func (s *session) checkNeverWorked(decision Decision, desired Desired) error {
+func (s *session) checkNeverWorked(decision decide.Decision, desired model.Desired) error {
 	if s.cluster != nil {
-		conn := s.cluster.clients.conn
-		conn.observations.drop(conn.observationKey(desired.Namespace, desired.Name))
+		conn := s.cluster.Clients.Conn
+		conn.Observations.Drop(conn.ObservationKey(desired.Namespace, desired.Name))
 	}
 	if err := s.checkNewest(decision, desired); err != nil {
 		return err
@@ -290,35 +274,35 @@ func (s *session) checkNeverWorked(decision Decision, desired Desired) error {
 	}
 	switch {
 	case last.Info == nil || last.Info.Status != release.StatusFailed:
-		return errorOfKind(ErrStale, "revision %d is no longer failed", last.Version)
-	case last.Labels[LabelRevision] != strconv.Itoa(last.Version), desired.UID == "", last.Labels[LabelReleaseUID] != desired.UID:
-		return errorOfKind(ErrStale, "revision %d was made by another hand", last.Version)
+		return helmerr.New(helmerr.ErrStale, "revision %d is no longer failed", last.Version)
+	case last.Labels[model.LabelRevision] != strconv.Itoa(last.Version), desired.UID == "", last.Labels[model.LabelReleaseUID] != desired.UID:
+		return helmerr.New(helmerr.ErrStale, "revision %d was made by another hand", last.Version)
 	}
 	return nil
 }
 
 // checkRecorded returns an error where Helm claims success but could not save it, which it only logs.
 func (s *session) checkRecorded() error {
-	if newest := s.storage.newest(); newest == nil || newest.Info.Status != release.StatusDeployed {
-		return errorOfKind(ErrUnreachable, "the release was applied, but its record could not be saved; it will be recovered")
+	if newest := s.storage.Newest(); newest == nil || newest.Info.Status != release.StatusDeployed {
+		return helmerr.New(helmerr.ErrUnreachable, "the release was applied, but its record could not be saved; it will be recovered")
 	}
 	return nil
 }
 
-func (s *session) result(action Action) Result {
-	result := Result{StorageChanged: s.storage.storageChanged(), Tests: s.tests}
+func (s *session) result(action model.Action) Result {
+	result := Result{StorageChanged: s.storage.StorageChanged(), Tests: s.tests}
 	if s.records != nil {
-		result.PayloadsLeft, result.PayloadsLeftReason = s.records.leftBehind()
+		result.PayloadsLeft, result.PayloadsLeftReason = s.records.LeftBehind()
 	}
-	newest := s.storage.newest()
+	newest := s.storage.Newest()
 	if newest == nil {
-		if action == ActionUninstall && result.StorageChanged {
+		if action == model.ActionUninstall && result.StorageChanged {
 			result.Status = release.StatusUninstalled.String()
 		}
 		return result
 	}
 	if s.cluster != nil {
-		_, result.Generations = s.cluster.objects()
+		_, result.Generations = s.cluster.Objects()
 	}
 	result.Revision = newest.Version
 	if newest.Info != nil {
@@ -334,27 +318,27 @@ func (s *session) result(action Action) Result {
 	return result
 }
 
-func newActError(action Action, err error, s *session, logs *logBuffer) *Error {
-	kind := classify(err)
+func newActError(action model.Action, err error, s *session, logs *helmerr.LogBuffer) *helmerr.Error {
+	kind := helmerr.Classify(err)
 	text := err.Error()
-	if errors.Is(kind, ErrConflict) {
-		text = explain(err).Error()
+	if errors.Is(kind, helmerr.ErrConflict) {
+		text = helmerr.Explain(err).Error()
 	}
 	storageChanged := false
 	if s != nil {
-		storageChanged = s.storage.storageChanged()
+		storageChanged = s.storage.StorageChanged()
 		if cause := s.deletions(); cause != nil {
 			text += ": " + cause.Error()
 			if kind == nil {
-				kind = classify(cause)
+				kind = helmerr.Classify(cause)
 			}
 		}
 	}
-	return &Error{
+	return &helmerr.Error{
 		Kind:           kind,
 		Action:         action,
 		StorageChanged: storageChanged,
-		Message:        logs.text(text),
-		Logs:           logs.last(),
+		Message:        logs.Text(text),
+		Logs:           logs.Last(),
 	}
 }

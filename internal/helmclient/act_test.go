@@ -32,6 +32,12 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // faultyDriver fails the n-th write of a kind, counted from 1.
@@ -43,14 +49,14 @@ type faultyDriver struct {
 
 func (d *faultyDriver) Create(key string, rls *release.Release) error {
 	if d.creates++; d.creates == d.failCreate {
-		return errCut
+		return helmtest.ErrCut
 	}
 	return d.Driver.Create(key, rls)
 }
 
 func (d *faultyDriver) Update(key string, rls *release.Release) error {
 	if d.updates++; d.updates == d.failUpdate {
-		return errCut
+		return helmtest.ErrCut
 	}
 	return d.Driver.Update(key, rls)
 }
@@ -69,7 +75,7 @@ func newFakeCluster() *fakeCluster {
 		driver: &faultyDriver{Driver: secrets},
 		kube:   &kubefake.FailingKubeClient{PrintingKubeClient: kubefake.PrintingKubeClient{Out: io.Discard}},
 	}
-	c.open = func(_ context.Context, _ Target, desired Desired, logs *logBuffer) (*session, error) {
+	c.open = func(_ context.Context, _ model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*session, error) {
 		s := newSession(c.driver, c.kube, desired, logs)
 		s.config.Capabilities = chartutil.DefaultCapabilities.Copy()
 		return s, nil
@@ -78,10 +84,10 @@ func newFakeCluster() *fakeCluster {
 }
 
 // act carries the action out, with a hook that fails on request.
-func (c *fakeCluster) act(t *testing.T, decision Decision) (Result, error) {
+func (c *fakeCluster) act(t *testing.T, decision decide.Decision) (Result, error) {
 	t.Helper()
-	chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap})
-	return c.Act(t.Context(), Target{}, decision, desiredFor("apps", "demo", "a1", "v1"), Options{}, chrt, map[string]any{"cidr": "1"})
+	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
+	return c.Act(t.Context(), model.Target{}, decision, helmtest.DesiredFor("apps", "demo", "a1", "v1"), model.Options{}, chrt, map[string]any{"cidr": "1"})
 }
 
 func (c *fakeCluster) history(t *testing.T) string {
@@ -102,38 +108,38 @@ func (c *fakeCluster) history(t *testing.T) string {
 
 func TestActStorageFaults(t *testing.T) {
 	t.Parallel()
-	install, upgrade := Decision{Action: ActionInstall}, Decision{Action: ActionUpgrade}
-	rollback := Decision{Action: ActionRollback, FromRevision: 2, RollbackTo: 1}
+	install, upgrade := decide.Decision{Action: model.ActionInstall}, decide.Decision{Action: model.ActionUpgrade}
+	rollback := decide.Decision{Action: model.ActionRollback, FromRevision: 2, RollbackTo: 1}
 	tests := map[string]struct {
-		before  []Decision
+		before  []decide.Decision
 		fault   func(*fakeCluster)
-		action  Decision
+		action  decide.Decision
 		kind    error
 		changed bool
 		history string
 	}{
-		"install, record not created":   {fault: func(c *fakeCluster) { c.driver.failCreate = 1 }, action: install, kind: ErrUnreachable},
-		"install, success not recorded": {fault: func(c *fakeCluster) { c.driver.failUpdate = 1 }, action: install, kind: ErrUnreachable, changed: true, history: "pending-install"},
-		"upgrade, record not created": {before: []Decision{install}, fault: func(c *fakeCluster) { c.driver.failCreate = 2 }, action: upgrade, kind: ErrUnreachable,
+		"install, record not created":   {fault: func(c *fakeCluster) { c.driver.failCreate = 1 }, action: install, kind: helmerr.ErrUnreachable},
+		"install, success not recorded": {fault: func(c *fakeCluster) { c.driver.failUpdate = 1 }, action: install, kind: helmerr.ErrUnreachable, changed: true, history: "pending-install"},
+		"upgrade, record not created": {before: []decide.Decision{install}, fault: func(c *fakeCluster) { c.driver.failCreate = 2 }, action: upgrade, kind: helmerr.ErrUnreachable,
 			history: "deployed"},
-		"upgrade, failed": {before: []Decision{install}, fault: func(c *fakeCluster) { c.kube.UpdateError = errors.New("quota exceeded") }, action: upgrade,
+		"upgrade, failed": {before: []decide.Decision{install}, fault: func(c *fakeCluster) { c.kube.UpdateError = errors.New("quota exceeded") }, action: upgrade,
 			changed: true, history: "deployed/failed"},
-		"upgrade, build fails": {before: []Decision{install}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: upgrade,
+		"upgrade, build fails": {before: []decide.Decision{install}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: upgrade,
 			history: "deployed"},
-		"rollback, record not created": {before: []Decision{install, upgrade}, fault: func(c *fakeCluster) { c.driver.failCreate = 3 }, action: rollback, kind: ErrUnreachable,
+		"rollback, record not created": {before: []decide.Decision{install, upgrade}, fault: func(c *fakeCluster) { c.driver.failCreate = 3 }, action: rollback, kind: helmerr.ErrUnreachable,
 			history: "superseded/deployed"},
-		"rollback, failed": {before: []Decision{install, upgrade}, fault: func(c *fakeCluster) { c.kube.UpdateError = errors.New("quota exceeded") }, action: rollback,
+		"rollback, failed": {before: []decide.Decision{install, upgrade}, fault: func(c *fakeCluster) { c.kube.UpdateError = errors.New("quota exceeded") }, action: rollback,
 			changed: true, history: "superseded/superseded/failed"},
-		"rollback, not built": {before: []Decision{install, upgrade}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: rollback,
+		"rollback, not built": {before: []decide.Decision{install, upgrade}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: rollback,
 			changed: true, history: "superseded/deployed/failed"},
-		"rollback to nothing": {before: []Decision{install, upgrade}, action: Decision{Action: ActionRollback, FromRevision: 2, RollbackTo: 7}, kind: ErrStale,
+		"rollback to nothing": {before: []decide.Decision{install, upgrade}, action: decide.Decision{Action: model.ActionRollback, FromRevision: 2, RollbackTo: 7}, kind: helmerr.ErrStale,
 			history: "superseded/deployed"},
-		"rollback, too late": {before: []Decision{install, upgrade, upgrade}, action: rollback, kind: ErrStale, history: "superseded/superseded/deployed"},
-		"upgrade, too late":  {before: []Decision{install, upgrade}, action: Decision{Action: ActionUpgrade, FromRevision: 1}, kind: ErrStale, history: "superseded/deployed"},
-		"tests, too late":    {before: []Decision{install, upgrade}, action: Decision{Action: ActionTest, FromRevision: 1}, kind: ErrStale, history: "superseded/deployed"},
-		"tests, outcome not saved": {before: []Decision{install}, fault: func(c *fakeCluster) { c.driver.failUpdate = 2 }, action: Decision{Action: ActionTest, FromRevision: 1},
-			kind: ErrUnreachable, history: "deployed"},
-		"uninstall fails": {before: []Decision{install}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: Decision{Action: ActionUninstall},
+		"rollback, too late": {before: []decide.Decision{install, upgrade, upgrade}, action: rollback, kind: helmerr.ErrStale, history: "superseded/superseded/deployed"},
+		"upgrade, too late":  {before: []decide.Decision{install, upgrade}, action: decide.Decision{Action: model.ActionUpgrade, FromRevision: 1}, kind: helmerr.ErrStale, history: "superseded/deployed"},
+		"tests, too late":    {before: []decide.Decision{install, upgrade}, action: decide.Decision{Action: model.ActionTest, FromRevision: 1}, kind: helmerr.ErrStale, history: "superseded/deployed"},
+		"tests, outcome not saved": {before: []decide.Decision{install}, fault: func(c *fakeCluster) { c.driver.failUpdate = 2 }, action: decide.Decision{Action: model.ActionTest, FromRevision: 1},
+			kind: helmerr.ErrUnreachable, history: "deployed"},
+		"uninstall fails": {before: []decide.Decision{install}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: decide.Decision{Action: model.ActionUninstall},
 			changed: true, history: "uninstalling"},
 	}
 	for name, test := range tests {
@@ -149,7 +155,7 @@ func TestActStorageFaults(t *testing.T) {
 				test.fault(c)
 			}
 			result, err := c.act(t, test.action)
-			wantError(t, err, test.kind, test.changed)
+			helmtest.WantError(t, err, test.kind, test.changed)
 			if result.StorageChanged != test.changed {
 				t.Errorf("result %+v, want StorageChanged %t", result, test.changed)
 			}
@@ -164,16 +170,16 @@ func TestActVerbs(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()
 	for _, step := range []struct {
-		action   Action
+		action   model.Action
 		revision int
 		history  string
 	}{
-		{ActionInstall, 1, "deployed"},
-		{ActionUpgrade, 2, "superseded/deployed"},
-		{ActionUninstall, 0, ""},
-		{ActionUninstall, 0, ""},
+		{model.ActionInstall, 1, "deployed"},
+		{model.ActionUpgrade, 2, "superseded/deployed"},
+		{model.ActionUninstall, 0, ""},
+		{model.ActionUninstall, 0, ""},
 	} {
-		result, err := c.act(t, Decision{Action: step.action})
+		result, err := c.act(t, decide.Decision{Action: step.action})
 		if err != nil || result.Revision != step.revision {
 			t.Errorf("%s: %+v, %v", step.action, result, err)
 		}
@@ -186,20 +192,20 @@ func TestActVerbs(t *testing.T) {
 func TestActWithoutAction(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()
-	for _, action := range []Action{ActionNone, ActionWait, ActionRefuse, ActionStall, ActionCorrectDrift, ""} {
-		if result, err := c.act(t, Decision{Action: action}); err != nil || result.StorageChanged {
+	for _, action := range []model.Action{model.ActionNone, model.ActionWait, model.ActionRefuse, model.ActionStall, model.ActionCorrectDrift, ""} {
+		if result, err := c.act(t, decide.Decision{Action: action}); err != nil || result.StorageChanged {
 			t.Errorf("%q: %+v, %v", action, result, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := c.Act(ctx, Target{}, Decision{Action: ActionUninstall}, Desired{Name: "demo"}, Options{}, nil, nil)
-	wantError(t, err, nil, false, "not begun")
+	_, err := c.Act(ctx, model.Target{}, decide.Decision{Action: model.ActionUninstall}, model.Desired{Name: "demo"}, model.Options{}, nil, nil)
+	helmtest.WantError(t, err, nil, false, "not begun")
 }
 
 func TestActRefusesCharts(t *testing.T) {
 	t.Parallel()
-	valid := func() *chart.Chart { return newChart("1.0.0", nil) }
+	valid := func() *chart.Chart { return helmtest.NewChart("1.0.0", nil) }
 	with := func(change func(*chart.Chart)) *chart.Chart {
 		chrt := valid()
 		change(chrt)
@@ -210,21 +216,21 @@ func TestActRefusesCharts(t *testing.T) {
 		kind     error
 		contains string
 	}{
-		"none":               {nil, ErrInvalidChart, "no chart"},
-		"no metadata":        {&chart.Chart{}, ErrInvalidChart, "no chart"},
-		"no version":         {with(func(c *chart.Chart) { c.Metadata.Version = "" }), ErrInvalidChart, "version"},
-		"library":            {with(func(c *chart.Chart) { c.Metadata.Type = "library" }), ErrInvalidChart, `"library"`},
-		"missing dependency": {with(func(c *chart.Chart) { c.Metadata.Dependencies = []*chart.Dependency{{Name: "sub"}} }), ErrInvalidChart, "sub"},
-		"bad template":       {newChart("1.0.0", map[string]string{"a.yaml": "{{ .Values.a.b.c }}"}), ErrInvalidChart, "a.yaml"},
-		"too new":            {with(func(c *chart.Chart) { c.Metadata.KubeVersion = ">=9.0.0" }), ErrInvalidChart, "kubeVersion"},
-		"values":             {with(func(c *chart.Chart) { c.Schema = []byte(`{"required":["needed"]}`) }), ErrInvalidValues, "needed"},
+		"none":               {nil, helmerr.ErrInvalidChart, "no chart"},
+		"no metadata":        {&chart.Chart{}, helmerr.ErrInvalidChart, "no chart"},
+		"no version":         {with(func(c *chart.Chart) { c.Metadata.Version = "" }), helmerr.ErrInvalidChart, "version"},
+		"library":            {with(func(c *chart.Chart) { c.Metadata.Type = "library" }), helmerr.ErrInvalidChart, `"library"`},
+		"missing dependency": {with(func(c *chart.Chart) { c.Metadata.Dependencies = []*chart.Dependency{{Name: "sub"}} }), helmerr.ErrInvalidChart, "sub"},
+		"bad template":       {helmtest.NewChart("1.0.0", map[string]string{"a.yaml": "{{ .Values.a.b.c }}"}), helmerr.ErrInvalidChart, "a.yaml"},
+		"too new":            {with(func(c *chart.Chart) { c.Metadata.KubeVersion = ">=9.0.0" }), helmerr.ErrInvalidChart, "kubeVersion"},
+		"values":             {with(func(c *chart.Chart) { c.Schema = []byte(`{"required":["needed"]}`) }), helmerr.ErrInvalidValues, "needed"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newFakeCluster()
-			_, err := c.Act(t.Context(), Target{}, Decision{Action: ActionInstall}, desiredFor("apps", "demo", "a", "v"), Options{}, test.chrt, nil)
-			wantError(t, err, test.kind, false, test.contains)
+			_, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall}, helmtest.DesiredFor("apps", "demo", "a", "v"), model.Options{}, test.chrt, nil)
+			helmtest.WantError(t, err, test.kind, false, test.contains)
 		})
 	}
 }
@@ -232,81 +238,81 @@ func TestActRefusesCharts(t *testing.T) {
 func TestOptionMapping(t *testing.T) {
 	t.Parallel()
 	no, zero := false, 0
-	desired := desiredFor("apps", "demo", "a1", "v1")
-	s := newSession(driver.NewMemory(), &kubefake.PrintingKubeClient{}, desired, &logBuffer{})
+	desired := helmtest.DesiredFor("apps", "demo", "a1", "v1")
+	s := newSession(driver.NewMemory(), &kubefake.PrintingKubeClient{}, desired, &helmerr.LogBuffer{})
 
-	install := s.newInstall(desired, InstallOptions{}, false)
-	if install.CreateNamespace || !install.SkipCRDs || install.Timeout != DefaultTimeout || install.Wait || install.Atomic || install.Replace || install.EnableDNS {
+	install := s.newInstall(desired, model.InstallOptions{}, false)
+	if install.CreateNamespace || !install.SkipCRDs || install.Timeout != model.DefaultTimeout || install.Wait || install.Atomic || install.Replace || install.EnableDNS {
 		t.Errorf("defaults of an install: %+v", install.Timeout)
 	}
-	install = s.newInstall(desired, InstallOptions{Timeout: time.Second, DisableHooks: true, CreateNamespace: &no, CRDs: CRDsSkip,
+	install = s.newInstall(desired, model.InstallOptions{Timeout: time.Second, DisableHooks: true, CreateNamespace: &no, CRDs: model.CRDsSkip,
 		TakeOwnership: true, DisableOpenAPIValidation: true}, true)
 	if install.CreateNamespace || install.Timeout != time.Second || !install.DisableHooks ||
 		!install.TakeOwnership || !install.DisableOpenAPIValidation || !install.Replace {
 		t.Error("options of an install are lost")
 	}
-	upgrade := s.newUpgrade(desired, UpgradeOptions{})
-	if upgrade.MaxHistory != DefaultMaxHistory || upgrade.Timeout != DefaultTimeout || upgrade.Wait || upgrade.Atomic || !upgrade.ResetValues {
+	upgrade := s.newUpgrade(desired, model.UpgradeOptions{})
+	if upgrade.MaxHistory != model.DefaultMaxHistory || upgrade.Timeout != model.DefaultTimeout || upgrade.Wait || upgrade.Atomic || !upgrade.ResetValues {
 		t.Error("defaults of an upgrade")
 	}
-	upgrade = s.newUpgrade(desired, UpgradeOptions{Timeout: time.Second, DisableHooks: true, Force: true, MaxHistory: &zero,
+	upgrade = s.newUpgrade(desired, model.UpgradeOptions{Timeout: time.Second, DisableHooks: true, Force: true, MaxHistory: &zero,
 		CleanupOnFail: true, TakeOwnership: true, DisableOpenAPIValidation: true})
 	if upgrade.MaxHistory != 0 || upgrade.Timeout != time.Second || !upgrade.DisableHooks || !upgrade.Force ||
 		!upgrade.CleanupOnFail || !upgrade.TakeOwnership || !upgrade.DisableOpenAPIValidation {
 		t.Error("options of an upgrade are lost")
 	}
-	rollback := s.newRollback(Decision{RollbackTo: 3}, Options{})
-	if rollback.Version != 3 || rollback.MaxHistory != DefaultMaxHistory || rollback.Timeout != DefaultTimeout || rollback.Wait || rollback.Recreate {
+	rollback := s.newRollback(decide.Decision{RollbackTo: 3}, model.Options{})
+	if rollback.Version != 3 || rollback.MaxHistory != model.DefaultMaxHistory || rollback.Timeout != model.DefaultTimeout || rollback.Wait || rollback.Recreate {
 		t.Error("defaults of a rollback")
 	}
-	rollback = s.newRollback(Decision{RollbackTo: 3}, Options{Upgrade: UpgradeOptions{MaxHistory: &zero},
-		Rollback: RollbackOptions{Timeout: time.Second, DisableHooks: true, Force: true, CleanupOnFail: true}})
+	rollback = s.newRollback(decide.Decision{RollbackTo: 3}, model.Options{Upgrade: model.UpgradeOptions{MaxHistory: &zero},
+		Rollback: model.RollbackOptions{Timeout: time.Second, DisableHooks: true, Force: true, CleanupOnFail: true}})
 	if rollback.MaxHistory != 0 || rollback.Timeout != time.Second || !rollback.DisableHooks || !rollback.Force || !rollback.CleanupOnFail {
 		t.Error("options of a rollback are lost")
 	}
-	tests := s.newTest(desired, TestOptions{})
-	if tests.Timeout != DefaultTimeout || tests.Namespace != "apps" || len(tests.Filters["name"])+len(tests.Filters["!name"]) > 0 {
+	tests := s.newTest(desired, model.TestOptions{})
+	if tests.Timeout != model.DefaultTimeout || tests.Namespace != "apps" || len(tests.Filters["name"])+len(tests.Filters["!name"]) > 0 {
 		t.Error("defaults of tests")
 	}
-	tests = s.newTest(desired, TestOptions{Timeout: time.Second, Only: []string{"a"}, Except: []string{"b"}})
+	tests = s.newTest(desired, model.TestOptions{Timeout: time.Second, Only: []string{"a"}, Except: []string{"b"}})
 	if tests.Timeout != time.Second || tests.Filters["name"][0] != "a" || tests.Filters["!name"][0] != "b" {
 		t.Error("options of tests are lost")
 	}
-	if s.newUninstall(UninstallOptions{}).DeletionPropagation != "background" || s.newUninstall(UninstallOptions{Propagation: "Orphan"}).DeletionPropagation != "orphan" {
+	if s.newUninstall(model.UninstallOptions{}).DeletionPropagation != "background" || s.newUninstall(model.UninstallOptions{Propagation: "Orphan"}).DeletionPropagation != "orphan" {
 		t.Error("the propagation of deletions is lost")
 	}
-	uninstall := s.newUninstall(UninstallOptions{DisableHooks: true, KeepHistory: true})
-	if !uninstall.DisableHooks || !uninstall.KeepHistory || uninstall.Wait || uninstall.IgnoreNotFound || uninstall.Timeout != DefaultTimeout {
+	uninstall := s.newUninstall(model.UninstallOptions{DisableHooks: true, KeepHistory: true})
+	if !uninstall.DisableHooks || !uninstall.KeepHistory || uninstall.Wait || uninstall.IgnoreNotFound || uninstall.Timeout != model.DefaultTimeout {
 		t.Error("options of an uninstall are lost")
 	}
 }
 
-var _ action.RESTClientGetter = (*getter)(nil)
-var _ kube.Factory = (*getter)(nil)
+var _ action.RESTClientGetter = (*connections.Getter)(nil)
+var _ kube.Factory = (*connections.Getter)(nil)
 
 // TestActHidesPreviousValues holds that the values of other revisions appear in no error either.
 func TestActHidesPreviousValues(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-of-before"
 	c := newFakeCluster()
-	chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap})
-	desired := desiredFor("apps", "demo", "a1", "v1")
+	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
+	desired := helmtest.DesiredFor("apps", "demo", "a1", "v1")
 	given := map[string]any{"cidr": "1", "password": secret}
-	if _, err := c.Act(t.Context(), Target{}, Decision{Action: ActionInstall}, desired, Options{}, chrt, given); err != nil {
+	if _, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall}, desired, model.Options{}, chrt, given); err != nil {
 		t.Fatal(err)
 	}
 	c.kube.UpdateError = errors.New("cannot patch with " + secret)
 	for name, step := range map[string]struct {
-		decision Decision
-		options  Options
+		decision decide.Decision
+		options  model.Options
 	}{
-		"rollback":       {Decision{Action: ActionRollback, RollbackTo: 1}, Options{}},
-		"reuse":          {Decision{Action: ActionUpgrade}, Options{Upgrade: UpgradeOptions{Values: ValuesReuse}}},
-		"resetThenReuse": {Decision{Action: ActionUpgrade}, Options{Upgrade: UpgradeOptions{Values: ValuesResetThenReuse}}},
+		"rollback":       {decide.Decision{Action: model.ActionRollback, RollbackTo: 1}, model.Options{}},
+		"reuse":          {decide.Decision{Action: model.ActionUpgrade}, model.Options{Upgrade: model.UpgradeOptions{Values: model.ValuesReuse}}},
+		"resetThenReuse": {decide.Decision{Action: model.ActionUpgrade}, model.Options{Upgrade: model.UpgradeOptions{Values: model.ValuesResetThenReuse}}},
 	} {
-		_, err := c.Act(t.Context(), Target{}, step.decision, desired, step.options, chrt, map[string]any{"cidr": "2"})
-		helmErr := asError(t, err)
-		if text := helmErr.Error() + strings.Join(helmErr.Logs, " "); strings.Contains(text, secret) || !strings.Contains(text, redacted) {
+		_, err := c.Act(t.Context(), model.Target{}, step.decision, desired, step.options, chrt, map[string]any{"cidr": "2"})
+		helmErr := helmtest.AsError(t, err)
+		if text := helmErr.Error() + strings.Join(helmErr.Logs, " "); strings.Contains(text, secret) || !strings.Contains(text, helmerr.Redacted) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
@@ -317,18 +323,18 @@ func TestActKeepsFailed(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()
 	c.driver.failUpdate = 1
-	_, err := c.act(t, Decision{Action: ActionInstall})
-	wantError(t, err, ErrUnreachable, true)
-	if _, err := c.act(t, Decision{Action: ActionRecoverThenUpgrade, Recovery: RecoverFail, FromRevision: 1}); err != nil {
+	_, err := c.act(t, decide.Decision{Action: model.ActionInstall})
+	helmtest.WantError(t, err, helmerr.ErrUnreachable, true)
+	if _, err := c.act(t, decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverFail, FromRevision: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := c.history(t), "failed/deployed"; got != want {
 		t.Errorf("after an upgrade of a failed install: history %q, want %q", got, want)
 	}
 	c.kube.UpdateError = errors.New("quota exceeded")
-	for _, decision := range []Decision{{Action: ActionUpgrade}, {Action: ActionRollback, FromRevision: 3, RollbackTo: 2}} {
+	for _, decision := range []decide.Decision{{Action: model.ActionUpgrade}, {Action: model.ActionRollback, FromRevision: 3, RollbackTo: 2}} {
 		_, err := c.act(t, decision)
-		wantError(t, err, nil, true)
+		helmtest.WantError(t, err, nil, true)
 	}
 	if got, want := c.history(t), "failed/deployed/failed/failed"; got != want {
 		t.Errorf("after a failed rollback: history %q, want %q", got, want)

@@ -23,45 +23,44 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// fieldManager is the field manager of what Helm writes. Helm takes the name of the binary unless told otherwise, and
-// a renamed binary would leave fields behind that nobody manages.
-const fieldManager = "helmop"
-
-func init() { kube.ManagedFieldsManager = fieldManager }
+func init() { kube.ManagedFieldsManager = model.FieldManager }
 
 // Client observes and acts on releases in any number of clusters. It is safe for concurrent use. Of two actions on one release at the
-// same time, the second one fails with [ErrStale].
+// same time, the second one fails with [helmerr.ErrStale].
 type Client struct {
-	connections *connections
+	connections *connections.Pool
 	manifests   *manifestCache
 	now         func() time.Time
 	running     *runningActions
 	renderer    *rendering.Renderer
 	// open begins an action; tests put another storage and another cluster there.
-	open func(ctx context.Context, target Target, desired Desired, logs *logBuffer) (*session, error)
+	open func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*session, error)
 }
 
 // New returns a Client that renders charts by a runner, which must know the tasks of the package rendering. Answers of clusters are bounded
 // each for itself only.
 func New(runner sandbox.Runner) *Client { return NewBounded(runner, nil) }
 
-// NewBounded is New with a bound for all answers of clusters that are being read. The Key of a [Target], and what is before the "/" in it, tell
+// NewBounded is New with a bound for all answers of clusters that are being read. The Key of a [model.Target], and what is before the "/" in it, tell
 // for whom.
 func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
 	c := &Client{
-		connections: newConnections(maxConnections, bytes), manifests: newManifestCache(maxManifestBytes),
+		connections: connections.NewPool(connections.MaxConnections, bytes), manifests: newManifestCache(maxManifestBytes),
 		now: time.Now, running: newRunningActions(), renderer: rendering.NewRenderer(runner),
 	}
 	c.open = c.openSession
 	return c
 }
 
-// Forget drops what is kept about a cluster, given the Key of its [Target]. Call it when the cluster is gone.
+// Forget drops what is kept about a cluster, given the Key of its [model.Target]. Call it when the cluster is gone.
 func (c *Client) Forget(key string) {
-	c.connections.forget(key)
+	c.connections.Forget(key)
 	c.manifests.forget(key)
 }

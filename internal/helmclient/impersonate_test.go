@@ -27,6 +27,11 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 func TestCheckConfig(t *testing.T) {
@@ -36,7 +41,7 @@ func TestCheckConfig(t *testing.T) {
 		refused string
 	}{
 		"token and data": {config: &rest.Config{BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("a"), CertData: []byte("b"), KeyData: []byte("c")}}},
-		"own authority":  {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: inClusterCA}}},
+		"own authority":  {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: connections.InClusterCA}}},
 		"nothing":        {refused: "there is none"},
 		"exec":           {config: &rest.Config{ExecProvider: &clientcmdapi.ExecConfig{Command: "steal"}}, refused: "exec plugin"},
 		"auth provider":  {config: &rest.Config{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "gcp"}}, refused: "auth provider"},
@@ -47,22 +52,22 @@ func TestCheckConfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := CheckConfig(test.config)
+			err := connections.CheckConfig(test.config)
 			if test.refused == "" {
 				if err != nil {
 					t.Error(err)
 				}
 				return
 			}
-			if !errors.Is(err, ErrInvalidTarget) || !strings.Contains(err.Error(), test.refused) {
+			if !errors.Is(err, connections.ErrInvalidTarget) || !strings.Contains(err.Error(), test.refused) {
 				t.Errorf("got %v", err)
 			}
 			client := New(testRunner)
-			target := Target{Key: "a", Config: test.config}
+			target := model.Target{Key: "a", Config: test.config}
 			_, err = client.Observe(t.Context(), target, "apps", "demo")
-			wantError(t, err, ErrInvalidTarget, false, test.refused)
+			helmtest.WantError(t, err, connections.ErrInvalidTarget, false, test.refused)
 			_, err = client.Access(target)
-			wantError(t, err, ErrInvalidTarget, false, test.refused)
+			helmtest.WantError(t, err, connections.ErrInvalidTarget, false, test.refused)
 		})
 	}
 }
@@ -73,20 +78,20 @@ func TestCheckConfigEachTime(t *testing.T) {
 	t.Parallel()
 	client := New(testRunner)
 	config := &rest.Config{Host: "https://127.0.0.1:1"}
-	if _, err := client.Access(Target{Key: "a", Config: config}); err != nil {
+	if _, err := client.Access(model.Target{Key: "a", Config: config}); err != nil {
 		t.Fatal(err)
 	}
 	changed := rest.CopyConfig(config)
 	changed.ExecProvider = &clientcmdapi.ExecConfig{Command: "steal"}
-	_, err := client.Access(Target{Key: "a", Config: changed})
-	wantError(t, err, ErrInvalidTarget, false, "exec plugin")
+	_, err := client.Access(model.Target{Key: "a", Config: changed})
+	helmtest.WantError(t, err, connections.ErrInvalidTarget, false, "exec plugin")
 }
 
 func TestAccessIdentity(t *testing.T) {
 	t.Parallel()
 	client := New(testRunner)
 	seen := map[string]string{}
-	for name, target := range map[string]Target{
+	for name, target := range map[string]model.Target{
 		"one":         {Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a"}},
 		"address":     {Config: &rest.Config{Host: "https://127.0.0.1:2", BearerToken: "a"}},
 		"credentials": {Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "b"}},
@@ -107,26 +112,6 @@ func TestAccessIdentity(t *testing.T) {
 	}
 }
 
-func TestImpersonatedConnectionsAreBounded(t *testing.T) {
-	t.Parallel()
-	client := New(testRunner)
-	target := Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}
-	kept, err := client.connections.cluster(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 * maxImpersonated {
-		target.Impersonate = "system:serviceaccount:a:" + strings.Repeat("b", i+1)
-		conn, err := client.connections.get(target)
-		if err != nil || conn.cluster != kept {
-			t.Fatal("another cluster", err)
-		}
-	}
-	if n := len(kept.impersonated); n == 0 || n > maxImpersonated {
-		t.Errorf("%d connections are kept", n)
-	}
-}
-
 // TestIntegrationImpersonation holds that a release is made with the rights of the service account and no others, while
 // discovery is shared.
 func TestIntegrationImpersonation(t *testing.T) {
@@ -140,17 +125,17 @@ func TestIntegrationImpersonation(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What the cluster serves is known.
-	if _, err := b.client.connections.get(b.target); err != nil {
+	if _, err := b.client.connections.Get(b.target); err != nil {
 		t.Fatal(err)
 	}
-	b.converge(desiredFor(b.namespace, "first", "a1", "v1"), newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	b.converge(helmtest.DesiredFor(b.namespace, "first", "a1", "v1"), helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	b.target.Impersonate = "system:serviceaccount:" + b.namespace + ":tenant"
-	desired, values := desiredFor(b.namespace, "demo", "a1", "v1"), map[string]any{"cidr": "1"}
+	desired, values := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1"), map[string]any{"cidr": "1"}
 	b.waitAllowed(b.target.Impersonate)
-	b.cutter.take()
-	b.converge(desired, newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), values)
+	b.cutter.Take()
+	b.converge(desired, helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), values)
 	b.wantConfigMap("demo-value", "1")
-	for _, request := range b.cutter.take() {
+	for _, request := range b.cutter.Take() {
 		if strings.HasSuffix(request, "/version") || strings.HasSuffix(request, "/apis") {
 			t.Errorf("discovery is not shared: %s", request)
 		}
@@ -158,8 +143,8 @@ func TestIntegrationImpersonation(t *testing.T) {
 	// The account may do everything in its namespace, and nothing beyond it.
 	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: " + b.namespace + "\nrules: []\n"
 	desired.ArtifactDigest = "a2"
-	_, err := b.act(b.decide(desired, Policy{}), desired, newChart("2.0.0", map[string]string{"role.yaml": role}), values)
-	if helmErr := asError(t, err); !errors.Is(helmErr, ErrForbidden) || !strings.Contains(helmErr.Message, "serviceaccount:"+b.namespace+":tenant") {
+	_, err := b.act(b.decide(desired, model.Policy{}), desired, helmtest.NewChart("2.0.0", map[string]string{"role.yaml": role}), values)
+	if helmErr := helmtest.AsError(t, err); !errors.Is(helmErr, helmerr.ErrForbidden) || !strings.Contains(helmErr.Message, "serviceaccount:"+b.namespace+":tenant") {
 		t.Errorf("beyond its rights: %v", err)
 	}
 	access, err := b.client.Access(b.target)

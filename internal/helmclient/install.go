@@ -20,6 +20,8 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
@@ -29,10 +31,10 @@ func (s *session) install(j job) error {
 	if err != nil {
 		return err
 	}
-	replace := j.decision.State == StateUninstalled || j.decision.Recovery == RecoverReplace && j.decision.FromRevision > 1
+	replace := j.decision.State == model.StateUninstalled || j.decision.Recovery == decide.RecoverReplace && j.decision.FromRevision > 1
 	if replace {
 		// Helm limits the history on upgrades only; an install over a kept history adds to it as well.
-		s.config.Releases.MaxHistory = j.options.Upgrade.maxHistory()
+		s.config.Releases.MaxHistory = j.options.Upgrade.HistoryLimit()
 	}
 	install := s.newInstall(j.desired, j.options.Install, replace)
 	install.PostRenderer = renderer
@@ -48,12 +50,12 @@ func (s *session) install(j job) error {
 }
 
 // newInstall maps the options to Helm's.
-func (s *session) newInstall(desired Desired, options InstallOptions, replace bool) *action.Install {
+func (s *session) newInstall(desired model.Desired, options model.InstallOptions, replace bool) *action.Install {
 	install := action.NewInstall(s.config)
 	install.ReleaseName = desired.Name
 	install.Namespace = desired.Namespace
-	install.Labels = desiredLabels(desired)
-	install.Timeout = options.timeout()
+	install.Labels = model.DesiredLabels(desired)
+	install.Timeout = options.ActionTimeout()
 	install.DisableHooks = options.DisableHooks
 	// prepare sees to both.
 	install.CreateNamespace = false

@@ -25,11 +25,16 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // smallRecords refuses what is larger than a quarter of a Secret, so that tests need not make what does not fit into many: to pack
 // megabytes takes seconds with the race detector. It splits records as those are that come near the bound.
-var smallRecords = Storage{limit: 256 << 10, splitAll: true}
+var smallRecords = model.Storage{Limit: 256 << 10, SplitAll: true}
 
 // bigText returns text of about so many bytes that compresses like hashes and certificates do, by a third or so, always
 // the same.
@@ -46,7 +51,7 @@ func bigText(size int) string {
 func bigChart(version string, fileBytes, renderedHashes int) *chart.Chart {
 	many := fmt.Sprintf("{{- range $i := until %d }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: big-{{ $i }}\ndata:\n", renderedHashes/100) +
 		"{{- range $j := until 100 }}\n  k{{ $j }}: {{ printf \"%d-%d\" $i $j | sha256sum }}\n{{- end }}\n{{- end }}\n"
-	chrt := newChart(version, map[string]string{"value.yaml": valueConfigMap, "many.yaml": many})
+	chrt := helmtest.NewChart(version, map[string]string{"value.yaml": helmtest.ValueConfigMap, "many.yaml": many})
 	if fileBytes > 0 {
 		chrt.Files = append(chrt.Files, &chart.File{Name: "dashboards.json", Data: []byte(bigText(fileBytes))})
 	}
@@ -83,12 +88,12 @@ func TestIntegrationBigFits(t *testing.T) {
 	for i := range records.Items {
 		size := len(records.Items[i].Data["release"])
 		t.Logf("%s: %d KiB", records.Items[i].Name, size>>10)
-		if size < maxRecordSize*8/10 {
+		if size < model.MaxRecordSize*8/10 {
 			t.Errorf("%s has %d bytes: too small to show anything", records.Items[i].Name, size)
 		}
 	}
-	b.cutter.take()
-	if decision, err := run.decide(t.Context()); err != nil || decision.Action != ActionNone || len(b.cutter.take()) != 1 {
+	b.cutter.Take()
+	if decision, err := run.decide(t.Context()); err != nil || decision.Action != model.ActionNone || len(b.cutter.Take()) != 1 {
 		t.Errorf("an idle pass over a big release: %+v, %v", decision, err)
 	}
 	if err := run.settleUninstall(t.Context()); err != nil {
@@ -122,8 +127,8 @@ func TestIntegrationBigRefused(t *testing.T) {
 			chrt, values := build()
 			group := name + ".big.test"
 			run := b.newRun(withWidgets(chrt, group), values)
-			_, err := run.actNow(t, ActionInstall)
-			wantError(t, err, ErrTooLarge, false, "KiB")
+			_, err := run.actNow(t, model.ActionInstall)
+			helmtest.WantError(t, err, helmerr.ErrTooLarge, false, "KiB")
 			if len(err.Error()) > 1000 {
 				t.Errorf("an error of %d bytes", len(err.Error()))
 			}
@@ -151,8 +156,8 @@ func TestIntegrationBigUpgradeRefused(t *testing.T) {
 	for _, big := range []*chart.Chart{bigChart("2.0.0", 640<<10, 100), bigChart("2.0.0", 0, 10_000)} {
 		run.want("a2", big)
 		run.values = map[string]any{"cidr": "2"}
-		_, err := run.actNow(t, ActionUpgrade)
-		wantError(t, err, ErrTooLarge, false)
+		_, err := run.actNow(t, model.ActionUpgrade)
+		helmtest.WantError(t, err, helmerr.ErrTooLarge, false)
 		b.wantConfigMap("demo-value", "1")
 		b.wantNoConfigMap("big-5")
 		b.wantRecords(run.desired, "1 deployed")
@@ -190,12 +195,12 @@ func TestIntegrationLargeRecords(t *testing.T) {
 			b.wantConfigMap("demo-value", "2")
 			b.wantRecords(run.desired, "2 deployed", "1 superseded")
 			for _, secret := range b.recordSecrets() {
-				if size := len(secret.Data[recordKey]); size > 8<<10 {
+				if size := len(secret.Data[records.Key]); size > 8<<10 {
 					t.Errorf("%s has %d bytes", secret.Name, size)
 				}
 			}
-			b.cutter.take()
-			if decision, err := run.decide(t.Context()); err != nil || decision.Action != ActionNone || len(b.cutter.take()) != 1 {
+			b.cutter.Take()
+			if decision, err := run.decide(t.Context()); err != nil || decision.Action != model.ActionNone || len(b.cutter.Take()) != 1 {
 				t.Errorf("an idle pass: %+v, %v", decision, err)
 			}
 			b.rollBack(run)

@@ -32,6 +32,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/sample"
@@ -67,7 +71,7 @@ type cutCase struct {
 	// prepare brings a release to where the action begins. It may be nil.
 	prepare func(*cutRun) error
 	// decide returns the action.
-	decide func(*cutRun) (Decision, error)
+	decide func(*cutRun) (decide.Decision, error)
 	// finish does what a process does that finds the release afterwards.
 	finish func(*cutRun) error
 	// objects are those that must exist in the end, with their content.
@@ -94,28 +98,28 @@ type cutRun struct {
 	proxy  *cutproxy.Proxy
 	cut    cutproxy.Cut
 	// storage is where records are kept.
-	storage Storage
+	storage model.Storage
 	// before are the UIDs of the objects before the action.
 	before map[string]types.UID
 }
 
 func newCutRun(ctx context.Context, b *bench, name string) *cutRun {
 	r := &cutRun{ctx: ctx, server: sharedServer.Server(b.t), kube: b.kube, name: name, storage: b.target.Storage}
-	r.desired, r.chart, r.values = desiredFor(name, "demo", "a1", "v1"), cutChart("1.0.0", "old"), map[string]any{"cidr": "1"}
+	r.desired, r.chart, r.values = helmtest.DesiredFor(name, "demo", "a1", "v1"), cutChart("1.0.0", "old"), map[string]any{"cidr": "1"}
 	r.restart()
 	return r
 }
 
 // restart replaces the process: nothing is known any more but what the cluster says.
 func (r *cutRun) restart() {
-	r.client, r.target = New(testRunner), Target{Key: r.name, Config: r.server.RESTConfig(), Storage: r.storage}
+	r.client, r.target = New(testRunner), model.Target{Key: r.name, Config: r.server.RESTConfig(), Storage: r.storage}
 }
 
 // cutChart has objects of several kinds, a hook, and one object that other versions don't have.
 func cutChart(version, own string) *chart.Chart {
-	return newChart(version, map[string]string{
-		"value.yaml":      valueConfigMap,
-		"own.yaml":        configMap(own, version),
+	return helmtest.NewChart(version, map[string]string{
+		"value.yaml":      helmtest.ValueConfigMap,
+		"own.yaml":        helmtest.ConfigMap(own, version),
 		"account.yaml":    "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: account\n  labels: {version: \"" + version + "\"}\n",
 		"deployment.yaml": cutDeployment(version),
 		"hook.yaml":       hook("ConfigMap", "hook", "pre-install,pre-upgrade", "data: {key: ran}\n"),
@@ -139,7 +143,7 @@ func cutCases() map[string]cutCase {
 	second := map[string]string{"ConfigMap/demo-value": "2", "ConfigMap/new": "2.0.0", "ServiceAccount/account": "2.0.0",
 		"Deployment/deployment": "2.0.0 registry.invalid/a:2.0.0", "ConfigMap/hook": "ran"}
 	settle := func(r *cutRun) error { return r.settle(r.ctx) }
-	next := func(r *cutRun) (Decision, error) { return r.decide(r.ctx) }
+	next := func(r *cutRun) (decide.Decision, error) { return r.decide(r.ctx) }
 	return map[string]cutCase{
 		"install": {
 			decide:  next,
@@ -177,7 +181,7 @@ func cutCases() map[string]cutCase {
 				}
 				r.wantSecondVersion()
 				r.chart.Templates = append(r.chart.Templates, &chart.File{Name: "templates/broken.yaml", Data: []byte(brokenService)})
-				r.policy.Upgrade = FailurePolicy{Retries: new(int), Remediate: RemediateRollback}
+				r.policy.Upgrade = model.FailurePolicy{Retries: new(int), Remediate: model.RemediateRollback}
 				decision, err := next(r)
 				if err != nil {
 					return err
@@ -230,7 +234,7 @@ func cutCases() map[string]cutCase {
 		},
 		"uninstall": {
 			prepare: settle,
-			decide:  func(r *cutRun) (Decision, error) { return r.decideUninstall(r.ctx) },
+			decide:  func(r *cutRun) (decide.Decision, error) { return r.decideUninstall(r.ctx) },
 			finish:  func(r *cutRun) error { return r.settleUninstall(r.ctx) },
 			// Helm leaves hooks in place.
 			objects: map[string]string{"ConfigMap/hook": "ran"},
@@ -257,7 +261,7 @@ func with(objects map[string]string, object, content string) map[string]string {
 
 // ignoreRefusal returns an error unless it is a cluster's refusal of a release.
 func ignoreRefusal(err error) error {
-	var refusal *Error
+	var refusal *helmerr.Error
 	if errors.As(err, &refusal) && refusal.Kind == nil {
 		return nil
 	}
@@ -272,15 +276,15 @@ func (r *cutRun) settleRollback(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		decision := Decide(obs, r.desired, r.policy, r.past, now)
+		decision := decide.Next(obs, r.desired, r.policy, r.past, now)
 		r.decisions = append(r.decisions, decision)
 		now = now.Add(decision.RequeueAfter)
 		switch {
-		case decision.State == StateRolledBack:
+		case decision.State == model.StateRolledBack:
 			return nil
-		case decision.Action == ActionWait:
+		case decision.Action == model.ActionWait:
 			continue
-		case decision.Action != ActionRollback:
+		case decision.Action != model.ActionRollback:
 			return fmt.Errorf("%s (%s) instead of a rollback", decision.Action, decision.Message)
 		}
 		if _, err := r.act(ctx, decision); err != nil {
@@ -395,7 +399,7 @@ func (r *cutRun) run(c cutCase, cut cutproxy.Cut) error {
 	}
 	r.cut = cut
 	r.proxy.Cut(cut)
-	_, err = New(testRunner).Act(r.ctx, Target{Key: r.name, Config: r.proxy.Config(), Storage: r.storage}, decision, r.desired, r.options, r.chart, r.values)
+	_, err = New(testRunner).Act(r.ctx, model.Target{Key: r.name, Config: r.proxy.Config(), Storage: r.storage}, decision, r.desired, r.options, r.chart, r.values)
 	if cut.At == 0 {
 		return err
 	}
@@ -431,7 +435,7 @@ func (r *cutRun) check(c cutCase) error {
 
 // checkHistory holds the rule of revisions: each action has exactly one, however often it was begun. A try that Helm
 // itself recorded as failed, because the connection was there again, is one of its own, before the last.
-func checkHistory(obs Observation, want []string, mayFail bool) error {
+func checkHistory(obs model.Observation, want []string, mayFail bool) error {
 	var all, statuses []string
 	for _, record := range slices.Backward(obs.Records) {
 		all = append(all, fmt.Sprintf("%d %s", record.Revision, record.Status))

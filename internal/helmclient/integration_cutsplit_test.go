@@ -22,6 +22,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // TestIntegrationCutSplitOnce loses the answer to each request of what replaces a record that is split: a payload that the record names
@@ -31,9 +36,9 @@ func TestIntegrationCutSplitOnce(t *testing.T) {
 	recovery := cases["install"]
 	recovery.prepare = (*cutRun).cutInstall
 	for action, c := range map[string]cutCase{"test": cases["test"], "recovery": recovery} {
-		for name, stored := range map[string]func() Storage{
-			"cluster": func() Storage { return Storage{splitAll: true} },
-			"store":   func() Storage { return Storage{Store: newMemoryStore(), Outside: true} },
+		for name, stored := range map[string]func() model.Storage{
+			"cluster": func() model.Storage { return model.Storage{SplitAll: true} },
+			"store":   func() model.Storage { return model.Storage{Store: newMemoryStore(), Outside: true} },
 		} {
 			t.Run(name+"/"+action, func(t *testing.T) {
 				b := newBench(t)
@@ -52,17 +57,17 @@ func (r *cutRun) cutInstall() error {
 	if err != nil {
 		return err
 	}
-	cut := &cutter{after: -1, last: func(req *http.Request) bool {
+	cut := &helmtest.Cutter{After: -1, Last: func(req *http.Request) bool {
 		return req.Method != http.MethodGet && strings.Contains(req.URL.Path, "/configmaps")
 	}}
 	config := r.server.RESTConfig()
-	config.Wrap(cut.wrap)
-	_, err = New(testRunner).Act(r.ctx, Target{Key: r.name, Config: config, Storage: r.storage}, decision, r.desired, r.options, r.chart, r.values)
-	if !errors.Is(err, ErrUnreachable) {
+	config.Wrap(cut.Wrap)
+	_, err = New(testRunner).Act(r.ctx, model.Target{Key: r.name, Config: config, Storage: r.storage}, decision, r.desired, r.options, r.chart, r.values)
+	if !errors.Is(err, helmerr.ErrUnreachable) {
 		return fmt.Errorf("an install that was cut off: %w", err)
 	}
 	r.restart()
-	if decision, err = r.decide(r.ctx); err == nil && decision.Recovery != RecoverReplace {
+	if decision, err = r.decide(r.ctx); err == nil && decision.Recovery != decide.RecoverReplace {
 		err = fmt.Errorf("not to be replaced: %+v", decision)
 	}
 	return err

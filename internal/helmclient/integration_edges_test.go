@@ -21,7 +21,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand"
 	"slices"
 	"strings"
@@ -35,33 +34,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
 )
 
-// crdOf returns a CRD for the kind Widget of a group; the last version is the stored one.
-func crdOf(group string, versions ...string) string {
-	text := fmt.Sprintf("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: widgets.%s\n  annotations: {by: chart}\n"+
-		"spec:\n  group: %s\n  names: {kind: Widget, plural: widgets, singular: widget, listKind: WidgetList}\n  scope: Namespaced\n  versions:\n", group, group)
-	for i, version := range versions {
-		text += fmt.Sprintf("  - name: %s\n    served: true\n    storage: %t\n    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}\n",
-			version, i == len(versions)-1)
-	}
-	return text
-}
-
 // widgetOf returns a template of a Widget that is there only if the templates know the version.
 func widgetOf(group, version, name string) string {
 	return fmt.Sprintf("{{- if .Capabilities.APIVersions.Has \"%[1]s/%[2]s/Widget\" }}\napiVersion: %[1]s/%[2]s\nkind: Widget\nmetadata:\n  name: %[3]s\n{{- end }}\n", group, version, name)
-}
-
-// chartWithCRDs returns a chart with files in its folder crds, name → content.
-func chartWithCRDs(version string, templates, crds map[string]string) *chart.Chart {
-	chrt := newChart(version, templates)
-	for _, name := range slices.Sorted(maps.Keys(crds)) {
-		chrt.Files = append(chrt.Files, &chart.File{Name: "crds/" + name, Data: []byte(crds[name])})
-	}
-	return chrt
 }
 
 // get returns an object by its path, nil where there is none.
@@ -83,7 +67,7 @@ func (b *bench) get(path string) *unstructured.Unstructured {
 
 func (b *bench) crdVersions(group string) (names []string) {
 	b.t.Helper()
-	crd := b.get(crdPath + "/widgets." + group)
+	crd := b.get(crds.Path + "/widgets." + group)
 	if crd == nil {
 		return nil
 	}
@@ -96,33 +80,33 @@ func (b *bench) crdVersions(group string) (names []string) {
 
 func TestIntegrationCRDPolicies(t *testing.T) {
 	for name, test := range map[string]struct {
-		install, upgrade CRDPolicy
+		install, upgrade model.CRDPolicy
 		// installed and upgraded are the versions that the CRD has afterwards.
 		installed, upgraded []string
 	}{
-		"create":      {CRDsCreate, CRDsCreate, []string{"v1"}, []string{"v1"}},
-		"replace":     {CRDsCreateReplace, CRDsCreateReplace, []string{"v1"}, []string{"v1", "v2"}},
-		"skip":        {CRDsSkip, CRDsSkip, nil, nil},
-		"create-late": {CRDsSkip, CRDsCreate, nil, []string{"v1", "v2"}},
+		"create":      {model.CRDsCreate, model.CRDsCreate, []string{"v1"}, []string{"v1"}},
+		"replace":     {model.CRDsCreateReplace, model.CRDsCreateReplace, []string{"v1"}, []string{"v1", "v2"}},
+		"skip":        {model.CRDsSkip, model.CRDsSkip, nil, nil},
+		"create-late": {model.CRDsSkip, model.CRDsCreate, nil, []string{"v1", "v2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			group := name + ".edges.test"
 			b.options.Install.CRDs, b.options.Upgrade.CRDs = test.install, test.upgrade
-			desired := desiredFor(b.namespace, "demo", "a1", "v1")
-			templates := map[string]string{"value.yaml": valueConfigMap, "one.yaml": widgetOf(group, "v1", "one"), "two.yaml": widgetOf(group, "v2", "two")}
-			b.converge(desired, chartWithCRDs("1.0.0", templates, map[string]string{"crd.yaml": crdOf(group, "v1")}), map[string]any{"cidr": "1"})
+			desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+			templates := map[string]string{"value.yaml": helmtest.ValueConfigMap, "one.yaml": widgetOf(group, "v1", "one"), "two.yaml": widgetOf(group, "v2", "two")}
+			b.converge(desired, helmtest.ChartWithCRDs("1.0.0", templates, map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")}), map[string]any{"cidr": "1"})
 			if got := b.crdVersions(group); !slices.Equal(got, test.installed) {
 				t.Errorf("installed: %v, want %v", got, test.installed)
 			}
 			if test.installed != nil {
 				patch := []byte(`{"metadata":{"labels":{"by":"human"},"annotations":{"also":"human"}}}`)
-				if err := b.kube.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(crdPath + "/widgets." + group).Body(patch).Do(t.Context()).Error(); err != nil {
+				if err := b.kube.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(crds.Path + "/widgets." + group).Body(patch).Do(t.Context()).Error(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			desired.ArtifactDigest = "a2"
-			b.converge(desired, chartWithCRDs("2.0.0", templates, map[string]string{"crd.yaml": crdOf(group, "v1", "v2")}), map[string]any{"cidr": "1"})
+			b.converge(desired, helmtest.ChartWithCRDs("2.0.0", templates, map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1", "v2")}), map[string]any{"cidr": "1"})
 			if got := b.crdVersions(group); !slices.Equal(got, test.upgraded) {
 				t.Errorf("upgraded: %v, want %v", got, test.upgraded)
 			}
@@ -133,7 +117,7 @@ func TestIntegrationCRDPolicies(t *testing.T) {
 				}
 			}
 			if test.installed != nil {
-				crd := b.get(crdPath + "/widgets." + group)
+				crd := b.get(crds.Path + "/widgets." + group)
 				if crd.GetLabels()["by"] != "human" || crd.GetAnnotations()["also"] != "human" || crd.GetAnnotations()["by"] != "chart" {
 					t.Errorf("labels %v, annotations %v", crd.GetLabels(), crd.GetAnnotations())
 				}
@@ -146,13 +130,13 @@ func TestIntegrationCRDPolicies(t *testing.T) {
 func TestIntegrationCRDRefused(t *testing.T) {
 	b := newBench(t)
 	group := "refused.edges.test"
-	b.options.Upgrade.CRDs = CRDsCreateReplace
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	templates := map[string]string{"value.yaml": valueConfigMap}
-	b.converge(desired, chartWithCRDs("1.0.0", templates, map[string]string{"crd.yaml": crdOf(group, "v1")}), map[string]any{"cidr": "1"})
+	b.options.Upgrade.CRDs = model.CRDsCreateReplace
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	templates := map[string]string{"value.yaml": helmtest.ValueConfigMap}
+	b.converge(desired, helmtest.ChartWithCRDs("1.0.0", templates, map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")}), map[string]any{"cidr": "1"})
 	desired.ArtifactDigest = "a2"
-	_, err := b.act(b.decide(desired, Policy{}), desired, chartWithCRDs("2.0.0", templates, map[string]string{"crd.yaml": crdOf(group, "v2")}), map[string]any{"cidr": "2"})
-	wantError(t, err, nil, false, `crds/crd.yaml: replacing the CustomResourceDefinition "widgets.refused.edges.test"`, "storedVersions")
+	_, err := b.act(b.decide(desired, model.Policy{}), desired, helmtest.ChartWithCRDs("2.0.0", templates, map[string]string{"crd.yaml": helmtest.CrdOf(group, "v2")}), map[string]any{"cidr": "2"})
+	helmtest.WantError(t, err, nil, false, `crds/crd.yaml: replacing the CustomResourceDefinition "widgets.refused.edges.test"`, "storedVersions")
 	b.wantRecords(desired, "1 deployed")
 	b.wantConfigMap("demo-value", "1")
 }
@@ -162,27 +146,27 @@ func TestIntegrationCRDRequests(t *testing.T) {
 	b := newBench(t)
 	folder := map[string]string{}
 	for i := range 5 {
-		folder[fmt.Sprintf("crd%d.yaml", i)] = crdOf(fmt.Sprintf("many%d.edges.test", i), "v1")
+		folder[fmt.Sprintf("crd%d.yaml", i)] = helmtest.CrdOf(fmt.Sprintf("many%d.edges.test", i), "v1")
 	}
 	// What is no CRD is created, too, where it is missing, after the CRDs.
-	folder["other.yaml"] = configMap("other", "1") + "---\n# nothing\n---\napiVersion: many0.edges.test/v1\nkind: Widget\nmetadata: {name: other}\n"
-	chrt := chartWithCRDs("1.0.0", map[string]string{"value.yaml": valueConfigMap}, folder)
-	b.converge(desiredFor(b.namespace, "first", "a1", "v1"), chrt, map[string]any{"cidr": "1"})
+	folder["other.yaml"] = helmtest.ConfigMap("other", "1") + "---\n# nothing\n---\napiVersion: many0.edges.test/v1\nkind: Widget\nmetadata: {name: other}\n"
+	chrt := helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}, folder)
+	b.converge(helmtest.DesiredFor(b.namespace, "first", "a1", "v1"), chrt, map[string]any{"cidr": "1"})
 	b.wantConfigMap("other", "1")
 	if b.get("/apis/many0.edges.test/v1/namespaces/"+b.namespace+"/widgets/other") == nil {
 		t.Error("the widget in the folder crds was not created")
 	}
-	b.cutter.take()
-	if _, err := b.act(Decision{Action: ActionInstall}, desiredFor(b.namespace, "second", "a1", "v1"), chrt, map[string]any{"cidr": "1"}); err != nil {
+	b.cutter.Take()
+	if _, err := b.act(decide.Decision{Action: model.ActionInstall}, helmtest.DesiredFor(b.namespace, "second", "a1", "v1"), chrt, map[string]any{"cidr": "1"}); err != nil {
 		t.Fatal(err)
 	}
 	var sent []string
-	for _, request := range b.cutter.take() {
+	for _, request := range b.cutter.Take() {
 		if strings.Contains(request, "/customresourcedefinitions") {
 			sent = append(sent, request)
 		}
 	}
-	if len(sent) != 1 || sent[0] != "GET "+crdPath {
+	if len(sent) != 1 || sent[0] != "GET "+crds.Path {
 		t.Errorf("for five CRDs that exist: %v", sent)
 	}
 }
@@ -193,14 +177,14 @@ func TestIntegrationCRDForbidden(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
 	group := "forbidden.edges.test"
-	chrt := chartWithCRDs("1.0.0", map[string]string{"value.yaml": valueConfigMap}, map[string]string{"crd.yaml": crdOf(group, "v1")})
+	chrt := helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}, map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")})
 	tenant := b.target
 	tenant.Impersonate = b.user("namespace", fmt.Sprintf("/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings", b.namespace), "RoleBinding")
-	act := func(target Target, name string) error {
-		_, err := b.client.Act(t.Context(), target, Decision{Action: ActionInstall}, desiredFor(b.namespace, name, "a1", "v1"), b.options, chrt, map[string]any{"cidr": "1"})
+	act := func(target model.Target, name string) error {
+		_, err := b.client.Act(t.Context(), target, decide.Decision{Action: model.ActionInstall}, helmtest.DesiredFor(b.namespace, name, "a1", "v1"), b.options, chrt, map[string]any{"cidr": "1"})
 		return err
 	}
-	wantError(t, act(tenant, "tenant"), ErrForbidden, false, `creating the CustomResourceDefinition "widgets.forbidden.edges.test"`)
+	helmtest.WantError(t, act(tenant, "tenant"), helmerr.ErrForbidden, false, `creating the CustomResourceDefinition "widgets.forbidden.edges.test"`)
 	if err := act(b.target, "admin"); err != nil {
 		t.Fatal(err)
 	}
@@ -211,8 +195,8 @@ func TestIntegrationCRDForbidden(t *testing.T) {
 
 func TestIntegrationNamespaceMetadata(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap})
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 	b.options.Install.NamespaceLabels = map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}
 	b.options.Install.NamespaceAnnotations = map[string]string{"note": "one"}
 	want := func(labels, annotations map[string]string) {
@@ -243,7 +227,7 @@ func TestIntegrationNamespaceMetadata(t *testing.T) {
 
 	// Another release finds the namespace there.
 	b.options.Install.NamespaceAnnotations = map[string]string{"note": "three"}
-	b.converge(desiredFor(b.namespace, "other", "a1", "v1"), newChart("1.0.0", map[string]string{"a.yaml": configMap("other", "1")}), nil)
+	b.converge(helmtest.DesiredFor(b.namespace, "other", "a1", "v1"), helmtest.NewChart("1.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("other", "1")}), nil)
 	want(map[string]string{"by": "human"}, map[string]string{"note": "three"})
 }
 
@@ -255,9 +239,9 @@ func TestIntegrationNamespaceIsMadeAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	_, err = New(testRunner).Act(t.Context(), Target{Key: b.namespace, Config: proxy.Config()}, Decision{Action: ActionInstall}, desired, b.options,
-		newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	_, err = New(testRunner).Act(t.Context(), model.Target{Key: b.namespace, Config: proxy.Config()}, decide.Decision{Action: model.ActionInstall}, desired, b.options,
+		helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	requests := proxy.Requests()
 	if err := errors.Join(err, proxy.Stop()); err != nil {
 		t.Fatal(err)
@@ -281,7 +265,9 @@ func TestIntegrationNothingLeftBehind(t *testing.T) {
 	random := make([]byte, 300<<10)
 	rand.New(rand.NewSource(1)).Read(random)
 	no := false
-	crd := func(group string) map[string]string { return map[string]string{"crd.yaml": crdOf(group, "v1")} }
+	crd := func(group string) map[string]string {
+		return map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")}
+	}
 	with := func(chrt *chart.Chart, name string, data []byte) *chart.Chart {
 		chrt.Files = append(chrt.Files, &chart.File{Name: name, Data: data})
 		return chrt
@@ -289,26 +275,26 @@ func TestIntegrationNothingLeftBehind(t *testing.T) {
 	printing := map[string]string{"big.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: big}\ndata:\n  key: {{ .Files.Get \"big.bin\" | b64enc }}\n"}
 	for name, test := range map[string]struct {
 		chart  *chart.Chart
-		change func(*Options)
+		change func(*model.Options)
 		values map[string]any
 		kind   error
 		want   string
 	}{
-		"chart":    {chart: with(chartWithCRDs("1.0.0", twoConfigMaps(), crd("chart.left.test")), "large.bin", random), kind: ErrTooLarge, want: "Secrets of the cluster take 256 KiB"},
-		"manifest": {chart: with(chartWithCRDs("1.0.0", printing, crd("manifest.left.test")), "big.bin", random[:130<<10]), kind: ErrTooLarge, want: "split the chart"},
-		"values": {chart: newChart("1.0.0", map[string]string{"value.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: big}\ndata: {key: {{ .Values.cidr | b64enc | b64enc | quote }}}\n"}),
-			values: map[string]any{"cidr": fmt.Sprintf("%x", random[:175<<10])}, kind: ErrTooLarge, want: "split the chart"},
-		"template": {chart: newChart("1.0.0", map[string]string{"bad.yaml": "{{ fail \"bad\" }}"}), kind: ErrChartFailed, want: "bad"},
-		"kind":     {chart: newChart("1.0.0", map[string]string{"odd.yaml": "apiVersion: odd.left.test/v1\nkind: Odd\nmetadata: {name: odd}\n"}), kind: ErrKindNotServed, want: "does not serve Odd of odd.left.test/v1"},
-		"patch": {chart: chartWithCRDs("1.0.0", twoConfigMaps(), nil), kind: ErrPostRender, want: "it matches no object",
-			change: func(o *Options) {
-				o.PostRender = &PostRender{Patches: []Patch{{Patch: "kind: ConfigMap\napiVersion: v1\nmetadata: {name: gone}"}}}
+		"chart":    {chart: with(helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("chart.left.test")), "large.bin", random), kind: helmerr.ErrTooLarge, want: "Secrets of the cluster take 256 KiB"},
+		"manifest": {chart: with(helmtest.ChartWithCRDs("1.0.0", printing, crd("manifest.left.test")), "big.bin", random[:130<<10]), kind: helmerr.ErrTooLarge, want: "split the chart"},
+		"values": {chart: helmtest.NewChart("1.0.0", map[string]string{"value.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: big}\ndata: {key: {{ .Values.cidr | b64enc | b64enc | quote }}}\n"}),
+			values: map[string]any{"cidr": fmt.Sprintf("%x", random[:175<<10])}, kind: helmerr.ErrTooLarge, want: "split the chart"},
+		"template": {chart: helmtest.NewChart("1.0.0", map[string]string{"bad.yaml": "{{ fail \"bad\" }}"}), kind: helmerr.ErrChartFailed, want: "bad"},
+		"kind":     {chart: helmtest.NewChart("1.0.0", map[string]string{"odd.yaml": "apiVersion: odd.left.test/v1\nkind: Odd\nmetadata: {name: odd}\n"}), kind: helmerr.ErrKindNotServed, want: "does not serve Odd of odd.left.test/v1"},
+		"patch": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), nil), kind: helmerr.ErrPostRender, want: "it matches no object",
+			change: func(o *model.Options) {
+				o.PostRender = &model.PostRender{Patches: []model.Patch{{Patch: "kind: ConfigMap\napiVersion: v1\nmetadata: {name: gone}"}}}
 			}},
-		"patch-form": {chart: chartWithCRDs("1.0.0", twoConfigMaps(), crd("patch-form.left.test")), kind: ErrPostRender, want: "patch 1: it is empty",
-			change: func(o *Options) { o.PostRender = &PostRender{Patches: []Patch{{}}} }},
-		"namespace": {chart: chartWithCRDs("1.0.0", twoConfigMaps(), crd("namespace.left.test")), want: "does not exist and install.createNamespace is false",
-			change: func(o *Options) { o.Install.CreateNamespace = &no }},
-		"impersonated": {chart: newChart("1.0.0", twoConfigMaps()), want: "with a service account, it is created only if install.createNamespace is true"},
+		"patch-form": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("patch-form.left.test")), kind: helmerr.ErrPostRender, want: "patch 1: it is empty",
+			change: func(o *model.Options) { o.PostRender = &model.PostRender{Patches: []model.Patch{{}}} }},
+		"namespace": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("namespace.left.test")), want: "does not exist and install.createNamespace is false",
+			change: func(o *model.Options) { o.Install.CreateNamespace = &no }},
+		"impersonated": {chart: helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), want: "with a service account, it is created only if install.createNamespace is true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -322,9 +308,9 @@ func TestIntegrationNothingLeftBehind(t *testing.T) {
 			if test.values == nil {
 				test.values = map[string]any{"cidr": "1"}
 			}
-			desired := desiredFor(b.namespace, "demo", "a1", "v1")
-			_, err := b.act(b.decide(desired, Policy{}), desired, test.chart, test.values)
-			wantError(t, err, test.kind, false, test.want)
+			desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+			_, err := b.act(b.decide(desired, model.Policy{}), desired, test.chart, test.values)
+			helmtest.WantError(t, err, test.kind, false, test.want)
 			b.wantRecords(desired)
 			if b.get("/api/v1/namespaces/"+b.namespace) != nil {
 				t.Error("there is a namespace")
@@ -353,11 +339,11 @@ func (b *bench) user(name, path, kind string) string {
 
 func TestIntegrationPostRender(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap, "first.yaml": configMap("first", "1"),
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "first.yaml": helmtest.ConfigMap("first", "1"),
 		"hook.yaml": hook("ConfigMap", "hook", "pre-install", "data: {key: ran}\n")})
-	b.options.PostRender = &PostRender{
-		Patches: []Patch{{Target: &inventory.Selector{Kind: "ConfigMap", Name: "first"}, Patch: "data: {key: patched}"}},
+	b.options.PostRender = &model.PostRender{
+		Patches: []model.Patch{{Target: &inventory.Selector{Kind: "ConfigMap", Name: "first"}, Patch: "data: {key: patched}"}},
 		Labels:  map[string]string{"team": "a"},
 	}
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
@@ -384,20 +370,20 @@ func TestIntegrationVersionGone(t *testing.T) {
 		t.Run(action, func(t *testing.T) {
 			b := newBench(t)
 			group := action + ".moved.test"
-			run := b.newRun(chartWithCRDs("1.0.0", map[string]string{"value.yaml": valueConfigMap, "one.yaml": widgetOf(group, "v1", "one")},
-				map[string]string{"crd.yaml": crdOf(group, "v1", "v2")}), map[string]any{"cidr": "1"})
+			run := b.newRun(helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "one.yaml": widgetOf(group, "v1", "one")},
+				map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1", "v2")}), map[string]any{"cidr": "1"})
 			run.mustSettle(t)
 			widget := "/apis/" + group + "/v2/namespaces/" + b.namespace + "/widgets/one"
 			if b.get(widget) == nil {
 				t.Fatal("there is no widget")
 			}
 			patch := []byte(`[{"op":"replace","path":"/spec/versions/0/served","value":false}]`)
-			if err := b.kube.Discovery().RESTClient().Patch(types.JSONPatchType).AbsPath(crdPath + "/widgets." + group).Body(patch).Do(t.Context()).Error(); err != nil {
+			if err := b.kube.Discovery().RESTClient().Patch(types.JSONPatchType).AbsPath(crds.Path + "/widgets." + group).Body(patch).Do(t.Context()).Error(); err != nil {
 				t.Fatal(err)
 			}
 			b.eventually("the version being gone", func(context.Context) (bool, error) { return b.get("/apis/"+group+"/v1") == nil, nil })
 			if action == "upgrade" {
-				run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+				run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 				run.mustSettle(t)
 			} else if err := run.settleUninstall(t.Context()); err != nil {
 				t.Fatal(err)
@@ -413,8 +399,8 @@ func TestIntegrationVersionGone(t *testing.T) {
 func TestIntegrationServiceDown(t *testing.T) {
 	b := newBench(t)
 	const group = "down.edges.test"
-	run := b.newRun(chartWithCRDs("1.0.0", map[string]string{"value.yaml": valueConfigMap, "one.yaml": widgetOf(group, "v1", "one")},
-		map[string]string{"crd.yaml": crdOf(group, "v1")}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "one.yaml": widgetOf(group, "v1", "one")},
+		map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")}), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	b.deleteCRD("widgets." + group)
 	b.eventually("the API service of the CRD being gone", func(context.Context) (bool, error) {
@@ -432,14 +418,14 @@ func TestIntegrationServiceDown(t *testing.T) {
 	b.eventually("the API service not answering", func(ctx context.Context) (bool, error) {
 		return apierrors.IsServiceUnavailable(b.kube.Discovery().RESTClient().Get().AbsPath("/apis/" + group + "/v1").Do(ctx).Error()), nil
 	})
-	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 	// As somebody who did not know the kind before.
 	b.reconnect(-1)
 	run.client, run.target = b.client, b.target
 	err := run.settle(t.Context())
-	wantError(t, err, ErrUnreachable, false, "Widget of "+group+"/v1")
+	helmtest.WantError(t, err, helmerr.ErrUnreachable, false, "Widget of "+group+"/v1")
 	err = run.settleUninstall(t.Context())
-	wantError(t, err, ErrUnreachable, true, "Widget of "+group+"/v1")
+	helmtest.WantError(t, err, helmerr.ErrUnreachable, true, "Widget of "+group+"/v1")
 	b.wantConfigMap("demo-value", "1")
 }
 
@@ -452,9 +438,9 @@ func TestIntegrationProgress(t *testing.T) {
 		defer mu.Unlock()
 		steps = append(steps, what)
 	}
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	b.converge(desired, chartWithCRDs("1.0.0", map[string]string{"value.yaml": valueConfigMap, "hook.yaml": hook("ConfigMap", "hook", "pre-install", "")},
-		map[string]string{"crd.yaml": crdOf("progress.edges.test", "v1")}), map[string]any{"cidr": "1"})
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	b.converge(desired, helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("ConfigMap", "hook", "pre-install", "")},
+		map[string]string{"crd.yaml": helmtest.CrdOf("progress.edges.test", "v1")}), map[string]any{"cidr": "1"})
 	want := []string{"looking for the chart's CRDs", "applying CRDs", "waiting until the cluster serves the kinds of the CRDs", "rendering",
 		"creating hook ConfigMap hook (pre-install)", "waiting for hook ConfigMap hook (pre-install)", "creating 1 objects"}
 	if !slices.Equal(steps, want) {

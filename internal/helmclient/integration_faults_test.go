@@ -35,6 +35,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 const (
@@ -97,15 +102,15 @@ func (r *releaseRun) want(artifact string, chrt *chart.Chart) {
 // completes it.
 func TestIntegrationFaultHook(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
-	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap, "hook.yaml": hook("Job", "job", "pre-upgrade", jobSpec)}))
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("Job", "job", "pre-upgrade", jobSpec)}))
 	run.values = map[string]any{"cidr": "2"}
 
 	ended := make(chan error, 1)
 	go func() { ended <- endJob(t.Context(), b.kube, b.namespace, "job", true) }()
-	result, err := run.actNow(t, ActionUpgrade)
-	wantError(t, err, nil, true, "pre-upgrade hooks failed", "job")
+	result, err := run.actNow(t, model.ActionUpgrade)
+	helmtest.WantError(t, err, nil, true, "pre-upgrade hooks failed", "job")
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
@@ -130,15 +135,15 @@ func TestIntegrationFaultHook(t *testing.T) {
 func TestIntegrationFaultImmutable(t *testing.T) {
 	b := newBench(t)
 	labelled := func(version, app string) *chart.Chart {
-		return newChart(version, map[string]string{"value.yaml": valueConfigMap,
+		return helmtest.NewChart(version, map[string]string{"value.yaml": helmtest.ValueConfigMap,
 			"deployment.yaml": strings.ReplaceAll(cutDeployment(version), "app: a}", "app: "+app+"}")})
 	}
 	run := b.newRun(labelled("1.0.0", "a"), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	before := b.deploymentUID("deployment")
 	run.want("a2", labelled("2.0.0", "b"))
-	result, err := run.actNow(t, ActionUpgrade)
-	wantError(t, err, nil, true, "spec.selector", "immutable")
+	result, err := run.actNow(t, model.ActionUpgrade)
+	helmtest.WantError(t, err, nil, true, "spec.selector", "immutable")
 	if result.Status != "failed" || b.deploymentUID("deployment") != before {
 		t.Errorf("result %+v; Deployment was %s, is %s", result, before, b.deploymentUID("deployment"))
 	}
@@ -160,13 +165,13 @@ func (b *bench) deploymentUID(name string) types.UID {
 // through once there is room.
 func TestIntegrationFaultQuota(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	b.setQuota(1)
-	run.want("a2", newChart("2.0.0", twoConfigMaps()))
+	run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
 	run.values = map[string]any{"cidr": "2"}
-	result, err := run.actNow(t, ActionUpgrade)
-	wantError(t, err, nil, true, "exceeded quota", `configmaps "first"`)
+	result, err := run.actNow(t, model.ActionUpgrade)
+	helmtest.WantError(t, err, nil, true, "exceeded quota", `configmaps "first"`)
 	if result.Status != "failed" {
 		t.Errorf("result %+v", result)
 	}
@@ -222,16 +227,16 @@ func (b *bench) setQuota(hard int64) {
 // worked.
 func TestIntegrationFaultAdmission(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	b.deny("no-first", `object.metadata.name != "first"`, "nobody is first here", admissionv1.Create)
-	run.want("a2", newChart("2.0.0", twoConfigMaps()))
-	result, err := run.actNow(t, ActionUpgrade)
-	wantError(t, err, nil, true, "nobody is first here", `configmaps "first"`)
+	run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
+	result, err := run.actNow(t, model.ActionUpgrade)
+	helmtest.WantError(t, err, nil, true, "nobody is first here", `configmaps "first"`)
 	if result.Status != "failed" {
 		t.Errorf("result %+v", result)
 	}
-	run.want("a3", newChart("3.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.want("a3", helmtest.NewChart("3.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 	run.mustSettle(t)
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
@@ -240,12 +245,12 @@ func TestIntegrationFaultAdmission(t *testing.T) {
 // is not forgotten: the upgrade fails, and a later try deletes it.
 func TestIntegrationFaultDeletionDenied(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	lift := b.deny("keep-first", `oldObject.metadata.name != "first"`, "first stays", admissionv1.Delete)
-	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
-	_, err := run.actNow(t, ActionUpgrade)
-	wantError(t, err, nil, true, "first stays", `"first"`)
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
+	_, err := run.actNow(t, model.ActionUpgrade)
+	helmtest.WantError(t, err, nil, true, "first stays", `"first"`)
 	b.wantConfigMap("first", "1")
 	lift()
 	run.mustSettle(t)
@@ -257,15 +262,15 @@ func TestIntegrationFaultDeletionDenied(t *testing.T) {
 // any more.
 func TestIntegrationFaultLeftovers(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	for _, version := range []string{"2", "3"} {
 		chrt := brokenChart(version + ".0.0")
-		chrt.Templates = append(chrt.Templates, &chart.File{Name: "templates/left.yaml", Data: []byte(configMap("left-"+version, "1"))})
-		run.failing(t, "a"+version, chrt, ActionUpgrade)
+		chrt.Templates = append(chrt.Templates, &chart.File{Name: "templates/left.yaml", Data: []byte(helmtest.ConfigMap("left-"+version, "1"))})
+		run.failing(t, "a"+version, chrt, model.ActionUpgrade)
 		b.wantConfigMap("left-"+version, "1")
 	}
-	run.want("a4", newChart("4.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.want("a4", helmtest.NewChart("4.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 	run.mustSettle(t)
 	b.wantNoConfigMap("left-2")
 	b.wantNoConfigMap("left-3")
@@ -332,9 +337,9 @@ func TestIntegrationFaultTerminating(t *testing.T) {
 	if err := b.kube.CoreV1().Namespaces().Delete(t.Context(), b.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
-	_, err := run.actNow(t, ActionInstall)
-	wantError(t, err, nil, false, "being terminated")
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	_, err := run.actNow(t, model.ActionInstall)
+	helmtest.WantError(t, err, nil, false, "being terminated")
 	b.wantRecords(run.desired)
 	b.wantNoConfigMap("first")
 }
@@ -343,11 +348,11 @@ func TestIntegrationFaultTerminating(t *testing.T) {
 // one wins; the other is told that it knew too little, and no revision is doubled.
 func TestIntegrationFaultTwoWriters(t *testing.T) {
 	b := newBench(t)
-	chrt := newChart("1.0.0", twoConfigMaps())
+	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())
 	first, second := b.newRun(chrt, map[string]any{"cidr": "1"}), b.newRun(chrt, map[string]any{"cidr": "1"})
 	second.client = New(testRunner)
 	for round := range 4 {
-		var decisions [2]Decision
+		var decisions [2]decide.Decision
 		runs := [2]*releaseRun{first, second}
 		for i, run := range runs {
 			run.want(fmt.Sprintf("a%d", round), chrt)
@@ -369,7 +374,7 @@ func TestIntegrationFaultTwoWriters(t *testing.T) {
 				_, errs[i] = run.act(t.Context(), decisions[i])
 			}
 		}
-		if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs[:]...), ErrStale) {
+		if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs[:]...), helmerr.ErrStale) {
 			t.Errorf("round %d, %s: %v and %v, want one ErrStale", round, decisions[0].Action, errs[0], errs[1])
 		}
 		if newest, _ := b.observe(first.desired).Newest(); newest.Revision != round+1 || newest.Status != "deployed" {
@@ -384,12 +389,12 @@ func TestIntegrationFaultManyObjects(t *testing.T) {
 	const objects = 1000
 	template := "{{- range $i := until " + fmt.Sprint(objects) + " }}\n---\n" +
 		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: many-{{ $i }}\n  labels: {one-of: many}\ndata:\n  key: {{ $.Values.cidr | quote }}\n{{- end }}\n"
-	run := b.newRun(newChart("1.0.0", map[string]string{"many.yaml": template}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"many.yaml": template}), map[string]any{"cidr": "1"})
 	for i, what := range []string{"install", "upgrade"} {
 		run.desired.ValuesDigest, run.values = what, map[string]any{"cidr": what}
 		begun := time.Now()
 		run.mustSettle(t)
-		t.Logf("%s of %d objects: %s, %d requests", what, objects, time.Since(begun).Round(time.Millisecond), len(b.cutter.take()))
+		t.Logf("%s of %d objects: %s, %d requests", what, objects, time.Since(begun).Round(time.Millisecond), len(b.cutter.Take()))
 		list, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "one-of=many"})
 		if err != nil {
 			t.Fatal(err)
@@ -421,7 +426,7 @@ func TestIntegrationFaultManyObjects(t *testing.T) {
 func TestIntegrationFaultKindGone(t *testing.T) {
 	for name, after := range map[string]func(*testing.T, *bench, *releaseRun){
 		"upgrade": func(t *testing.T, b *bench, run *releaseRun) {
-			run.want("a2", newChart("2.0.0", twoConfigMaps()))
+			run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
 			run.mustSettle(t)
 			b.wantConfigMap("first", "1")
 			b.wantRecords(run.desired, "2 deployed", "1 superseded")
@@ -437,7 +442,7 @@ func TestIntegrationFaultKindGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			group := name + ".gone.test"
-			chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap,
+			chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap,
 				"widget.yaml": "apiVersion: " + group + "/v1\nkind: Widget\nmetadata:\n  name: widget\n"})
 			chrt.Files = append(chrt.Files, &chart.File{Name: "crds/widget.yaml", Data: []byte(strings.ReplaceAll(widgetCRD, "helmclient.test", group))})
 			run := b.newRun(chrt, map[string]any{"cidr": "1"})

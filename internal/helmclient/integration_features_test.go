@@ -25,6 +25,11 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // TestIntegrationRequests holds what an action costs once something is known of the cluster: per object one look and
@@ -35,28 +40,28 @@ func TestIntegrationRequests(t *testing.T) {
 	templates := map[string]string{}
 	for i := range objects {
 		name := fmt.Sprintf("object-%d", i)
-		templates[name] = strings.Replace(valueConfigMap, "-value", "-"+name, 1)
+		templates[name] = strings.Replace(helmtest.ValueConfigMap, "-value", "-"+name, 1)
 	}
-	chrt := newChart("1.0.0", templates)
-	warm := desiredFor(b.namespace, "warm", "a1", "v1")
+	chrt := helmtest.NewChart("1.0.0", templates)
+	warm := helmtest.DesiredFor(b.namespace, "warm", "a1", "v1")
 	b.converge(warm, chrt, map[string]any{"cidr": "1"})
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	for _, step := range []struct {
-		action Action
+		action model.Action
 		values string
 		want   int
 	}{
-		{ActionInstall, "1", 2*objects + 3},
-		{ActionUpgrade, "2", 2*objects + 5},
+		{model.ActionInstall, "1", 2*objects + 3},
+		{model.ActionUpgrade, "2", 2*objects + 5},
 		// Many of a kind are looked at together before they are deleted. The history is read again once the release is marked as uninstalling.
 		// The last one is for parts of records, which nobody would look for later.
-		{ActionUninstall, "", objects + 8},
+		{model.ActionUninstall, "", objects + 8},
 	} {
-		b.cutter.take()
-		if _, err := b.act(Decision{Action: step.action}, desired, chrt, map[string]any{"cidr": step.values}); err != nil {
+		b.cutter.Take()
+		if _, err := b.act(decide.Decision{Action: step.action}, desired, chrt, map[string]any{"cidr": step.values}); err != nil {
 			t.Fatal(err)
 		}
-		if requests := b.cutter.take(); len(requests) != step.want {
+		if requests := b.cutter.Take(); len(requests) != step.want {
 			t.Errorf("%s takes %d requests, want %d: %v", step.action, len(requests), step.want, requests)
 		}
 	}
@@ -65,15 +70,15 @@ func TestIntegrationRequests(t *testing.T) {
 func TestIntegrationObjectConflict(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"}
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"}
 	existing := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Data: map[string]string{"key": "theirs"}}
 	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), existing, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := b.act(b.decide(desired, Policy{}), desired, chrt, values)
-	wantError(t, err, ErrConflict, false, `ConfigMap "first"`)
-	wantError(t, err, ErrConflict, false, "set install.takeOwnership")
+	_, err := b.act(b.decide(desired, model.Policy{}), desired, chrt, values)
+	helmtest.WantError(t, err, helmerr.ErrConflict, false, `ConfigMap "first"`)
+	helmtest.WantError(t, err, helmerr.ErrConflict, false, "set install.takeOwnership")
 	b.wantConfigMap("first", "theirs")
 	b.options.Install.TakeOwnership = true
 	b.converge(desired, chrt, values)
@@ -113,11 +118,11 @@ metadata:
 func TestIntegrationCRDs(t *testing.T) {
 	b := newBench(t)
 	// Another chart before it, so that what the cluster serves is known already.
-	plain := desiredFor(b.namespace, "plain", "a1", "v1")
-	b.converge(plain, newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
+	plain := helmtest.DesiredFor(b.namespace, "plain", "a1", "v1")
+	b.converge(plain, helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
 
-	desired := desiredFor(b.namespace, "widgets", "a1", "v1")
-	chrt := newChart("1.0.0", map[string]string{"widget.yaml": widget})
+	desired := helmtest.DesiredFor(b.namespace, "widgets", "a1", "v1")
+	chrt := helmtest.NewChart("1.0.0", map[string]string{"widget.yaml": widget})
 	chrt.Files = append(chrt.Files, &chart.File{Name: "crds/widget.yaml", Data: []byte(widgetCRD)})
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
 	if _, ok := b.configMapValue("knows-widgets"); !ok {
@@ -127,13 +132,13 @@ func TestIntegrationCRDs(t *testing.T) {
 	b.converge(desired, chrt, map[string]any{"cidr": "2"})
 
 	// A chart on the same connection which only asks for the kind.
-	asking := desiredFor(b.namespace, "asking", "a1", "v1")
-	b.converge(asking, newChart("1.0.0", map[string]string{"asking.yaml": `{{- if .Capabilities.APIVersions.Has "helmclient.test/v1/Widget" }}
+	asking := helmtest.DesiredFor(b.namespace, "asking", "a1", "v1")
+	b.converge(asking, helmtest.NewChart("1.0.0", map[string]string{"asking.yaml": `{{- if .Capabilities.APIVersions.Has "helmclient.test/v1/Widget" }}
 apiVersion: helmclient.test/v1
 kind: Widget
 metadata:
   name: {{ .Release.Name }}
-{{- end }}`, "value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
+{{- end }}`, "value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
 	raw, err := b.kube.CoreV1().RESTClient().Get().
 		AbsPath("/apis/helmclient.test/v1/namespaces/" + b.namespace + "/widgets/asking").DoRaw(t.Context())
 	if err != nil {
@@ -150,9 +155,9 @@ const jobSpec = "spec:\n  template:\n    spec:\n      restartPolicy: Never\n    
 
 func TestIntegrationHooks(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt := newChart("1.0.0", map[string]string{
-		"value.yaml": valueConfigMap,
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := helmtest.NewChart("1.0.0", map[string]string{
+		"value.yaml": helmtest.ValueConfigMap,
 		"hook.yaml":  hook("ConfigMap", "hook", "pre-install,post-upgrade", "data: {key: ran}\n"),
 	})
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
@@ -160,38 +165,38 @@ func TestIntegrationHooks(t *testing.T) {
 
 	// A Job never ends where no controller runs it.
 	desired.ArtifactDigest = "a2"
-	hanging := newChart("2.0.0", map[string]string{
-		"value.yaml": valueConfigMap, "hook.yaml": hook("Job", "hang", "pre-upgrade", jobSpec),
+	hanging := helmtest.NewChart("2.0.0", map[string]string{
+		"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("Job", "hang", "pre-upgrade", jobSpec),
 	})
 	b.options.Upgrade.Timeout = 2 * time.Second
-	result, err := b.act(b.decide(desired, Policy{}), desired, hanging, map[string]any{"cidr": "2"})
-	wantError(t, err, ErrTimeout, true)
+	result, err := b.act(b.decide(desired, model.Policy{}), desired, hanging, map[string]any{"cidr": "2"})
+	helmtest.WantError(t, err, helmerr.ErrTimeout, true)
 	if result.Revision != 2 || result.Status != "failed" {
 		t.Errorf("result %+v", result)
 	}
-	if decision := b.decide(desired, Policy{}); decision.State != StateFailed || decision.Action != ActionUpgrade {
+	if decision := b.decide(desired, model.Policy{}); decision.State != model.StateFailed || decision.Action != model.ActionUpgrade {
 		t.Errorf("after a failed upgrade: %+v", decision)
 	}
 	b.wantConfigMap("demo-value", "1")
-	b.options.Upgrade = UpgradeOptions{DisableHooks: true}
+	b.options.Upgrade = model.UpgradeOptions{DisableHooks: true}
 	b.converge(desired, hanging, map[string]any{"cidr": "2"})
 	b.wantRecords(desired, "3 deployed", "2 failed", "1 superseded")
 }
 
 func TestIntegrationKeepHistory(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"}
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"}
 	b.options.Uninstall.KeepHistory = true
 	for range 2 {
 		b.converge(desired, chrt, values)
-		decision := DecideUninstall(b.observe(desired), desired, Policy{}, time.Now())
+		decision := decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now())
 		if result, err := b.act(decision, desired, nil, nil); err != nil || result.Status != "uninstalled" {
 			t.Fatalf("%+v, %v", result, err)
 		}
 		b.wantNoConfigMap("first")
-		decision = DecideUninstall(b.observe(desired), desired, Policy{}, time.Now())
-		if decision.Action != ActionNone {
+		decision = decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now())
+		if decision.Action != model.ActionNone {
 			t.Errorf("uninstalled with history: %+v", decision)
 		}
 	}
@@ -204,12 +209,12 @@ func TestIntegrationKeepHistory(t *testing.T) {
 
 func TestIntegrationMaxHistory(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v0")
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v0")
 	two := 2
 	b.options.Upgrade.MaxHistory = &two
 	for i := range 4 {
 		desired.ValuesDigest = fmt.Sprintf("v%d", i)
-		b.converge(desired, newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": desired.ValuesDigest})
+		b.converge(desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": desired.ValuesDigest})
 	}
 	b.wantRecords(desired, "4 deployed", "3 superseded")
 }
@@ -217,36 +222,36 @@ func TestIntegrationMaxHistory(t *testing.T) {
 // TestIntegrationKeepsProven holds that upgrades which follow each other in a hurry don't push out what a rollback needs.
 func TestIntegrationKeepsProven(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
-	run.policy = withRollback
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	run.policy = helmtest.WithRollback
 	two := 2
 	run.options.Upgrade.MaxHistory = &two
 	run.mustSettle(t)
 	for _, artifact := range []string{"a2", "a3", "a4"} {
-		run.want(artifact, newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}))
+		run.want(artifact, helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 		run.values = map[string]any{"cidr": artifact}
-		run.mustAct(t, run.later(t, 0), ActionUpgrade)
+		run.mustAct(t, run.later(t, 0), model.ActionUpgrade)
 		run.past.Unproven = true
 	}
 	b.wantRecords(run.desired, "4 deployed", "3 superseded", "1 superseded")
 	run.past.Unhealthy = true
-	run.mustAct(t, run.later(t, 0), ActionRollback)
+	run.mustAct(t, run.later(t, 0), model.ActionRollback)
 	b.wantConfigMap("demo-value", "1")
 	b.wantConfigMap("first", "1")
-	run.past = Past{}
-	run.want("a5", newChart("1.0.0", twoConfigMaps()))
-	run.mustAct(t, run.later(t, 0), ActionUpgrade)
+	run.past = model.Past{}
+	run.want("a5", helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()))
+	run.mustAct(t, run.later(t, 0), model.ActionUpgrade)
 	b.wantRecords(run.desired, "6 deployed", "5 superseded")
 }
 
 func TestIntegrationRefusedObject(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt := newChart("1.0.0", map[string]string{"service.yaml": "apiVersion: v1\nkind: Service\nmetadata:\n  name: s\n" +
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := helmtest.NewChart("1.0.0", map[string]string{"service.yaml": "apiVersion: v1\nkind: Service\nmetadata:\n  name: s\n" +
 		"spec:\n  clusterIP: {{ .Values.address | quote }}\n  ports: [{port: 80}]\n"})
-	result, err := b.act(b.decide(desired, Policy{}), desired, chrt, map[string]any{"address": "hunter2"})
-	wantError(t, err, nil, true, "spec.clusterIP", `Service "s" is invalid`)
-	if text := fmt.Sprint(err, asError(t, err).Logs); strings.Contains(text, "hunter2") {
+	result, err := b.act(b.decide(desired, model.Policy{}), desired, chrt, map[string]any{"address": "hunter2"})
+	helmtest.WantError(t, err, nil, true, "spec.clusterIP", `Service "s" is invalid`)
+	if text := fmt.Sprint(err, helmtest.AsError(t, err).Logs); strings.Contains(text, "hunter2") {
 		t.Errorf("%s quotes the value", text)
 	}
 	if result.Status != "failed" || result.Revision != 1 {
@@ -258,8 +263,8 @@ func TestIntegrationRefusedObject(t *testing.T) {
 // time, and not for what it spared.
 func TestIntegrationUninstallWaits(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt := newChart("1.0.0", twoConfigMaps())
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())
 	finalizer := func(name string, finalizers ...string) {
 		t.Helper()
 		object, err := b.kube.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -272,8 +277,8 @@ func TestIntegrationUninstallWaits(t *testing.T) {
 		}
 	}
 	uninstall := func(timeout time.Duration) (Result, error) {
-		decision := DecideUninstall(b.observe(desired), desired, Policy{}, time.Now())
-		return b.client.Act(t.Context(), b.target, decision, desired, Options{Uninstall: UninstallOptions{Wait: true, Timeout: timeout}}, nil, nil)
+		decision := decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now())
+		return b.client.Act(t.Context(), b.target, decision, desired, model.Options{Uninstall: model.UninstallOptions{Wait: true, Timeout: timeout}}, nil, nil)
 	}
 	b.converge(desired, chrt, map[string]any{"cidr": "10.0.0.0/8"})
 	if result, err := uninstall(time.Minute); err != nil || result.Status != "uninstalled" {

@@ -22,6 +22,9 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // TestIntegrationForce holds that force makes objects anew whose fields cannot be changed, only those, and none that hold
@@ -29,19 +32,19 @@ import (
 func TestIntegrationForce(t *testing.T) {
 	b := newBench(t)
 	templates := func(app, size string) map[string]string {
-		return map[string]string{"value.yaml": valueConfigMap,
+		return map[string]string{"value.yaml": helmtest.ValueConfigMap,
 			"moving.yaml":  strings.ReplaceAll(cutDeployment("1"), "app: a}", "app: "+app+"}"),
 			"staying.yaml": strings.ReplaceAll(cutDeployment(app), "name: deployment", "name: staying"),
 			"data.yaml": "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec:\n  accessModes: [ReadWriteOnce]\n" +
 				"  storageClassName: " + size + "\n  resources: {requests: {storage: 1Gi}}\n"}
 	}
-	made := func(version, app, size string) *chart.Chart { return newChart(version, templates(app, size)) }
+	made := func(version, app, size string) *chart.Chart { return helmtest.NewChart(version, templates(app, size)) }
 	run := b.newRun(made("1.0.0", "a", "one"), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	moving, staying := b.deploymentUID("deployment"), b.deploymentUID("staying")
 
 	run.options.Upgrade.Force = true
-	run.desired.OptionsDigest = OptionsDigest(run.options)
+	run.desired.OptionsDigest = model.OptionsDigest(run.options)
 	run.want("a2", made("2.0.0", "b", "one"))
 	run.mustSettle(t)
 	if b.deploymentUID("deployment") == moving || b.deploymentUID("staying") != staying {
@@ -52,8 +55,8 @@ func TestIntegrationForce(t *testing.T) {
 	claim := "/api/v1/namespaces/" + b.namespace + "/persistentvolumeclaims/data"
 	before := b.get(claim).GetUID()
 	run.want("a3", made("3.0.0", "b", "two"))
-	_, err := run.actNow(t, ActionUpgrade)
-	wantError(t, err, nil, true, `PersistentVolumeClaim "data" is not deleted, although force is set`)
+	_, err := run.actNow(t, model.ActionUpgrade)
+	helmtest.WantError(t, err, nil, true, `PersistentVolumeClaim "data" is not deleted, although force is set`)
 	if b.get(claim).GetUID() != before {
 		t.Error("the claim was made anew")
 	}
@@ -141,7 +144,7 @@ func TestIntegrationForceKinds(t *testing.T) {
 			b := newBench(t)
 			made := func(version, field string) *chart.Chart {
 				names := strings.NewReplacer("NAMESPACE", b.namespace, "FIELD", field)
-				chrt := newChart(version, map[string]string{"forced.yaml": names.Replace(test.manifest)})
+				chrt := helmtest.NewChart(version, map[string]string{"forced.yaml": names.Replace(test.manifest)})
 				if name == "custom-resource" {
 					chrt.Files = append(chrt.Files, &chart.File{Name: "crds/database.yaml", Data: []byte(names.Replace(databaseCRD))})
 				}
@@ -158,14 +161,14 @@ func TestIntegrationForceKinds(t *testing.T) {
 			}
 			before := b.get(path).GetUID()
 			run.options.Upgrade.Force = true
-			run.desired.OptionsDigest = OptionsDigest(run.options)
+			run.desired.OptionsDigest = model.OptionsDigest(run.options)
 			run.want("a2", made("2.0.0", test.after))
-			_, err := run.actNow(t, ActionUpgrade)
+			_, err := run.actNow(t, model.ActionUpgrade)
 			if test.refusal == "" && err != nil {
 				t.Errorf("not made anew: %v", err)
 			}
 			if test.refusal != "" {
-				wantError(t, err, nil, true, "is not deleted, although force is set, because", test.refusal)
+				helmtest.WantError(t, err, nil, true, "is not deleted, although force is set, because", test.refusal)
 			}
 			if remains := b.get(path).GetUID() == before; remains != (test.refusal != "") {
 				t.Errorf("the same object is there: %t", remains)

@@ -24,6 +24,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -32,8 +34,8 @@ import (
 func TestIntegrationGenerations(t *testing.T) {
 	b := newBench(t)
 	made := func(version, app string) *chart.Chart {
-		return newChart(version, map[string]string{
-			"value.yaml":   valueConfigMap,
+		return helmtest.NewChart(version, map[string]string{
+			"value.yaml":   helmtest.ValueConfigMap,
 			"anew.yaml":    strings.ReplaceAll(cutDeployment(app), "app: a}", "app: "+app+"}"),
 			"changed.yaml": strings.ReplaceAll(cutDeployment(app), "name: deployment", "name: changed"),
 			"same.yaml":    strings.ReplaceAll(cutDeployment("1"), "name: deployment", "name: same"),
@@ -47,7 +49,7 @@ func TestIntegrationGenerations(t *testing.T) {
 		ref := inventory.Ref{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: b.namespace, Name: name}
 		paths[ref] = "/apis/apps/v1/namespaces/" + b.namespace + "/deployments/" + name
 	}
-	act := func(action Action) {
+	act := func(action model.Action) {
 		t.Helper()
 		result, err := run.actNow(t, action)
 		if err != nil {
@@ -60,14 +62,14 @@ func TestIntegrationGenerations(t *testing.T) {
 			object := b.get(path)
 			generation, _, _ := unstructured.NestedFloat64(object.Object, "metadata", "generation")
 			number, isVersion := inventory.NumberOf(&metav1.ObjectMeta{Generation: int64(generation), ResourceVersion: object.GetResourceVersion()})
-			if got, want := result.Generations[ref], (Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}); got != want {
+			if got, want := result.Generations[ref], (model.Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}); got != want {
 				t.Errorf("%s: %s is told as %+v, is %+v", action, ref, got, want)
 			}
 		}
 	}
-	act(ActionInstall)
+	act(model.ActionInstall)
 	run.options.Upgrade.Force = true
-	run.desired.OptionsDigest = OptionsDigest(run.options)
+	run.desired.OptionsDigest = model.OptionsDigest(run.options)
 	run.want("a2", made("2.0.0", "b"))
-	act(ActionUpgrade)
+	act(model.ActionUpgrade)
 }

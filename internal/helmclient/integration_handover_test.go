@@ -25,30 +25,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/sample"
 )
 
 // party is one of two HelmOps that hand a release over, each with a manager of its own.
 type party struct {
 	*bench
-	desired Desired
+	desired model.Desired
 	// adopts says that the party takes the release over; the other one uninstalls it.
 	adopts bool
 }
 
 // decide decides on what the cluster holds now, as if it were a little later.
-func (p *party) decide() Decision {
-	later := time.Now().Add(2 * minBackoff)
+func (p *party) decide() decide.Decision {
+	later := time.Now().Add(2 * model.MinBackoff)
 	if p.adopts {
-		return Decide(p.observe(p.desired), p.desired, Policy{TakeOwnership: true}, Past{}, later)
+		return decide.Next(p.observe(p.desired), p.desired, model.Policy{TakeOwnership: true}, model.Past{}, later)
 	}
-	return DecideUninstall(p.observe(p.desired), p.desired, Policy{}, later)
+	return decide.Uninstall(p.observe(p.desired), p.desired, model.Policy{}, later)
 }
 
 // carryOut carries out a decision, which may turn out to be stale.
-func (p *party) carryOut(decision Decision) error {
-	_, err := p.act(decision, p.desired, newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": p.desired.Owner})
-	if errors.Is(err, ErrStale) {
+func (p *party) carryOut(decision decide.Decision) error {
+	_, err := p.act(decision, p.desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": p.desired.Owner})
+	if errors.Is(err, helmerr.ErrStale) {
 		return nil
 	}
 	return err
@@ -76,10 +80,10 @@ func (h handOver) run(t *testing.T) int {
 	one.reconnect(-1)
 	other := &bench{t: t, kube: one.kube, namespace: one.namespace}
 	other.reconnect(-1)
-	former := &party{bench: one, desired: desiredFor(one.namespace, "demo", "a1", "v1")}
+	former := &party{bench: one, desired: helmtest.DesiredFor(one.namespace, "demo", "a1", "v1")}
 	next := &party{bench: other, desired: former.desired, adopts: true}
 	next.desired.Owner, next.desired.UID = "default.next", "uid-next"
-	one.converge(former.desired, newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "former"})
+	one.converge(former.desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "former"})
 
 	first, second := former, next
 	if h.adopterFirst {
@@ -97,14 +101,14 @@ func (h handOver) run(t *testing.T) int {
 	}
 	config := sharedServer.Server(t).RESTConfig()
 	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
-		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+		return helmtest.RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			if strings.Contains(req.URL.Path, "/namespaces/"+one.namespace) {
 				n := requests.Add(1) - 1
 				if n == int64(h.at) {
 					meanwhile()
 				}
 				if h.killed && n >= int64(h.at) {
-					return nil, errCut
+					return nil, helmtest.ErrCut
 				}
 			}
 			return base.RoundTrip(req)
@@ -123,7 +127,7 @@ func (h handOver) run(t *testing.T) int {
 		}
 	}
 	obs := next.observe(next.desired)
-	if got := obs.State(next.desired); got != StateInSync {
+	if got := obs.State(next.desired); got != model.StateInSync {
 		t.Errorf("%s: the release is %s: %+v", h, got, obs.Records)
 	}
 	deployed := 0
@@ -163,13 +167,13 @@ func TestIntegrationHandOver(t *testing.T) {
 // uninstalled and installed meanwhile.
 func TestIntegrationSameNumber(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"}
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"}
 	b.converge(desired, chrt, values)
 	former := desired
 	desired.ValuesDigest = "v2"
-	stale := map[string]Decision{
-		"upgrade": b.decide(desired, Policy{}), "uninstall": DecideUninstall(b.observe(former), former, Policy{}, time.Now()),
+	stale := map[string]decide.Decision{
+		"upgrade": b.decide(desired, model.Policy{}), "uninstall": decide.Uninstall(b.observe(former), former, model.Policy{}, time.Now()),
 	}
 	if _, err := b.act(stale["uninstall"], former, nil, nil); err != nil {
 		t.Fatal(err)
@@ -178,7 +182,7 @@ func TestIntegrationSameNumber(t *testing.T) {
 	b.converge(desired, chrt, values)
 	for name, decision := range stale {
 		_, err := b.act(decision, desired, chrt, values)
-		if !errors.Is(err, ErrStale) {
+		if !errors.Is(err, helmerr.ErrStale) {
 			t.Errorf("%s upon an old decision: %v", name, err)
 		}
 	}

@@ -29,6 +29,11 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // restart goes on with the release as another process would; the connection breaks after a number of requests.
@@ -38,7 +43,7 @@ func (b *bench) restart(run *releaseRun, after int) {
 }
 
 // history returns the statuses of all revisions, newest first.
-func (b *bench) history(desired Desired) []string {
+func (b *bench) history(desired model.Desired) []string {
 	b.t.Helper()
 	var records []string
 	for _, record := range b.observe(desired).Records {
@@ -48,17 +53,17 @@ func (b *bench) history(desired Desired) []string {
 }
 
 // cutRecovery tries again what was cut off, and cuts that after each of the requests until the new record is made.
-func (b *bench) cutRecovery(run *releaseRun, want Action, history ...string) {
+func (b *bench) cutRecovery(run *releaseRun, want model.Action, history ...string) {
 	b.t.Helper()
 	for after := 0; ; after++ {
 		b.restart(run, -1)
 		decision := run.later(b.t, time.Hour)
-		if decision.Action != want || decision.Recovery != RecoverReplace || decision.Interruptions != 1 {
+		if decision.Action != want || decision.Recovery != decide.RecoverReplace || decision.Interruptions != 1 {
 			b.t.Fatalf("before request %d: %+v", after, decision)
 		}
 		b.restart(run, after)
 		result, err := run.act(b.t.Context(), decision)
-		requests := b.cutter.take()
+		requests := b.cutter.Take()
 		b.restart(run, -1)
 		if got := b.history(run.desired); !slices.Equal(got, history) {
 			b.t.Fatalf("cut at request %d: history %v (%v)\n%s", after, got, err, strings.Join(requests, "\n"))
@@ -74,10 +79,10 @@ func (b *bench) cutRecovery(run *releaseRun, want Action, history ...string) {
 }
 
 // cutAtRecord cuts an action off as soon as its record is made.
-func (b *bench) cutAtRecord(run *releaseRun, decision Decision) {
+func (b *bench) cutAtRecord(run *releaseRun, decision decide.Decision) {
 	b.t.Helper()
 	b.restart(run, -1)
-	b.cutter.last = func(req *http.Request) bool {
+	b.cutter.Last = func(req *http.Request) bool {
 		return req.Method != http.MethodGet && strings.Contains(req.URL.Path, "/secrets")
 	}
 	if result, err := run.act(b.t.Context(), decision); err == nil || !result.StorageChanged {
@@ -90,13 +95,13 @@ func (b *bench) cutAtRecord(run *releaseRun, decision Decision) {
 // tries, so that going back to what was before undoes it.
 func TestIntegrationInterruptedUpgradeReverted(t *testing.T) {
 	b := newBench(t)
-	first := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap})
+	first := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 	run := b.newRun(first, map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	before := run.desired
-	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap, "new.yaml": configMap("new", "2")}))
-	b.cutPending(ActionUpgrade, run.desired, run.chart, map[string]any{"cidr": "2"})
-	b.cutRecovery(run, ActionRecoverThenUpgrade, "2 pending-upgrade", "1 deployed")
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "new.yaml": helmtest.ConfigMap("new", "2")}))
+	b.cutPending(model.ActionUpgrade, run.desired, run.chart, map[string]any{"cidr": "2"})
+	b.cutRecovery(run, model.ActionRecoverThenUpgrade, "2 pending-upgrade", "1 deployed")
 	if record := run.record(t, 2); record.Interruptions != 1 {
 		t.Errorf("record %+v", record)
 	}
@@ -111,9 +116,9 @@ func TestIntegrationInterruptedUpgradeReverted(t *testing.T) {
 // TestIntegrationInterruptedInstallUninstalled holds that what an install created which was cut off is not orphaned.
 func TestIntegrationInterruptedInstallUninstalled(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
-	b.cutPending(ActionInstall, run.desired, run.chart, run.values)
-	b.cutRecovery(run, ActionRecoverThenInstall, "1 pending-install")
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
+	b.cutPending(model.ActionInstall, run.desired, run.chart, run.values)
+	b.cutRecovery(run, model.ActionRecoverThenInstall, "1 pending-install")
 	if err := run.settleUninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -124,16 +129,16 @@ func TestIntegrationInterruptedInstallUninstalled(t *testing.T) {
 // TestIntegrationInterruptedAgain holds that an upgrade that is cut off each time is not applied again for ever.
 func TestIntegrationInterruptedAgain(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
-	run.want("a2", newChart("2.0.0", map[string]string{"first.yaml": configMap("first", "2"), "second.yaml": configMap("second", "2")}))
-	run.policy = retryOnce
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"first.yaml": helmtest.ConfigMap("first", "2"), "second.yaml": helmtest.ConfigMap("second", "2")}))
+	run.policy = helmtest.RetryOnce
 	// The process ends each time before it can remember that it tried.
 	run.past.RetryRequested, run.past.Request = true, "1"
 	for try := range 4 {
 		decision := run.later(t, 0)
 		if try == 3 {
-			if decision.Action != ActionWait || decision.Reason != ReasonBackoff {
+			if decision.Action != model.ActionWait || decision.Reason != decide.ReasonBackoff {
 				t.Errorf("after three tries: %+v", decision)
 			}
 			decision = run.later(t, time.Minute)
@@ -144,7 +149,7 @@ func TestIntegrationInterruptedAgain(t *testing.T) {
 		b.cutAtRecord(run, decision)
 	}
 	b.wantRecords(run.desired, "2 pending-upgrade", "1 deployed")
-	if decision := run.later(t, time.Hour); decision.Action != ActionStall || decision.Interruptions != 4 {
+	if decision := run.later(t, time.Hour); decision.Action != model.ActionStall || decision.Interruptions != 4 {
 		t.Errorf("after four tries: %+v", decision)
 	}
 	run.past.Request = "2"
@@ -159,24 +164,24 @@ func TestIntegrationInterruptedAgain(t *testing.T) {
 // installs is that of an install over a kept history.
 func TestIntegrationKeptHistoryStaysApart(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", map[string]string{"old.yaml": configMap("old", "1")}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"old.yaml": helmtest.ConfigMap("old", "1")}), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	run.options.Uninstall.KeepHistory = true
 	if err := run.settleUninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	run.policy = Policy{Install: FailurePolicy{Remediate: RemediateUninstall}, Upgrade: FailurePolicy{Remediate: RemediateRollback}}
+	run.policy = model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}, Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}}
 	run.want("a2", brokenChart("2.0.0"))
-	run.mustFail(t, run.later(t, 0), ActionInstall)
+	run.mustFail(t, run.later(t, 0), model.ActionInstall)
 	b.wantRecords(run.desired, "2 failed", "1 uninstalled")
-	run.mustAct(t, run.later(t, 0), ActionUninstall)
+	run.mustAct(t, run.later(t, 0), model.ActionUninstall)
 	b.wantRecords(run.desired, "2 uninstalled", "1 uninstalled")
 	b.wantNoConfigMap("demo-value")
 
-	run.want("a3", newChart("3.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.want("a3", helmtest.NewChart("3.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 	b.cutAtRecord(run, run.later(t, 0))
 	b.wantRecords(run.desired, "3 pending-install", "2 uninstalled", "1 uninstalled")
-	run.mustAct(t, run.later(t, 0), ActionRecoverThenInstall)
+	run.mustAct(t, run.later(t, 0), model.ActionRecoverThenInstall)
 	b.wantRecords(run.desired, "3 deployed", "2 uninstalled", "1 uninstalled")
 	b.wantNoConfigMap("old")
 }
@@ -189,16 +194,16 @@ func TestIntegrationAdoptedObjectSurvives(t *testing.T) {
 	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), adopted, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	templates := map[string]string{"adopted.yaml": configMap("adopted", "new"), "hook.yaml": hookService("refused", "post-install,post-upgrade")}
-	run := b.newRun(newChart("1.0.0", templates), map[string]any{"cidr": "1"})
-	run.policy = withUninstall
+	templates := map[string]string{"adopted.yaml": helmtest.ConfigMap("adopted", "new"), "hook.yaml": hookService("refused", "post-install,post-upgrade")}
+	run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
+	run.policy = helmtest.WithUninstall
 	run.policy.TakeOwnership, run.options.Install.TakeOwnership, run.options.Upgrade.TakeOwnership = true, true, true
-	run.mustFail(t, run.later(t, 0), ActionInstall)
+	run.mustFail(t, run.later(t, 0), model.ActionInstall)
 	decision := run.later(t, time.Minute)
 	if !strings.Contains(decision.Message, "takes ownership") {
 		t.Errorf("message %q", decision.Message)
 	}
-	run.mustFail(t, decision, ActionUpgrade)
+	run.mustFail(t, decision, model.ActionUpgrade)
 	b.wantConfigMap("adopted", "new")
 }
 
@@ -206,24 +211,24 @@ func TestIntegrationAdoptedObjectSurvives(t *testing.T) {
 // although it is the newest revision that was ever deployed.
 func TestIntegrationNoReturnToUnhealthy(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", map[string]string{"a.yaml": configMap("aa", "good"), "hook.yaml": hookService("refused", "pre-rollback")}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("aa", "good"), "hook.yaml": hookService("refused", "pre-rollback")}), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
-	run.want("a2", newChart("2.0.0", map[string]string{"a.yaml": configMap("aa", "unhealthy")}))
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("aa", "unhealthy")}))
 	run.mustSettle(t)
-	run.policy = Policy{Upgrade: FailurePolicy{Remediate: RemediateRollback}}
-	run.past = Past{Unhealthy: true, Failures: 1}
-	run.mustFail(t, run.later(t, 0), ActionRollback)
-	run.past = Past{}
+	run.policy = model.Policy{Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}}
+	run.past = model.Past{Unhealthy: true, Failures: 1}
+	run.mustFail(t, run.later(t, 0), model.ActionRollback)
+	run.past = model.Past{}
 	run.want("a3", brokenChart("3.0.0"))
-	run.mustFail(t, run.later(t, 0), ActionUpgrade)
-	if decision := run.later(t, 0); decision.Action != ActionRollback || decision.RollbackTo != 1 {
+	run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
+	if decision := run.later(t, 0); decision.Action != model.ActionRollback || decision.RollbackTo != 1 {
 		t.Errorf("history %v: %+v", b.history(run.desired), decision)
 	}
 }
 
 // TestIntegrationTestsOvertaken holds that the outcome of tests is not saved over what somebody did while they ran.
 func TestIntegrationTestsOvertaken(t *testing.T) {
-	next := newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap})
+	next := helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 	for name, test := range map[string]struct {
 		meanwhile func(*bench)
 		history   []string
@@ -264,8 +269,8 @@ func TestIntegrationTestsOvertaken(t *testing.T) {
 						test.meanwhile(b)
 					}
 				}
-				result, err := run.act(t.Context(), Decision{Action: ActionTest, FromRevision: 1})
-				if !done || !errors.Is(err, ErrStale) || result.StorageChanged {
+				result, err := run.act(t.Context(), decide.Decision{Action: model.ActionTest, FromRevision: 1})
+				if !done || !errors.Is(err, helmerr.ErrStale) || result.StorageChanged {
 					t.Errorf("%+v, %v", result, err)
 				}
 				b.wantRecords(run.desired, test.history...)

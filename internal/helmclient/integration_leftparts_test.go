@@ -22,13 +22,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // refuseParts has the first deletions of parts of payloads fail; all of them if the number is negative.
 func (b *bench) refuseParts(run *releaseRun, failures int) {
 	config := sharedServer.Server(b.t).RESTConfig()
 	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
-		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+		return helmtest.RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			if req.Method == http.MethodDelete && strings.Contains(req.URL.Path, "/helmop.payload.") && failures != 0 {
 				failures--
 				return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Request: req, Body: http.NoBody}, nil
@@ -45,8 +49,8 @@ func TestIntegrationPartsLeft(t *testing.T) {
 	for name, test := range map[string]struct{ failures, left int }{"once": {1, 0}, "always": {-1, 1}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.target.Storage.splitAll = true
-			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+			b.target.Storage.SplitAll = true
+			run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 			run.mustSettle(t)
 			b.refuseParts(run, test.failures)
 			decision, err := run.decideUninstall(t.Context())
@@ -54,7 +58,7 @@ func TestIntegrationPartsLeft(t *testing.T) {
 				t.Fatal(err)
 			}
 			result, err := run.act(t.Context(), decision)
-			if err != nil || result.PayloadsLeft != test.left || (test.left > 0) != strings.Contains(result.PayloadsLeftReason, labelChunkOf+"=demo") {
+			if err != nil || result.PayloadsLeft != test.left || (test.left > 0) != strings.Contains(result.PayloadsLeftReason, records.LabelChunkOf+"=demo") {
 				t.Errorf("%+v, %v", result, err)
 			}
 			if n := len(b.parts()); n != test.left {
@@ -71,21 +75,28 @@ func TestIntegrationPartsUnknown(t *testing.T) {
 	for name, test := range map[string]struct {
 		later time.Duration
 		left  int
-	}{"young": {0, 2}, "old": {2 * chunkGrace, 0}} {
+	}{"young": {0, 2}, "old": {2 * records.ChunkGrace, 0}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.target.Storage.splitAll = true
-			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+			b.target.Storage.SplitAll = true
+			run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 			run.mustSettle(t)
-			b.target.Storage.splitAll = false
+			b.target.Storage.SplitAll = false
 			b.newProcess(run)
-			run.want("a2", newChart("2.0.0", twoConfigMaps()))
+			run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
 			run.mustSettle(t)
 			b.spoilRecord(1, garble)
-			killed := chunks{name: "demo", revision: 3, id: newPayloadID(), count: 1}
-			if err := b.newRecords().putChunks(killed, []byte("of a process that was killed")); err != nil {
-				t.Fatal(err)
+			// One more part is of an action that was cut off before it wrote its record.
+			b.target.Storage.SplitAll = true
+			b.newProcess(run)
+			b.cutter.Last = func(req *http.Request) bool {
+				return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/secrets")
 			}
+			run.want("a3", helmtest.NewChart("3.0.0", helmtest.TwoConfigMaps()))
+			if _, err := run.actNow(t, model.ActionUpgrade); err == nil {
+				t.Fatal("the upgrade was not cut off")
+			}
+			b.target.Storage.SplitAll = false
 			b.newProcess(run)
 			run.client.now = func() time.Time { return time.Now().Add(test.later) }
 			if err := run.settleUninstall(t.Context()); err != nil {
@@ -103,8 +114,8 @@ func TestIntegrationPartsUnknown(t *testing.T) {
 func TestIntegrationStoreSlow(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
-	b.target.Storage = Storage{Store: store, Outside: true}
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	b.target.Storage = model.Storage{Store: store, Outside: true}
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.options.Upgrade.MaxHistory = new(2)
 	run.mustSettle(t)
 	for _, version := range []string{"2", "3"} {
@@ -116,7 +127,7 @@ func TestIntegrationStoreSlow(t *testing.T) {
 				return nil
 			}
 		}
-		run.want("a"+version, newChart(version+".0.0", map[string]string{"first.yaml": configMap("first", version)}))
+		run.want("a"+version, helmtest.NewChart(version+".0.0", map[string]string{"first.yaml": helmtest.ConfigMap("first", version)}))
 		run.mustSettle(t)
 	}
 	b.wantRecords(run.desired, "3 deployed", "2 superseded")
@@ -133,7 +144,7 @@ func TestIntegrationStoreSlow(t *testing.T) {
 		}
 		return nil
 	}
-	run.want("a4", newChart("4.0.0", map[string]string{"broken.yaml": configMap("Not_A_Name", "4")}))
-	_, err := run.actNow(t, ActionUpgrade)
-	wantError(t, err, nil, true)
+	run.want("a4", helmtest.NewChart("4.0.0", map[string]string{"broken.yaml": helmtest.ConfigMap("Not_A_Name", "4")}))
+	_, err := run.actNow(t, model.ActionUpgrade)
+	helmtest.WantError(t, err, nil, true)
 }

@@ -20,6 +20,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -28,15 +31,15 @@ import (
 func TestIntegrationLoss(t *testing.T) {
 	b := newBench(t)
 	keep := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kept\n  annotations:\n    helm.sh/resource-policy: keep\n"
-	one := newChart("1.0.0", map[string]string{"a.yaml": configMap("a", "1"), "b.yaml": configMap("b", "1"), "c.yaml": configMap("c", "1"), "k.yaml": keep})
-	less := newChart("2.0.0", map[string]string{"a.yaml": configMap("a", "2")})
-	var asked []Loss
+	one := helmtest.NewChart("1.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("a", "1"), "b.yaml": helmtest.ConfigMap("b", "1"), "c.yaml": helmtest.ConfigMap("c", "1"), "k.yaml": keep})
+	less := helmtest.NewChart("2.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("a", "2")})
+	var asked []model.Loss
 	var refusal error
-	b.options.Admit = func(loss Loss) error {
+	b.options.Admit = func(loss model.Loss) error {
 		asked = append(asked, loss)
 		return refusal
 	}
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	b.converge(desired, one, nil)
 	if len(asked) > 0 {
 		t.Fatalf("an install deletes %+v", asked)
@@ -44,9 +47,9 @@ func TestIntegrationLoss(t *testing.T) {
 
 	refusal = errors.New("not confirmed")
 	desired.ArtifactDigest = "a2"
-	decision := b.decide(desired, Policy{})
+	decision := b.decide(desired, model.Policy{})
 	_, err := b.act(decision, desired, less, nil)
-	wantError(t, err, ErrRefused, false, "not confirmed")
+	helmtest.WantError(t, err, helmerr.ErrRefused, false, "not confirmed")
 	want := []inventory.Ref{
 		{Version: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "b"}, {Version: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "c"},
 	}
@@ -65,15 +68,15 @@ func TestIntegrationLoss(t *testing.T) {
 
 	// What a revision that failed has made is lost as well if the next one does not have it.
 	desired.ArtifactDigest = "a3"
-	broken := newChart("3.0.0", map[string]string{"a.yaml": configMap("a", "3"), "d.yaml": configMap("d", "1"), "z.yaml": brokenService})
-	if _, err := b.act(b.decide(desired, Policy{}), desired, broken, nil); err == nil {
+	broken := helmtest.NewChart("3.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("a", "3"), "d.yaml": helmtest.ConfigMap("d", "1"), "z.yaml": brokenService})
+	if _, err := b.act(b.decide(desired, model.Policy{}), desired, broken, nil); err == nil {
 		t.Fatal("it succeeds")
 	}
 	b.wantConfigMap("d", "1")
 	asked, refusal = nil, errors.New("not confirmed")
 	desired.ArtifactDigest = "a4"
-	_, err = b.act(b.decide(desired, Policy{}), desired, newChart("4.0.0", map[string]string{"a.yaml": configMap("a", "4")}), nil)
-	wantError(t, err, ErrRefused, false)
+	_, err = b.act(b.decide(desired, model.Policy{}), desired, helmtest.NewChart("4.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("a", "4")}), nil)
+	helmtest.WantError(t, err, helmerr.ErrRefused, false)
 	if len(asked) != 1 || len(asked[0].Objects) == 0 || asked[0].Objects[0].Name != "d" {
 		t.Errorf("asked for %+v", asked)
 	}

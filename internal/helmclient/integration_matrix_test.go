@@ -24,6 +24,10 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // matrixCase is a state of a release on a real API server, and what becomes of it.
@@ -31,14 +35,14 @@ type matrixCase struct {
 	// build brings the release there; the run it is given wants chart 1.0.0 and the value 1.
 	build func(*testing.T, *bench, *releaseRun)
 	// policy, past and later, by how much the clock is ahead, are those of the first decision and of all after it.
-	policy Policy
-	past   Past
+	policy model.Policy
+	past   model.Past
 	later  time.Duration
 	// state and reason are those of the first decision.
-	state  State
+	state  model.State
 	reason string
 	// actions are all that are decided until there is nothing more to do, waits left out unless a wait is the end.
-	actions []Action
+	actions []model.Action
 	// history is what Helm says in the end, newest first; value is what the cluster holds, empty for nothing.
 	history []string
 	value   string
@@ -49,7 +53,7 @@ const brokenService = "apiVersion: v1\nkind: Service\nmetadata:\n  name: broken\
 
 // brokenChart has an object that the API server refuses, beside one that it takes.
 func brokenChart(version string) *chart.Chart {
-	return newChart(version, map[string]string{"value.yaml": valueConfigMap, "broken.yaml": brokenService})
+	return helmtest.NewChart(version, map[string]string{"value.yaml": helmtest.ValueConfigMap, "broken.yaml": brokenService})
 }
 
 // testedChart has a test that passes, or one that fails.
@@ -58,7 +62,7 @@ func testedChart(version string, passes bool) *chart.Chart {
 	if !passes {
 		check = "apiVersion: v1\nkind: Service\nmetadata:\n  name: check\n  annotations: {\"helm.sh/hook\": test}\nspec: {clusterIP: 300.0.0.1, ports: [{port: 80}]}\n"
 	}
-	return newChart(version, map[string]string{"value.yaml": valueConfigMap, "check.yaml": check})
+	return helmtest.NewChart(version, map[string]string{"value.yaml": helmtest.ValueConfigMap, "check.yaml": check})
 }
 
 // TestIntegrationMatrix builds each state of a release, and holds what is decided, what that does and what is there in
@@ -68,7 +72,7 @@ func TestIntegrationMatrix(t *testing.T) {
 		for name, c := range group {
 			t.Run(name, func(t *testing.T) {
 				b := newBench(t)
-				run := b.newRun(newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "1"})
+				run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
 				if c.build != nil {
 					c.build(t, b, run)
 				}
@@ -92,7 +96,7 @@ func TestIntegrationMatrix(t *testing.T) {
 }
 
 // walk decides and acts until nothing more happens, and returns the first decision and all actions.
-func (r *releaseRun) walk(t *testing.T, later time.Duration) (first Decision, actions []Action) {
+func (r *releaseRun) walk(t *testing.T, later time.Duration) (first decide.Decision, actions []model.Action) {
 	t.Helper()
 	now := time.Now().Add(later)
 	for step := range maxSteps {
@@ -100,15 +104,15 @@ func (r *releaseRun) walk(t *testing.T, later time.Duration) (first Decision, ac
 		if err != nil {
 			t.Fatal(err)
 		}
-		decision := Decide(obs, r.desired, r.policy, r.past, now)
+		decision := decide.Next(obs, r.desired, r.policy, r.past, now)
 		if step == 0 {
 			first = decision
 		}
 		switch decision.Action {
-		case ActionNone, ActionRefuse, ActionStall, ActionCorrectDrift:
+		case model.ActionNone, model.ActionRefuse, model.ActionStall, model.ActionCorrectDrift:
 			return first, append(actions, decision.Action)
-		case ActionWait:
-			if decision.Reason != ReasonBackoff {
+		case model.ActionWait:
+			if decision.Reason != decide.ReasonBackoff {
 				return first, append(actions, decision.Action)
 			}
 			now = now.Add(decision.RequeueAfter)
@@ -117,8 +121,8 @@ func (r *releaseRun) walk(t *testing.T, later time.Duration) (first Decision, ac
 		actions = append(actions, decision.Action)
 		_, err = r.act(t.Context(), decision)
 		// What a caller remembers; the storage tells the rest.
-		r.past = Past{}
-		if err != nil && asError(t, err).Kind != nil {
+		r.past = model.Past{}
+		if err != nil && helmtest.AsError(t, err).Kind != nil {
 			t.Fatalf("%s: %v", decision.Action, err)
 		}
 	}
@@ -133,25 +137,25 @@ func installed(t *testing.T, _ *bench, run *releaseRun) {
 }
 
 // failing makes a try at something that cannot work.
-func (r *releaseRun) failing(t *testing.T, artifact string, chrt *chart.Chart, action Action) {
+func (r *releaseRun) failing(t *testing.T, artifact string, chrt *chart.Chart, action model.Action) {
 	t.Helper()
 	r.want(artifact, chrt)
 	_, err := r.actNow(t, action)
-	wantError(t, err, nil, true)
+	helmtest.WantError(t, err, nil, true)
 }
 
 func failedUpgrade(t *testing.T, b *bench, run *releaseRun) {
 	t.Helper()
 	installed(t, b, run)
 	run.values = map[string]any{"cidr": "2"}
-	run.failing(t, "a2", brokenChart("2.0.0"), ActionUpgrade)
+	run.failing(t, "a2", brokenChart("2.0.0"), model.ActionUpgrade)
 }
 
 // repaired is failedUpgrade, after which the cluster takes what it refused, as when a quota was raised.
 func repaired(t *testing.T, b *bench, run *releaseRun) {
 	t.Helper()
 	failedUpgrade(t, b, run)
-	run.chart = newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap})
+	run.chart = helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 }
 
 // setStatus gives a record another status, as a crash at that moment would have left it.
@@ -164,7 +168,7 @@ func (b *bench) setStatus(name string, revision int, status release.Status) {
 	}
 	record.Info.Status = status
 	if status == release.StatusUninstalling {
-		record.Labels[LabelUninstalling] = "true"
+		record.Labels[model.LabelUninstalling] = "true"
 	}
 	if err := releases.Update(record); err != nil {
 		b.t.Fatal(err)
@@ -180,19 +184,19 @@ func matrixInSync() map[string]matrixCase {
 		}
 	}
 	upgraded := func(reason string, change func(*releaseRun)) matrixCase {
-		return matrixCase{build: changed(change), state: StateOutOfSync, reason: reason, actions: []Action{ActionUpgrade, ActionNone},
+		return matrixCase{build: changed(change), state: model.StateOutOfSync, reason: reason, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"2 deployed", "1 superseded"}, value: "2"}
 	}
 	return map[string]matrixCase{
-		"absent": {state: StateAbsent, reason: ReasonNotInstalled, actions: []Action{ActionInstall, ActionNone}, history: []string{"1 deployed"}, value: "1"},
-		"in sync": {build: installed, state: StateInSync, reason: ReasonInSync, actions: []Action{ActionNone},
+		"absent": {state: model.StateAbsent, reason: decide.ReasonNotInstalled, actions: []model.Action{model.ActionInstall, model.ActionNone}, history: []string{"1 deployed"}, value: "1"},
+		"in sync": {build: installed, state: model.StateInSync, reason: decide.ReasonInSync, actions: []model.Action{model.ActionNone},
 			history: []string{"1 deployed"}, value: "1"},
-		"other artifact": upgraded(ReasonArtifactChanged, func(r *releaseRun) { r.desired.ArtifactDigest = "a2" }),
-		"other values":   upgraded(ReasonValuesChanged, func(r *releaseRun) { r.desired.ValuesDigest = "v2" }),
-		"other options":  upgraded(ReasonOptionsChanged, func(r *releaseRun) { r.desired.OptionsDigest = "o2" }),
-		"other post-rendering": upgraded(ReasonPostRenderChanged, func(r *releaseRun) {
+		"other artifact": upgraded(decide.ReasonArtifactChanged, func(r *releaseRun) { r.desired.ArtifactDigest = "a2" }),
+		"other values":   upgraded(decide.ReasonValuesChanged, func(r *releaseRun) { r.desired.ValuesDigest = "v2" }),
+		"other options":  upgraded(decide.ReasonOptionsChanged, func(r *releaseRun) { r.desired.OptionsDigest = "o2" }),
+		"other post-rendering": upgraded(decide.ReasonPostRenderChanged, func(r *releaseRun) {
 			r.desired.PostRenderDigest = "p2"
-			r.options.PostRender = &PostRender{Labels: map[string]string{"by": "us"}}
+			r.options.PostRender = &model.PostRender{Labels: map[string]string{"by": "us"}}
 		}),
 		"superseded": {
 			build: func(t *testing.T, b *bench, run *releaseRun) {
@@ -200,37 +204,37 @@ func matrixInSync() map[string]matrixCase {
 				installed(t, b, run)
 				b.setStatus("demo", 1, release.StatusSuperseded)
 			},
-			state: StateOutOfSync, reason: ReasonNotDeployed, actions: []Action{ActionUpgrade, ActionNone},
+			state: model.StateOutOfSync, reason: decide.ReasonNotDeployed, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"2 deployed", "1 superseded"}, value: "1",
 		},
-		"drifted and reported": {build: installed, past: Past{Drifted: true}, state: StateDrifted, reason: ReasonDrifted, actions: []Action{ActionNone},
+		"drifted and reported": {build: installed, past: model.Past{Drifted: true}, state: model.StateDrifted, reason: decide.ReasonDrifted, actions: []model.Action{model.ActionNone},
 			history: []string{"1 deployed"}, value: "1"},
-		"drifted and corrected": {build: installed, past: Past{Drifted: true}, policy: Policy{CorrectDrift: true}, state: StateDrifted, reason: ReasonDrifted,
-			actions: []Action{ActionCorrectDrift}, history: []string{"1 deployed"}, value: "1"},
+		"drifted and corrected": {build: installed, past: model.Past{Drifted: true}, policy: model.Policy{CorrectDrift: true}, state: model.StateDrifted, reason: decide.ReasonDrifted,
+			actions: []model.Action{model.ActionCorrectDrift}, history: []string{"1 deployed"}, value: "1"},
 	}
 }
 
 func matrixFailed() map[string]matrixCase {
-	rollBack := Policy{Upgrade: FailurePolicy{Remediate: RemediateRollback}}
+	rollBack := model.Policy{Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}}
 	failedInstall := func(t *testing.T, _ *bench, run *releaseRun) {
 		t.Helper()
-		run.failing(t, "a1", brokenChart("1.0.0"), ActionInstall)
-		run.chart = newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap})
+		run.failing(t, "a1", brokenChart("1.0.0"), model.ActionInstall)
+		run.chart = helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 	}
 	return map[string]matrixCase{
-		"failed install": {build: failedInstall, state: StateFailed, reason: ReasonBackoff,
-			actions: []Action{ActionUpgrade, ActionNone}, history: []string{"2 deployed", "1 failed"}, value: "1"},
-		"failed install and uninstalled": {build: failedInstall, policy: Policy{Install: FailurePolicy{Remediate: RemediateUninstall}},
-			state: StateFailed, reason: ReasonRemediateUninstall, actions: []Action{ActionUninstall, ActionInstall, ActionNone},
+		"failed install": {build: failedInstall, state: model.StateFailed, reason: decide.ReasonBackoff,
+			actions: []model.Action{model.ActionUpgrade, model.ActionNone}, history: []string{"2 deployed", "1 failed"}, value: "1"},
+		"failed install and uninstalled": {build: failedInstall, policy: model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}},
+			state: model.StateFailed, reason: decide.ReasonRemediateUninstall, actions: []model.Action{model.ActionUninstall, model.ActionInstall, model.ActionNone},
 			history: []string{"1 deployed"}, value: "1"},
-		"failed upgrade": {build: repaired, state: StateFailed, reason: ReasonBackoff, actions: []Action{ActionUpgrade, ActionNone},
+		"failed upgrade": {build: repaired, state: model.StateFailed, reason: decide.ReasonBackoff, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2"},
 		// An upgrade that failed is never answered with an uninstall, whatever an install's policy says.
-		"failed upgrade but no install": {build: repaired, policy: Policy{Install: FailurePolicy{Remediate: RemediateUninstall}},
-			state: StateFailed, reason: ReasonBackoff, actions: []Action{ActionUpgrade, ActionNone},
+		"failed upgrade but no install": {build: repaired, policy: model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}},
+			state: model.StateFailed, reason: decide.ReasonBackoff, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2"},
-		"failed upgrade and rolled back": {build: repaired, policy: rollBack, state: StateFailed, reason: ReasonUpgradeFailed,
-			actions: []Action{ActionRollback, ActionUpgrade, ActionNone},
+		"failed upgrade and rolled back": {build: repaired, policy: rollBack, state: model.StateFailed, reason: decide.ReasonUpgradeFailed,
+			actions: []model.Action{model.ActionRollback, model.ActionUpgrade, model.ActionNone},
 			history: []string{"4 deployed", "3 superseded", "2 failed", "1 superseded"}, value: "2"},
 		"unhealthy and rolled back": {
 			build: func(t *testing.T, b *bench, run *releaseRun) {
@@ -240,8 +244,8 @@ func matrixFailed() map[string]matrixCase {
 				run.values = map[string]any{"cidr": "2"}
 				run.mustSettle(t)
 			},
-			policy: rollBack, past: Past{Unhealthy: true, Failures: 1}, state: StateInSync, reason: ReasonUnhealthy,
-			actions: []Action{ActionRollback, ActionUpgrade, ActionNone},
+			policy: rollBack, past: model.Past{Unhealthy: true, Failures: 1}, state: model.StateInSync, reason: decide.ReasonUnhealthy,
+			actions: []model.Action{model.ActionRollback, model.ActionUpgrade, model.ActionNone},
 			history: []string{"4 deployed", "3 superseded", "2 superseded", "1 superseded"}, value: "2",
 		},
 	}
@@ -249,27 +253,27 @@ func matrixFailed() map[string]matrixCase {
 
 func matrixStalled() map[string]matrixCase {
 	none := 0
-	never := FailurePolicy{Retries: &none}
+	never := model.FailurePolicy{Retries: &none}
 	return map[string]matrixCase{
-		"stalled": {build: failedUpgrade, policy: Policy{Upgrade: never}, state: StateFailed, reason: ReasonRetriesExhausted,
-			actions: []Action{ActionStall}, history: []string{"2 failed", "1 deployed"}, value: "2"},
-		"stalled and retry asked for": {build: repaired, policy: Policy{Upgrade: never}, past: Past{RetryRequested: true}, state: StateFailed,
-			reason: ReasonRetryFailed, actions: []Action{ActionUpgrade, ActionNone}, history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2"},
+		"stalled": {build: failedUpgrade, policy: model.Policy{Upgrade: never}, state: model.StateFailed, reason: decide.ReasonRetriesExhausted,
+			actions: []model.Action{model.ActionStall}, history: []string{"2 failed", "1 deployed"}, value: "2"},
+		"stalled and retry asked for": {build: repaired, policy: model.Policy{Upgrade: never}, past: model.Past{RetryRequested: true}, state: model.StateFailed,
+			reason: decide.ReasonRetryFailed, actions: []model.Action{model.ActionUpgrade, model.ActionNone}, history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2"},
 		"stalled and something else wanted": {
 			build: func(t *testing.T, b *bench, run *releaseRun) {
 				t.Helper()
 				repaired(t, b, run)
 				run.desired.ArtifactDigest = "a3"
 			},
-			policy: Policy{Upgrade: never}, state: StateOutOfSync, reason: ReasonArtifactChanged, actions: []Action{ActionUpgrade, ActionNone},
+			policy: model.Policy{Upgrade: never}, state: model.StateOutOfSync, reason: decide.ReasonArtifactChanged, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2",
 		},
-		"stalled and rolled back": {build: failedUpgrade, policy: Policy{Upgrade: FailurePolicy{Retries: &none, Remediate: RemediateRollback}},
-			state: StateFailed, reason: ReasonUpgradeFailed, actions: []Action{ActionRollback, ActionStall},
+		"stalled and rolled back": {build: failedUpgrade, policy: model.Policy{Upgrade: model.FailurePolicy{Retries: &none, Remediate: model.RemediateRollback}},
+			state: model.StateFailed, reason: decide.ReasonUpgradeFailed, actions: []model.Action{model.ActionRollback, model.ActionStall},
 			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "1"},
 		"retries until the end": {
-			build: failedUpgrade, policy: Policy{Upgrade: FailurePolicy{Retries: new(2)}}, state: StateFailed, reason: ReasonBackoff,
-			actions: []Action{ActionUpgrade, ActionUpgrade, ActionStall},
+			build: failedUpgrade, policy: model.Policy{Upgrade: model.FailurePolicy{Retries: new(2)}}, state: model.StateFailed, reason: decide.ReasonBackoff,
+			actions: []model.Action{model.ActionUpgrade, model.ActionUpgrade, model.ActionStall},
 			history: []string{"4 failed", "3 failed", "2 failed", "1 deployed"}, value: "2",
 		},
 	}
@@ -294,25 +298,25 @@ func matrixPending() map[string]matrixCase {
 	}
 	moved := func(r *releaseRun) { r.desired.UID = "another" }
 	other := func(r *releaseRun) { r.desired.ArtifactDigest = "a3" }
-	const late = DefaultPendingTimeout + time.Second
-	recovered := func(build func(*testing.T, *bench, *releaseRun), reason string, later time.Duration, action Action, history ...string) matrixCase {
-		return matrixCase{build: build, later: later, state: StatePending, reason: reason, actions: []Action{action, ActionNone}, history: history, value: "2"}
+	const late = model.DefaultPendingTimeout + time.Second
+	recovered := func(build func(*testing.T, *bench, *releaseRun), reason string, later time.Duration, action model.Action, history ...string) matrixCase {
+		return matrixCase{build: build, later: later, state: model.StatePending, reason: reason, actions: []model.Action{action, model.ActionNone}, history: history, value: "2"}
 	}
 	return map[string]matrixCase{
-		"pending-install of ours": recovered(pending(1, release.StatusPendingInstall, nil), ReasonInterrupted, 0, ActionRecoverThenInstall, "1 deployed"),
-		"pending-install of ours and other wanted": recovered(pending(1, release.StatusPendingInstall, other), ReasonInterrupted, 0, ActionRecoverThenUpgrade,
+		"pending-install of ours": recovered(pending(1, release.StatusPendingInstall, nil), decide.ReasonInterrupted, 0, model.ActionRecoverThenInstall, "1 deployed"),
+		"pending-install of ours and other wanted": recovered(pending(1, release.StatusPendingInstall, other), decide.ReasonInterrupted, 0, model.ActionRecoverThenUpgrade,
 			"2 deployed", "1 failed"),
-		"pending-upgrade of ours": recovered(pending(2, release.StatusPendingUpgrade, nil), ReasonInterrupted, 0, ActionRecoverThenUpgrade,
+		"pending-upgrade of ours": recovered(pending(2, release.StatusPendingUpgrade, nil), decide.ReasonInterrupted, 0, model.ActionRecoverThenUpgrade,
 			"2 deployed", "1 superseded"),
-		"pending-upgrade of ours and other wanted": recovered(pending(2, release.StatusPendingUpgrade, other), ReasonInterrupted, 0, ActionRecoverThenUpgrade,
+		"pending-upgrade of ours and other wanted": recovered(pending(2, release.StatusPendingUpgrade, other), decide.ReasonInterrupted, 0, model.ActionRecoverThenUpgrade,
 			"3 deployed", "2 failed", "1 superseded"),
-		"pending-rollback": recovered(pending(2, release.StatusPendingRollback, nil), ReasonInterrupted, 0, ActionRecoverThenUpgrade,
+		"pending-rollback": recovered(pending(2, release.StatusPendingRollback, nil), decide.ReasonInterrupted, 0, model.ActionRecoverThenUpgrade,
 			"3 deployed", "2 failed", "1 superseded"),
-		"pending-upgrade of another and young": {build: pending(2, release.StatusPendingUpgrade, moved), state: StatePending, reason: ReasonPendingElsewhere,
-			actions: []Action{ActionWait}, history: []string{"2 pending-upgrade", "1 deployed"}, value: "1"},
-		"pending-upgrade of another and old": recovered(pending(2, release.StatusPendingUpgrade, moved), ReasonPendingTimeout, late, ActionRecoverThenUpgrade,
+		"pending-upgrade of another and young": {build: pending(2, release.StatusPendingUpgrade, moved), state: model.StatePending, reason: decide.ReasonPendingElsewhere,
+			actions: []model.Action{model.ActionWait}, history: []string{"2 pending-upgrade", "1 deployed"}, value: "1"},
+		"pending-upgrade of another and old": recovered(pending(2, release.StatusPendingUpgrade, moved), decide.ReasonPendingTimeout, late, model.ActionRecoverThenUpgrade,
 			"2 deployed", "1 superseded"),
-		"pending-install of another and old": recovered(pending(1, release.StatusPendingInstall, moved), ReasonPendingTimeout, late, ActionRecoverThenInstall,
+		"pending-install of another and old": recovered(pending(1, release.StatusPendingInstall, moved), decide.ReasonPendingTimeout, late, model.ActionRecoverThenInstall,
 			"1 deployed"),
 	}
 }
@@ -325,7 +329,7 @@ func matrixGone() map[string]matrixCase {
 				installed(t, b, run)
 				b.setStatus("demo", 1, release.StatusUninstalling)
 			},
-			state: StateUninstalling, reason: ReasonFinishUninstall, actions: []Action{ActionUninstall, ActionInstall, ActionNone},
+			state: model.StateUninstalling, reason: decide.ReasonFinishUninstall, actions: []model.Action{model.ActionUninstall, model.ActionInstall, model.ActionNone},
 			history: []string{"1 deployed"}, value: "1",
 		},
 		"uninstalled with its history kept": {
@@ -337,7 +341,7 @@ func matrixGone() map[string]matrixCase {
 					t.Fatal(err)
 				}
 			},
-			state: StateUninstalled, reason: ReasonNotInstalled, actions: []Action{ActionInstall, ActionNone},
+			state: model.StateUninstalled, reason: decide.ReasonNotInstalled, actions: []model.Action{model.ActionInstall, model.ActionNone},
 			history: []string{"2 deployed", "1 uninstalled"}, value: "1",
 		},
 	}
@@ -352,19 +356,19 @@ func matrixOthers() map[string]matrixCase {
 				installed(t, b, run)
 				b.humanUpgrade("demo", run.chart)
 			},
-			state: StateUnmanaged, reason: ReasonChangedByAnotherHand, actions: []Action{ActionUpgrade, ActionNone},
+			state: model.StateUnmanaged, reason: decide.ReasonChangedByAnotherHand, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 superseded", "1 superseded"}, value: "1",
 		},
-		"made by hand": {build: byHand, state: StateForeign, reason: ReasonConflict, actions: []Action{ActionRefuse}, history: []string{"1 deployed"}, value: "human"},
-		"made by hand and adopted": {build: byHand, policy: Policy{TakeOwnership: true}, state: StateForeign, reason: ReasonAdopt,
-			actions: []Action{ActionUpgrade, ActionNone}, history: []string{"2 deployed", "1 superseded"}, value: "1"},
+		"made by hand": {build: byHand, state: model.StateForeign, reason: decide.ReasonConflict, actions: []model.Action{model.ActionRefuse}, history: []string{"1 deployed"}, value: "human"},
+		"made by hand and adopted": {build: byHand, policy: model.Policy{TakeOwnership: true}, state: model.StateForeign, reason: decide.ReasonAdopt,
+			actions: []model.Action{model.ActionUpgrade, model.ActionNone}, history: []string{"2 deployed", "1 superseded"}, value: "1"},
 		"of another HelmOp": {
 			build: func(t *testing.T, b *bench, run *releaseRun) {
 				t.Helper()
 				installed(t, b, run)
 				run.desired.Owner, run.desired.ArtifactDigest = "default.other", "a2"
 			},
-			state: StateForeign, reason: ReasonConflict, actions: []Action{ActionRefuse}, history: []string{"1 deployed"}, value: "1",
+			state: model.StateForeign, reason: decide.ReasonConflict, actions: []model.Action{model.ActionRefuse}, history: []string{"1 deployed"}, value: "1",
 		},
 	}
 }
@@ -386,17 +390,17 @@ func matrixTested() map[string]matrixCase {
 	}
 	one := 1
 	return map[string]matrixCase{
-		"untested": {build: tested(true), policy: Policy{Test: TestPolicy{Enabled: true}}, state: StateUntested, reason: ReasonUntested,
-			actions: []Action{ActionTest, ActionNone}, history: []string{"1 deployed"}, value: "1"},
-		"tests fail": {build: tested(false), policy: Policy{Test: TestPolicy{Enabled: true}, Install: FailurePolicy{Retries: &one}}, state: StateUntested,
-			reason: ReasonUntested, actions: []Action{ActionTest, ActionTest, ActionStall}, history: []string{"1 deployed"}, value: "1"},
-		"tests fail and are ignored": {build: tested(false), policy: Policy{Test: TestPolicy{Enabled: true, IgnoreFailures: true}}, state: StateUntested,
-			reason: ReasonUntested, actions: []Action{ActionTest, ActionNone}, history: []string{"1 deployed"}, value: "1"},
+		"untested": {build: tested(true), policy: model.Policy{Test: model.TestPolicy{Enabled: true}}, state: model.StateUntested, reason: decide.ReasonUntested,
+			actions: []model.Action{model.ActionTest, model.ActionNone}, history: []string{"1 deployed"}, value: "1"},
+		"tests fail": {build: tested(false), policy: model.Policy{Test: model.TestPolicy{Enabled: true}, Install: model.FailurePolicy{Retries: &one}}, state: model.StateUntested,
+			reason: decide.ReasonUntested, actions: []model.Action{model.ActionTest, model.ActionTest, model.ActionStall}, history: []string{"1 deployed"}, value: "1"},
+		"tests fail and are ignored": {build: tested(false), policy: model.Policy{Test: model.TestPolicy{Enabled: true, IgnoreFailures: true}}, state: model.StateUntested,
+			reason: decide.ReasonUntested, actions: []model.Action{model.ActionTest, model.ActionNone}, history: []string{"1 deployed"}, value: "1"},
 		"tests of an upgrade fail and rolled back": {
 			build:  upgraded,
-			policy: Policy{Test: TestPolicy{Enabled: true}, Upgrade: FailurePolicy{Retries: &one, Remediate: RemediateRollback}},
-			state:  StateUntested, reason: ReasonUntested,
-			actions: []Action{ActionTest, ActionRollback, ActionUpgrade, ActionTest, ActionRollback, ActionStall},
+			policy: model.Policy{Test: model.TestPolicy{Enabled: true}, Upgrade: model.FailurePolicy{Retries: &one, Remediate: model.RemediateRollback}},
+			state:  model.StateUntested, reason: decide.ReasonUntested,
+			actions: []model.Action{model.ActionTest, model.ActionRollback, model.ActionUpgrade, model.ActionTest, model.ActionRollback, model.ActionStall},
 			history: []string{"5 deployed", "4 superseded", "3 superseded", "2 superseded", "1 superseded"}, value: "1",
 		},
 	}
@@ -406,15 +410,15 @@ func matrixTested() map[string]matrixCase {
 // the release holds.
 func TestIntegrationMatrixIdle(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
-	b.cutter.take()
+	b.cutter.Take()
 	for range 3 {
 		decision, err := run.decide(t.Context())
-		if err != nil || decision.Action != ActionNone {
+		if err != nil || decision.Action != model.ActionNone {
 			t.Fatalf("%+v, %v", decision, err)
 		}
-		if requests := b.cutter.take(); len(requests) != 1 || requests[0] != fmt.Sprintf("GET /api/v1/namespaces/%s/secrets", b.namespace) {
+		if requests := b.cutter.Take(); len(requests) != 1 || requests[0] != fmt.Sprintf("GET /api/v1/namespaces/%s/secrets", b.namespace) {
 			t.Errorf("an idle pass sends %v", requests)
 		}
 	}

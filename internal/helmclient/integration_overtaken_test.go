@@ -26,11 +26,16 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // takeOver replaces a record as another manager does that takes its holder for gone, with another payload.
 func (b *bench) takeOver(key string) error {
-	conn, err := New(testRunner).connections.get(Target{Key: b.namespace, Config: sharedServer.Server(b.t).RESTConfig()})
+	conn, err := New(testRunner).connections.Get(model.Target{Key: b.namespace, Config: sharedServer.Server(b.t).RESTConfig()})
 	if err != nil {
 		return err
 	}
@@ -40,7 +45,7 @@ func (b *bench) takeOver(key string) error {
 		return err
 	}
 	rls.Manifest += "# of another manager\n"
-	defer held.finish(time.Now(), false)
+	defer held.Finish(time.Now(), false)
 	return held.Replace(key, rls)
 }
 
@@ -51,30 +56,30 @@ func TestIntegrationOvertaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			kept := use(b)
-			b.target.Storage.splitAll = true
-			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+			b.target.Storage.SplitAll = true
+			run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 			run.mustSettle(t)
 			var once sync.Once
 			var taken error
 			config := sharedServer.Server(t).RESTConfig()
 			config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
-				return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+				return helmtest.RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
 					if req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/configmaps") {
-						once.Do(func() { taken = b.takeOver(recordName("demo", 2)) })
+						once.Do(func() { taken = b.takeOver(records.NameOf("demo", 2)) })
 					}
 					return base.RoundTrip(req)
 				})
 			}
 			run.client, run.target.Config = New(testRunner), config
-			run.want("a2", newChart("2.0.0", map[string]string{"second.yaml": configMap("second", "2")}))
-			_, err := run.actNow(t, ActionUpgrade)
+			run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"second.yaml": helmtest.ConfigMap("second", "2")}))
+			_, err := run.actNow(t, model.ActionUpgrade)
 			if taken != nil {
 				t.Fatal(taken)
 			}
-			wantError(t, err, ErrStale, true, "another manager", "revision 2")
+			helmtest.WantError(t, err, helmerr.ErrStale, true, "another manager", "revision 2")
 			// Helm writes the revision before first.
 			b.wantRecords(run.desired, "2 pending-upgrade", "1 superseded")
-			read, err := b.newRecords().Get(recordName("demo", 2))
+			read, err := b.newRecords().Get(records.NameOf("demo", 2))
 			if err != nil || !strings.Contains(read.Manifest, "another manager") {
 				t.Errorf("what took over: %v", err)
 			}
@@ -93,27 +98,27 @@ func TestIntegrationOvertaken(t *testing.T) {
 func TestIntegrationPointerWrites(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
-	b.target.Storage.splitAll = true
+	b.target.Storage.SplitAll = true
 	lost := 0
 	config := sharedServer.Server(t).RESTConfig()
 	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
-		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+		return helmtest.RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			answer, err := base.RoundTrip(req)
 			if err != nil || req.Method != http.MethodPut || lost == 0 {
 				return answer, err
 			}
 			lost--
-			return nil, errors.Join(errCut, answer.Body.Close())
+			return nil, errors.Join(helmtest.ErrCut, answer.Body.Close())
 		})
 	}
 	b.target.Config = config
-	held, key := b.newRecords(), recordName("demo", 1)
-	rls := fullRelease()
+	held, key := b.newRecords(), records.NameOf("demo", 1)
+	rls := helmtest.FullRelease()
 	rls.Namespace, rls.Version, rls.Info.Status = b.namespace, 1, release.StatusPendingInstall
 	if err := held.Create(key, rls); err != nil {
 		t.Fatal(err)
 	}
-	update := func(store *recordStore, status release.Status) error {
+	update := func(store *records.Store, status release.Status) error {
 		rls.Info.Status = status
 		return store.Update(key, rls)
 	}
@@ -125,8 +130,8 @@ func TestIntegrationPointerWrites(t *testing.T) {
 	if err := update(held, release.StatusPendingUpgrade); err != nil {
 		t.Errorf("after a lost answer: %v", err)
 	}
-	lost = writeTries
-	if err := update(held, release.StatusSuperseded); err == nil || errors.Is(err, ErrStale) {
+	lost = records.WriteTries
+	if err := update(held, release.StatusSuperseded); err == nil || errors.Is(err, helmerr.ErrStale) {
 		t.Errorf("without any answer: %v", err)
 	}
 	if err := update(held, release.StatusDeployed); err != nil {
@@ -142,8 +147,8 @@ func TestIntegrationPointerWrites(t *testing.T) {
 	updated := update(held, release.StatusDeployed)
 	_, deleted := held.Delete(key)
 	rls.Version = 2
-	for what, err := range map[string]error{"update": updated, "delete": deleted, "create": held.Create(recordName("demo", 2), rls)} {
-		if !errors.Is(err, ErrStale) {
+	for what, err := range map[string]error{"update": updated, "delete": deleted, "create": held.Create(records.NameOf("demo", 2), rls)} {
+		if !errors.Is(err, helmerr.ErrStale) {
 			t.Errorf("%s after another's write: %v", what, err)
 		}
 	}

@@ -27,13 +27,19 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // otherRelease installs another release with the given objects.
 func (b *bench) otherRelease(t *testing.T, templates map[string]string) {
 	t.Helper()
-	other := b.newRun(newChart("1.0.0", templates), map[string]any{"cidr": "1"})
-	other.desired = desiredFor(b.namespace, "other", "a1", "v1")
+	other := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
+	other.desired = helmtest.DesiredFor(b.namespace, "other", "a1", "v1")
 	other.mustSettle(t)
 }
 
@@ -41,7 +47,7 @@ func (b *bench) otherRelease(t *testing.T, templates map[string]string) {
 func sharedObjects(count int, value string) map[string]string {
 	templates := map[string]string{}
 	for i := range count {
-		templates[fmt.Sprintf("shared-%d.yaml", i)] = configMap(fmt.Sprintf("shared-%d", i), value)
+		templates[fmt.Sprintf("shared-%d.yaml", i)] = helmtest.ConfigMap(fmt.Sprintf("shared-%d", i), value)
 	}
 	return templates
 }
@@ -49,12 +55,12 @@ func sharedObjects(count int, value string) map[string]string {
 // TestIntegrationUninstallSparesOthers holds that an uninstall leaves objects alone which another release made after this
 // one failed to, be they few or so many that they are looked at together.
 func TestIntegrationUninstallSparesOthers(t *testing.T) {
-	for name, count := range map[string]int{"few": 1, "many": manyLooks + 1} {
+	for name, count := range map[string]int{"few": 1, "many": apply.ManyLooks + 1} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			templates := with(sharedObjects(count, "1"), "hook.yaml", hookService("refused", "pre-install"))
-			run := b.newRun(newChart("1.0.0", templates), map[string]any{"cidr": "1"})
-			run.mustFail(t, run.later(t, 0), ActionInstall)
+			run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
+			run.mustFail(t, run.later(t, 0), model.ActionInstall)
 			b.wantNoConfigMap("shared-0")
 			b.otherRelease(t, sharedObjects(count, "2"))
 			if err := run.settleUninstall(t.Context()); err != nil {
@@ -70,24 +76,24 @@ func TestIntegrationUninstallSparesOthers(t *testing.T) {
 
 // TestIntegrationRollbackSparesOthers holds the same of rollbacks, and of upgrades that end with less objects.
 func TestIntegrationRollbackSparesOthers(t *testing.T) {
-	for name, policy := range map[string]Policy{
-		"rollback": {Upgrade: FailurePolicy{Remediate: RemediateRollback}},
+	for name, policy := range map[string]model.Policy{
+		"rollback": {Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}},
 		"upgrade":  {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			own := map[string]string{"own.yaml": configMap("own", "1")}
-			run := b.newRun(newChart("1.0.0", own), map[string]any{"cidr": "1"})
+			own := map[string]string{"own.yaml": helmtest.ConfigMap("own", "1")}
+			run := b.newRun(helmtest.NewChart("1.0.0", own), map[string]any{"cidr": "1"})
 			run.mustSettle(t)
 			run.policy = policy
-			run.want("a2", newChart("2.0.0", with(with(own, "shared.yaml", configMap("shared-0", "1")), "hook.yaml", hookService("refused", "pre-upgrade"))))
-			run.mustFail(t, run.later(t, 0), ActionUpgrade)
+			run.want("a2", helmtest.NewChart("2.0.0", with(with(own, "shared.yaml", helmtest.ConfigMap("shared-0", "1")), "hook.yaml", hookService("refused", "pre-upgrade"))))
+			run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
 			b.otherRelease(t, sharedObjects(1, "2"))
-			if policy.Upgrade.Remediate == RemediateRollback {
-				run.mustAct(t, run.later(t, 0), ActionRollback)
+			if policy.Upgrade.Remediate == model.RemediateRollback {
+				run.mustAct(t, run.later(t, 0), model.ActionRollback)
 			} else {
-				run.want("a3", newChart("3.0.0", own))
-				run.mustAct(t, run.later(t, 0), ActionUpgrade)
+				run.want("a3", helmtest.NewChart("3.0.0", own))
+				run.mustAct(t, run.later(t, 0), model.ActionUpgrade)
 			}
 			b.wantConfigMap("shared-0", "2")
 			b.wantConfigMap("own", "1")
@@ -99,10 +105,10 @@ func TestIntegrationRollbackSparesOthers(t *testing.T) {
 // handed over to another release.
 func TestIntegrationUpgradeSparesOthers(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	b.patchConfigMap("first", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
-	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 	run.mustSettle(t)
 	b.wantConfigMap("first", "1")
 	b.wantRecords(run.desired, "2 deployed", "1 superseded")
@@ -111,14 +117,14 @@ func TestIntegrationUpgradeSparesOthers(t *testing.T) {
 // TestIntegrationUninstallTakesUnmarked holds that objects which name no release are deleted, as ever.
 func TestIntegrationUninstallTakesUnmarked(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", sharedObjects(manyLooks, "1")), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", sharedObjects(apply.ManyLooks, "1")), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	b.patchConfigMap("shared-0", `{"metadata":{"annotations":null,"labels":null}}`)
 	b.patchConfigMap("shared-1", `{"metadata":{"annotations":null}}`)
 	if err := run.settleUninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for i := range manyLooks {
+	for i := range apply.ManyLooks {
 		b.wantNoConfigMap(fmt.Sprintf("shared-%d", i))
 	}
 }
@@ -127,10 +133,10 @@ func TestIntegrationUninstallTakesUnmarked(t *testing.T) {
 // at and before it is deleted, stays.
 func TestIntegrationUninstallDeletesWhatItSaw(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	replaced := false
-	b.cutter.last = func(req *http.Request) bool {
+	b.cutter.Last = func(req *http.Request) bool {
 		if req.Method == http.MethodDelete && strings.HasSuffix(req.URL.Path, "/configmaps/first") && !replaced {
 			replaced = true
 			b.replaceConfigMap("first", "other")
@@ -160,7 +166,7 @@ func (b *bench) replaceConfigMap(name, owner string) {
 		b.t.Error(err)
 	}
 	object.ResourceVersion, object.UID = "", ""
-	object.Annotations[helmReleaseName], object.Data["key"] = owner, "of "+owner
+	object.Annotations[apply.HelmReleaseName], object.Data["key"] = owner, "of "+owner
 	if _, err := maps.Create(b.t.Context(), object, metav1.CreateOptions{}); err != nil {
 		b.t.Error(err)
 	}
@@ -177,20 +183,20 @@ func (b *bench) patchConfigMap(name, patch string) {
 // TestIntegrationUninstallLeftovers holds that an uninstall deletes what only revisions before a failed one have, also
 // where that one has nothing to delete, and keeps what is to be kept.
 func TestIntegrationUninstallLeftovers(t *testing.T) {
-	kept := strings.Replace(configMap("kept", "1"), "name: kept", "name: kept\n  annotations: {helm.sh/resource-policy: keep}", 1)
+	kept := strings.Replace(helmtest.ConfigMap("kept", "1"), "name: kept", "name: kept\n  annotations: {helm.sh/resource-policy: keep}", 1)
 	for name, objects := range map[string]map[string]string{
-		"something to delete": {"value.yaml": valueConfigMap},
+		"something to delete": {"value.yaml": helmtest.ValueConfigMap},
 		"nothing to delete":   {},
 		"only what is kept":   {"kept.yaml": kept},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			run := b.newRun(newChart("1.0.0", map[string]string{
-				"value.yaml": valueConfigMap, "first.yaml": configMap("first", "1"), "kept.yaml": kept,
+			run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{
+				"value.yaml": helmtest.ValueConfigMap, "first.yaml": helmtest.ConfigMap("first", "1"), "kept.yaml": kept,
 			}), map[string]any{"cidr": "1"})
 			run.mustSettle(t)
-			run.want("a2", newChart("2.0.0", with(objects, "hook.yaml", hookService("refused", "pre-upgrade"))))
-			run.mustFail(t, run.later(t, 0), ActionUpgrade)
+			run.want("a2", helmtest.NewChart("2.0.0", with(objects, "hook.yaml", hookService("refused", "pre-upgrade"))))
+			run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
 			if err := run.settleUninstall(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -210,7 +216,7 @@ func TestIntegrationStaleRemediation(t *testing.T) {
 			if _, err := action.NewUninstall(b.human()).Run("demo"); err != nil {
 				t.Fatal(err)
 			}
-			b.humanInstall("demo", newChart("1.0.0", twoConfigMaps()))
+			b.humanInstall("demo", helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()))
 		},
 		"upgrade under way": func(t *testing.T, b *bench) {
 			releases := b.human().Releases
@@ -226,8 +232,8 @@ func TestIntegrationStaleRemediation(t *testing.T) {
 		},
 		"called deployed": func(_ *testing.T, b *bench) { b.setStatus("demo", 1, release.StatusDeployed) },
 		"of another object": func(t *testing.T, b *bench) {
-			_, err := b.kube.CoreV1().Secrets(b.namespace).Patch(t.Context(), recordName("demo", 1), types.MergePatchType,
-				[]byte(`{"metadata":{"labels":{"`+LabelReleaseUID+`":"uid-9"}}}`), metav1.PatchOptions{})
+			_, err := b.kube.CoreV1().Secrets(b.namespace).Patch(t.Context(), records.NameOf("demo", 1), types.MergePatchType,
+				[]byte(`{"metadata":{"labels":{"`+model.LabelReleaseUID+`":"uid-9"}}}`), metav1.PatchOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -236,11 +242,11 @@ func TestIntegrationStaleRemediation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			run := b.newRun(brokenChart("1.0.0"), map[string]any{"cidr": "1"})
-			run.policy = Policy{Install: FailurePolicy{Remediate: RemediateUninstall}}
-			run.mustFail(t, run.later(t, 0), ActionInstall)
+			run.policy = model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}}
+			run.mustFail(t, run.later(t, 0), model.ActionInstall)
 			stale := run.later(t, 0)
 			meanwhile(t, b)
-			if _, err := run.act(t.Context(), stale); stale.Action != ActionUninstall || !errors.Is(err, ErrStale) {
+			if _, err := run.act(t.Context(), stale); stale.Action != model.ActionUninstall || !errors.Is(err, helmerr.ErrStale) {
 				t.Errorf("%s: %v", stale.Action, err)
 			}
 			if _, ok := b.configMapValue("demo-value"); !ok {

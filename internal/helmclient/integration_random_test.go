@@ -32,6 +32,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/sample"
 )
 
@@ -113,13 +116,13 @@ func (k randomKind) isHelm() bool { return k == upgrade || k == uninstall || k =
 // randomParty is a HelmOp with its manager.
 type randomParty struct {
 	*bench
-	desired Desired
+	desired model.Desired
 	// value is what the objects of its release hold.
 	version int
 	// gone says that the party's release has ended: its manager has let it go.
 	gone bool
 	// remembered is a decision that was made some steps before.
-	remembered *Decision
+	remembered *decide.Decision
 }
 
 func (p *randomParty) value() string { return fmt.Sprintf("%s %d", p.desired.Owner, p.version) }
@@ -153,7 +156,7 @@ func newRandomRound(t *testing.T, namespace string) *randomRound {
 	for i := range r.parties {
 		p := &randomParty{bench: &bench{t: t, kube: kube, namespace: namespace}, gone: i != 0}
 		p.reconnect(-1)
-		p.desired = desiredFor(namespace, "demo", "a1", "v1")
+		p.desired = helmtest.DesiredFor(namespace, "demo", "a1", "v1")
 		p.desired.Owner, p.desired.ManagementCluster = fmt.Sprintf("default.party-%d", i), "here"
 		p.desired.UID = p.desired.Owner
 		p.setVersion(1)
@@ -167,28 +170,28 @@ func (r *randomRound) note(format string, args ...any) {
 }
 
 // decide decides for a party on what the cluster holds now.
-func (r *randomRound) decide(p *randomParty, past Past) (Decision, error) {
+func (r *randomRound) decide(p *randomParty, past model.Past) (decide.Decision, error) {
 	obs, err := p.client.Observe(r.t.Context(), p.target, p.desired.Namespace, p.desired.Name)
 	if err != nil {
-		return Decision{}, err
+		return decide.Decision{}, err
 	}
 	now := time.Now().Add(r.later)
 	if p == r.parties[r.wanted] {
-		policy := Policy{TakeOwnership: true, Install: FailurePolicy{Retries: new(int)}, Upgrade: FailurePolicy{Retries: new(int)}}
+		policy := model.Policy{TakeOwnership: true, Install: model.FailurePolicy{Retries: new(int)}, Upgrade: model.FailurePolicy{Retries: new(int)}}
 		*policy.Install.Retries, *policy.Upgrade.Retries = -1, -1
-		return Decide(obs, p.desired, policy, past, now), nil
+		return decide.Next(obs, p.desired, policy, past, now), nil
 	}
-	return DecideUninstall(obs, p.desired, Policy{}, now), nil
+	return decide.Uninstall(obs, p.desired, model.Policy{}, now), nil
 }
 
 // carryOut carries a decision of a party out. One that is stale, or meets the action of the other party, changes nothing.
-func (r *randomRound) carryOut(p *randomParty, decision Decision) {
+func (r *randomRound) carryOut(p *randomParty, decision decide.Decision) {
 	if _, ok := actionTimeout(decision.Action, p.options); !ok {
-		p.gone = p.gone || p != r.parties[r.wanted] && decision.Action != ActionWait
+		p.gone = p.gone || p != r.parties[r.wanted] && decision.Action != model.ActionWait
 		r.note("  %s: %s (%s)", p.desired.Owner, decision.Action, decision.Message)
 		return
 	}
-	_, err := p.act(decision, p.desired, newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": p.value()})
+	_, err := p.act(decision, p.desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": p.value()})
 	r.note("  %s: %s of revision %d (%s): %v", p.desired.Owner, decision.Action, decision.FromRevision, decision.Reason, err)
 }
 
@@ -197,7 +200,7 @@ func (r *randomRound) actNow(p *randomParty) {
 	if p.gone {
 		return
 	}
-	if decision, err := r.decide(p, Past{}); err == nil {
+	if decision, err := r.decide(p, model.Past{}); err == nil {
 		r.carryOut(p, decision)
 	}
 }
@@ -230,7 +233,7 @@ func (r *randomRound) run(s randomStep) {
 	case waitLong:
 		r.later += 20 * time.Minute
 	case remember:
-		if decision, err := r.decide(p, Past{}); err == nil && !p.gone {
+		if decision, err := r.decide(p, model.Past{}); err == nil && !p.gone {
 			p.remembered = &decision
 		}
 	default:
@@ -243,14 +246,14 @@ func (r *randomRound) interrupted(s randomStep) {
 	p := r.parties[s.party]
 	var requests atomic.Int64
 	wrap := func(base http.RoundTripper) http.RoundTripper {
-		return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+		return helmtest.RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			if strings.Contains(req.URL.Path, "/namespaces/"+p.namespace) {
 				n := int(requests.Add(1)) - 1
 				if n == s.at {
 					r.meanwhile(s)
 				}
 				if s.kill && n >= s.at {
-					return nil, errCut
+					return nil, helmtest.ErrCut
 				}
 			}
 			return base.RoundTrip(req)
@@ -294,7 +297,7 @@ func (p *randomParty) helm(kind randomKind, wrap func(http.RoundTripper) http.Ro
 	case upgrade:
 		upgrade := action.NewUpgrade(config)
 		upgrade.Namespace = p.namespace
-		_, err := upgrade.Run("demo", newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "human"})
+		_, err := upgrade.Run("demo", helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "human"})
 		return err
 	case rollback:
 		return action.NewRollback(config).Run("demo")
@@ -321,7 +324,7 @@ func (r *randomRound) objects() map[string]types.UID {
 // isInSync reports whether the release is as the party that wants it wants it.
 func (r *randomRound) isInSync() bool {
 	p := r.parties[r.wanted]
-	return !p.gone && p.observe(p.desired).State(p.desired) == StateInSync
+	return !p.gone && p.observe(p.desired).State(p.desired) == model.StateInSync
 }
 
 // errLost says that objects are gone that the owner of the release wants.
@@ -352,8 +355,8 @@ func (r *randomRound) converge() error {
 	p, other := r.parties[r.wanted], r.parties[1-r.wanted]
 	for i := range 20 {
 		r.actNow(other)
-		past := Past{}
-		if r.isInSync() && len(r.objects()) < len(twoConfigMaps()) {
+		past := model.Past{}
+		if r.isInSync() && len(r.objects()) < len(helmtest.TwoConfigMaps()) {
 			past.Restore, past.Request = true, fmt.Sprintf("%x", i)
 		}
 		decision, err := r.decide(p, past)
@@ -361,11 +364,11 @@ func (r *randomRound) converge() error {
 			return err
 		}
 		switch decision.Action {
-		case ActionNone:
+		case model.ActionNone:
 			if other.gone {
 				return r.check()
 			}
-		case ActionWait:
+		case model.ActionWait:
 			r.later += max(decision.RequeueAfter, 20*time.Minute)
 		}
 		r.carryOut(p, decision)
@@ -377,7 +380,7 @@ func (r *randomRound) converge() error {
 func (r *randomRound) check() error {
 	p := r.parties[r.wanted]
 	obs := p.observe(p.desired)
-	var deployed []Record
+	var deployed []model.Record
 	for i, record := range obs.Records {
 		if record.Status == "deployed" {
 			deployed = append(deployed, record)
@@ -389,7 +392,7 @@ func (r *randomRound) check() error {
 	value, _ := p.configMapValue("demo-value")
 	kept, _ := p.configMapValue("first")
 	switch {
-	case len(deployed) != 1 || deployed[0].Owner != p.desired.Owner || !deployed[0].madeFrom(p.desired):
+	case len(deployed) != 1 || deployed[0].Owner != p.desired.Owner || !deployed[0].MadeFrom(p.desired):
 		return fmt.Errorf("deployed are %+v", deployed)
 	case value != p.value() || kept != "1":
 		return fmt.Errorf("the objects hold %q and %q, want %q and \"1\"", value, kept, p.value())
@@ -399,9 +402,9 @@ func (r *randomRound) check() error {
 
 // isRepeated reports whether a revision was made from the same as the one before for the same object, although nobody asked for it and the
 // one before had been deployed.
-func isRepeated(newer, older Record) bool {
-	return newer.Revision == older.Revision+1 && newer.Request == "" && newer.authentic() && older.authentic() && older.wasApplied() &&
-		newer.UID == older.UID && newer.attempt() == older.attempt()
+func isRepeated(newer, older model.Record) bool {
+	return newer.Revision == older.Revision+1 && newer.Request == "" && newer.Authentic() && older.Authentic() && older.WasApplied() &&
+		newer.UID == older.UID && newer.Attempt() == older.Attempt()
 }
 
 // TestIntegrationRandom has two HelmOps with a manager each hand a release over and back, change it, and act on what they have seen some

@@ -24,17 +24,22 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // cutPending leaves a pending record behind: it cuts the connection after the first change of a ConfigMap.
-func (b *bench) cutPending(action Action, desired Desired, chrt *chart.Chart, values map[string]any) {
+func (b *bench) cutPending(action model.Action, desired model.Desired, chrt *chart.Chart, values map[string]any) {
 	b.t.Helper()
 	b.reconnect(-1)
-	b.cutter.last = func(req *http.Request) bool {
+	b.cutter.Last = func(req *http.Request) bool {
 		return req.Method != http.MethodGet && strings.Contains(req.URL.Path, "/configmaps")
 	}
-	_, err := b.act(Decision{Action: action}, desired, chrt, values)
-	wantError(b.t, err, ErrUnreachable, true)
+	_, err := b.act(decide.Decision{Action: action}, desired, chrt, values)
+	helmtest.WantError(b.t, err, helmerr.ErrUnreachable, true)
 	b.reconnect(-1)
 	if newest, _ := b.observe(desired).Newest(); !strings.HasPrefix(newest.Status, "pending-") {
 		b.t.Fatalf("no pending record was left: %+v", newest)
@@ -45,9 +50,9 @@ func (b *bench) cutPending(action Action, desired Desired, chrt *chart.Chart, va
 // where it is no longer desired.
 func TestIntegrationPendingInstallOtherDesired(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	b.cutPending(ActionInstall, desired, newChart("1.0.0", map[string]string{
-		"first.yaml": configMap("first", "1"), "second.yaml": configMap("second", "1"),
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	b.cutPending(model.ActionInstall, desired, helmtest.NewChart("1.0.0", map[string]string{
+		"first.yaml": helmtest.ConfigMap("first", "1"), "second.yaml": helmtest.ConfigMap("second", "1"),
 	}), nil)
 	_, first := b.configMapValue("first")
 	_, second := b.configMapValue("second")
@@ -55,8 +60,8 @@ func TestIntegrationPendingInstallOtherDesired(t *testing.T) {
 		t.Error("nothing was created before the cut")
 	}
 	desired.ArtifactDigest = "a2"
-	actions := b.converge(desired, newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}), map[string]any{"cidr": "2"})
-	if len(actions) != 1 || actions[0] != ActionRecoverThenUpgrade {
+	actions := b.converge(desired, helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "2"})
+	if len(actions) != 1 || actions[0] != model.ActionRecoverThenUpgrade {
 		t.Errorf("recovered by %v", actions)
 	}
 	b.wantRecords(desired, "2 deployed", "1 failed")
@@ -69,12 +74,12 @@ func TestIntegrationPendingInstallOtherDesired(t *testing.T) {
 // for undone: the revision below it has the desired digests, but the objects may be half of another revision.
 func TestIntegrationPendingUpgradeReverted(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt := newChart("1.0.0", twoConfigMaps())
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
 	changed := desired
 	changed.ValuesDigest = "v2"
-	b.cutPending(ActionUpgrade, changed, chrt, map[string]any{"cidr": "2"})
+	b.cutPending(model.ActionUpgrade, changed, chrt, map[string]any{"cidr": "2"})
 	b.wantConfigMap("demo-value", "2")
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
 	b.wantRecords(desired, "3 deployed", "2 failed", "1 superseded")
@@ -83,15 +88,15 @@ func TestIntegrationPendingUpgradeReverted(t *testing.T) {
 
 func TestIntegrationPendingOfAnother(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"}
-	b.cutPending(ActionInstall, desired, chrt, values)
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"}
+	b.cutPending(model.ActionInstall, desired, chrt, values)
 	desired.UID = "uid-after-move"
-	decision := b.decide(desired, Policy{})
-	if decision.Action != ActionWait || decision.RequeueAfter != elsewhereRetry {
+	decision := b.decide(desired, model.Policy{})
+	if decision.Action != model.ActionWait || decision.RequeueAfter != decide.ElsewhereRetry {
 		t.Errorf("young record of another: %+v", decision)
 	}
-	decision = Decide(b.observe(desired), desired, Policy{}, Past{}, time.Now().Add(DefaultPendingTimeout))
+	decision = decide.Next(b.observe(desired), desired, model.Policy{}, model.Past{}, time.Now().Add(model.DefaultPendingTimeout))
 	if _, err := b.act(decision, desired, chrt, values); err != nil {
 		t.Fatal(err)
 	}
@@ -100,25 +105,25 @@ func TestIntegrationPendingOfAnother(t *testing.T) {
 
 func TestIntegrationStaleRecovery(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"}
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"}
 	b.converge(desired, chrt, values)
-	stale := Decision{Action: ActionRecoverThenInstall, Recovery: RecoverReplace, FromRevision: 1}
+	stale := decide.Decision{Action: model.ActionRecoverThenInstall, Recovery: decide.RecoverReplace, FromRevision: 1}
 	_, err := b.act(stale, desired, chrt, values)
-	wantError(t, err, ErrStale, false, "no longer pending")
-	_, err = b.act(Decision{Action: ActionInstall}, desired, chrt, values)
-	wantError(t, err, ErrStale, false)
+	helmtest.WantError(t, err, helmerr.ErrStale, false, "no longer pending")
+	_, err = b.act(decide.Decision{Action: model.ActionInstall}, desired, chrt, values)
+	helmtest.WantError(t, err, helmerr.ErrStale, false)
 	b.wantRecords(desired, "1 deployed")
 }
 
 func TestIntegrationAnotherHand(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "ours"}
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "ours"}
 	b.converge(desired, chrt, values)
 	b.humanUpgrade("demo", chrt)
 	b.wantConfigMap("demo-value", "human")
-	if decision := b.decide(desired, Policy{}); decision.State != StateUnmanaged {
+	if decision := b.decide(desired, model.Policy{}); decision.State != model.StateUnmanaged {
 		t.Errorf("after an upgrade by hand: %+v", decision)
 	}
 	b.converge(desired, chrt, values)
@@ -129,7 +134,7 @@ func TestIntegrationAnotherHand(t *testing.T) {
 	if err := rollback.Run("demo"); err != nil {
 		t.Fatal(err)
 	}
-	if decision := b.decide(desired, Policy{}); decision.State != StateUnmanaged {
+	if decision := b.decide(desired, model.Policy{}); decision.State != model.StateUnmanaged {
 		t.Errorf("after a rollback by hand: %+v", decision)
 	}
 	b.converge(desired, chrt, values)
@@ -139,27 +144,27 @@ func TestIntegrationAnotherHand(t *testing.T) {
 
 func TestIntegrationForeign(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "ours"}
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "ours"}
 	b.humanInstall("demo", chrt)
-	decision := b.decide(desired, Policy{})
-	if decision.Action != ActionRefuse {
+	decision := b.decide(desired, model.Policy{})
+	if decision.Action != model.ActionRefuse {
 		t.Errorf("a release made by hand: %+v", decision)
 	}
 	if result, err := b.act(decision, desired, chrt, values); err != nil || result.StorageChanged {
 		t.Errorf("refused, yet: %+v, %v", result, err)
 	}
 	b.wantConfigMap("demo-value", "human")
-	if _, err := b.act(b.decide(desired, Policy{TakeOwnership: true}), desired, chrt, values); err != nil {
+	if _, err := b.act(b.decide(desired, model.Policy{TakeOwnership: true}), desired, chrt, values); err != nil {
 		t.Fatal(err)
 	}
 	b.wantConfigMap("demo-value", "ours")
-	if decision := b.decide(desired, Policy{}); decision.State != StateInSync {
+	if decision := b.decide(desired, model.Policy{}); decision.State != model.StateInSync {
 		t.Errorf("after adoption: %+v", decision)
 	}
 	other := desired
 	other.Owner = "default.second"
-	if decision := b.decide(other, Policy{}); decision.Action != ActionRefuse || !strings.Contains(decision.Message, "default.demo") {
+	if decision := b.decide(other, model.Policy{}); decision.Action != model.ActionRefuse || !strings.Contains(decision.Message, "default.demo") {
 		t.Errorf("a second owner: %+v", decision)
 	}
 }

@@ -28,6 +28,10 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -38,13 +42,13 @@ func hookService(name, events string) string {
 }
 
 // record returns a record of the history.
-func (r *releaseRun) record(t *testing.T, revision int) Record {
+func (r *releaseRun) record(t *testing.T, revision int) model.Record {
 	t.Helper()
 	obs, err := r.observe(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(obs.Records, func(record Record) bool { return record.Revision == revision })
+	i := slices.IndexFunc(obs.Records, func(record model.Record) bool { return record.Revision == revision })
 	if i < 0 {
 		t.Fatalf("there is no revision %d: %+v", revision, obs.Records)
 	}
@@ -52,17 +56,17 @@ func (r *releaseRun) record(t *testing.T, revision int) Record {
 }
 
 // later decides as if it were later.
-func (r *releaseRun) later(t *testing.T, by time.Duration) Decision {
+func (r *releaseRun) later(t *testing.T, by time.Duration) decide.Decision {
 	t.Helper()
 	obs, err := r.observe(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Decide(obs, r.desired, r.policy, r.past, time.Now().Add(by))
+	return decide.Next(obs, r.desired, r.policy, r.past, time.Now().Add(by))
 }
 
 // mustFail carries out a decision whose action must fail and must have changed the storage.
-func (r *releaseRun) mustFail(t *testing.T, decision Decision, action Action) {
+func (r *releaseRun) mustFail(t *testing.T, decision decide.Decision, action model.Action) {
 	t.Helper()
 	if decision.Action != action {
 		t.Fatalf("decided %+v, want %s", decision, action)
@@ -73,7 +77,7 @@ func (r *releaseRun) mustFail(t *testing.T, decision Decision, action Action) {
 }
 
 // mustAct carries out a decision.
-func (r *releaseRun) mustAct(t *testing.T, decision Decision, action Action) Result {
+func (r *releaseRun) mustAct(t *testing.T, decision decide.Decision, action model.Action) Result {
 	t.Helper()
 	if decision.Action != action {
 		t.Fatalf("decided %+v, want %s", decision, action)
@@ -89,56 +93,56 @@ func (r *releaseRun) mustAct(t *testing.T, decision Decision, action Action) Res
 // Nothing but what the cluster says is remembered.
 func TestIntegrationRollback(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
-	run.policy = withRollback
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	run.policy = helmtest.WithRollback
 	run.mustSettle(t)
 	good := run.desired
 
 	broken := brokenChart("2.0.0")
-	broken.Templates = append(broken.Templates, &chart.File{Name: "templates/new.yaml", Data: []byte(configMap("new", "1"))})
+	broken.Templates = append(broken.Templates, &chart.File{Name: "templates/new.yaml", Data: []byte(helmtest.ConfigMap("new", "1"))})
 	run.desired.ArtifactDigest, run.desired.PostRenderDigest, run.chart = "a2", "p2", broken
-	run.mustFail(t, run.later(t, 0), ActionUpgrade)
-	result := run.mustAct(t, run.later(t, 0), ActionRollback)
+	run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
+	result := run.mustAct(t, run.later(t, 0), model.ActionRollback)
 	if result.Revision != 3 || result.Status != "deployed" || result.ChartVersion != "1.0.0" || len(result.Objects) != 2 {
 		t.Errorf("result of a rollback: %+v", result)
 	}
 	b.wantConfigMap("first", "1")
 	b.wantNoConfigMap("new")
-	want := Record{Revision: 3, Status: "deployed", Owner: good.Owner, UID: good.UID, ArtifactDigest: good.ArtifactDigest, ValuesDigest: good.ValuesDigest,
-		OptionsDigest: digestLabel(good.OptionsDigest), LabelledRevision: 3, Failures: 1, RolledBackFrom: attemptLabel(run.desired)}
+	want := model.Record{Revision: 3, Status: "deployed", Owner: good.Owner, UID: good.UID, ArtifactDigest: good.ArtifactDigest, ValuesDigest: good.ValuesDigest,
+		OptionsDigest: model.DigestLabel(good.OptionsDigest), LabelledRevision: 3, Failures: 1, RolledBackFrom: model.AttemptLabel(run.desired)}
 	got := run.record(t, 3)
 	got.ID, got.ChangedAt = "", time.Time{}
 	if got != want {
 		t.Errorf("record of the rollback\n got %+v\nwant %+v", got, want)
 	}
-	if decision := run.later(t, 0); decision.State != StateRolledBack || decision.Action != ActionWait || decision.Failures != 1 {
+	if decision := run.later(t, 0); decision.State != model.StateRolledBack || decision.Action != model.ActionWait || decision.Failures != 1 {
 		t.Errorf("after the rollback: %+v", decision)
 	}
 
-	run.mustFail(t, run.later(t, time.Minute), ActionUpgrade)
+	run.mustFail(t, run.later(t, time.Minute), model.ActionUpgrade)
 	if record := run.record(t, 4); record.Failures != 1 || record.RolledBackFrom != "" || record.PostRenderDigest != "p2" {
 		t.Errorf("record of the second try: %+v", record)
 	}
 	// Another process, in another management cluster.
 	b.reconnect(-1)
 	run.client, run.target, run.desired.UID = b.client, b.target, "uid-moved"
-	run.mustAct(t, run.later(t, 0), ActionRollback)
+	run.mustAct(t, run.later(t, 0), model.ActionRollback)
 	decision := run.later(t, time.Hour)
-	if decision.State != StateRolledBack || decision.Action != ActionStall || decision.Failures != 2 {
+	if decision.State != model.StateRolledBack || decision.Action != model.ActionStall || decision.Failures != 2 {
 		t.Errorf("after two failures: %+v", decision)
 	}
 	b.wantRecords(run.desired, "5 deployed", "4 failed", "3 superseded", "2 failed", "1 superseded")
 
 	run.past.RetryRequested = true
-	run.mustFail(t, run.later(t, 0), ActionUpgrade)
+	run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
 	run.past.RetryRequested = false
 	if record := run.record(t, 6); record.Failures != 0 {
 		t.Errorf("record of a try that was asked for: %+v", record)
 	}
-	run.mustAct(t, run.later(t, 0), ActionRollback)
+	run.mustAct(t, run.later(t, 0), model.ActionRollback)
 
-	run.desired.ArtifactDigest, run.chart = "a3", newChart("3.0.0", map[string]string{"value.yaml": valueConfigMap})
-	if decision := run.later(t, 0); decision.Action != ActionUpgrade || decision.Failures != 0 {
+	run.desired.ArtifactDigest, run.chart = "a3", helmtest.NewChart("3.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
+	if decision := run.later(t, 0); decision.Action != model.ActionUpgrade || decision.Failures != 0 {
 		t.Errorf("something else is desired: %+v", decision)
 	}
 	run.mustSettle(t)
@@ -148,30 +152,30 @@ func TestIntegrationRollback(t *testing.T) {
 // TestIntegrationRollbackFails holds that a failed rollback is recorded as failed, whatever it failed on, and done again.
 func TestIntegrationRollbackFails(t *testing.T) {
 	b := newBench(t)
-	templates := twoConfigMaps()
+	templates := helmtest.TwoConfigMaps()
 	templates["hook.yaml"] = hookService("refused", "pre-rollback")
-	run := b.newRun(newChart("1.0.0", templates), map[string]any{"cidr": "1"})
-	run.policy = withRollback
+	run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
+	run.policy = helmtest.WithRollback
 	run.mustSettle(t)
 	run.desired.ArtifactDigest, run.chart = "a2", brokenChart("2.0.0")
-	run.mustFail(t, run.later(t, 0), ActionUpgrade)
-	run.mustFail(t, run.later(t, 0), ActionRollback)
+	run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
+	run.mustFail(t, run.later(t, 0), model.ActionRollback)
 	b.wantRecords(run.desired, "3 failed", "2 failed", "1 deployed")
-	if decision := run.later(t, 0); decision.Action != ActionWait || decision.State != StateFailed || decision.RollbackFailures != 1 || decision.Failures != 1 {
+	if decision := run.later(t, 0); decision.Action != model.ActionWait || decision.State != model.StateFailed || decision.RollbackFailures != 1 || decision.Failures != 1 {
 		t.Errorf("after a failed rollback: %+v", decision)
 	}
-	run.mustFail(t, run.later(t, time.Minute), ActionRollback)
+	run.mustFail(t, run.later(t, time.Minute), model.ActionRollback)
 	if record := run.record(t, 4); record.RollbackFailures != 1 || record.Failures != 1 {
 		t.Errorf("record of the second rollback: %+v", record)
 	}
-	if decision := run.later(t, time.Hour); decision.Action != ActionStall || decision.Reason != ReasonRollbackFailed {
+	if decision := run.later(t, time.Hour); decision.Action != model.ActionStall || decision.Reason != decide.ReasonRollbackFailed {
 		t.Errorf("after two failed rollbacks: %+v", decision)
 	}
 	run.options.Rollback.DisableHooks = true
 	run.past.RetryRequested = true
-	run.mustAct(t, run.later(t, 0), ActionRollback)
+	run.mustAct(t, run.later(t, 0), model.ActionRollback)
 	run.past.RetryRequested = false
-	if decision := run.later(t, 0); decision.State != StateRolledBack || decision.Failures != 1 {
+	if decision := run.later(t, 0); decision.State != model.StateRolledBack || decision.Failures != 1 {
 		t.Errorf("after the rollback: %+v", decision)
 	}
 	b.wantConfigMap("first", "1")
@@ -181,12 +185,12 @@ func TestIntegrationRollbackFails(t *testing.T) {
 // Helm would call these superseded.
 func TestIntegrationUnhealthy(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
-	run.policy = withRollback
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	run.policy = helmtest.WithRollback
 	run.mustSettle(t)
 	run.want("a2", brokenChart("2.0.0"))
-	run.mustFail(t, run.later(t, 0), ActionUpgrade)
-	run.want("a3", newChart("3.0.0", map[string]string{"value.yaml": valueConfigMap, "second.yaml": configMap("second", "1")}))
+	run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
+	run.want("a3", helmtest.NewChart("3.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "second.yaml": helmtest.ConfigMap("second", "1")}))
 	run.mustSettle(t)
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 	run.past.Unhealthy = true
@@ -194,11 +198,11 @@ func TestIntegrationUnhealthy(t *testing.T) {
 	if decision.RollbackTo != 1 {
 		t.Errorf("decided %+v", decision)
 	}
-	run.mustAct(t, decision, ActionRollback)
+	run.mustAct(t, decision, model.ActionRollback)
 	b.wantConfigMap("first", "1")
 	b.wantNoConfigMap("second")
-	run.past = Past{}
-	if decision := run.later(t, 0); decision.State != StateRolledBack || decision.Failures != 1 {
+	run.past = model.Past{}
+	if decision := run.later(t, 0); decision.State != model.StateRolledBack || decision.Failures != 1 {
 		t.Errorf("after the rollback: %+v", decision)
 	}
 }
@@ -207,29 +211,29 @@ func TestIntegrationUnhealthy(t *testing.T) {
 func TestIntegrationRemediateUninstall(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(brokenChart("1.0.0"), map[string]any{"cidr": "1"})
-	run.policy = withUninstall
-	run.mustFail(t, run.later(t, 0), ActionInstall)
+	run.policy = helmtest.WithUninstall
+	run.mustFail(t, run.later(t, 0), model.ActionInstall)
 	b.wantConfigMap("demo-value", "1")
 	decision := run.later(t, 0)
-	run.mustAct(t, decision, ActionUninstall)
+	run.mustAct(t, decision, model.ActionUninstall)
 	b.wantRecords(run.desired)
 	b.wantNoConfigMap("demo-value")
-	run.past = Past{Failures: decision.Failures, FailedAt: time.Now()}
-	if decision := run.later(t, 0); decision.Action != ActionWait {
+	run.past = model.Past{Failures: decision.Failures, FailedAt: time.Now()}
+	if decision := run.later(t, 0); decision.Action != model.ActionWait {
 		t.Errorf("after the uninstall: %+v", decision)
 	}
-	run.mustFail(t, run.later(t, time.Minute), ActionInstall)
-	run.past = Past{}
-	if decision := run.later(t, time.Minute); decision.Action != ActionStall || decision.Failures != 2 {
+	run.mustFail(t, run.later(t, time.Minute), model.ActionInstall)
+	run.past = model.Past{}
+	if decision := run.later(t, time.Minute); decision.Action != model.ActionStall || decision.Failures != 2 {
 		t.Errorf("after the second failure: %+v", decision)
 	}
 	b.wantConfigMap("demo-value", "1")
 
 	// Somebody sees to it by hand between a decision and its action.
-	run.policy.Install.Retries = retries(5)
+	run.policy.Install.Retries = helmtest.Retries(5)
 	stale := run.later(t, time.Hour)
-	b.humanUpgrade("demo", newChart("1.0.0", twoConfigMaps()))
-	if _, err := run.act(t.Context(), stale); stale.Action != ActionUninstall || !errors.Is(err, ErrStale) {
+	b.humanUpgrade("demo", helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()))
+	if _, err := run.act(t.Context(), stale); stale.Action != model.ActionUninstall || !errors.Is(err, helmerr.ErrStale) {
 		t.Errorf("%+v: %v", stale, err)
 	}
 	b.wantConfigMap("first", "1")
@@ -238,19 +242,19 @@ func TestIntegrationRemediateUninstall(t *testing.T) {
 func TestIntegrationTests(t *testing.T) {
 	b := newBench(t)
 	templates := map[string]string{
-		"value.yaml":  valueConfigMap,
+		"value.yaml":  helmtest.ValueConfigMap,
 		"good.yaml":   hook("ConfigMap", "good", "test", "data: {key: ran}\n"),
 		"gone.yaml":   strings.Replace(hook("ConfigMap", "gone", "test", ""), "annotations: {", "annotations: {\"helm.sh/hook-delete-policy\": \"before-hook-creation,hook-succeeded\", ", 1),
 		"bad.yaml":    hookService("zbad", "test"),
 		"delete.yaml": hook("ConfigMap", "delete-hook", "post-delete", "data: {key: ran}\n"),
 	}
-	run := b.newRun(newChart("1.0.0", templates), map[string]any{"cidr": "1"})
-	run.policy = Policy{Test: TestPolicy{Enabled: true}, Install: FailurePolicy{Retries: retries(1)}}
-	run.mustAct(t, run.later(t, 0), ActionInstall)
+	run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
+	run.policy = model.Policy{Test: model.TestPolicy{Enabled: true}, Install: model.FailurePolicy{Retries: helmtest.Retries(1)}}
+	run.mustAct(t, run.later(t, 0), model.ActionInstall)
 
 	decision := run.later(t, 0)
 	result, err := run.act(t.Context(), decision)
-	if decision.State != StateUntested || err == nil || !result.StorageChanged {
+	if decision.State != model.StateUntested || err == nil || !result.StorageChanged {
 		t.Fatalf("%+v: %+v, %v", decision, result, err)
 	}
 	phases := map[string]string{}
@@ -263,33 +267,33 @@ func TestIntegrationTests(t *testing.T) {
 	if len(phases) != 3 || phases["good"] != "Succeeded" || phases["zbad"] != "Failed" {
 		t.Errorf("phases %v", phases)
 	}
-	if record := run.record(t, 1); record.Tested != TestedFailed || record.Failures != 1 || record.Status != "deployed" || !record.madeFrom(run.desired) {
+	if record := run.record(t, 1); record.Tested != model.TestedFailed || record.Failures != 1 || record.Status != "deployed" || !record.MadeFrom(run.desired) {
 		t.Errorf("record %+v", record)
 	}
-	if decision := run.later(t, 0); decision.State != StateFailed || decision.Action != ActionWait {
+	if decision := run.later(t, 0); decision.State != model.StateFailed || decision.Action != model.ActionWait {
 		t.Errorf("after the first failure: %+v", decision)
 	}
-	run.mustFail(t, run.later(t, time.Minute), ActionTest)
-	if decision := run.later(t, time.Hour); decision.Action != ActionStall || decision.Failures != 2 {
+	run.mustFail(t, run.later(t, time.Minute), model.ActionTest)
+	if decision := run.later(t, time.Hour); decision.Action != model.ActionStall || decision.Failures != 2 {
 		t.Errorf("after the second failure: %+v", decision)
 	}
 
 	run.options.Test.Except = []string{"zbad"}
 	run.past.RetryRequested = true
-	if result := run.mustAct(t, run.later(t, 0), ActionTest); len(result.Tests) != 2 || result.Revision != 1 {
+	if result := run.mustAct(t, run.later(t, 0), model.ActionTest); len(result.Tests) != 2 || result.Revision != 1 {
 		t.Errorf("result %+v", result)
 	}
 	run.past.RetryRequested = false
 	b.wantNoConfigMap("gone")
-	if record := run.record(t, 1); record.Tested != TestedPassed {
+	if record := run.record(t, 1); record.Tested != model.TestedPassed {
 		t.Errorf("record %+v", record)
 	}
-	if decision := run.later(t, 0); decision.Action != ActionNone || decision.State != StateInSync {
+	if decision := run.later(t, 0); decision.Action != model.ActionNone || decision.State != model.StateInSync {
 		t.Errorf("after the tests: %+v", decision)
 	}
 
-	run.options.Test = TestOptions{Only: []string{"good"}}
-	result, err = run.act(t.Context(), Decision{Action: ActionTest, FromRevision: 1})
+	run.options.Test = model.TestOptions{Only: []string{"good"}}
+	result, err = run.act(t.Context(), decide.Decision{Action: model.ActionTest, FromRevision: 1})
 	if err != nil || len(result.Tests) != 1 || result.Tests[0].Name != "good" {
 		t.Errorf("one test only: %+v, %v", result, err)
 	}
@@ -302,22 +306,22 @@ func TestIntegrationTests(t *testing.T) {
 
 func TestIntegrationTestsOfNothing(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	// A record that was made before tests were wanted is tested, too.
 	run.policy.Test.Enabled = true
-	if result := run.mustAct(t, run.later(t, 0), ActionTest); len(result.Tests) != 0 {
+	if result := run.mustAct(t, run.later(t, 0), model.ActionTest); len(result.Tests) != 0 {
 		t.Errorf("result %+v", result)
 	}
-	if record := run.record(t, 1); record.Tested != TestedPassed {
+	if record := run.record(t, 1); record.Tested != model.TestedPassed {
 		t.Errorf("record %+v", record)
 	}
-	_, err := run.act(t.Context(), Decision{Action: ActionTest, FromRevision: 9})
-	wantError(t, err, ErrStale, false)
+	_, err := run.act(t.Context(), decide.Decision{Action: model.ActionTest, FromRevision: 9})
+	helmtest.WantError(t, err, helmerr.ErrStale, false)
 	// The next revision does not inherit the outcome.
-	run.want("a2", newChart("2.0.0", twoConfigMaps()))
-	run.mustAct(t, run.later(t, 0), ActionUpgrade)
-	if decision := run.later(t, 0); decision.State != StateUntested {
+	run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
+	run.mustAct(t, run.later(t, 0), model.ActionUpgrade)
+	if decision := run.later(t, 0); decision.State != model.StateUntested {
 		t.Errorf("after an upgrade: %+v", decision)
 	}
 }
@@ -328,22 +332,22 @@ const allValues = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: values\nd
 func TestIntegrationValuesPolicies(t *testing.T) {
 	schema := `{"required":["given"],"properties":{"wanted":{"type":"string"}}}`
 	for name, test := range map[string]struct {
-		policy ValuesPolicy
+		policy model.ValuesPolicy
 		values map[string]any
 		want   map[string]any
 	}{
-		"reset":       {ValuesReset, map[string]any{"given": "2", "wanted": "w"}, map[string]any{"new": "new", "old": "new", "given": "2", "wanted": "w"}},
-		"reuse":       {ValuesReuse, map[string]any{"wanted": "w"}, map[string]any{"new": "new", "old": "old", "given": "1", "wanted": "w"}},
-		"reset-reuse": {ValuesResetThenReuse, map[string]any{"wanted": "w"}, map[string]any{"new": "new", "old": "new", "given": "1", "wanted": "w"}},
-		"null":        {ValuesReuse, map[string]any{"wanted": "w", "old": nil}, map[string]any{"new": "new", "given": "1", "wanted": "w"}},
+		"reset":       {model.ValuesReset, map[string]any{"given": "2", "wanted": "w"}, map[string]any{"new": "new", "old": "new", "given": "2", "wanted": "w"}},
+		"reuse":       {model.ValuesReuse, map[string]any{"wanted": "w"}, map[string]any{"new": "new", "old": "old", "given": "1", "wanted": "w"}},
+		"reset-reuse": {model.ValuesResetThenReuse, map[string]any{"wanted": "w"}, map[string]any{"new": "new", "old": "new", "given": "1", "wanted": "w"}},
+		"null":        {model.ValuesReuse, map[string]any{"wanted": "w", "old": nil}, map[string]any{"new": "new", "given": "1", "wanted": "w"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			before := newChart("1.0.0", map[string]string{"values.yaml": allValues})
+			before := helmtest.NewChart("1.0.0", map[string]string{"values.yaml": allValues})
 			before.Values = map[string]any{"old": "old", "given": "default"}
 			run := b.newRun(before, map[string]any{"given": "1"})
 			run.mustSettle(t)
-			after := newChart("2.0.0", map[string]string{"values.yaml": allValues})
+			after := helmtest.NewChart("2.0.0", map[string]string{"values.yaml": allValues})
 			after.Values = map[string]any{"old": "new", "new": "new"}
 			after.Schema = []byte(schema)
 			run.want("a2", after)
@@ -360,8 +364,8 @@ func TestIntegrationValuesPolicies(t *testing.T) {
 			// The schema holds for the merged values.
 			run.want("a3", after)
 			run.values = map[string]any{"given": "3", "wanted": 5}
-			_, err := run.actNow(t, ActionUpgrade)
-			wantError(t, err, ErrInvalidValues, false, "wanted")
+			_, err := run.actNow(t, model.ActionUpgrade)
+			helmtest.WantError(t, err, helmerr.ErrInvalidValues, false, "wanted")
 			run.options.Upgrade.DisableSchemaValidation = true
 			run.mustSettle(t)
 		})
@@ -371,12 +375,12 @@ func TestIntegrationValuesPolicies(t *testing.T) {
 // TestIntegrationManifest holds that objects are named with their namespaces, and that what Act made costs no request.
 func TestIntegrationManifest(t *testing.T) {
 	b := newBench(t)
-	templates := twoConfigMaps()
+	templates := helmtest.TwoConfigMaps()
 	templates["role.yaml"] = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: {{ .Release.Namespace }}\nrules: []\n"
 	templates["list.yaml"] = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: listed}}\n"
 	templates["hook.yaml"] = hook("ConfigMap", "hook", "pre-install", "")
-	run := b.newRun(newChart("1.0.0", templates), map[string]any{"cidr": "1"})
-	result := run.mustAct(t, run.later(t, 0), ActionInstall)
+	run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
+	result := run.mustAct(t, run.later(t, 0), model.ActionInstall)
 	want := []string{"ClusterRole " + b.namespace, "ConfigMap " + b.namespace + "/demo-value", "ConfigMap " + b.namespace + "/first", "ConfigMap " + b.namespace + "/listed"}
 	var refs []string
 	for _, ref := range result.Objects {
@@ -400,30 +404,30 @@ func TestIntegrationManifest(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	b.cutter.take()
+	b.cutter.Take()
 	if got := manifest(1); !slices.Equal(got, want) {
 		t.Errorf("manifest %v, want %v", got, want)
 	}
-	if requests := b.cutter.take(); len(requests) != 0 {
+	if requests := b.cutter.Take(); len(requests) != 0 {
 		t.Errorf("a manifest in memory takes %v", requests)
 	}
 	b.reconnect(-1)
 	if got := manifest(1); !slices.Equal(got, want) {
 		t.Errorf("manifest read %v, want %v", got, want)
 	}
-	b.cutter.take()
+	b.cutter.Take()
 	manifest(1)
-	if requests := b.cutter.take(); len(requests) != 0 {
+	if requests := b.cutter.Take(); len(requests) != 0 {
 		t.Errorf("a manifest in memory takes %v", requests)
 	}
 	_, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 2)
-	wantError(t, err, ErrStale, false)
+	helmtest.WantError(t, err, helmerr.ErrStale, false)
 }
 
 func TestIntegrationPropagation(t *testing.T) {
 	b := newBench(t)
-	templates := map[string]string{"value.yaml": valueConfigMap, "owner.yaml": configMap("owner", "1")}
-	run := b.newRun(newChart("1.0.0", templates), map[string]any{"cidr": "1"})
+	templates := map[string]string{"value.yaml": helmtest.ValueConfigMap, "owner.yaml": helmtest.ConfigMap("owner", "1")}
+	run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	run.options.Uninstall.Propagation = "Foreground"
 	if err := run.settleUninstall(t.Context()); err != nil {

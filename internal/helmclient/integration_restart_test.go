@@ -26,6 +26,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
@@ -54,7 +57,7 @@ func newOwnServer(t *testing.T) (*bench, *apiserver.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, namespace: "own", kube: kube, client: New(testRunner), target: Target{Key: "own", Config: server.RESTConfig()}}
+	b := &bench{t: t, namespace: "own", kube: kube, client: New(testRunner), target: model.Target{Key: "own", Config: server.RESTConfig()}}
 	return b, server
 }
 
@@ -62,7 +65,7 @@ func newOwnServer(t *testing.T) (*bench, *apiserver.Server) {
 func (b *bench) upgradeAtHook(run *releaseRun) (ended <-chan error) {
 	b.t.Helper()
 	run.mustSettle(b.t)
-	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap, "hook.yaml": hook("Job", "job", "pre-upgrade", jobSpec)}))
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("Job", "job", "pre-upgrade", jobSpec)}))
 	run.values = map[string]any{"cidr": "2"}
 	run.options.Upgrade.Timeout = time.Minute
 	decision, err := run.decide(b.t.Context())
@@ -88,13 +91,13 @@ func (b *bench) upgradeAtHook(run *releaseRun) (ended <-chan error) {
 // one that is not.
 func TestIntegrationRestart(t *testing.T) {
 	b, server := newOwnServer(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	ended := b.upgradeAtHook(run)
 	if err := server.StopAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	obs, err := run.observe(t.Context())
-	wantError(t, err, ErrUnreachable, false)
+	helmtest.WantError(t, err, helmerr.ErrUnreachable, false)
 	if len(obs.Records) > 0 {
 		t.Errorf("observed without a server: %+v", obs)
 	}
@@ -122,7 +125,7 @@ func TestIntegrationRestart(t *testing.T) {
 // TestIntegrationHang holds that an upgrade outlasts an API server that does not answer for a while.
 func TestIntegrationHang(t *testing.T) {
 	b, server := newOwnServer(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	ended := b.upgradeAtHook(run)
 	if err := server.Hang(); err != nil {
 		t.Fatal(err)

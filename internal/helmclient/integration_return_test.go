@@ -24,10 +24,15 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // returnTo has a run return to what it had: by the history alone, there is neither a chart nor values.
-func (r *releaseRun) returnTo(had Desired, options Options) {
+func (r *releaseRun) returnTo(had model.Desired, options model.Options) {
 	r.desired, r.options, r.chart, r.values = had, options, nil, nil
 	r.desired.Return = true
 }
@@ -39,12 +44,12 @@ func (r *releaseRun) mustReturn(t *testing.T, target int) Result {
 	if !decision.Returns || decision.RollbackTo != target {
 		t.Fatalf("decided %+v, want the return to revision %d", decision, target)
 	}
-	result := r.mustAct(t, decision, ActionRollback)
+	result := r.mustAct(t, decision, model.ActionRollback)
 	record := r.record(t, result.Revision)
-	if !record.madeFrom(r.desired) || record.RolledBackFrom != "" || record.Tested != "" || record.Owner != r.desired.Owner {
+	if !record.MadeFrom(r.desired) || record.RolledBackFrom != "" || record.Tested != "" || record.Owner != r.desired.Owner {
 		t.Errorf("record of the return: %+v", record)
 	}
-	if after := r.later(t, 0); after.State != StateInSync || after.Failures != 0 {
+	if after := r.later(t, 0); after.State != model.StateInSync || after.Failures != 0 {
 		t.Errorf("after the return: %+v", after)
 	}
 	return result
@@ -54,25 +59,25 @@ func (r *releaseRun) mustReturn(t *testing.T, target int) Result {
 // again, and that what it comes to is in sync.
 func TestIntegrationReturn(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
-	run.options.PostRender = &PostRender{Labels: map[string]string{"made-from": "one"}}
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	run.options.PostRender = &model.PostRender{Labels: map[string]string{"made-from": "one"}}
 	run.options.Install.NamespaceLabels = map[string]string{"level": "one"}
-	run.desired.PostRenderDigest, run.desired.OptionsDigest = "p1", OptionsDigest(run.options)
+	run.desired.PostRenderDigest, run.desired.OptionsDigest = "p1", model.OptionsDigest(run.options)
 	run.mustSettle(t)
 	had, options := run.desired, run.options
 
-	run.options = Options{Upgrade: UpgradeOptions{CleanupOnFail: true}, Install: InstallOptions{NamespaceLabels: map[string]string{"level": "two"}}}
-	run.desired = desiredFor(b.namespace, "demo", "a2", "v2")
-	run.desired.OptionsDigest = OptionsDigest(run.options)
-	run.chart, run.values = newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap, "second.yaml": configMap("second", "2")}), map[string]any{"cidr": "2"}
+	run.options = model.Options{Upgrade: model.UpgradeOptions{CleanupOnFail: true}, Install: model.InstallOptions{NamespaceLabels: map[string]string{"level": "two"}}}
+	run.desired = helmtest.DesiredFor(b.namespace, "demo", "a2", "v2")
+	run.desired.OptionsDigest = model.OptionsDigest(run.options)
+	run.chart, run.values = helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "second.yaml": helmtest.ConfigMap("second", "2")}), map[string]any{"cidr": "2"}
 	run.mustSettle(t)
 	b.wantNoConfigMap("first")
 	given, givenOptions := run.desired, run.options
 
 	run.returnTo(had, options)
-	b.cutter.take()
+	b.cutter.Take()
 	result := run.mustReturn(t, 1)
-	t.Logf("a return and three observations: %d requests", len(b.cutter.take()))
+	t.Logf("a return and three observations: %d requests", len(b.cutter.Take()))
 	if result.Revision != 3 || result.Status != "deployed" || result.ChartVersion != "1.0.0" || len(result.Objects) != 2 {
 		t.Errorf("result of a return: %+v", result)
 	}
@@ -102,10 +107,10 @@ func TestIntegrationReturn(t *testing.T) {
 // TestIntegrationReturnAfterAnotherHand holds that a return goes over what somebody did by hand, be it Helm's own rollback to the same.
 func TestIntegrationReturnAfterAnotherHand(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	had := run.desired
-	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 	run.mustSettle(t)
 	byHand := action.NewRollback(b.human())
 	byHand.Version = 1
@@ -113,12 +118,12 @@ func TestIntegrationReturnAfterAnotherHand(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	run.returnTo(had, Options{})
-	if decision := run.later(t, 0); decision.State != StateUnmanaged || decision.Reason != ReasonChangedByAnotherHand {
+	run.returnTo(had, model.Options{})
+	if decision := run.later(t, 0); decision.State != model.StateUnmanaged || decision.Reason != decide.ReasonChangedByAnotherHand {
 		t.Errorf("after a rollback by hand: %+v", decision)
 	}
 	run.mustReturn(t, 1)
-	b.humanUpgrade("demo", newChart("3.0.0", map[string]string{"third.yaml": configMap("third", "3")}))
+	b.humanUpgrade("demo", helmtest.NewChart("3.0.0", map[string]string{"third.yaml": helmtest.ConfigMap("third", "3")}))
 	run.mustReturn(t, 4)
 	b.wantNoConfigMap("third")
 	b.wantConfigMap("demo-value", "1")
@@ -130,42 +135,42 @@ func TestIntegrationReturnAfterAnotherHand(t *testing.T) {
 // out what they return to.
 func TestIntegrationReturnPruned(t *testing.T) {
 	b := newBench(t)
-	templates := twoConfigMaps()
+	templates := helmtest.TwoConfigMaps()
 	templates["hook.yaml"] = hookService("refused", "pre-rollback")
-	first := newChart("1.0.0", templates)
+	first := helmtest.NewChart("1.0.0", templates)
 	run := b.newRun(first, map[string]any{"cidr": "1"})
 	run.options.Upgrade.MaxHistory = ptr.To(2)
-	run.policy = withRollback
+	run.policy = helmtest.WithRollback
 	run.mustSettle(t)
 	had := run.desired
-	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 	run.mustSettle(t)
 
 	run.returnTo(had, run.options)
-	run.mustFail(t, run.later(t, 0), ActionRollback)
+	run.mustFail(t, run.later(t, 0), model.ActionRollback)
 	b.wantRecords(run.desired, "3 failed", "2 deployed")
 	decision := run.later(t, time.Minute)
 	if decision.RollbackTo != 3 || !decision.Returns || decision.Failures != 1 {
 		t.Errorf("after a return that failed: %+v", decision)
 	}
-	run.mustFail(t, decision, ActionRollback)
-	if decision = run.later(t, time.Hour); decision.Action != ActionStall || decision.State != StateFailed {
+	run.mustFail(t, decision, model.ActionRollback)
+	if decision = run.later(t, time.Hour); decision.Action != model.ActionStall || decision.State != model.StateFailed {
 		t.Errorf("after two returns that failed: %+v", decision)
 	}
 	run.options.Rollback.DisableHooks = true
 	run.past.RetryRequested = true
-	run.mustAct(t, run.later(t, 0), ActionRollback)
+	run.mustAct(t, run.later(t, 0), model.ActionRollback)
 	run.past.RetryRequested = false
 	b.wantConfigMap("first", "1")
 
 	for _, artifact := range []string{"a4", "a5", "a6"} {
 		run.desired.Return = false
-		run.want(artifact, newChart("4.0.0", map[string]string{"value.yaml": valueConfigMap}))
+		run.want(artifact, helmtest.NewChart("4.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 		run.mustSettle(t)
 	}
 	run.returnTo(had, run.options)
 	run.chart, run.values = first, map[string]any{"cidr": "1"}
-	run.mustAct(t, run.later(t, 0), ActionUpgrade)
+	run.mustAct(t, run.later(t, 0), model.ActionUpgrade)
 	b.wantConfigMap("first", "1")
 }
 
@@ -177,22 +182,22 @@ func TestIntegrationReturnFromFailed(t *testing.T) {
 	run.mustSettle(t)
 	had := run.desired
 	broken := brokenChart("2.0.0")
-	broken.Templates = append(broken.Templates, newChart("", map[string]string{"new.yaml": configMap("new", "1")}).Templates...)
+	broken.Templates = append(broken.Templates, helmtest.NewChart("", map[string]string{"new.yaml": helmtest.ConfigMap("new", "1")}).Templates...)
 	run.want("a2", broken)
-	run.mustFail(t, run.later(t, 0), ActionUpgrade)
+	run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
 	b.wantConfigMap("new", "1")
 
-	run.returnTo(had, Options{})
-	run.mustAct(t, run.later(t, 0), ActionRollback)
+	run.returnTo(had, model.Options{})
+	run.mustAct(t, run.later(t, 0), model.ActionRollback)
 	b.wantNoConfigMap("new")
-	if decision := run.later(t, 0); decision.State != StateUntested {
+	if decision := run.later(t, 0); decision.State != model.StateUntested {
 		t.Errorf("after the return: %+v", decision)
 	}
-	run.mustAct(t, run.later(t, 0), ActionTest)
-	if record := run.record(t, 3); record.Tested != TestedPassed {
+	run.mustAct(t, run.later(t, 0), model.ActionTest)
+	if record := run.record(t, 3); record.Tested != model.TestedPassed {
 		t.Errorf("record of the return after its tests: %+v", record)
 	}
-	if decision := run.later(t, 0); decision.State != StateInSync {
+	if decision := run.later(t, 0); decision.State != model.StateInSync {
 		t.Errorf("after the tests: %+v", decision)
 	}
 }
@@ -200,13 +205,13 @@ func TestIntegrationReturnFromFailed(t *testing.T) {
 // TestIntegrationReturnChecked holds that a return goes to nothing else than what is desired, whatever was decided.
 func TestIntegrationReturnChecked(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
-	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 	run.mustSettle(t)
-	decision := Decision{Action: ActionRollback, RollbackTo: 1, Returns: true, FromRevision: 2, ToRevision: 3}
+	decision := decide.Decision{Action: model.ActionRollback, RollbackTo: 1, Returns: true, FromRevision: 2, ToRevision: 3}
 	_, err := run.act(t.Context(), decision)
-	if !errors.Is(err, ErrStale) {
+	if !errors.Is(err, helmerr.ErrStale) {
 		t.Errorf("a return to something else: %v", err)
 	}
 	b.wantRecords(run.desired, "2 deployed", "1 superseded")

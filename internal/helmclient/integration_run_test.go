@@ -23,6 +23,10 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // maxSteps bounds the decisions until a release has settled.
@@ -31,29 +35,29 @@ const maxSteps = 8
 // releaseRun is a release as a process of this product looks after it.
 type releaseRun struct {
 	client  *Client
-	target  Target
-	desired Desired
+	target  model.Target
+	desired model.Desired
 	chart   *chart.Chart
 	values  map[string]any
-	options Options
-	policy  Policy
-	past    Past
+	options model.Options
+	policy  model.Policy
+	past    model.Past
 	// decisions are those that settle took.
-	decisions []Decision
+	decisions []decide.Decision
 }
 
-func (r *releaseRun) observe(ctx context.Context) (Observation, error) {
+func (r *releaseRun) observe(ctx context.Context) (model.Observation, error) {
 	return r.client.Observe(ctx, r.target, r.desired.Namespace, r.desired.Name)
 }
 
-func (r *releaseRun) decide(ctx context.Context) (Decision, error) {
+func (r *releaseRun) decide(ctx context.Context) (decide.Decision, error) {
 	obs, err := r.observe(ctx)
-	return Decide(obs, r.desired, r.policy, r.past, time.Now()), err
+	return decide.Next(obs, r.desired, r.policy, r.past, time.Now()), err
 }
 
-func (r *releaseRun) decideUninstall(ctx context.Context) (Decision, error) {
+func (r *releaseRun) decideUninstall(ctx context.Context) (decide.Decision, error) {
 	obs, err := r.observe(ctx)
-	return DecideUninstall(obs, r.desired, r.policy, time.Now()), err
+	return decide.Uninstall(obs, r.desired, r.policy, time.Now()), err
 }
 
 // settle observes, decides and acts until there is nothing to do, or nothing is tried any more. It waits for no clock: it moves its own.
@@ -64,14 +68,14 @@ func (r *releaseRun) settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		decision := Decide(obs, r.desired, r.policy, r.past, now)
+		decision := decide.Next(obs, r.desired, r.policy, r.past, now)
 		r.decisions = append(r.decisions, decision)
 		switch decision.Action {
-		case ActionNone, ActionStall:
+		case model.ActionNone, model.ActionStall:
 			return nil
-		case ActionUninstall, ActionRefuse:
+		case model.ActionUninstall, model.ActionRefuse:
 			return fmt.Errorf("%s of a release that is wanted: %s", decision.Action, decision.Message)
-		case ActionWait:
+		case model.ActionWait:
 			now = now.Add(decision.RequeueAfter)
 			continue
 		}
@@ -90,7 +94,7 @@ func (r *releaseRun) settleUninstall(ctx context.Context) error {
 			return err
 		}
 		r.decisions = append(r.decisions, decision)
-		if decision.Action == ActionNone {
+		if decision.Action == model.ActionNone {
 			return nil
 		}
 		if _, err := r.act(ctx, decision); err != nil {
@@ -100,13 +104,13 @@ func (r *releaseRun) settleUninstall(ctx context.Context) error {
 	return fmt.Errorf("no end after %+v", r.decisions)
 }
 
-func (r *releaseRun) act(ctx context.Context, decision Decision) (Result, error) {
+func (r *releaseRun) act(ctx context.Context, decision decide.Decision) (Result, error) {
 	return r.client.Act(ctx, r.target, decision, r.desired, r.options, r.chart, r.values)
 }
 
 // newRun returns a release of the test's namespace, with the client of the bench.
 func (b *bench) newRun(chrt *chart.Chart, values map[string]any) *releaseRun {
-	return &releaseRun{client: b.client, target: b.target, desired: desiredFor(b.namespace, "demo", "a1", "v1"), chart: chrt, values: values}
+	return &releaseRun{client: b.client, target: b.target, desired: helmtest.DesiredFor(b.namespace, "demo", "a1", "v1"), chart: chrt, values: values}
 }
 
 // mustSettle fails the test unless the release settles.
@@ -118,7 +122,7 @@ func (r *releaseRun) mustSettle(t *testing.T) {
 }
 
 // actNow takes one decision, which must be of the given action, and carries it out.
-func (r *releaseRun) actNow(t *testing.T, want Action) (Result, error) {
+func (r *releaseRun) actNow(t *testing.T, want model.Action) (Result, error) {
 	t.Helper()
 	decision, err := r.decide(t.Context())
 	if err != nil {

@@ -25,6 +25,11 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // TestIntegrationSplitHelm holds what Helm, by hand, makes of records that are split: it lists them, and refuses to do what it would
@@ -34,10 +39,10 @@ func TestIntegrationSplitHelm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			use(b)
-			b.target.Storage.splitAll = true
-			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+			b.target.Storage.SplitAll = true
+			run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 			run.mustSettle(t)
-			run.want("a2", newChart("2.0.0", twoConfigMaps()))
+			run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
 			run.mustSettle(t)
 			list := action.NewList(b.human())
 			list.All = true
@@ -51,7 +56,7 @@ func TestIntegrationSplitHelm(t *testing.T) {
 			}
 			upgrade := action.NewUpgrade(b.human())
 			upgrade.Namespace = b.namespace
-			if _, err := upgrade.Run("demo", newChart("3.0.0", twoConfigMaps()), nil); err == nil || !strings.Contains(err.Error(), pointerKind) {
+			if _, err := upgrade.Run("demo", helmtest.NewChart("3.0.0", helmtest.TwoConfigMaps()), nil); err == nil || !strings.Contains(err.Error(), records.PointerKind) {
 				t.Errorf("helm upgrade: %v", err)
 			}
 			if _, err := action.NewUninstall(b.human()).Run("demo"); err == nil {
@@ -89,12 +94,12 @@ func (b *bench) configMapUID(name string) types.UID {
 func TestIntegrationSplitHelmRollback(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
-	b.target.Storage = Storage{Store: store, Outside: true}
+	b.target.Storage = model.Storage{Store: store, Outside: true}
 	b.options.Upgrade.MaxHistory = new(2)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.options = b.options
 	run.mustSettle(t)
-	run.want("a2", newChart("2.0.0", twoConfigMaps()))
+	run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
 	run.mustSettle(t)
 	rollback := action.NewRollback(b.human())
 	rollback.Version = 1
@@ -106,27 +111,27 @@ func TestIntegrationSplitHelmRollback(t *testing.T) {
 		t.Fatalf("%+v, %v", obs.Records, err)
 	}
 	now := time.Now()
-	if d := Decide(obs, run.desired, run.policy, run.past, now); d.Action != ActionWait || d.RequeueAfter <= 0 {
+	if d := decide.Next(obs, run.desired, run.policy, run.past, now); d.Action != model.ActionWait || d.RequeueAfter <= 0 {
 		t.Errorf("%+v", d)
 	}
-	if d := Decide(obs, run.desired, run.policy, run.past, now.Add(DefaultPendingTimeout+time.Minute)); d.Action != ActionRecoverThenUpgrade {
+	if d := decide.Next(obs, run.desired, run.policy, run.past, now.Add(model.DefaultPendingTimeout+time.Minute)); d.Action != model.ActionRecoverThenUpgrade {
 		t.Errorf("later: %+v", d)
 	}
 	held := b.newRecords()
-	if _, err := held.list("demo"); err != nil {
+	if _, err := held.History("demo"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := held.Delete(recordName("demo", 1)); err != nil {
+	if _, err := held.Delete(records.NameOf("demo", 1)); err != nil {
 		t.Fatal(err)
 	}
 	if store.count() != 2 {
 		t.Errorf("%d payloads: that of revision 1 is revision 3's, too", store.count())
 	}
-	read, err := b.newRecords().Get(recordName("demo", 3))
+	read, err := b.newRecords().Get(records.NameOf("demo", 3))
 	if err != nil || !strings.Contains(read.Manifest, "first") {
 		t.Fatalf("revision 3: %v", err)
 	}
-	if _, err := held.Delete(recordName("demo", 3)); err != nil {
+	if _, err := held.Delete(records.NameOf("demo", 3)); err != nil {
 		t.Fatal(err)
 	}
 	if store.count() != 1 {

@@ -26,6 +26,12 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // TestIntegrationStop holds that an action which waits ends soon when it is told to, in good order: its revision is a failed one, and
@@ -37,7 +43,7 @@ func TestIntegrationStop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			desired := desiredFor(b.namespace, "demo", "a1", "v1")
+			desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 			b.options.Install.Timeout = 4 * time.Minute
 			stop, end := context.WithCancelCause(t.Context())
 			defer end(nil)
@@ -48,9 +54,9 @@ func TestIntegrationStop(t *testing.T) {
 				}
 			}
 			begun := time.Now()
-			result, err := b.act(b.decide(desired, Policy{}), desired,
-				newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap, "job.yaml": template}), map[string]any{"cidr": "1"})
-			wantError(t, err, nil, true, "the release is being deleted")
+			result, err := b.act(b.decide(desired, model.Policy{}), desired,
+				helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "job.yaml": template}), map[string]any{"cidr": "1"})
+			helmtest.WantError(t, err, nil, true, "the release is being deleted")
 			if result.Status != "failed" {
 				t.Errorf("result %+v", result)
 			}
@@ -60,7 +66,7 @@ func TestIntegrationStop(t *testing.T) {
 			b.wantRecords(desired, "1 failed")
 
 			// What is told to stop begins nothing that waits, and an uninstallation is not stopped.
-			decision := DecideUninstall(b.observe(desired), desired, Policy{}, time.Now())
+			decision := decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now())
 			if _, err := b.act(decision, desired, nil, nil); err != nil {
 				t.Error(err)
 			}
@@ -73,25 +79,25 @@ func TestIntegrationStop(t *testing.T) {
 // that nothing is left to do then.
 func TestIntegrationRecordGone(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	b.converge(desired, newChart("1.0.0", map[string]string{
-		"value.yaml": valueConfigMap, "job.yaml": hook("Job", "hang", "pre-delete", jobSpec),
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	b.converge(desired, helmtest.NewChart("1.0.0", map[string]string{
+		"value.yaml": helmtest.ValueConfigMap, "job.yaml": hook("Job", "hang", "pre-delete", jobSpec),
 	}), map[string]any{"cidr": "1"})
 	b.options.Uninstall.Timeout = 4 * time.Minute
 	b.options.Progress = func(what string) {
 		if strings.HasPrefix(what, "waiting for hook") {
-			if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), recordName("demo", 1), metav1.DeleteOptions{}); err != nil {
+			if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), records.NameOf("demo", 1), metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 	begun := time.Now()
-	_, err := b.act(DecideUninstall(b.observe(desired), desired, Policy{}, time.Now()), desired, nil, nil)
-	wantError(t, err, ErrStale, true, "uninstalled by somebody else")
+	_, err := b.act(decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now()), desired, nil, nil)
+	helmtest.WantError(t, err, helmerr.ErrStale, true, "uninstalled by somebody else")
 	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
-	if got := DecideUninstall(b.observe(desired), desired, Policy{}, time.Now()); got.Action != ActionNone {
+	if got := decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now()); got.Action != model.ActionNone {
 		t.Errorf("afterwards: %+v", got)
 	}
 }
@@ -100,8 +106,8 @@ func TestIntegrationRecordGone(t *testing.T) {
 // ended: its hook runs once. Then the release is installed again.
 func TestIntegrationUninstallByHand(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt := newChart("1.0.0", map[string]string{"value.yaml": valueConfigMap, "job.yaml": hook("Job", "wait", "pre-delete", jobSpec)})
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "job.yaml": hook("Job", "wait", "pre-delete", jobSpec)})
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
 	ended := make(chan error, 1)
 	uninstall := action.NewUninstall(b.human())
@@ -118,11 +124,11 @@ func TestIntegrationUninstallByHand(t *testing.T) {
 		}
 		return err == nil, err
 	})
-	for name, decision := range map[string]Decision{
-		"wanted":     Decide(b.observe(desired), desired, Policy{}, Past{}, time.Now().Add(10*time.Minute)),
-		"not wanted": DecideUninstall(b.observe(desired), desired, Policy{}, time.Now().Add(10*time.Minute)),
+	for name, decision := range map[string]decide.Decision{
+		"wanted":     decide.Next(b.observe(desired), desired, model.Policy{}, model.Past{}, time.Now().Add(10*time.Minute)),
+		"not wanted": decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now().Add(10*time.Minute)),
 	} {
-		if decision.Action != ActionWait || decision.State != StateUninstalling || !strings.Contains(decision.Message, "helm command") {
+		if decision.Action != model.ActionWait || decision.State != model.StateUninstalling || !strings.Contains(decision.Message, "helm command") {
 			t.Errorf("%s: decided %+v", name, decision)
 		}
 	}
@@ -132,7 +138,7 @@ func TestIntegrationUninstallByHand(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("helm uninstall: %v", err)
 	}
-	if actions := b.converge(desired, chrt, map[string]any{"cidr": "1"}); len(actions) != 1 || actions[0] != ActionInstall {
+	if actions := b.converge(desired, chrt, map[string]any{"cidr": "1"}); len(actions) != 1 || actions[0] != model.ActionInstall {
 		t.Errorf("afterwards: %v", actions)
 	}
 }

@@ -28,9 +28,15 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
@@ -125,7 +131,7 @@ var errStoreDown = errors.New("push to oci://store.test/records: registry unreac
 // parts lists the Secrets with parts of payloads.
 func (b *bench) parts() []corev1.Secret {
 	b.t.Helper()
-	list, err := b.kube.CoreV1().Secrets(b.namespace).List(b.t.Context(), metav1.ListOptions{LabelSelector: labelChunkOf})
+	list, err := b.kube.CoreV1().Secrets(b.namespace).List(b.t.Context(), metav1.ListOptions{LabelSelector: records.LabelChunkOf})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -150,7 +156,7 @@ func storages() map[string]func(*bench) (keeps func() map[string]int) {
 				sizes := map[string]int{}
 				for _, part := range b.parts() {
 					for _, data := range part.Data {
-						sizes[part.Labels[LabelPayload]] += len(data)
+						sizes[part.Labels[model.LabelPayload]] += len(data)
 					}
 				}
 				return sizes
@@ -158,7 +164,7 @@ func storages() map[string]func(*bench) (keeps func() map[string]int) {
 		},
 		"store": func(b *bench) func() map[string]int {
 			store := newMemoryStore()
-			b.target.Storage = Storage{Store: store, Outside: true}
+			b.target.Storage = model.Storage{Store: store, Outside: true}
 			return store.sizes
 		},
 	}
@@ -188,14 +194,14 @@ func (b *bench) rollBack(run *releaseRun) {
 func TestIntegrationStoreDown(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
-	b.target.Storage = Storage{Store: store, Outside: true}
-	chrt := withWidgets(newChart("1.0.0", twoConfigMaps()), "store.down.test")
+	b.target.Storage = model.Storage{Store: store, Outside: true}
+	chrt := withWidgets(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), "store.down.test")
 	run := b.newRun(chrt, map[string]any{"cidr": "1"})
 	run.options.Install.NamespaceLabels = map[string]string{"labelled": "yes"}
 	for _, call := range []string{"prepare", "put"} {
 		store.failWith(errStoreDown, call)
-		_, err := run.actNow(t, ActionInstall)
-		wantError(t, err, ErrRecordStorage, false, "nothing was begun", "registry unreachable")
+		_, err := run.actNow(t, model.ActionInstall)
+		helmtest.WantError(t, err, helmerr.ErrRecordStorage, false, "nothing was begun", "registry unreachable")
 		b.wantRecords(run.desired)
 		b.wantNoConfigMap("first")
 		if call == "prepare" && (b.get("/api/v1/namespaces/"+b.namespace) != nil || b.crdVersions("store.down.test") != nil) {
@@ -206,20 +212,20 @@ func TestIntegrationStoreDown(t *testing.T) {
 	run.mustSettle(t)
 	installed := store.count()
 
-	run.want("a2", newChart("2.0.0", map[string]string{"value.yaml": valueConfigMap}))
+	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 	for _, call := range []string{"prepare", "put", "get"} {
 		b.newProcess(run)
 		store.failWith(errStoreDown, call)
-		_, err := run.actNow(t, ActionUpgrade)
-		wantError(t, err, ErrRecordStorage, false)
+		_, err := run.actNow(t, model.ActionUpgrade)
+		helmtest.WantError(t, err, helmerr.ErrRecordStorage, false)
 		b.wantConfigMap("first", "1")
 		b.wantRecords(run.desired, "1 deployed")
 	}
 	_, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1)
-	wantError(t, err, ErrRecordStorage, false, "left as it is")
-	uninstall := DecideUninstall(b.observe(run.desired), run.desired, Policy{}, time.Now())
+	helmtest.WantError(t, err, helmerr.ErrRecordStorage, false, "left as it is")
+	uninstall := decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now())
 	_, err = run.act(t.Context(), uninstall)
-	wantError(t, err, ErrRecordStorage, false)
+	helmtest.WantError(t, err, helmerr.ErrRecordStorage, false)
 	b.wantConfigMap("first", "1")
 	b.wantRecords(run.desired, "1 deployed")
 
@@ -253,22 +259,22 @@ func TestIntegrationStoreDown(t *testing.T) {
 func TestIntegrationStoreKeeps(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
-	b.target.Storage = Storage{Store: store, Outside: true}
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	b.target.Storage = model.Storage{Store: store, Outside: true}
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.options.Upgrade.MaxHistory = new(2)
 	run.mustSettle(t)
-	run.want("a2", newChart("2.0.0", twoConfigMaps()))
+	run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
 	run.mustSettle(t)
 	store.failWith(fmt.Errorf("%w: 405", payload.ErrKept), "delete")
-	run.want("a3", newChart("3.0.0", twoConfigMaps()))
-	result, err := run.actNow(t, ActionUpgrade)
+	run.want("a3", helmtest.NewChart("3.0.0", helmtest.TwoConfigMaps()))
+	result, err := run.actNow(t, model.ActionUpgrade)
 	if err != nil || result.PayloadsLeft != 1 || !strings.Contains(result.PayloadsLeftReason, "405") {
 		t.Errorf("%+v, %v", result, err)
 	}
 	b.wantRecords(run.desired, "3 deployed", "2 superseded")
 	store.failWith(nil)
-	run.want("a4", newChart("4.0.0", twoConfigMaps()))
-	if result, err = run.actNow(t, ActionUpgrade); err != nil || result.PayloadsLeft != 0 {
+	run.want("a4", helmtest.NewChart("4.0.0", helmtest.TwoConfigMaps()))
+	if result, err = run.actNow(t, model.ActionUpgrade); err != nil || result.PayloadsLeft != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if store.count() != 3 {
@@ -276,9 +282,9 @@ func TestIntegrationStoreKeeps(t *testing.T) {
 	}
 	// While the store cannot be written to, the history loses nothing.
 	store.failWith(errStoreDown, "put")
-	run.want("a5", newChart("5.0.0", twoConfigMaps()))
-	result, err = run.actNow(t, ActionUpgrade)
-	wantError(t, err, ErrRecordStorage, false)
+	run.want("a5", helmtest.NewChart("5.0.0", helmtest.TwoConfigMaps()))
+	result, err = run.actNow(t, model.ActionUpgrade)
+	helmtest.WantError(t, err, helmerr.ErrRecordStorage, false)
 	if result.StorageChanged {
 		t.Error("the storage changed")
 	}
@@ -289,18 +295,18 @@ func TestIntegrationStoreKeeps(t *testing.T) {
 // while the store does not take it.
 func TestIntegrationStoreDownAtFirst(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.options.Upgrade.MaxHistory = new(2)
 	run.mustSettle(t)
-	run.want("a2", newChart("2.0.0", twoConfigMaps()))
+	run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
 	run.mustSettle(t)
 	store := newMemoryStore()
-	b.target.Storage = Storage{Store: store, Outside: true}
+	b.target.Storage = model.Storage{Store: store, Outside: true}
 	b.newProcess(run)
 	store.failWith(errStoreDown, "put")
-	run.want("a3", newChart("3.0.0", twoConfigMaps()))
-	_, err := run.actNow(t, ActionUpgrade)
-	wantError(t, err, ErrRecordStorage, false)
+	run.want("a3", helmtest.NewChart("3.0.0", helmtest.TwoConfigMaps()))
+	_, err := run.actNow(t, model.ActionUpgrade)
+	helmtest.WantError(t, err, helmerr.ErrRecordStorage, false)
 	b.wantRecords(run.desired, "2 deployed", "1 superseded")
 	store.failWith(nil)
 	run.mustSettle(t)
@@ -330,8 +336,8 @@ func TestIntegrationPayloadDamaged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			store := newMemoryStore()
-			b.target.Storage = Storage{Store: store, Outside: true}
-			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+			b.target.Storage = model.Storage{Store: store, Outside: true}
+			run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 			run.mustSettle(t)
 			change(b, store)
 			b.newProcess(run)
@@ -340,8 +346,8 @@ func TestIntegrationPayloadDamaged(t *testing.T) {
 	}
 	t.Run("a part of it missing", func(t *testing.T) {
 		b := newBench(t)
-		b.target.Storage.splitAll = true
-		run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+		b.target.Storage.SplitAll = true
+		run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 		run.mustSettle(t)
 		for _, part := range b.parts() {
 			if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), part.Name, metav1.DeleteOptions{}); err != nil {
@@ -356,12 +362,12 @@ func TestIntegrationPayloadDamaged(t *testing.T) {
 // wantNothingDestroyed holds that neither an upgrade nor an uninstallation does anything.
 func (b *bench) wantNothingDestroyed(run *releaseRun) {
 	b.t.Helper()
-	uninstall := DecideUninstall(b.observe(run.desired), run.desired, Policy{}, time.Now())
+	uninstall := decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now())
 	_, err := run.act(b.t.Context(), uninstall)
-	wantError(b.t, err, ErrRecordDamaged, false)
-	run.want("a2", newChart("2.0.0", nil))
-	_, err = run.actNow(b.t, ActionUpgrade)
-	wantError(b.t, err, ErrRecordDamaged, false)
+	helmtest.WantError(b.t, err, helmerr.ErrRecordDamaged, false)
+	run.want("a2", helmtest.NewChart("2.0.0", nil))
+	_, err = run.actNow(b.t, model.ActionUpgrade)
+	helmtest.WantError(b.t, err, helmerr.ErrRecordDamaged, false)
 	b.wantConfigMap("first", "1")
 	b.wantRecords(run.desired, "1 deployed")
 }
@@ -369,16 +375,13 @@ func (b *bench) wantNothingDestroyed(run *releaseRun) {
 // editRecord changes the first record as somebody could by hand.
 func (b *bench) editRecord(change func(*release.Release)) {
 	b.t.Helper()
-	secret := b.recordSecrets()[0]
-	rls, err := newRecordCodec().decode(secret.Data[recordKey], nil)
+	secrets, key := driver.NewSecrets(b.kube.CoreV1().Secrets(b.namespace)), b.recordSecrets()[0].Name
+	rls, err := secrets.Get(key)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	change(rls)
-	if secret.Data[recordKey], err = encodeSmall(rls); err != nil {
-		b.t.Fatal(err)
-	}
-	if _, err := b.kube.CoreV1().Secrets(b.namespace).Update(b.t.Context(), &secret, metav1.UpdateOptions{}); err != nil {
+	if err := secrets.Update(key, rls); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -387,12 +390,12 @@ func (b *bench) editRecord(change func(*release.Release)) {
 func TestIntegrationStorageSwitch(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
-	run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
-	steps := []Storage{{}, {Store: store, Outside: true}, {Store: store, splitAll: true}, {Store: store}}
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	steps := []model.Storage{{}, {Store: store, Outside: true}, {Store: store, SplitAll: true}, {Store: store}}
 	for i, next := range steps {
 		b.target.Storage = next
 		b.newProcess(run)
-		run.want(fmt.Sprintf("a%d", i+1), newChart(fmt.Sprintf("%d.0.0", i+1), twoConfigMaps()))
+		run.want(fmt.Sprintf("a%d", i+1), helmtest.NewChart(fmt.Sprintf("%d.0.0", i+1), helmtest.TwoConfigMaps()))
 		run.mustSettle(t)
 	}
 	b.wantRecords(run.desired, "4 deployed", "3 superseded", "2 superseded", "1 superseded")
@@ -411,9 +414,9 @@ func TestIntegrationStorageSwitch(t *testing.T) {
 // TestIntegrationCutSplit cuts off what writes records in two parts, at each request.
 func TestIntegrationCutSplit(t *testing.T) {
 	cases := cutCases()
-	for name, stored := range map[string]func() Storage{
-		"cluster": func() Storage { return Storage{splitAll: true} },
-		"store":   func() Storage { return Storage{Store: newMemoryStore(), Outside: true} },
+	for name, stored := range map[string]func() model.Storage{
+		"cluster": func() model.Storage { return model.Storage{SplitAll: true} },
+		"store":   func() model.Storage { return model.Storage{Store: newMemoryStore(), Outside: true} },
 	} {
 		for _, action := range []string{"install", "upgrade", "uninstall"} {
 			t.Run(name+"/"+action, func(t *testing.T) {
@@ -431,12 +434,12 @@ func TestIntegrationCutSplit(t *testing.T) {
 // onlyReferred holds that each record has its payload, and that after the next actions no part is in the cluster that no record has.
 func (r *cutRun) onlyReferred() error {
 	referred := map[string]bool{}
-	conn, err := r.client.connections.get(r.target)
+	conn, err := r.client.connections.Get(r.target)
 	if err != nil {
 		return err
 	}
 	held := recordsOf(r.ctx, conn, r.name, r.storage, nil)
-	list, err := held.listMetadata(recordSelector("demo"))
+	list, err := held.ListMetadata(records.Selector("demo"))
 	if err != nil {
 		return err
 	}
@@ -444,19 +447,19 @@ func (r *cutRun) onlyReferred() error {
 		if _, err := held.Get(list[i].Name); err != nil {
 			return err
 		}
-		referred[list[i].Labels[LabelPayload]] = true
+		referred[list[i].Labels[model.LabelPayload]] = true
 	}
-	// What is younger than chunkGrace is left for later.
-	if _, err := held.sweep("demo", time.Now().Add(2*chunkGrace)); err != nil {
+	// What is younger than ChunkGrace is left for later.
+	if _, err := held.Sweep("demo", time.Now().Add(2*records.ChunkGrace)); err != nil {
 		return err
 	}
-	parts, err := held.listMetadata(labelChunkOf)
+	parts, err := held.ListMetadata(records.LabelChunkOf)
 	if err != nil {
 		return err
 	}
 	found := map[string]bool{}
 	for i := range parts {
-		found[parts[i].Labels[LabelPayload]] = true
+		found[parts[i].Labels[model.LabelPayload]] = true
 	}
 	if r.storage.Store == nil && !maps.Equal(found, referred) {
 		return fmt.Errorf("payloads %v, records with %v", found, referred)
@@ -468,23 +471,23 @@ func (r *cutRun) onlyReferred() error {
 func TestIntegrationPayloadMemory(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(bigChart("1.0.0", 2<<20, 0), map[string]any{"cidr": "1"})
-	memory := b.client.connections.shared.payloads.room
-	if !memory.TryAcquire(maxPayloadMemory) {
+	memory := b.client.connections.Shared.Payloads.Room
+	if !memory.TryAcquire(records.MaxPayloadMemory) {
 		t.Fatal("somebody has some")
 	}
 	run.options.Install.Timeout = 2 * time.Second
-	_, err := run.actNow(t, ActionInstall)
-	wantError(t, err, ErrTimeout, false, "large records")
+	_, err := run.actNow(t, model.ActionInstall)
+	helmtest.WantError(t, err, helmerr.ErrTimeout, false, "large records")
 	b.wantRecords(run.desired)
-	memory.Release(maxPayloadMemory)
+	memory.Release(records.MaxPayloadMemory)
 	run.options.Install.Timeout = 0
 	run.mustSettle(t)
 	b.newProcess(run)
 	if _, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1); err != nil {
 		t.Fatal(err)
 	}
-	for name, memory := range map[string]*semaphore.Weighted{"acting": memory, "reading": b.client.connections.shared.payloads.room} {
-		if !memory.TryAcquire(maxPayloadMemory) {
+	for name, memory := range map[string]*semaphore.Weighted{"acting": memory, "reading": b.client.connections.Shared.Payloads.Room} {
+		if !memory.TryAcquire(records.MaxPayloadMemory) {
 			t.Errorf("not all was given back after %s", name)
 		}
 	}

@@ -26,6 +26,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/sample"
@@ -189,7 +191,7 @@ func TestIntegrationStoreCut(t *testing.T) {
 func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut storeCut) (calls []string, err error) {
 	r := newCutRun(ctx, b, name)
 	memory := newMemoryStore()
-	r.storage = Storage{Store: memory, Outside: true}
+	r.storage = model.Storage{Store: memory, Outside: true}
 	r.restart()
 	if c.prepare != nil {
 		if err := c.prepare(r); err != nil {
@@ -208,7 +210,7 @@ func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut st
 	}
 	store := &cuttingStore{memoryStore: memory, cut: cut, kill: r.proxy.Die}
 	r.cut.Once = cut.once
-	result, err := New(testRunner).Act(ctx, Target{Key: name, Config: r.proxy.Config(), Storage: Storage{Store: store, Outside: true}},
+	result, err := New(testRunner).Act(ctx, model.Target{Key: name, Config: r.proxy.Config(), Storage: model.Storage{Store: store, Outside: true}},
 		decision, r.desired, r.options, r.chart, r.values)
 	if cut.at == 0 && err != nil {
 		return store.calls, err
@@ -234,17 +236,17 @@ func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut st
 
 // noneLeft holds that the store has nothing that no record names, but for what it was not, or could not be, told to delete.
 func (r *cutRun) noneLeft(memory *memoryStore, store *cuttingStore, cut storeCut) error {
-	conn, err := r.client.connections.get(r.target)
+	conn, err := r.client.connections.Get(r.target)
 	if err != nil {
 		return err
 	}
-	list, err := recordsOf(r.ctx, conn, r.name, r.storage, nil).listMetadata(recordSelector("demo"))
+	list, err := recordsOf(r.ctx, conn, r.name, r.storage, nil).ListMetadata(records.Selector("demo"))
 	if err != nil {
 		return err
 	}
 	named := map[string]bool{}
 	for i := range list {
-		named[list[i].Labels[LabelPayload]] = true
+		named[list[i].Labels[model.LabelPayload]] = true
 	}
 	memory.mu.Lock()
 	defer memory.mu.Unlock()

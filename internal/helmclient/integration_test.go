@@ -33,6 +33,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
@@ -60,9 +65,9 @@ type bench struct {
 	namespace string
 	kube      kubernetes.Interface
 	client    *Client
-	target    Target
-	cutter    *cutter
-	options   Options
+	target    model.Target
+	cutter    *helmtest.Cutter
+	options   model.Options
 }
 
 func newBench(t *testing.T) *bench {
@@ -93,14 +98,14 @@ func namespaceOf(t *testing.T) string {
 
 // reconnect replaces the client, as a restarted process would; its connection breaks after a number of requests.
 func (b *bench) reconnect(after int) {
-	b.cutter = &cutter{after: after}
+	b.cutter = &helmtest.Cutter{After: after}
 	config := sharedServer.Server(b.t).RESTConfig()
-	config.WrapTransport = b.cutter.wrap
+	config.WrapTransport = b.cutter.Wrap
 	b.client = New(testRunner)
-	b.target = Target{Key: b.namespace, Config: config}
+	b.target = model.Target{Key: b.namespace, Config: config}
 }
 
-func (b *bench) observe(desired Desired) Observation {
+func (b *bench) observe(desired model.Desired) model.Observation {
 	b.t.Helper()
 	obs, err := b.client.Observe(b.t.Context(), b.target, desired.Namespace, desired.Name)
 	if err != nil {
@@ -110,22 +115,22 @@ func (b *bench) observe(desired Desired) Observation {
 }
 
 // decide decides as if it were a little later: no test waits until the next try is due.
-func (b *bench) decide(desired Desired, policy Policy) Decision {
+func (b *bench) decide(desired model.Desired, policy model.Policy) decide.Decision {
 	b.t.Helper()
-	return Decide(b.observe(desired), desired, policy, Past{}, time.Now().Add(2*minBackoff))
+	return decide.Next(b.observe(desired), desired, policy, model.Past{}, time.Now().Add(2*model.MinBackoff))
 }
 
-func (b *bench) act(decision Decision, desired Desired, chrt *chart.Chart, values map[string]any) (Result, error) {
+func (b *bench) act(decision decide.Decision, desired model.Desired, chrt *chart.Chart, values map[string]any) (Result, error) {
 	return b.client.Act(b.t.Context(), b.target, decision, desired, b.options, chrt, values)
 }
 
 // converge observes, decides and acts until the release is in sync; it returns the actions it took.
-func (b *bench) converge(desired Desired, chrt *chart.Chart, values map[string]any) []Action {
+func (b *bench) converge(desired model.Desired, chrt *chart.Chart, values map[string]any) []model.Action {
 	b.t.Helper()
-	var actions []Action
+	var actions []model.Action
 	for range 5 {
-		decision := b.decide(desired, Policy{})
-		if decision.Action == ActionNone {
+		decision := b.decide(desired, model.Policy{})
+		if decision.Action == model.ActionNone {
 			return actions
 		}
 		actions = append(actions, decision.Action)
@@ -164,7 +169,7 @@ func (b *bench) wantNoConfigMap(name string) {
 }
 
 // wantRecords checks Helm's history, newest first, such as "2 deployed".
-func (b *bench) wantRecords(desired Desired, want ...string) {
+func (b *bench) wantRecords(desired model.Desired, want ...string) {
 	b.t.Helper()
 	var got []string
 	for _, record := range b.observe(desired).Records {
@@ -194,17 +199,17 @@ func (b *bench) humanThrough(wrap func(http.RoundTripper) http.RoundTripper) *ac
 	b.t.Helper()
 	server := sharedServer.Server(b.t).RESTConfig()
 	server.WrapTransport = wrap
-	kept, err := newCluster("", server, newSharedKnowledge())
+	kept, err := connections.NewCluster("", server, connections.NewSharedKnowledge())
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	conn := kept.own
+	conn := kept.Own
 	config := &action.Configuration{}
-	clients := &getter{conn: conn, config: conn.restConfig(context.Background())}
+	clients := &connections.Getter{Conn: conn, Config: conn.RestConfig(context.Background())}
 	if err := config.Init(clients, b.namespace, "secret", func(string, ...any) {}); err != nil {
 		b.t.Fatal(err)
 	}
-	config.KubeClient = newKubeClient(context.Background(), clients, b.namespace, func(string, ...any) {})
+	config.KubeClient = apply.NewClient(context.Background(), clients, b.namespace, func(string, ...any) {})
 	return config
 }
 
@@ -226,16 +231,12 @@ func (b *bench) humanUpgrade(name string, chrt *chart.Chart) {
 	}
 }
 
-func twoConfigMaps() map[string]string {
-	return map[string]string{"value.yaml": valueConfigMap, "first.yaml": configMap("first", "1")}
-}
-
 func TestIntegrationLifecycle(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt, values := newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "10.0.0.0/8"}
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "10.0.0.0/8"}
 
-	decision := b.decide(desired, Policy{})
+	decision := b.decide(desired, model.Policy{})
 	result, err := b.act(decision, desired, chrt, values)
 	if err != nil {
 		t.Fatal(err)
@@ -245,24 +246,24 @@ func TestIntegrationLifecycle(t *testing.T) {
 		t.Errorf("result %+v", result)
 	}
 	b.wantConfigMap("demo-value", "10.0.0.0/8")
-	t.Logf("first install on a connection: %d requests", len(b.cutter.take()))
+	t.Logf("first install on a connection: %d requests", len(b.cutter.Take()))
 
-	if got := b.decide(desired, Policy{}); got.Action != ActionNone {
+	if got := b.decide(desired, model.Policy{}); got.Action != model.ActionNone {
 		t.Errorf("after the install: %+v", got)
 	}
-	if requests := b.cutter.take(); len(requests) != 1 {
+	if requests := b.cutter.Take(); len(requests) != 1 {
 		t.Errorf("an observation takes %v", requests)
 	}
 
 	desired.ValuesDigest, values = "v2", map[string]any{"cidr": "11.0.0.0/8"}
-	if actions := b.converge(desired, chrt, values); len(actions) != 1 || actions[0] != ActionUpgrade {
+	if actions := b.converge(desired, chrt, values); len(actions) != 1 || actions[0] != model.ActionUpgrade {
 		t.Errorf("values changed: %v", actions)
 	}
 	b.wantConfigMap("demo-value", "11.0.0.0/8")
 	b.wantRecords(desired, "2 deployed", "1 superseded")
-	t.Logf("upgrade and two observations: %d requests", len(b.cutter.take()))
+	t.Logf("upgrade and two observations: %d requests", len(b.cutter.Take()))
 
-	decision = DecideUninstall(b.observe(desired), desired, Policy{}, time.Now())
+	decision = decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now())
 	if result, err = b.act(decision, desired, nil, nil); err != nil || result.Status != "uninstalled" {
 		t.Errorf("uninstall: %+v, %v", result, err)
 	}
@@ -276,8 +277,8 @@ func TestIntegrationLifecycle(t *testing.T) {
 // TestIntegrationEmptyValues holds that values which became empty are not replaced by the previous ones.
 func TestIntegrationEmptyValues(t *testing.T) {
 	b := newBench(t)
-	desired := desiredFor(b.namespace, "demo", "a1", "v1")
-	chrt := newChart("1.0.0", twoConfigMaps())
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())
 	chrt.Values = map[string]any{"cidr": "default"}
 	b.converge(desired, chrt, map[string]any{"cidr": "10.0.0.0/8"})
 	desired.ValuesDigest = "v2"

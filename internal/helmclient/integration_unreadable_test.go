@@ -17,19 +17,29 @@ limitations under the License.
 package helmclient
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // spoilRecord changes the Secret of a revision as somebody could by hand.
 func (b *bench) spoilRecord(revision int, spoil func(*corev1.Secret)) {
 	b.t.Helper()
 	secrets := b.kube.CoreV1().Secrets(b.namespace)
-	secret, err := secrets.Get(b.t.Context(), recordName("demo", revision), metav1.GetOptions{})
+	secret, err := secrets.Get(b.t.Context(), records.NameOf("demo", revision), metav1.GetOptions{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -39,17 +49,19 @@ func (b *bench) spoilRecord(revision int, spoil func(*corev1.Secret)) {
 	}
 }
 
-func garble(secret *corev1.Secret) { secret.Data[recordKey] = []byte("garbage") }
+func garble(secret *corev1.Secret) { secret.Data[records.Key] = []byte("garbage") }
 
 // tooManyValues makes a record of one that has more JSON values than are read.
 func tooManyValues(t *testing.T) func(*corev1.Secret) {
 	return func(secret *corev1.Secret) {
-		values := strings.TrimSuffix(strings.Repeat("{},", maxRecordValues), ",")
-		packed, err := packText(nil, []byte(`{"name":"demo","version":1,"info":{"status":"deployed"},"config":{"a":[`+values+`]}}`))
-		if err != nil {
+		values := strings.TrimSuffix(strings.Repeat("{},", records.MaxValues), ",")
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, err := w.Write([]byte(`{"name":"demo","version":1,"info":{"status":"deployed"},"config":{"a":[` + values + `]}}`))
+		if err := errors.Join(err, w.Close()); err != nil {
 			t.Fatal(err)
 		}
-		secret.Data[recordKey] = encodeBase64(packed)
+		secret.Data[records.Key] = base64.StdEncoding.AppendEncode(nil, packed.Bytes())
 	}
 }
 
@@ -59,7 +71,7 @@ func TestIntegrationUnreadable(t *testing.T) {
 	for name, spoil := range map[string]func(*corev1.Secret){"garbage": garble, "too many values": tooManyValues(t)} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+			run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 			run.mustSettle(t)
 			b.spoilRecord(1, spoil)
 			b.newProcess(run)
@@ -68,19 +80,19 @@ func TestIntegrationUnreadable(t *testing.T) {
 	}
 	t.Run("after another", func(t *testing.T) {
 		b := newBench(t)
-		run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+		run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 		run.mustSettle(t)
-		run.want("a2", newChart("2.0.0", map[string]string{"second.yaml": configMap("second", "2"), "first.yaml": configMap("first", "2")}))
+		run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"second.yaml": helmtest.ConfigMap("second", "2"), "first.yaml": helmtest.ConfigMap("first", "2")}))
 		run.mustSettle(t)
 		b.spoilRecord(2, garble)
 		b.newProcess(run)
-		_, err := run.act(t.Context(), DecideUninstall(b.observe(run.desired), run.desired, Policy{}, time.Now()))
-		wantError(t, err, ErrRecordDamaged, false, recordName("demo", 2), "take its Secret from a backup")
+		_, err := run.act(t.Context(), decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now()))
+		helmtest.WantError(t, err, helmerr.ErrRecordDamaged, false, records.NameOf("demo", 2), "take its Secret from a backup")
 		b.wantConfigMap("first", "2")
 		b.wantConfigMap("second", "2")
 		b.wantRecords(run.desired, "2 deployed", "1 superseded")
 		// Without it, the revision before counts.
-		if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), recordName("demo", 2), metav1.DeleteOptions{}); err != nil {
+		if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), records.NameOf("demo", 2), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := run.settleUninstall(t.Context()); err != nil {
@@ -92,13 +104,13 @@ func TestIntegrationUnreadable(t *testing.T) {
 	})
 	t.Run("before another", func(t *testing.T) {
 		b := newBench(t)
-		run := b.newRun(newChart("1.0.0", twoConfigMaps()), map[string]any{"cidr": "1"})
+		run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 		run.mustSettle(t)
-		run.want("a2", newChart("2.0.0", twoConfigMaps()))
+		run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
 		run.mustSettle(t)
 		b.spoilRecord(1, garble)
 		// What its label says is not what it is, so that all are read.
-		b.spoilRecord(2, func(secret *corev1.Secret) { secret.Labels[helmLabelStatus] = "superseded" })
+		b.spoilRecord(2, func(secret *corev1.Secret) { secret.Labels[model.HelmLabelStatus] = "superseded" })
 		b.newProcess(run)
 		if err := run.settleUninstall(t.Context()); err != nil {
 			t.Fatal(err)

@@ -22,6 +22,11 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 func TestOwnerLabel(t *testing.T) {
@@ -36,7 +41,7 @@ func TestOwnerLabel(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := ownerLabel(test.owner)
+			got := model.OwnerLabel(test.owner)
 			if errs := validation.IsValidLabelValue(got); len(errs) > 0 {
 				t.Errorf("%q: %v", got, errs)
 			}
@@ -45,7 +50,7 @@ func TestOwnerLabel(t *testing.T) {
 			}
 		})
 	}
-	if ownerLabel(long) == ownerLabel(long+"x") {
+	if model.OwnerLabel(long) == model.OwnerLabel(long+"x") {
 		t.Error("two long owners share a label")
 	}
 }
@@ -54,7 +59,7 @@ func TestDigestLabel(t *testing.T) {
 	t.Parallel()
 	want := strings.Repeat("a", 40)
 	for _, digest := range []string{"sha256:" + strings.Repeat("a", 64), strings.Repeat("a", 64), want} {
-		if got := digestLabel(digest); got != want {
+		if got := model.DigestLabel(digest); got != want {
 			t.Errorf("digestLabel(%q) = %q", digest, got)
 		}
 	}
@@ -62,10 +67,10 @@ func TestDigestLabel(t *testing.T) {
 
 func TestRecordFromLabels(t *testing.T) {
 	t.Parallel()
-	labels := desiredLabels(testDesired())
-	maps.Copy(labels, map[string]string{"owner": "helm", "name": "calico", "status": "deployed", "version": "7", LabelRevision: "7"})
-	record, ok := recordFromLabels(labels)
-	want := testRecord("deployed", 7)
+	labels := model.DesiredLabels(helmtest.Desired())
+	maps.Copy(labels, map[string]string{"owner": "helm", "name": "calico", "status": "deployed", "version": "7", model.LabelRevision: "7"})
+	record, ok := model.RecordFromLabels(labels)
+	want := helmtest.Record("deployed", 7)
 	want.ChangedAt = record.ChangedAt
 	if !ok || record != want {
 		t.Errorf("got %+v, %t; want %+v", record, ok, want)
@@ -78,50 +83,50 @@ func TestRecordFromLabels(t *testing.T) {
 	} {
 		changed := maps.Clone(labels)
 		change(changed)
-		if _, ok := recordFromLabels(changed); ok {
+		if _, ok := model.RecordFromLabels(changed); ok {
 			t.Errorf("%s: taken for a record", name)
 		}
 	}
 	maps.Copy(labels, map[string]string{
-		LabelFailures: "3", LabelRolledBackFrom: "f", LabelRollbackFailures: "2", LabelTested: TestedPassed, LabelInterrupted: "true", LabelPostRenderDigest: "p",
-		LabelUnproven: "4",
+		model.LabelFailures: "3", model.LabelRolledBackFrom: "f", model.LabelRollbackFailures: "2", model.LabelTested: model.TestedPassed, model.LabelInterrupted: "true", model.LabelPostRenderDigest: "p",
+		model.LabelUnproven: "4",
 	})
-	record, _ = recordFromLabels(labels)
+	record, _ = model.RecordFromLabels(labels)
 	want.Unproven = 4
-	want.Failures, want.RolledBackFrom, want.RollbackFailures, want.Tested, want.Interrupted, want.PostRenderDigest = 3, "f", 2, TestedPassed, true, "p"
+	want.Failures, want.RolledBackFrom, want.RollbackFailures, want.Tested, want.Interrupted, want.PostRenderDigest = 3, "f", 2, model.TestedPassed, true, "p"
 	if record != want {
 		t.Errorf("got %+v, want %+v", record, want)
 	}
-	labels[LabelFailures], labels[LabelRollbackFailures] = "-1", "many"
-	if record, _ := recordFromLabels(labels); record.Failures != 0 || record.RollbackFailures != 0 {
+	labels[model.LabelFailures], labels[model.LabelRollbackFailures] = "-1", "many"
+	if record, _ := model.RecordFromLabels(labels); record.Failures != 0 || record.RollbackFailures != 0 {
 		t.Errorf("unreadable counts are read as %d and %d", record.Failures, record.RollbackFailures)
 	}
-	labels[LabelRevision] = "six"
-	if record, _ := recordFromLabels(labels); record.authentic() {
+	labels[model.LabelRevision] = "six"
+	if record, _ := model.RecordFromLabels(labels); record.Authentic() {
 		t.Error("an unreadable revision label is taken for authentic")
 	}
 }
 
 func TestAttemptDigest(t *testing.T) {
 	t.Parallel()
-	d := testDesired()
-	base := AttemptDigest(d)
+	d := helmtest.Desired()
+	base := model.AttemptDigest(d)
 	other := d
 	other.UID, other.Owner, other.Name = "uid-9", "default.other", "other"
 	other.ArtifactDigest = strings.TrimPrefix(other.ArtifactDigest, "sha256:")
-	if AttemptDigest(other) != base {
+	if model.AttemptDigest(other) != base {
 		t.Error("the digest depends on who asks, or on how digests are written")
 	}
-	for name, change := range map[string]func(*Desired){
-		"artifact":    func(d *Desired) { d.ArtifactDigest = "1" },
-		"values":      func(d *Desired) { d.ValuesDigest = "1" },
-		"options":     func(d *Desired) { d.OptionsDigest = "1" },
-		"post-render": func(d *Desired) { d.PostRenderDigest = "1" },
-		"moved":       func(d *Desired) { d.PostRenderDigest, d.OptionsDigest = d.OptionsDigest, "" },
+	for name, change := range map[string]func(*model.Desired){
+		"artifact":    func(d *model.Desired) { d.ArtifactDigest = "1" },
+		"values":      func(d *model.Desired) { d.ValuesDigest = "1" },
+		"options":     func(d *model.Desired) { d.OptionsDigest = "1" },
+		"post-render": func(d *model.Desired) { d.PostRenderDigest = "1" },
+		"moved":       func(d *model.Desired) { d.PostRenderDigest, d.OptionsDigest = d.OptionsDigest, "" },
 	} {
 		changed := d
 		change(&changed)
-		if AttemptDigest(changed) == base {
+		if model.AttemptDigest(changed) == base {
 			t.Errorf("%s: the digest does not change", name)
 		}
 	}
@@ -129,51 +134,51 @@ func TestAttemptDigest(t *testing.T) {
 
 func TestPostRenderDigestLabel(t *testing.T) {
 	t.Parallel()
-	d := testDesired()
-	if _, ok := desiredLabels(d)[LabelPostRenderDigest]; ok {
+	d := helmtest.Desired()
+	if _, ok := model.DesiredLabels(d)[model.LabelPostRenderDigest]; ok {
 		t.Error("there is a label where nothing is post-rendered")
 	}
-	before := testRecord("deployed", 1)
-	if differ := before.differences(d); len(differ) > 0 {
+	before := helmtest.Record("deployed", 1)
+	if differ := before.Differences(d); len(differ) > 0 {
 		t.Errorf("a record of before differs in %v", differ)
 	}
 	d.PostRenderDigest = "sha256:" + strings.Repeat("d", 64)
-	if differ := before.differences(d); len(differ) != 1 || differ[0] != DifferencePostRender {
+	if differ := before.Differences(d); len(differ) != 1 || differ[0] != model.DifferencePostRender {
 		t.Errorf("differs in %v", differ)
 	}
-	if got := desiredLabels(d)[LabelPostRenderDigest]; got != strings.Repeat("d", 40) {
+	if got := model.DesiredLabels(d)[model.LabelPostRenderDigest]; got != strings.Repeat("d", 40) {
 		t.Errorf("label %q", got)
 	}
 }
 
 func TestRelabel(t *testing.T) {
 	t.Parallel()
-	d := testDesired()
+	d := helmtest.Desired()
 	// What Helm carries over from the revision before, or from the one that is returned to.
 	carried := map[string]string{
-		"name": "helm's", "team": "kept", LabelOwner: "default.other", LabelReleaseUID: "uid-9", LabelArtifactDigest: "a9", LabelValuesDigest: "v9",
-		LabelOptionsDigest: "o9", LabelPostRenderDigest: "p9", LabelRevision: "3", LabelFailures: "9", LabelTested: TestedFailed,
-		LabelRolledBackFrom: "r9", LabelRollbackFailures: "9", LabelInterrupted: "true", LabelInterruptions: "9", LabelRequest: "q9", LabelUnproven: "2",
+		"name": "helm's", "team": "kept", model.LabelOwner: "default.other", model.LabelReleaseUID: "uid-9", model.LabelArtifactDigest: "a9", model.LabelValuesDigest: "v9",
+		model.LabelOptionsDigest: "o9", model.LabelPostRenderDigest: "p9", model.LabelRevision: "3", model.LabelFailures: "9", model.LabelTested: model.TestedFailed,
+		model.LabelRolledBackFrom: "r9", model.LabelRollbackFailures: "9", model.LabelInterrupted: "true", model.LabelInterruptions: "9", model.LabelRequest: "q9", model.LabelUnproven: "2",
 	}
-	ours := map[string]string{"team": "kept", LabelOwner: ownerLabel(d.Owner), LabelReleaseUID: d.UID, LabelRevision: "7"}
-	made := map[string]string{LabelArtifactDigest: strings.Repeat("a", 40), LabelValuesDigest: strings.Repeat("b", 40), LabelOptionsDigest: strings.Repeat("c", 40)}
-	target := map[string]string{LabelArtifactDigest: "a9", LabelValuesDigest: "v9", LabelOptionsDigest: "o9", LabelPostRenderDigest: "p9"}
-	returned := map[string]string{LabelRolledBackFrom: attemptLabel(d), LabelFailures: "2"}
+	ours := map[string]string{"team": "kept", model.LabelOwner: model.OwnerLabel(d.Owner), model.LabelReleaseUID: d.UID, model.LabelRevision: "7"}
+	made := map[string]string{model.LabelArtifactDigest: strings.Repeat("a", 40), model.LabelValuesDigest: strings.Repeat("b", 40), model.LabelOptionsDigest: strings.Repeat("c", 40)}
+	target := map[string]string{model.LabelArtifactDigest: "a9", model.LabelValuesDigest: "v9", model.LabelOptionsDigest: "o9", model.LabelPostRenderDigest: "p9"}
+	returned := map[string]string{model.LabelRolledBackFrom: model.AttemptLabel(d), model.LabelFailures: "2"}
 	tests := map[string]struct {
-		relabel relabel
+		relabel records.Relabel
 		want    []map[string]string
 	}{
-		"first try":            {attemptLabels(d, Decision{}), []map[string]string{ours, made}},
-		"third try":            {attemptLabels(d, Decision{Failures: 2}), []map[string]string{ours, made, {LabelFailures: "2"}}},
-		"cut off twice":        {attemptLabels(d, Decision{Interruptions: 2}), []map[string]string{ours, made, {LabelInterruptions: "2"}}},
-		"in a hurry":           {attemptLabels(d, Decision{Unproven: 6}), []map[string]string{ours, made, {LabelUnproven: "6"}}},
-		"rollback, in a hurry": {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2, Unproven: 5}), []map[string]string{ours, target, returned, {LabelUnproven: "5"}}},
-		"asked for":            {attemptLabels(d, Decision{Request: "q1"}), []map[string]string{ours, made, {LabelRequest: "q1"}}},
-		"rollback, asked for":  {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2, Request: "q1"}), []map[string]string{ours, target, returned, {LabelRequest: "q1"}}},
-		"rollback, cut off":    {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2, Interruptions: 1}), []map[string]string{ours, target, returned, {LabelInterruptions: "1"}}},
-		"rollback":             {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2}), []map[string]string{ours, target, returned}},
-		"rollback, again":      {rollbackLabels(d, Decision{RollbackTo: 3, Failures: 2, RollbackFailures: 1}), []map[string]string{ours, target, returned, {LabelRollbackFailures: "1"}}},
-		"rollback to a hand's": {rollbackLabels(d, Decision{RollbackTo: 4, Failures: 2}), []map[string]string{ours, returned}},
+		"first try":            {records.AttemptLabels(d, decide.Decision{}), []map[string]string{ours, made}},
+		"third try":            {records.AttemptLabels(d, decide.Decision{Failures: 2}), []map[string]string{ours, made, {model.LabelFailures: "2"}}},
+		"cut off twice":        {records.AttemptLabels(d, decide.Decision{Interruptions: 2}), []map[string]string{ours, made, {model.LabelInterruptions: "2"}}},
+		"in a hurry":           {records.AttemptLabels(d, decide.Decision{Unproven: 6}), []map[string]string{ours, made, {model.LabelUnproven: "6"}}},
+		"rollback, in a hurry": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Unproven: 5}), []map[string]string{ours, target, returned, {model.LabelUnproven: "5"}}},
+		"asked for":            {records.AttemptLabels(d, decide.Decision{Request: "q1"}), []map[string]string{ours, made, {model.LabelRequest: "q1"}}},
+		"rollback, asked for":  {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Request: "q1"}), []map[string]string{ours, target, returned, {model.LabelRequest: "q1"}}},
+		"rollback, cut off":    {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Interruptions: 1}), []map[string]string{ours, target, returned, {model.LabelInterruptions: "1"}}},
+		"rollback":             {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2}), []map[string]string{ours, target, returned}},
+		"rollback, again":      {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, RollbackFailures: 1}), []map[string]string{ours, target, returned, {model.LabelRollbackFailures: "1"}}},
+		"rollback to a hand's": {records.RollbackLabels(d, decide.Decision{RollbackTo: 4, Failures: 2}), []map[string]string{ours, returned}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +187,7 @@ func TestRelabel(t *testing.T) {
 			for _, part := range test.want {
 				maps.Copy(want, part)
 			}
-			if got := test.relabel.apply(carried, 7); !maps.Equal(got, want) {
+			if got := test.relabel.Apply(carried, 7); !maps.Equal(got, want) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		})

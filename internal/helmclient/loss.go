@@ -24,19 +24,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
-
-// Loss is what an upgrade or a rollback would delete: objects of the revisions before that the new manifest does not
-// have, and that are not to be kept.
-type Loss struct {
-	// Objects are what would be deleted, in a fixed order. Total is the number of objects that the release has, these
-	// included.
-	Objects []inventory.Ref
-	Total   int
-	// Revision is the number of the revision that the release has.
-	Revision int
-}
 
 // objectKey names an object whatever the version of its kind.
 type objectKey struct {
@@ -49,7 +41,7 @@ func (s *session) watchLoss(j job) {
 	if j.options.Admit == nil || s.cluster == nil {
 		return
 	}
-	s.storage.admit = func(next *release.Release) error { return s.checkLoss(j, next) }
+	s.storage.Admit = func(next *release.Release) error { return s.checkLoss(j, next) }
 }
 
 func (s *session) checkLoss(j job, next *release.Release) error {
@@ -58,42 +50,42 @@ func (s *session) checkLoss(j job, next *release.Release) error {
 		return err
 	}
 	if err := j.options.Admit(loss); err != nil {
-		return errorOfKind(ErrRefused, "%s", err)
+		return helmerr.New(helmerr.ErrRefused, "%s", err)
 	}
 	return nil
 }
 
 // lossOf compares a new manifest with that of the revision which Helm compares it with, and with those that the
 // leftovers are looked for in.
-func (s *session) lossOf(desired Desired, next *release.Release) (Loss, error) {
+func (s *session) lossOf(desired model.Desired, next *release.Release) (model.Loss, error) {
 	current, err := s.config.Releases.Deployed(desired.Name)
 	if err != nil {
 		// Without one that is deployed, Helm takes the newest.
 		if current, err = s.config.Releases.Last(desired.Name); err != nil {
-			return Loss{}, fmt.Errorf("reading what the release has: %w", err)
+			return model.Loss{}, fmt.Errorf("reading what the release has: %w", err)
 		}
 	}
 	manifest, err := s.manifestOf(current)
 	if err != nil {
-		return Loss{}, err
+		return model.Loss{}, err
 	}
 	manifests := []string{manifest}
-	if behind := s.cluster.leftovers; behind != nil {
-		manifests = append(manifests, behind.manifests...)
+	if behind := s.cluster.Leftovers; behind != nil {
+		manifests = append(manifests, behind.Manifests...)
 	}
 	stays, namespaces := map[objectKey]bool{}, s.namespaces(desired.Namespace)
-	after, err := decodeManifest([]byte(next.Manifest))
+	after, err := apply.DecodeManifest([]byte(next.Manifest))
 	if err != nil {
-		return Loss{}, err
+		return model.Loss{}, err
 	}
 	for _, object := range after {
 		stays[identityOf(object, namespaces)] = true
 	}
-	loss, seen := Loss{Revision: current.Version}, map[objectKey]bool{}
+	loss, seen := model.Loss{Revision: current.Version}, map[objectKey]bool{}
 	for _, manifest := range manifests {
-		before, err := decodeManifest([]byte(manifest))
+		before, err := apply.DecodeManifest([]byte(manifest))
 		if err != nil {
-			return Loss{}, err
+			return model.Loss{}, err
 		}
 		for _, object := range before {
 			key := identityOf(object, namespaces)

@@ -20,6 +20,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 const (
@@ -28,7 +32,9 @@ const (
 	otherUID2 = "2f9f3a1c-7f0a-4f2e-9d47-1a1f3b1b0c03"
 )
 
-func managedBy(uid string) func(*Record) { return func(r *Record) { r.ManagementCluster = uid } }
+func managedBy(uid string) func(*model.Record) {
+	return func(r *model.Record) { r.ManagementCluster = uid }
+}
 
 // TestManagementCluster holds which releases are left alone because another management cluster has them.
 func TestManagementCluster(t *testing.T) {
@@ -38,31 +44,31 @@ func TestManagementCluster(t *testing.T) {
 		own, former   string
 		takeOwnership bool
 		wasOurs       bool
-		want          Action
-		uninstall     Action
+		want          model.Action
+		uninstall     model.Action
 	}{
-		"own":                             {record: hereUID, own: hereUID, want: ActionNone, uninstall: ActionUninstall},
-		"of an older version":             {own: hereUID, want: ActionNone, uninstall: ActionUninstall},
-		"nobody knows which is the own":   {record: otherUID2, want: ActionNone, uninstall: ActionUninstall},
-		"moved from there":                {record: formerUID, own: hereUID, former: formerUID, want: ActionNone, uninstall: ActionUninstall},
-		"another's":                       {record: otherUID2, own: hereUID, want: ActionRefuse, uninstall: ActionRefuse},
-		"another's, moved from elsewhere": {record: otherUID2, own: hereUID, former: formerUID, want: ActionRefuse, uninstall: ActionRefuse},
-		"adopted":                         {record: otherUID2, own: hereUID, takeOwnership: true, want: ActionUpgrade, uninstall: ActionRefuse},
-		"not taken back":                  {record: otherUID2, own: hereUID, takeOwnership: true, wasOurs: true, want: ActionRefuse, uninstall: ActionRefuse},
+		"own":                             {record: hereUID, own: hereUID, want: model.ActionNone, uninstall: model.ActionUninstall},
+		"of an older version":             {own: hereUID, want: model.ActionNone, uninstall: model.ActionUninstall},
+		"nobody knows which is the own":   {record: otherUID2, want: model.ActionNone, uninstall: model.ActionUninstall},
+		"moved from there":                {record: formerUID, own: hereUID, former: formerUID, want: model.ActionNone, uninstall: model.ActionUninstall},
+		"another's":                       {record: otherUID2, own: hereUID, want: model.ActionRefuse, uninstall: model.ActionRefuse},
+		"another's, moved from elsewhere": {record: otherUID2, own: hereUID, former: formerUID, want: model.ActionRefuse, uninstall: model.ActionRefuse},
+		"adopted":                         {record: otherUID2, own: hereUID, takeOwnership: true, want: model.ActionUpgrade, uninstall: model.ActionRefuse},
+		"not taken back":                  {record: otherUID2, own: hereUID, takeOwnership: true, wasOurs: true, want: model.ActionRefuse, uninstall: model.ActionRefuse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := testDesired()
+			d := helmtest.Desired()
 			d.ManagementCluster, d.FormerManagementCluster = tc.own, tc.former
-			obs := Observation{Records: []Record{testRecord("deployed", 1, managedBy(tc.record))}}
-			got := Decide(obs, d, Policy{TakeOwnership: tc.takeOwnership}, Past{WasOurs: tc.wasOurs}, testNow)
+			obs := model.Observation{Records: []model.Record{helmtest.Record("deployed", 1, managedBy(tc.record))}}
+			got := decide.Next(obs, d, model.Policy{TakeOwnership: tc.takeOwnership}, model.Past{WasOurs: tc.wasOurs}, helmtest.Now)
 			if got.Action != tc.want {
 				t.Errorf("decided %+v, want %s", got, tc.want)
 			}
-			if got.Action == ActionRefuse && !strings.Contains(got.Message, tc.record) {
+			if got.Action == model.ActionRefuse && !strings.Contains(got.Message, tc.record) {
 				t.Errorf("the message %q does not name the management cluster", got.Message)
 			}
-			if got := DecideUninstall(obs, d, Policy{TakeOwnership: tc.takeOwnership}, testNow); got.Action != tc.uninstall {
+			if got := decide.Uninstall(obs, d, model.Policy{TakeOwnership: tc.takeOwnership}, helmtest.Now); got.Action != tc.uninstall {
 				t.Errorf("to uninstall: decided %+v, want %s", got, tc.uninstall)
 			}
 		})
@@ -72,17 +78,17 @@ func TestManagementCluster(t *testing.T) {
 // TestRestore holds that objects which were deleted are created by an upgrade to the same, once for each request.
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	obs := Observation{Records: []Record{testRecord("deployed", 3)}}
-	past := Past{Restore: true, Request: "ab"}
-	got := Decide(obs, testDesired(), Policy{}, past, testNow)
-	if got.Action != ActionUpgrade || got.Reason != ReasonObjectsMissing || got.ToRevision != 4 || got.Request != "ab" {
+	obs := model.Observation{Records: []model.Record{helmtest.Record("deployed", 3)}}
+	past := model.Past{Restore: true, Request: "ab"}
+	got := decide.Next(obs, helmtest.Desired(), model.Policy{}, past, helmtest.Now)
+	if got.Action != model.ActionUpgrade || got.Reason != decide.ReasonObjectsMissing || got.ToRevision != 4 || got.Request != "ab" {
 		t.Errorf("decided %+v", got)
 	}
 	obs.Records[0].Request = "ab"
-	if got := Decide(obs, testDesired(), Policy{}, past, testNow); got.Action != ActionNone {
+	if got := decide.Next(obs, helmtest.Desired(), model.Policy{}, past, helmtest.Now); got.Action != model.ActionNone {
 		t.Errorf("a request that was answered: %+v", got)
 	}
-	if got := Decide(obs, testDesired(), Policy{}, Past{Request: "cd"}, testNow); got.Action != ActionNone {
+	if got := decide.Next(obs, helmtest.Desired(), model.Policy{}, model.Past{Request: "cd"}, helmtest.Now); got.Action != model.ActionNone {
 		t.Errorf("without missing objects: %+v", got)
 	}
 }
@@ -91,18 +97,18 @@ func TestRestore(t *testing.T) {
 // else; a manager of the former one leaves the release alone from then on.
 func TestIntegrationTakeOver(t *testing.T) {
 	b := newBench(t)
-	former := desiredFor(b.namespace, "demo", "a1", "v1")
+	former := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	former.ManagementCluster = formerUID
-	chrt := newChart("1.0.0", twoConfigMaps())
+	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())
 	b.converge(former, chrt, map[string]any{"cidr": "1"})
-	stale := DecideUninstall(b.observe(former), former, Policy{}, time.Now())
+	stale := decide.Uninstall(b.observe(former), former, model.Policy{}, time.Now())
 	former.ValuesDigest = "v2"
 	b.converge(former, chrt, map[string]any{"cidr": "2"})
 
 	moved := former
 	moved.ManagementCluster, moved.FormerManagementCluster, moved.UID = hereUID, formerUID, "uid-moved"
 	obs := b.observe(moved)
-	if !obs.NamesFormer(moved) || obs.State(moved) != StateInSync {
+	if !obs.NamesFormer(moved) || obs.State(moved) != model.StateInSync {
 		t.Fatalf("the release is not taken for that of the object which was moved: %+v", obs)
 	}
 	content := b.recordSecrets()
@@ -110,16 +116,16 @@ func TestIntegrationTakeOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved.FormerManagementCluster = ""
-	if obs = b.observe(moved); obs.NamesFormer(moved) || obs.State(moved) != StateInSync || len(obs.Records) != 2 {
+	if obs = b.observe(moved); obs.NamesFormer(moved) || obs.State(moved) != model.StateInSync || len(obs.Records) != 2 {
 		t.Errorf("after the move: %+v", obs)
 	}
 	for i, secret := range b.recordSecrets() {
-		if string(secret.Data["release"]) != string(content[i].Data["release"]) || secret.Labels[LabelManagementCluster] != hereUID {
-			t.Errorf("record %s was changed, or has the label %q", secret.Name, secret.Labels[LabelManagementCluster])
+		if string(secret.Data["release"]) != string(content[i].Data["release"]) || secret.Labels[model.LabelManagementCluster] != hereUID {
+			t.Errorf("record %s was changed, or has the label %q", secret.Name, secret.Labels[model.LabelManagementCluster])
 		}
 	}
 	// The management cluster that it came from is there again.
-	if got := b.decide(former, Policy{}); got.Action != ActionRefuse {
+	if got := b.decide(former, model.Policy{}); got.Action != model.ActionRefuse {
 		t.Errorf("the former one decides %+v", got)
 	}
 	stale.FromRevision = 2
@@ -127,7 +133,7 @@ func TestIntegrationTakeOver(t *testing.T) {
 		t.Error("the former one uninstalled the release upon a decision from before the move")
 	}
 	b.wantConfigMap("demo-value", "2")
-	if err := b.client.TakeOver(t.Context(), b.target, moved, Observation{Records: []Record{
+	if err := b.client.TakeOver(t.Context(), b.target, moved, model.Observation{Records: []model.Record{
 		{Revision: 2, Owner: moved.Owner, ManagementCluster: formerUID}, {Revision: 7, Owner: moved.Owner, ManagementCluster: formerUID},
 	}}); err != nil {
 		t.Errorf("records that are taken over, or gone: %v", err)

@@ -25,6 +25,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // Manifest returns the objects of a revision, with namespaces filled in, hooks left out. An object whose manifest names no
@@ -33,28 +37,28 @@ import (
 // look at it. Where it cannot be learned what the cluster serves of a kind's group, there is an error and no guess. The
 // objects belong to the caller. What Act made is kept in memory; of any other revision the record is read. The error is
 // an [*Error]: of the kind ErrStale where there is no such revision.
-func (c *Client) Manifest(ctx context.Context, target Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error) {
+func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error) {
 	objects, err := c.manifest(ctx, target, namespace, name, revision)
 	if err != nil {
-		return nil, observeError(err)
+		return nil, helmerr.Observing(err)
 	}
 	return objects, nil
 }
 
-func (c *Client) manifest(ctx context.Context, target Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error) {
-	s, err := c.open(ctx, target, Desired{Name: name, Namespace: namespace}, &logBuffer{})
+func (c *Client) manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error) {
+	s, err := c.open(ctx, target, model.Desired{Name: name, Namespace: namespace}, &helmerr.LogBuffer{})
 	if err != nil {
 		return nil, err
 	}
 	if s.records != nil {
-		defer s.records.release()
+		defer s.records.Release()
 	}
 	key := manifestKey{cluster: target.Key, namespace: namespace, name: name}
 	text, ok := c.manifests.get(key, revision)
 	if !ok {
 		record, err := s.config.Releases.Get(name, revision)
 		if errors.Is(err, driver.ErrReleaseNotFound) {
-			return nil, errorOfKind(ErrStale, "there is no revision %d", revision)
+			return nil, helmerr.New(helmerr.ErrStale, "there is no revision %d", revision)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading revision %d: %w", revision, err)
@@ -62,7 +66,7 @@ func (c *Client) manifest(ctx context.Context, target Target, namespace, name st
 		text = record.Manifest
 		c.manifests.put(key, revision, text)
 	}
-	objects, err := decodeManifest([]byte(text))
+	objects, err := apply.DecodeManifest([]byte(text))
 	if err != nil {
 		return nil, err
 	}

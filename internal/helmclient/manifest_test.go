@@ -33,6 +33,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // discoveryServer serves ConfigMaps and says how long an answer takes.
@@ -83,9 +88,9 @@ func newDiscoveryServer(t *testing.T) *discoveryServer {
 }
 
 // client returns one that remembers a manifest with some objects of kinds that the server does not know.
-func (s *discoveryServer) client(t *testing.T) (*Client, Target) {
+func (s *discoveryServer) client(t *testing.T) (*Client, model.Target) {
 	t.Helper()
-	c, target := New(testRunner), Target{Key: "fleet/one", Config: &rest.Config{Host: s.URL}}
+	c, target := New(testRunner), model.Target{Key: "fleet/one", Config: &rest.Config{Host: s.URL}}
 	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"
 	for i := range 6 {
 		manifest += fmt.Sprintf("---\napiVersion: example.com/v1\nkind: Kind%d\nmetadata:\n  name: b\n", i)
@@ -94,25 +99,25 @@ func (s *discoveryServer) client(t *testing.T) (*Client, Target) {
 	return c, target
 }
 
-// kubeClient returns one of a release in the namespace apps.
-func (s *discoveryServer) kubeClient(t *testing.T) *kubeClient {
+// Client returns one of a release in the namespace apps.
+func (s *discoveryServer) kubeClient(t *testing.T) *apply.Client {
 	t.Helper()
 	c, target := s.client(t)
-	conn, err := c.connections.get(target)
+	conn, err := c.connections.Get(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newKubeClient(t.Context(), &getter{conn: conn, config: conn.restConfig(t.Context())}, "apps", func(string, ...any) {})
+	return apply.NewClient(t.Context(), &connections.Getter{Conn: conn, Config: conn.RestConfig(t.Context())}, "apps", func(string, ...any) {})
 }
 
 // knownKindsOf returns what a client knows of the kinds of a cluster.
-func knownKindsOf(t *testing.T, c *Client, target Target) *kinds {
+func knownKindsOf(t *testing.T, c *Client, target model.Target) *connections.Kinds {
 	t.Helper()
-	conn, err := c.connections.get(target)
+	conn, err := c.connections.Get(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return conn.kinds
+	return conn.Kinds
 }
 
 // TestManifestAsksOnceForUnknownKinds holds that the kinds of a manifest that the cluster does not know are asked for once,
@@ -128,9 +133,9 @@ func TestManifestAsksOnceForUnknownKinds(t *testing.T) {
 	// What is known is old enough for being asked for again.
 	kinds := knownKindsOf(t, c, target)
 	age := func() {
-		kinds.mu.Lock()
-		defer kinds.mu.Unlock()
-		kinds.unknownAt = time.Time{}
+		kinds.Mu.Lock()
+		defer kinds.Mu.Unlock()
+		kinds.UnknownAt = time.Time{}
 	}
 	for name, fails := range map[string]bool{"answered": false, "refused": true} {
 		server.fails.Store(fails)
@@ -149,7 +154,7 @@ func TestManifestAsksOnceForUnknownKinds(t *testing.T) {
 	age()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := c.Manifest(ctx, target, "apps", "web", 1); !errors.Is(err, ErrUnreachable) {
+	if _, err := c.Manifest(ctx, target, "apps", "web", 1); !errors.Is(err, helmerr.ErrUnreachable) {
 		t.Errorf("the deadline passed, but: %v", err)
 	}
 	if asked := server.asked.Load(); asked != 1 {
@@ -176,10 +181,10 @@ func TestUnknownKindIsAskedForAfterAWhile(t *testing.T) {
 	kinds := knownKindsOf(t, c, target)
 	var now atomic.Int64
 	now.Store(time.Now().UnixNano())
-	kinds.now = func() time.Time {
+	kinds.Now = func() time.Time {
 		// Each question takes longer than the interval.
 		if server.asked.Load() > 1 {
-			return time.Unix(0, now.Load()).Add(2 * unknownKindInterval)
+			return time.Unix(0, now.Load()).Add(2 * connections.UnknownKindInterval)
 		}
 		return time.Unix(0, now.Load())
 	}
@@ -191,7 +196,7 @@ func TestUnknownKindIsAskedForAfterAWhile(t *testing.T) {
 	if asked := server.asked.Load(); asked != 2 {
 		t.Errorf("asked %d times; once for what the cluster serves and once for what it does not is enough", asked)
 	}
-	now.Add(int64(4 * unknownKindInterval))
+	now.Add(int64(4 * connections.UnknownKindInterval))
 	if _, err := c.Manifest(t.Context(), target, "apps", "web", 1); err != nil || server.asked.Load() != 3 {
 		t.Errorf("asked %d times, %v", server.asked.Load(), err)
 	}
@@ -205,19 +210,19 @@ func TestManifestOfSilentService(t *testing.T) {
 	server.silent.Store(true)
 	c, target := server.client(t)
 	objects, err := c.Manifest(t.Context(), target, "apps", "web", 1)
-	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "Kind0 of example.com/v1") {
+	if !errors.Is(err, helmerr.ErrUnreachable) || !strings.Contains(err.Error(), "Kind0 of example.com/v1") {
 		t.Fatalf("%d objects, %v", len(objects), err)
 	}
-	mapper := knownKindsOf(t, c, target).mapper()
+	mapper := knownKindsOf(t, c, target).Mapper()
 	_, kindErr := mapper.RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Kind0"})
 	_, resourceErr := mapper.ResourceFor(schema.GroupVersionResource{Group: "example.com", Resource: "kind0s"})
 	for _, err := range []error{kindErr, resourceErr} {
-		if meta.IsNoMatchError(err) || !isUnmapped(err) || !errors.Is(err, &discovery.ErrGroupDiscoveryFailed{}) {
+		if meta.IsNoMatchError(err) || !connections.IsUnmapped(err) || !errors.Is(err, &discovery.ErrGroupDiscoveryFailed{}) {
 			t.Errorf("taken for a kind that is not served: %v", err)
 		}
 		// Helm's builders keep nothing but the text.
 		flat := fmt.Errorf("unable to build kubernetes objects from release manifest: unable to recognize %q: %v", "", err) //nolint:errorlint // as they do
-		if kind := classify(flat); !errors.Is(kind, ErrUnreachable) || !errors.Is(classify(err), ErrUnreachable) {
+		if kind := helmerr.Classify(flat); !errors.Is(kind, helmerr.ErrUnreachable) || !errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
 			t.Errorf("%v is of the kind %v", flat, kind)
 		}
 	}
@@ -244,13 +249,13 @@ func TestUninstallOfSilentService(t *testing.T) {
 	server := newDiscoveryServer(t)
 	server.silent.Store(true)
 	k := server.kubeClient(t)
-	k.lenient = true
+	k.Lenient = true
 	const manifest = "apiVersion: example.com/v1\nkind: Kind0\nmetadata:\n  name: b\n"
-	if resources, err := k.Build(strings.NewReader(manifest), false); !errors.Is(classify(err), ErrUnreachable) {
+	if resources, err := k.Build(strings.NewReader(manifest), false); !errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
 		t.Errorf("%d objects, %v", len(resources), err)
 	}
 	server.silent.Store(false)
-	k.clients.conn.kinds.invalidate()
+	k.Clients.Conn.Kinds.Invalidate()
 	if resources, err := k.Build(strings.NewReader(manifest), false); err != nil || len(resources) != 0 {
 		t.Errorf("%d objects, %v", len(resources), err)
 	}
@@ -270,10 +275,10 @@ func TestDeletionRelearnsOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := k.clients.conn.kinds
-	before, asked := kinds.invalid, server.asked.Load()
-	k.deleteAll(resources, deletion{policy: metav1.DeletePropagationBackground})
-	if n, asked := kinds.invalid-before, server.asked.Load()-asked; n != 1 || asked != 1 {
+	kinds := k.Clients.Conn.Kinds
+	before, asked := kinds.Invalid, server.asked.Load()
+	k.DeleteAll(resources, apply.Deletion{Policy: metav1.DeletePropagationBackground})
+	if n, asked := kinds.Invalid-before, server.asked.Load()-asked; n != 1 || asked != 1 {
 		t.Errorf("invalidated %d times, asked %d times", n, asked)
 	}
 }

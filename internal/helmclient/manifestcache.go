@@ -23,6 +23,9 @@ import (
 	"io"
 	"strings"
 	"sync"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 const (
@@ -63,12 +66,12 @@ func newManifestCache(limit int) *manifestCache {
 
 // note keeps what an action saved. The manifests of before are forgotten in any case: a release that is installed anew counts
 // its revisions from one again.
-func (c *manifestCache) note(target Target, desired Desired, storage *recordingDriver) {
-	if !storage.storageChanged() {
+func (c *manifestCache) note(target model.Target, desired model.Desired, storage *records.RecordingDriver) {
+	if !storage.StorageChanged() {
 		return
 	}
 	key := manifestKey{cluster: target.Key, namespace: desired.Namespace, name: desired.Name}
-	newest := storage.newest()
+	newest := storage.Newest()
 	if newest == nil {
 		c.drop(key)
 		return

@@ -17,44 +17,59 @@ limitations under the License.
 package helmclient
 
 import (
-	"fmt"
+	"strings"
 	"testing"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-func TestObservations(t *testing.T) {
-	t.Parallel()
-	o := newObservations()
-	now := testNow
-	o.now = func() time.Time { return now }
-	records := []metav1.PartialObjectMetadata{{}}
-	key := func(name string) observationKey { return observationKey{namespace: "apps", name: name} }
-	o.put(key("a"), now, records)
-	if _, ok := o.take(observationKey{namespace: "apps", name: "a", user: "other"}); ok {
-		t.Error("another user takes it")
+// newRecords returns the store of a fresh namespace, as an action opens it.
+func (b *bench) newRecords() *records.Store {
+	b.t.Helper()
+	conn, err := b.client.connections.Get(b.target)
+	if err != nil {
+		b.t.Fatal(err)
 	}
-	if got, ok := o.take(key("a")); !ok || len(got) != 1 {
-		t.Error("it is not there")
+	return recordsOf(b.t.Context(), conn, b.namespace, b.target.Storage, nil)
+}
+
+// TestIntegrationObservedRecords holds that an action takes what was observed for its history, once, and not after a write.
+func TestIntegrationObservedRecords(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	rls := helmtest.FullRelease()
+	rls.Namespace, rls.Version = b.namespace, 1
+	if err := b.newRecords().Create(records.NameOf("demo", 1), rls); err != nil {
+		t.Fatal(err)
 	}
-	if _, ok := o.take(key("a")); ok {
-		t.Error("it is there twice")
+	lists := func(store *records.Store) int {
+		b.cutter.Take()
+		if _, err := store.Query(map[string]string{"owner": "helm", "name": "demo"}); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, request := range b.cutter.Take() {
+			if strings.HasSuffix(request, "/secrets") {
+				n++
+			}
+		}
+		return n
 	}
-	o.put(key("a"), now, records)
-	o.drop(key("a"))
-	if _, ok := o.take(key("a")); ok {
-		t.Error("it is there after it was dropped")
+	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	b.observe(desired)
+	if n := lists(b.newRecords()); n != 0 {
+		t.Errorf("an action after an observation lists %d times", n)
 	}
-	o.put(key("old"), now, records)
-	now = now.Add(observationTTL)
-	if _, ok := o.take(key("old")); ok {
-		t.Error("what is old was taken")
+	if n := lists(b.newRecords()); n != 1 {
+		t.Errorf("the action after that lists %d times", n)
 	}
-	for i := range 3 * maxObservations {
-		o.put(key(fmt.Sprint(i)), now, records)
+	b.observe(desired)
+	store := b.newRecords()
+	if err := store.Update(records.NameOf("demo", 1), rls); err != nil {
+		t.Fatal(err)
 	}
-	if n := o.byKey.Len(); n != maxObservations {
-		t.Errorf("%d are kept", n)
+	if n := lists(store); n != 1 {
+		t.Errorf("after a write it lists %d times", n)
 	}
 }

@@ -18,15 +18,18 @@ package helmclient
 
 import (
 	"testing"
-	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chartutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/rest"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
@@ -50,7 +53,7 @@ func TestObserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := metadatafake.NewSimpleMetadataClient(scheme,
-		secret("a", "9", "superseded", LabelOwner, "default.demo"),
+		secret("a", "9", "superseded", model.LabelOwner, "default.demo"),
 		secret("b", "10", "deployed"),
 		secret("c", "no number", "deployed"),
 		secret("d", "11", "deployed", "name", "other"))
@@ -69,50 +72,12 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-func TestChangedAt(t *testing.T) {
-	t.Parallel()
-	at := func(minutes int) metav1.Time {
-		return metav1.NewTime(testNow.Add(time.Duration(minutes) * time.Minute))
-	}
-	updated := at(5)
-	tests := map[string]struct {
-		object metav1.ObjectMeta
-		want   metav1.Time
-	}{
-		"created": {metav1.ObjectMeta{CreationTimestamp: at(1)}, at(1)},
-		"managed": {metav1.ObjectMeta{CreationTimestamp: at(1), ManagedFields: []metav1.ManagedFieldsEntry{{}, {Time: &updated}}}, at(5)},
-		"labelled": {metav1.ObjectMeta{CreationTimestamp: at(1), Labels: map[string]string{"modifiedAt": "1795176180"}},
-			metav1.Unix(1795176180, 0)},
-		"copied labels": {metav1.ObjectMeta{CreationTimestamp: at(1), Labels: map[string]string{"modifiedAt": "1", "createdAt": "x"}}, at(1)},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := changedAt(&test.object); !got.Equal(test.want.Time) {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
-		})
-	}
-}
-
-func TestValidatesFields(t *testing.T) {
-	t.Parallel()
-	for version, want := range map[[2]string]bool{
-		{"1", "25"}: true, {"1", "37"}: true, {"1", "27+"}: true, {"2", "0"}: true,
-		{"1", "24"}: false, {"1", ""}: false, {"", "30"}: false,
-	} {
-		if got := validatesFields(chartutil.KubeVersion{Major: version[0], Minor: version[1]}); got != want {
-			t.Errorf("%v: %t", version, got)
-		}
-	}
-}
-
 func TestCopyChart(t *testing.T) {
 	t.Parallel()
-	original := newChart("1.0.0", nil)
+	original := helmtest.NewChart("1.0.0", nil)
 	original.Values = map[string]any{"map": map[string]any{"a": 1}, "list": []any{map[string]any{"b": 1}}, "nothing": nil}
 	original.Metadata.Dependencies = []*chart.Dependency{nil, {Name: "sub", ImportValues: []any{"data"}}}
-	sub := newChart("2.0.0", nil)
+	sub := helmtest.NewChart("2.0.0", nil)
 	original.AddDependency(sub)
 
 	copied := rendering.CopyChart(original)
@@ -131,4 +96,13 @@ func TestCopyChart(t *testing.T) {
 	if len(original.Dependencies()) != 1 || sub.Metadata.Version != "2.0.0" || sub.Parent() != original {
 		t.Error("dependencies are shared")
 	}
+}
+
+func TestObserveUnreachable(t *testing.T) {
+	t.Parallel()
+	_, err := New(testRunner).Observe(t.Context(), model.Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}, "apps", "demo")
+	helmtest.WantError(t, err, helmerr.ErrUnreachable, false, "refused")
+	_, err = New(testRunner).Act(t.Context(), model.Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}, decide.Decision{Action: model.ActionUninstall},
+		helmtest.DesiredFor("apps", "demo", "a", "v"), model.Options{}, nil, nil)
+	helmtest.WantError(t, err, helmerr.ErrUnreachable, false, "refused")
 }

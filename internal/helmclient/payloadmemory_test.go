@@ -19,30 +19,25 @@ package helmclient
 import (
 	"context"
 	"errors"
-	"runtime"
-	"strings"
-	"sync/atomic"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
-	"helm.sh/helm/v3/pkg/release"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // TestPanicGivesBackMemory holds that an action which panics gives back the memory for payloads: the controller survives it.
 func TestPanicGivesBackMemory(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()
-	open, memory := c.open, semaphore.NewWeighted(1)
-	c.open = func(ctx context.Context, target Target, desired Desired, logs *logBuffer) (*session, error) {
+	open, memory := c.open, records.NewPayloadMemory()
+	c.open = func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*session, error) {
 		s, err := open(ctx, target, desired, logs)
-		s.records = &recordStore{split: newSplitRecords(&payloadMemory{room: memory})}
-		s.records.split.held = 1
+		s.records = records.NewStore(ctx, records.StoreOptions{Memory: memory})
 		s.config = nil
-		return s, err
-	}
-	if !memory.TryAcquire(1) {
-		t.Fatal("somebody has some")
+		return s, errors.Join(err, s.records.Hold(records.MaxPayloadMemory))
 	}
 	func() {
 		defer func() {
@@ -50,125 +45,9 @@ func TestPanicGivesBackMemory(t *testing.T) {
 				t.Error("no panic")
 			}
 		}()
-		_, _ = c.Act(t.Context(), Target{}, Decision{Action: ActionUninstall}, desiredFor("apps", "demo", "a1", "v1"), Options{}, nil, nil)
+		_, _ = c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionUninstall}, helmtest.DesiredFor("apps", "demo", "a1", "v1"), model.Options{}, nil, nil)
 	}()
-	if !memory.TryAcquire(1) {
+	if !memory.Room.TryAcquire(records.MaxPayloadMemory) {
 		t.Error("the memory is lost")
-	}
-}
-
-// TestHoldCountsTheLargestPayload holds that an action counts with the largest of its payloads, and gives all back.
-func TestHoldCountsTheLargestPayload(t *testing.T) {
-	t.Parallel()
-	const most = maxPayloadMemory / payloadCopies
-	for name, tc := range map[string]struct {
-		taken int64
-		sizes []int
-		want  int64
-		grown bool
-	}{
-		"small ones do not count":         {0, []int{smallPayload, 10}, 0, false},
-		"the first":                       {0, []int{1 << 20}, payloadCopies << 20, false},
-		"a larger one":                    {0, []int{1 << 20, 10, 3 << 20, 2 << 20}, 3 * payloadCopies << 20, false},
-		"a larger one, for which no room": {maxPayloadMemory - payloadCopies<<20, []int{1 << 20, 3 << 20, 4 << 20}, payloadCopies << 20, true},
-		"larger than all":                 {0, []int{2 * most}, maxPayloadMemory, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			memory := newPayloadMemory()
-			if !memory.room.TryAcquire(tc.taken) {
-				t.Fatal("there is not as much")
-			}
-			s := &recordStore{ctx: t.Context(), split: newSplitRecords(memory)}
-			for _, size := range tc.sizes {
-				if err := s.hold(size); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if s.split.held != tc.want || s.split.grown != tc.grown || memory.growth.TryAcquire(1) == tc.grown {
-				t.Errorf("%d bytes are held, want %d, and it has grown: %t", s.split.held, tc.want, s.split.grown)
-			}
-			if !tc.grown {
-				memory.growth.Release(1)
-			}
-			s.release()
-			if !memory.room.TryAcquire(maxPayloadMemory-tc.taken) || !memory.growth.TryAcquire(1) {
-				t.Error("not all was given back")
-			}
-		})
-	}
-}
-
-// TestHoldGrowsOneAtATime holds that of the actions which need more than they have, where there is no room, one goes on at a time, and
-// each in the end.
-func TestHoldGrowsOneAtATime(t *testing.T) {
-	t.Parallel()
-	const actions = 8
-	memory := newPayloadMemory()
-	var all []*recordStore
-	for range actions {
-		s := &recordStore{ctx: t.Context(), split: newSplitRecords(memory)}
-		if err := s.hold(maxPayloadMemory / payloadCopies / actions); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, s)
-	}
-	var growing atomic.Int32
-	var group errgroup.Group
-	for _, s := range all {
-		group.Go(func() error {
-			if err := s.hold(2 * maxPayloadMemory / payloadCopies / actions); err != nil {
-				return err
-			}
-			if s.split.grown && growing.Add(1) > 1 {
-				t.Error("two grow at a time")
-			}
-			for range 100 {
-				runtime.Gosched()
-			}
-			if s.split.grown {
-				growing.Add(-1)
-			}
-			s.release()
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	first, second := all[0], &recordStore{ctx: ended, split: newSplitRecords(memory)}
-	second.split.held = 1
-	if !memory.room.TryAcquire(maxPayloadMemory) || first.hold(0) != nil || !memory.growth.TryAcquire(1) {
-		t.Fatal("not all was given back")
-	}
-	if err := second.hold(1 << 20); !errors.Is(err, ErrTimeout) {
-		t.Errorf("an action whose time is over: %v", err)
-	}
-}
-
-// TestPackHoldsBefore holds that a release is packed only once there is memory for its chart and its texts.
-func TestPackHoldsBefore(t *testing.T) {
-	t.Parallel()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	for name, rls := range map[string]*release.Release{
-		"manifest": {Manifest: strings.Repeat("x", 1<<20)},
-		"hook":     {Hooks: []*release.Hook{nil, {Manifest: strings.Repeat("x", 1<<20)}}},
-	} {
-		memory := newPayloadMemory()
-		s := &recordStore{ctx: ended, codec: newRecordCodec(), split: newSplitRecords(memory)}
-		if !memory.room.TryAcquire(maxPayloadMemory) {
-			t.Fatal("there is not as much")
-		}
-		if _, err := s.pack(rls); !errors.Is(err, ErrTimeout) {
-			t.Errorf("%s: %v", name, err)
-		}
-		memory.room.Release(maxPayloadMemory)
-		s.ctx = t.Context()
-		if _, err := s.pack(rls); err != nil || s.split.held == 0 {
-			t.Errorf("%s: %d bytes are held: %v", name, s.split.held, err)
-		}
 	}
 }

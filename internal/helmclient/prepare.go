@@ -22,12 +22,15 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/postrender"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 // prepare does what comes before Helm's part of an install or upgrade, and returns what Helm is to render with. It takes chart
 // and values as they are, and changes neither.
-func (s *session) prepare(desired Desired, options Options, chrt *chart.Chart, values map[string]any, upgrade bool) (postrender.PostRenderer, error) {
+func (s *session) prepare(desired model.Desired, options model.Options, chrt *chart.Chart, values map[string]any, upgrade bool) (postrender.PostRenderer, error) {
 	renderer, err := s.renderer.PostRenderer(s.context(), options.PostRender, desired.Namespace, tenantOf(desired))
 	if err != nil {
 		return nil, err
@@ -43,34 +46,34 @@ func (s *session) prepare(desired Desired, options Options, chrt *chart.Chart, v
 	if upgrade {
 		policy = options.Upgrade.CRDs
 	}
-	fits := func(crds []*crdFolderObject) error {
+	fits := func(crds []*crds.Object) error {
 		return s.checkSize(desired, chrt, values, renderer, crds, upgrade)
 	}
 	if err := s.applyCRDsOf(sourceOf(desired, chrt, values), policy, fits); err != nil {
 		return nil, err
 	}
 	if s.cluster != nil {
-		s.cluster.progress("rendering")
+		s.cluster.Progress("rendering")
 	}
 	return renderer, nil
 }
 
 // applyCRDsOf applies what is in the folder crds of a chart and in those of its enabled dependencies. A chart without the folder costs
 // nothing. Preflight is called before the first write.
-func (s *session) applyCRDsOf(source rendering.Source, policy CRDPolicy, preflight func([]*crdFolderObject) error) error {
-	if policy == CRDsSkip || s.cluster == nil {
+func (s *session) applyCRDsOf(source rendering.Source, policy model.CRDPolicy, preflight func([]*crds.Object) error) error {
+	if policy == model.CRDsSkip || s.cluster == nil {
 		return nil
 	}
 	files, err := s.renderer.CRDs(s.context(), source)
 	if err != nil {
 		return err
 	}
-	objects, err := crdFolder(files)
+	objects, err := crds.Read(files)
 	if err != nil || len(objects) == 0 {
 		return err
 	}
-	target := crdTarget{cluster: s.cluster, namespace: s.namespace, known: s.config.Capabilities.APIVersions, relearn: s.relearn}
-	return applyCRDs(target, policy, objects, func() error { return preflight(objects) })
+	target := crds.Target{Cluster: s.cluster, Namespace: s.namespace, Known: s.config.Capabilities.APIVersions, Relearn: s.relearn}
+	return crds.Apply(target, policy, objects, func() error { return preflight(objects) })
 }
 
 // prepareStorage finds out, before anything is begun, whether the store answers that is to keep the record.
@@ -79,32 +82,32 @@ func (s *session) prepareStorage() error {
 		return nil
 	}
 	if s.stored.Store == nil {
-		return errorOfKind(ErrRecordStorage, "no registry is configured for release records")
+		return helmerr.New(helmerr.ErrRecordStorage, "no registry is configured for release records")
 	}
 	if err := s.stored.Store.Prepare(s.context()); err != nil {
-		return errorOfKind(ErrRecordStorage, "the record cannot be kept there, so nothing was begun: %s", err)
+		return helmerr.New(helmerr.ErrRecordStorage, "the record cannot be kept there, so nothing was begun: %s", err)
 	}
 	return nil
 }
 
-// applyAgain tells that the manifest of a recorded revision is going to be applied: the cluster must serve its kinds.
+// ApplyAgain tells that the manifest of a recorded revision is going to be applied: the cluster must serve its kinds.
 func (s *session) applyAgain(revision int) {
 	if s.cluster != nil {
-		s.cluster.seen.applyAgain(revision)
+		s.cluster.Seen.ApplyAgain(revision)
 	}
 }
 
 // onlyDeletes tells that nothing but hooks is going to be applied: kinds that the cluster no longer serves are left out.
 func (s *session) onlyDeletes() {
 	if s.cluster != nil {
-		s.cluster.lenient = true
+		s.cluster.Lenient = true
 	}
 }
 
 // watch has the progress of the action reported.
 func (s *session) watch(progress func(string)) {
 	if s.cluster != nil && progress != nil {
-		s.cluster.progress = progress
+		s.cluster.Progress = progress
 	}
 }
 
@@ -113,5 +116,5 @@ func (s *session) context() context.Context {
 	if s.cluster == nil {
 		return context.Background()
 	}
-	return s.cluster.ctx
+	return s.cluster.Ctx
 }

@@ -23,40 +23,45 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // recoverPending resolves the pending record, or the one that Helm by hand could not uninstall, that the decision was made on, so that Helm acts on the release again. One that
 // is to be replaced is hidden from this session only: whatever happens before the new record is made, the old one says
 // that an action began, and what it may have created.
-func (s *session) recoverPending(decision Decision, desired Desired) error {
+func (s *session) recoverPending(decision decide.Decision, desired model.Desired) error {
 	record, err := s.config.Releases.Last(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return errorOfKind(ErrStale, "the pending revision %d is gone", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "the pending revision %d is gone", decision.FromRevision)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the pending revision %d: %w", decision.FromRevision, err)
 	}
 	if record.Version != decision.FromRevision {
-		return errorOfKind(ErrStale, "the newest revision is %d, no longer the pending %d", record.Version, decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "the newest revision is %d, no longer the pending %d", record.Version, decision.FromRevision)
 	}
 	if err := s.checkSameRecord(decision, desired); err != nil {
 		return err
 	}
 	if record.Info == nil || !record.Info.Status.IsPending() && record.Info.Status != release.StatusUninstalling {
-		return errorOfKind(ErrStale, "revision %d is no longer pending", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d is no longer pending", decision.FromRevision)
 	}
-	if decision.Recovery == RecoverReplace {
-		s.storage.hide(recordName(desired.Name, record.Version), record.Version)
+	if decision.Recovery == decide.RecoverReplace {
+		s.storage.Hide(records.NameOf(desired.Name, record.Version), record.Version)
 		return nil
 	}
 	record.SetStatus(release.StatusFailed, "Interrupted")
-	if record.Labels[LabelRevision] == strconv.Itoa(record.Version) {
-		record.Labels[LabelInterrupted] = "true"
+	if record.Labels[model.LabelRevision] == strconv.Itoa(record.Version) {
+		record.Labels[model.LabelInterrupted] = "true"
 	}
 	if err := s.config.Releases.Update(record); err != nil {
 		return fmt.Errorf("recovering the pending revision %d: %w", decision.FromRevision, err)
 	}
 	// Recovery is no attempt at what is desired.
-	s.storage.restart()
+	s.storage.Restart()
 	return nil
 }

@@ -17,97 +17,39 @@ limitations under the License.
 package helmclient
 
 import (
-	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
-
-func TestNameObject(t *testing.T) {
-	t.Parallel()
-	const (
-		undecodable = `ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal object into Go struct field ConfigMap.data of type string`
-		denied      = `admission webhook "check.example.com" denied the request: no`
-	)
-	answer := func(message string) string {
-		text, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
-			Reason: metav1.StatusReasonBadRequest, Code: http.StatusBadRequest, Message: message})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	for name, test := range map[string]struct{ sent, answer, want string }{
-		"undecodable":    {`{"kind":"ConfigMap","metadata":{"name":"bad","namespace":"team"}}`, answer(undecodable), answer("ConfigMap team/bad: " + undecodable)},
-		"bad metadata":   {`{"kind":"ConfigMap","metadata":{"name":"bad","namespace":"team","labels":{"a":1}}}`, answer(undecodable), answer("ConfigMap team/bad: " + undecodable)},
-		"of the cluster": {`{"kind":"ClusterRole","metadata":{"name":"bad"}}`, answer(denied), answer("ClusterRole bad: " + denied)},
-		"named already": {`{"kind":"Service","metadata":{"name":"bad","namespace":"team"}}`,
-			answer(`Service "bad" is invalid: spec.ports: Required value`), answer(`Service "bad" is invalid: spec.ports: Required value`)},
-		"without a name": {`{"kind":"SelfSubjectAccessReview","metadata":{}}`, answer(denied), answer(denied)},
-		"no object":      {`[]`, answer(denied), answer(denied)},
-		"no status":      {`{"kind":"ConfigMap","metadata":{"name":"bad"}}`, `{"message":"no"}`, `{"message":"no"}`},
-		"no JSON":        {`{"kind":"ConfigMap","metadata":{"name":"bad"}}`, "bad gateway", "bad gateway"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := string(nameObject([]byte(test.sent), []byte(test.answer))); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
-		})
-	}
-}
-
-func TestRefusesObject(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		method string
-		code   int
-		want   bool
-	}{
-		{http.MethodPost, http.StatusBadRequest, true},
-		{http.MethodPut, http.StatusUnprocessableEntity, true},
-		{http.MethodPost, http.StatusForbidden, true},
-		{http.MethodPost, http.StatusCreated, false},
-		{http.MethodPost, http.StatusUnauthorized, false},
-		{http.MethodPost, http.StatusTooManyRequests, false},
-		{http.MethodPost, http.StatusServiceUnavailable, false},
-		{http.MethodPatch, http.StatusBadRequest, false},
-		{http.MethodGet, http.StatusNotFound, false},
-	} {
-		if got := refusesObject(test.method, test.code); got != test.want {
-			t.Errorf("%s %d: got %t", test.method, test.code, got)
-		}
-	}
-}
 
 // TestIntegrationRefusalsName holds that a refused object is named, however it is sent, and once.
 func TestIntegrationRefusalsName(t *testing.T) {
-	bad := map[string]string{"value.yaml": valueConfigMap, "bad.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: bad\ndata:\n  key: {no: text}\n"}
-	good := map[string]string{"value.yaml": valueConfigMap, "bad.yaml": configMap("bad", "1")}
+	bad := map[string]string{"value.yaml": helmtest.ValueConfigMap, "bad.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: bad\ndata:\n  key: {no: text}\n"}
+	good := map[string]string{"value.yaml": helmtest.ValueConfigMap, "bad.yaml": helmtest.ConfigMap("bad", "1")}
 	for name, test := range map[string]struct {
 		before map[string]string
 		force  bool
 		says   string
 	}{
 		"install":         {nil, false, "ConfigMap NAMESPACE/bad: ConfigMap in version"},
-		"upgrade creates": {map[string]string{"value.yaml": valueConfigMap}, false, "ConfigMap NAMESPACE/bad: ConfigMap in version"},
+		"upgrade creates": {map[string]string{"value.yaml": helmtest.ValueConfigMap}, false, "ConfigMap NAMESPACE/bad: ConfigMap in version"},
 		"upgrade patches": {good, false, `cannot patch "bad" with kind ConfigMap: `},
 		"force":           {good, true, "ConfigMap NAMESPACE/bad: ConfigMap in version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			run, action := b.newRun(newChart("1.0.0", bad), map[string]any{"cidr": "1"}), ActionInstall
+			run, action := b.newRun(helmtest.NewChart("1.0.0", bad), map[string]any{"cidr": "1"}), model.ActionInstall
 			if test.before != nil {
-				run.chart, action = newChart("1.0.0", test.before), ActionUpgrade
+				run.chart, action = helmtest.NewChart("1.0.0", test.before), model.ActionUpgrade
 				run.mustSettle(t)
 			}
 			run.options.Upgrade.Force = test.force
-			run.desired.OptionsDigest = OptionsDigest(run.options)
-			run.want("a2", newChart("2.0.0", bad))
+			run.desired.OptionsDigest = model.OptionsDigest(run.options)
+			run.want("a2", helmtest.NewChart("2.0.0", bad))
 			_, err := run.actNow(t, action)
-			wantError(t, err, nil, true, strings.ReplaceAll(test.says, "NAMESPACE", b.namespace))
+			helmtest.WantError(t, err, nil, true, strings.ReplaceAll(test.says, "NAMESPACE", b.namespace))
 		})
 	}
 }

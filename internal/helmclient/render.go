@@ -26,38 +26,41 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 // tenantOf returns whom a release is for: the namespace of its owner.
-func tenantOf(desired Desired) string {
+func tenantOf(desired model.Desired) string {
 	namespace, _, _ := strings.Cut(desired.Owner, ".")
 	return namespace
 }
 
-func sourceOf(desired Desired, chrt *chart.Chart, values map[string]any) rendering.Source {
+func sourceOf(desired model.Desired, chrt *chart.Chart, values map[string]any) rendering.Source {
 	return rendering.Source{Chart: chrt, Values: values, Tenant: tenantOf(desired)}
 }
 
 // check checks what can be checked without the cluster.
 func (j job) check(ctx context.Context, renderer *rendering.Renderer) error {
-	if !j.decision.Action.rendersChart() {
+	if !j.decision.Action.RendersChart() {
 		return nil
 	}
 	if err := rendering.CheckChart(j.chart); err != nil {
 		return err
 	}
 	// Values that are still to be laid over others cannot be compared with a schema yet.
-	upgrades := j.decision.Action == ActionUpgrade || j.decision.Action == ActionRecoverThenUpgrade
-	merges := upgrades && j.options.Upgrade.Values != ValuesReset
-	if merges || j.options.skipsSchema(j.decision.Action) {
+	upgrades := j.decision.Action == model.ActionUpgrade || j.decision.Action == model.ActionRecoverThenUpgrade
+	merges := upgrades && j.options.Upgrade.Values != model.ValuesReset
+	if merges || j.options.SkipsSchema(j.decision.Action) {
 		return nil
 	}
 	return renderer.CheckValues(ctx, sourceOf(j.desired, j.chart, j.values))
 }
 
 // render renders a chart in the cluster of the action, and has the record of the revision hold the chart and not what Helm is given.
-func (s *session) render(desired Desired, chrt *chart.Chart, values map[string]any, release chartutil.ReleaseOptions) (*chart.Chart, error) {
+func (s *session) render(desired model.Desired, chrt *chart.Chart, values map[string]any, release chartutil.ReleaseOptions) (*chart.Chart, error) {
 	options := rendering.Options{Release: release, Capabilities: s.config.Capabilities}
 	if s.config.RESTClientGetter != nil {
 		config, err := s.config.RESTClientGetter.ToRESTConfig()
@@ -70,9 +73,9 @@ func (s *session) render(desired Desired, chrt *chart.Chart, values map[string]a
 	if err != nil {
 		return nil, err
 	}
-	s.storage.rendered = &renderedRevision{chart: rendered.Recorded}
+	s.storage.Rendered = &records.RenderedRevision{Chart: rendered.Recorded}
 	if release.IsUpgrade {
-		s.storage.rendered.revision = release.Revision
+		s.storage.Rendered.Revision = release.Revision
 	}
 	return rendered.Literal, nil
 }
@@ -86,15 +89,7 @@ func (s *session) nextRevision(name string) (int, error) {
 	case err != nil:
 		return 0, err
 	case last.Info != nil && last.Info.Status.IsPending():
-		return 0, errorOfKind(ErrStale, "another operation (install/upgrade/rollback) is in progress")
+		return 0, helmerr.New(helmerr.ErrStale, "another operation (install/upgrade/rollback) is in progress")
 	}
 	return last.Version + 1, nil
-}
-
-// renderedRevision is what an action rendered, and for which revision.
-type renderedRevision struct {
-	// chart is what the record holds.
-	chart *chart.Chart
-	// revision is the number that templates saw, zero if the record may have any.
-	revision int
 }

@@ -24,6 +24,12 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // rollback returns to the revision that the decision names.
@@ -31,7 +37,7 @@ func (s *session) rollback(j job) error {
 	decision, desired, options := j.decision, j.desired, j.options
 	target, err := s.config.Releases.Get(desired.Name, decision.RollbackTo)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return errorOfKind(ErrStale, "revision %d, which was to be returned to, is gone", decision.RollbackTo)
+		return helmerr.New(helmerr.ErrStale, "revision %d, which was to be returned to, is gone", decision.RollbackTo)
 	}
 	if err != nil {
 		return fmt.Errorf("reading revision %d, which is to be returned to: %w", decision.RollbackTo, err)
@@ -45,14 +51,14 @@ func (s *session) rollback(j job) error {
 	if err := s.prepareStorage(); err != nil {
 		return err
 	}
-	s.logs.hide(target.Config)
+	s.logs.Hide(target.Config)
 	if decision.Returns {
 		if err := checkReturn(target, desired); err != nil {
 			return err
 		}
 		s.prepareNamespace(desired, options.Install, false)
 	} else {
-		s.storage.labels = rollbackLabels(desired, decision)
+		s.storage.Labels = records.RollbackLabels(desired, decision)
 	}
 	s.watchLoss(j)
 	s.applyAgain(decision.RollbackTo)
@@ -64,33 +70,33 @@ func (s *session) rollback(j job) error {
 }
 
 // checkReturn returns an error unless the revision was made from what is desired: the record of the return says that it is.
-func checkReturn(target *release.Release, desired Desired) error {
-	if target.Labels[LabelRevision] != strconv.Itoa(target.Version) || digestsIn(target.Labels) != digestsIn(desiredLabels(desired)) {
-		return errorOfKind(ErrStale, "revision %d, which was to be returned to, was not made from what is desired", target.Version)
+func checkReturn(target *release.Release, desired model.Desired) error {
+	if target.Labels[model.LabelRevision] != strconv.Itoa(target.Version) || apply.DigestsIn(target.Labels) != apply.DigestsIn(model.DesiredLabels(desired)) {
+		return helmerr.New(helmerr.ErrStale, "revision %d, which was to be returned to, was not made from what is desired", target.Version)
 	}
 	return nil
 }
 
 // settleRollback marks the record of a rollback that failed as failed: Helm leaves it pending where a hook failed.
 func (s *session) settleRollback() {
-	newest := s.storage.newest()
+	newest := s.storage.Newest()
 	if newest == nil || newest.Info == nil || newest.Info.Status != release.StatusPendingRollback {
 		return
 	}
 	newest.SetStatus(release.StatusFailed, "Rollback failed")
 	if err := s.config.Releases.Update(newest); err != nil {
-		s.logs.printf("the failure of the rollback could not be saved: %s", err)
+		s.logs.Printf("the failure of the rollback could not be saved: %s", err)
 	}
 }
 
 // newRollback maps the options to Helm's.
-func (s *session) newRollback(decision Decision, options Options) *action.Rollback {
+func (s *session) newRollback(decision decide.Decision, options model.Options) *action.Rollback {
 	rollback := action.NewRollback(s.config)
 	rollback.Version = decision.RollbackTo
-	rollback.Timeout = options.Rollback.timeout()
+	rollback.Timeout = options.Rollback.ActionTimeout()
 	rollback.DisableHooks = options.Rollback.DisableHooks
 	rollback.Force = options.Rollback.Force
 	rollback.CleanupOnFail = options.Rollback.CleanupOnFail
-	rollback.MaxHistory = options.Upgrade.maxHistory()
+	rollback.MaxHistory = options.Upgrade.HistoryLimit()
 	return rollback
 }

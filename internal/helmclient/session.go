@@ -29,23 +29,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 // session is one action on one release.
 type session struct {
 	config  *action.Configuration
-	storage *recordingDriver
-	logs    *logBuffer
+	storage *records.RecordingDriver
+	logs    *helmerr.LogBuffer
 	// deletions returns the errors of deletions, which Helm reduces to "failed to delete release".
 	deletions func() error
 	// namespace sees to the release's namespace when the first record is made.
-	namespace *namespacer
+	namespace *apply.Namespacer
 	// cluster is Helm's client of the cluster; nil where tests put another one there.
-	cluster *kubeClient
+	cluster *apply.Client
 	// records is the storage at the bottom, stored where it keeps new records; nil and zero where tests put another one there.
-	records *recordStore
-	stored  Storage
+	records *records.Store
+	stored  model.Storage
 	// renderer renders charts.
 	renderer *rendering.Renderer
 	// tests are those that ran.
@@ -54,59 +60,59 @@ type session struct {
 
 // openSession connects Helm with the target. ctx bounds everything but the writes to Helm's storage: the
 // outcome of an action that ran out of time must still be recorded.
-func (c *Client) openSession(ctx context.Context, target Target, desired Desired, logs *logBuffer) (*session, error) {
-	conn, err := c.connections.get(target)
+func (c *Client) openSession(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*session, error) {
+	conn, err := c.connections.Get(target)
 	if err != nil {
 		return nil, err
 	}
-	conn.keepWarm()
-	capabilities, err := conn.learnCapabilities(logs.printf)
+	conn.KeepWarm()
+	capabilities, err := conn.LearnCapabilities(logs.Printf)
 	if err != nil {
 		return nil, err
 	}
-	clients := &getter{conn: conn, config: conn.actionConfig(ctx)}
-	cluster := newKubeClient(ctx, clients, desired.Namespace, logs.printf)
-	cluster.owner = releaseName{name: desired.Name, namespace: desired.Namespace}
-	namespace := &namespacer{ctx: ctx, clients: clients, impersonated: target.Impersonate != ""}
-	records := recordsOf(ctx, conn, desired.Namespace, target.Storage, namespace.ensureKnownMissing)
-	s := newSession(&recordDriver{carefulDriver: records, namespace: namespace, seen: cluster.seen}, cluster, desired, logs)
+	clients := &connections.Getter{Conn: conn, Config: conn.ActionConfig(ctx)}
+	cluster := apply.NewClient(ctx, clients, desired.Namespace, logs.Printf)
+	cluster.Owner = apply.ReleaseName{Name: desired.Name, Namespace: desired.Namespace}
+	namespace := &apply.Namespacer{Ctx: ctx, Clients: clients, Impersonated: target.Impersonate != ""}
+	records := recordsOf(ctx, conn, desired.Namespace, target.Storage, namespace.EnsureKnownMissing)
+	s := newSession(&recordDriver{CarefulDriver: records, namespace: namespace, seen: cluster.Seen}, cluster, desired, logs)
 	s.records, s.stored = records, target.Storage
 	s.namespace = namespace
 	s.cluster = cluster
 	s.config.RESTClientGetter = clients
 	s.config.Capabilities = capabilities
-	s.deletions = cluster.deletionErrors
+	s.deletions = cluster.DeletionErrors
 	return s, nil
 }
 
 // recordsOf returns the store of Helm's records in a namespace of a cluster. BeforeCreate is called before a record is created.
-func recordsOf(ctx context.Context, conn *connection, namespace string, storage Storage, beforeCreate func() error) *recordStore {
-	return newRecordStore(ctx, recordStoreOptions{
-		Client:    conn.core.RESTClient(),
-		Metadata:  conn.metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace),
+func recordsOf(ctx context.Context, conn *connections.Connection, namespace string, storage model.Storage, beforeCreate func() error) *records.Store {
+	return records.NewStore(ctx, records.StoreOptions{
+		Client:    conn.Core.RESTClient(),
+		Metadata:  conn.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace),
 		Namespace: namespace,
 		Storage:   storage,
-		Codec:     conn.codec,
-		Memory:    conn.payloads,
-		Names:     conn.namespaces,
+		Codec:     conn.Codec,
+		Memory:    conn.Payloads,
+		Names:     conn.Namespaces,
 		Observed: func(release string) ([]metav1.PartialObjectMetadata, bool) {
-			return conn.observations.take(conn.observationKey(namespace, release))
+			return conn.Observations.Take(conn.ObservationKey(namespace, release))
 		},
 		BeforeCreate: beforeCreate,
 	})
 }
 
 // newSession returns a session over a storage and a cluster.
-func newSession(inner driver.Driver, cluster kube.Interface, desired Desired, logs *logBuffer) *session {
-	recording := newRecordingDriver(inner, attemptLabels(desired, Decision{}))
-	recording.shard = desired.Shard
+func newSession(inner driver.Driver, cluster kube.Interface, desired model.Desired, logs *helmerr.LogBuffer) *session {
+	recording := records.NewRecordingDriver(inner, records.AttemptLabels(desired, decide.Decision{}))
+	recording.Shard = desired.Shard
 	releases := storage.Init(recording)
-	releases.Log = logs.printf
+	releases.Log = logs.Printf
 	return &session{
 		config: &action.Configuration{
 			Releases:       releases,
 			KubeClient:     cluster,
-			Log:            logs.printf,
+			Log:            logs.Printf,
 			HookOutputFunc: func(_, _, _ string) io.Writer { return io.Discard },
 		},
 		storage:   recording,
@@ -117,9 +123,9 @@ func newSession(inner driver.Driver, cluster kube.Interface, desired Desired, lo
 
 // relearn asks the cluster anew what it serves.
 func (s *session) relearn() (*chartutil.Capabilities, error) {
-	conn := s.cluster.clients.conn
-	conn.kinds.invalidate()
-	capabilities, err := conn.learnCapabilities(s.logs.printf)
+	conn := s.cluster.Clients.Conn
+	conn.Kinds.Invalidate()
+	capabilities, err := conn.LearnCapabilities(s.logs.Printf)
 	if err != nil {
 		return nil, err
 	}
@@ -130,44 +136,44 @@ func (s *session) relearn() (*chartutil.Capabilities, error) {
 // recordDriver is the storage below what counts records: it sees to the release's namespace, and remembers which
 // manifests are recorded.
 type recordDriver struct {
-	carefulDriver
-	namespace *namespacer
-	seen      *recordedManifests
+	records.CarefulDriver
+	namespace *apply.Namespacer
+	seen      *apply.RecordedManifests
 }
 
 // Create implements driver.Driver.
 func (d *recordDriver) Create(key string, rls *release.Release) error {
-	return d.namespace.around(func() error { return d.carefulDriver.Create(key, rls) })
+	return d.namespace.Around(func() error { return d.CarefulDriver.Create(key, rls) })
 }
 
-// Replace implements carefulDriver.
+// Replace implements CarefulDriver.
 func (d *recordDriver) Replace(key string, rls *release.Release) error {
-	return d.namespace.around(func() error { return d.carefulDriver.Replace(key, rls) })
+	return d.namespace.Around(func() error { return d.CarefulDriver.Replace(key, rls) })
 }
 
 // Get implements driver.Driver.
 func (d *recordDriver) Get(key string) (*release.Release, error) {
-	rls, err := d.carefulDriver.Get(key)
+	rls, err := d.CarefulDriver.Get(key)
 	if err == nil {
-		d.seen.add(rls)
+		d.seen.Add(rls)
 	}
 	return rls, err
 }
 
 // Query implements driver.Driver.
 func (d *recordDriver) Query(labels map[string]string) ([]*release.Release, error) {
-	list, err := d.carefulDriver.Query(labels)
+	list, err := d.CarefulDriver.Query(labels)
 	for _, rls := range list {
-		d.seen.add(rls)
+		d.seen.Add(rls)
 	}
 	return list, err
 }
 
 // List implements driver.Driver.
 func (d *recordDriver) List(filter func(*release.Release) bool) ([]*release.Release, error) {
-	list, err := d.carefulDriver.List(filter)
+	list, err := d.CarefulDriver.List(filter)
 	for _, rls := range list {
-		d.seen.add(rls)
+		d.seen.Add(rls)
 	}
 	return list, err
 }

@@ -27,6 +27,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
@@ -45,7 +47,7 @@ func sharedChart() *chart.Chart {
 	other := &chart.Chart{
 		Metadata:  &chart.Metadata{APIVersion: "v2", Name: "other", Version: "1.0.0"},
 		Values:    map[string]any{"nested": map[string]any{"deep": "value"}},
-		Templates: []*chart.File{file("templates/other.yaml", configMap("{{ .Release.Name }}-other", "other"))},
+		Templates: []*chart.File{file("templates/other.yaml", helmtest.ConfigMap("{{ .Release.Name }}-other", "other"))},
 	}
 	parent := &chart.Chart{
 		Metadata: &chart.Metadata{
@@ -115,7 +117,7 @@ func TestIntegrationChartIsShared(t *testing.T) {
 
 // installShared installs and upgrades the chart with the values of one worker.
 func (b *bench) installShared(i int, chrt *chart.Chart) error {
-	desired := desiredFor(fmt.Sprintf("%s-%d", b.namespace, i), "demo", "a1", "v1")
+	desired := helmtest.DesiredFor(fmt.Sprintf("%s-%d", b.namespace, i), "demo", "a1", "v1")
 	for _, site := range []string{"before", fmt.Sprintf("site-%d", i)} {
 		values := map[string]any{"number": fmt.Sprint(i), "global": map[string]any{"site": site}}
 		if i%2 == 1 {
@@ -127,7 +129,7 @@ func (b *bench) installShared(i int, chrt *chart.Chart) error {
 		}
 		copied := rendering.CopyValues(values)
 		desired.ValuesDigest = site
-		if _, err := b.act(b.decide(desired, Policy{}), desired, chrt, values); err != nil {
+		if _, err := b.act(b.decide(desired, model.Policy{}), desired, chrt, values); err != nil {
 			return err
 		}
 		if fmt.Sprint(values) != fmt.Sprint(copied) {

@@ -17,7 +17,6 @@ limitations under the License.
 package helmclient
 
 import (
-	"encoding/base64"
 	"errors"
 	"slices"
 
@@ -27,81 +26,65 @@ import (
 	"helm.sh/helm/v3/pkg/postrender"
 	"helm.sh/helm/v3/pkg/release"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 const (
-	// maxRecordSize bounds a revision that is kept in one Secret, as it is stored: JSON, compressed, in base64. The
-	// data of a Secret may have 1 MiB; the rest is for what an action adds, such as when its hooks ran and what failed.
-	maxRecordSize = 1<<20 - 8<<10
+
 	// largeChart is the number of bytes from which on a chart can be too large by itself, if it does not compress.
 	largeChart = 8 << 20
 )
-
-// fitsSecret tells whether a record fits into a Secret; packed is its size before base64.
-func fitsSecret(packed int) bool { return base64.StdEncoding.EncodedLen(packed) <= maxRecordSize }
-
-// checkRecordSize returns an error where a revision is too large to be recorded; packed is its size before base64.
-func checkRecordSize(packed int, storage Storage) error {
-	limit := storage.maxPayload()
-	if packed <= limit {
-		return nil
-	}
-	advice := "leave files out of the chart that no template reads (tests, icons, documentation), or split the chart"
-	where := "a registry that keeps records takes"
-	if !storage.Outside {
-		where, advice = "Secrets of the cluster take", advice+", or keep the records in a registry (spec.storage)"
-	}
-	return errorOfKind(ErrTooLarge, "chart, values and manifest have %d KiB once compressed, and %s %d KiB: %s",
-		(packed+1023)>>10, where, limit>>10, advice)
-}
 
 // checkChartSize returns an error where a chart is too large to be recorded, whatever is rendered from it.
 func (s *session) checkChartSize(chrt *chart.Chart) error {
 	if s.cluster == nil || chartBytes(chrt) < largeChart {
 		return nil
 	}
-	piece, err := s.cluster.clients.conn.codec.piece(chrt)
+	piece, err := s.cluster.Clients.Conn.Codec.Piece(chrt)
 	if err != nil {
-		return errorOfKind(ErrInvalidChart, "the chart cannot be recorded: %s", err)
+		return helmerr.New(helmerr.ErrInvalidChart, "the chart cannot be recorded: %s", err)
 	}
-	return checkRecordSize(len(piece.packed), s.stored)
+	return records.CheckSize(len(piece.Packed), s.stored)
 }
 
 // checkSize renders a chart before its CRDs are applied, as if the cluster served their kinds already, and returns an error
 // where the outcome is too large for Helm's storage. A chart that cannot be rendered so is no error: it may look
 // something up in the cluster. A chart without CRDs is checked when its record is made, before anything else.
-func (s *session) checkSize(desired Desired, chrt *chart.Chart, values map[string]any, renderer postrender.PostRenderer,
-	crds []*crdFolderObject, upgrade bool,
+func (s *session) checkSize(desired model.Desired, chrt *chart.Chart, values map[string]any, renderer postrender.PostRenderer,
+	crds []*crds.Object, upgrade bool,
 ) error {
-	install := action.NewInstall(&action.Configuration{Log: s.logs.printf, Capabilities: s.config.Capabilities})
-	install.ReleaseName, install.Namespace, install.Labels = desired.Name, desired.Namespace, desiredLabels(desired)
+	install := action.NewInstall(&action.Configuration{Log: s.logs.Printf, Capabilities: s.config.Capabilities})
+	install.ReleaseName, install.Namespace, install.Labels = desired.Name, desired.Namespace, model.DesiredLabels(desired)
 	install.ClientOnly, install.DryRun, install.SkipCRDs, install.SkipSchemaValidation = true, true, true, true
 	install.IsUpgrade = upgrade
 	install.PostRenderer = renderer
 	install.KubeVersion = &s.config.Capabilities.KubeVersion
 	install.APIVersions = slices.Clone(s.config.Capabilities.APIVersions)
 	for _, crd := range crds {
-		for _, kind := range crd.serves {
+		for _, kind := range crd.Serves {
 			install.APIVersions = append(install.APIVersions, kind.GroupVersion().String(), kind.GroupVersion().String()+"/"+kind.Kind)
 		}
 	}
 	rls, err := s.renderForSize(install, sourceOf(desired, chrt, values))
-	if errors.Is(err, ErrRenderLimit) {
+	if errors.Is(err, helmerr.ErrRenderLimit) {
 		return err
 	}
 	if err != nil {
-		s.logs.printf("the size of the release is not known in advance: %s", err)
+		s.logs.Printf("the size of the release is not known in advance: %s", err)
 		return nil
 	}
-	packed, err := s.records.pack(rls)
-	if errors.Is(err, ErrTooLarge) || errors.Is(err, ErrTimeout) {
+	packed, err := s.records.Pack(rls)
+	if errors.Is(err, helmerr.ErrTooLarge) || errors.Is(err, helmerr.ErrTimeout) {
 		return err
 	}
 	if err != nil {
-		return errorOfKind(ErrInvalidChart, "the release cannot be recorded: %s", err)
+		return helmerr.New(helmerr.ErrInvalidChart, "the release cannot be recorded: %s", err)
 	}
-	return checkRecordSize(len(packed), s.stored)
+	return records.CheckSize(len(packed), s.stored)
 }
 
 // renderForSize renders a release that is not recorded. Nothing that the chart looks up is found.

@@ -28,6 +28,8 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
@@ -39,7 +41,7 @@ import (
 type traffic struct{ requests, bytes atomic.Int64 }
 
 func (c *traffic) wrap(base http.RoundTripper) http.RoundTripper {
-	return roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+	return helmtest.RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
 		c.requests.Add(1)
 		c.bytes.Add(max(0, req.ContentLength))
 		resp, err := base.RoundTrip(req)
@@ -71,13 +73,13 @@ func BenchmarkStorage(b *testing.B) {
 	sharedServer.Server(b)
 	store, kept := benchRegistry(b)
 	charts := map[string]*chart.Chart{
-		"a small record":     newChart("1.0.0", twoConfigMaps()),
+		"a small record":     helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()),
 		"a record of 0.9 MB": bigChart("1.0.0", 850<<10, 1000),
 		"a record of 3 MB":   bigChart("1.0.0", 4100<<10, 10),
 	}
 	for _, size := range []string{"a small record", "a record of 0.9 MB", "a record of 3 MB"} {
 		for _, where := range []string{"one Secret", "parts", "registry"} {
-			stored := map[string]Storage{"one Secret": {}, "parts": {splitAll: true}, "registry": {Store: store, Outside: true}}[where]
+			stored := map[string]model.Storage{"one Secret": {}, "parts": {SplitAll: true}, "registry": {Store: store, Outside: true}}[where]
 			if size == "a record of 3 MB" && where == "one Secret" {
 				continue
 			}
@@ -113,7 +115,7 @@ func benchRegistry(b *testing.B) (payload.Store, *registry.Registry) {
 	return payloadregistry.New(client).Store(payloadregistry.Options{Cluster: "default/bench", New: &repository}), r
 }
 
-func benchStorage(b *testing.B, chrt *chart.Chart, stored Storage, kept *registry.Registry) {
+func benchStorage(b *testing.B, chrt *chart.Chart, stored model.Storage, kept *registry.Registry) {
 	counted := &traffic{}
 	config := sharedServer.Server(b).RESTConfig()
 	config.WrapTransport = counted.wrap
@@ -138,8 +140,8 @@ func benchStorage(b *testing.B, chrt *chart.Chart, stored Storage, kept *registr
 	for b.Loop() {
 		namespace := fmt.Sprintf("%s-%d", prefix, int(rounds))
 		run := &releaseRun{
-			client: client, target: Target{Key: prefix, Config: config, Storage: stored},
-			desired: desiredFor(namespace, "demo", "a1", "v1"), chart: chrt, values: map[string]any{"cidr": "1"},
+			client: client, target: model.Target{Key: prefix, Config: config, Storage: stored},
+			desired: helmtest.DesiredFor(namespace, "demo", "a1", "v1"), chart: chrt, values: map[string]any{"cidr": "1"},
 		}
 		act := func() error { return run.settle(b.Context()) }
 		measure("install", act)

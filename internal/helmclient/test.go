@@ -26,11 +26,16 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // test runs the chart's tests on the newest revision and notes how they ended on its record. A chart without tests
 // passes.
-func (s *session) test(decision Decision, desired Desired, options TestOptions) error {
+func (s *session) test(decision decide.Decision, desired model.Desired, options model.TestOptions) error {
 	if err := s.checkNewest(decision, desired); err != nil {
 		return err
 	}
@@ -39,34 +44,34 @@ func (s *session) test(decision Decision, desired Desired, options TestOptions) 
 		return fmt.Errorf("reading revision %d: %w", decision.FromRevision, err)
 	}
 	if last.Info == nil || last.Info.Status != release.StatusDeployed {
-		return errorOfKind(ErrStale, "revision %d is no longer deployed", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d is no longer deployed", decision.FromRevision)
 	}
-	s.logs.hide(last.Config)
+	s.logs.Hide(last.Config)
 	// Helm saves the record before and after each test, whatever has become of it meanwhile, and with the chosen tests as
 	// its only hooks. Tests that are cut off run again, so their outcome alone is worth saving.
-	s.storage.hold()
+	s.storage.Hold()
 	began := time.Now()
 	tested, failure := s.newTest(desired, options).Run(desired.Name)
 	if tested == nil {
 		return failure
 	}
 	s.tests = testResults(tested.Hooks, began)
-	if errors.Is(classify(failure), ErrUnreachable) {
+	if errors.Is(helmerr.Classify(failure), helmerr.ErrUnreachable) {
 		// That tells nothing of the tests: they will run again.
 		return failure
 	}
 	if tested.Labels == nil {
 		tested.Labels = map[string]string{}
 	}
-	setText(tested.Labels, LabelRequest, decision.Request)
-	tested.Labels[LabelTested] = TestedPassed
+	model.SetText(tested.Labels, model.LabelRequest, decision.Request)
+	tested.Labels[model.LabelTested] = model.TestedPassed
 	if failure != nil {
-		tested.Labels[LabelTested] = TestedFailed
-		tested.Labels[LabelFailures] = strconv.Itoa(decision.Failures + 1)
+		tested.Labels[model.LabelTested] = model.TestedFailed
+		tested.Labels[model.LabelFailures] = strconv.Itoa(decision.Failures + 1)
 	}
 	err = s.saveTested(tested)
 	switch {
-	case errors.Is(classify(err), ErrStale):
+	case errors.Is(helmerr.Classify(err), helmerr.ErrStale):
 		return err
 	case err != nil && failure == nil:
 		return fmt.Errorf("the tests passed, but that could not be saved; they will run again: %w", err)
@@ -77,25 +82,25 @@ func (s *session) test(decision Decision, desired Desired, options TestOptions) 
 
 // saveTested saves how the tests of a revision ended if it is still the newest, deployed and as it was: tests may take long.
 func (s *session) saveTested(tested *release.Release) error {
-	s.storage.refresh()
+	s.storage.Refresh()
 	newest, err := s.config.Releases.Last(tested.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return errorOfKind(ErrStale, "revision %d is gone, its tests mean nothing any more", tested.Version)
+		return helmerr.New(helmerr.ErrStale, "revision %d is gone, its tests mean nothing any more", tested.Version)
 	}
 	if err != nil {
 		return err
 	}
 	if newest.Version != tested.Version || newest.Info.Status != release.StatusDeployed {
-		return errorOfKind(ErrStale, "revision %d is %s, the tests of revision %d mean nothing any more",
+		return helmerr.New(helmerr.ErrStale, "revision %d is %s, the tests of revision %d mean nothing any more",
 			newest.Version, newest.Info.Status, tested.Version)
 	}
-	return s.storage.replace(recordName(tested.Name, tested.Version), tested)
+	return s.storage.Replace(records.NameOf(tested.Name, tested.Version), tested)
 }
 
 // newTest maps the options to Helm's.
-func (s *session) newTest(desired Desired, options TestOptions) *action.ReleaseTesting {
+func (s *session) newTest(desired model.Desired, options model.TestOptions) *action.ReleaseTesting {
 	tests := action.NewReleaseTesting(s.config)
-	tests.Timeout = options.timeout()
+	tests.Timeout = options.ActionTimeout()
 	tests.Namespace = desired.Namespace
 	tests.Filters = map[string][]string{action.IncludeNameFilter: options.Only, action.ExcludeNameFilter: options.Except}
 	return tests

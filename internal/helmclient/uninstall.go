@@ -27,11 +27,15 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	helmtime "helm.sh/helm/v3/pkg/time"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // uninstall removes the release. One that is gone already is no error.
-func (s *session) uninstall(decision Decision, desired Desired, options UninstallOptions) error {
-	if decision.Reason == ReasonRemediateUninstall {
+func (s *session) uninstall(decision decide.Decision, desired model.Desired, options model.UninstallOptions) error {
+	if decision.Reason == decide.ReasonRemediateUninstall {
 		// It may work by now, if somebody else has seen to it.
 		if err := s.checkNeverWorked(decision, desired); err != nil {
 			return err
@@ -52,7 +56,7 @@ func (s *session) uninstall(decision Decision, desired Desired, options Uninstal
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
 	}
-	if err != nil && !s.storage.begun {
+	if err != nil && !s.storage.Begun {
 		return errors.Join(err, unmark())
 	}
 	return err
@@ -62,7 +66,7 @@ func (s *session) uninstall(decision Decision, desired Desired, options Uninstal
 // one that was decided on, and looks whether it still is the newest one. Whoever adopts a release writes its own record and then
 // looks at this one, see [session.checkNotUninstalledMeanwhile]: of two that write at the same time, at least one sees the other.
 // Unmark takes the mark back.
-func (s *session) markUninstalling(decision Decision, desired Desired) (unmark func() error, err error) {
+func (s *session) markUninstalling(decision decide.Decision, desired model.Desired) (unmark func() error, err error) {
 	last, err := s.config.Releases.Last(desired.Name)
 	if err != nil {
 		return nil, err
@@ -74,19 +78,19 @@ func (s *session) markUninstalling(decision Decision, desired Desired) (unmark f
 		return nil, err
 	}
 	// Its hooks are made of these values.
-	s.logs.hide(last.Config)
+	s.logs.Hide(last.Config)
 	info := *last.Info
 	unmark = func() error {
 		if info.Status == release.StatusUninstalling {
 			return nil
 		}
-		s.storage.mark(false)
+		s.storage.Mark(false)
 		last.Info = &info
 		if err := s.config.Releases.Update(last); err != nil {
 			return fmt.Errorf("taking back that revision %d is being uninstalled: %w", last.Version, err)
 		}
 		// Nothing has changed, and this counts as no try.
-		s.storage.restart()
+		s.storage.Restart()
 		return nil
 	}
 	marked := info
@@ -95,41 +99,41 @@ func (s *session) markUninstalling(decision Decision, desired Desired) (unmark f
 	if err := s.config.Releases.Update(last); err != nil {
 		return nil, fmt.Errorf("marking revision %d as uninstalling: %w", last.Version, err)
 	}
-	s.storage.mark(true)
+	s.storage.Mark(true)
 	newest, err := s.config.Releases.Last(desired.Name)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading the history again: %w", err), unmark())
 	}
 	if newest.Version != last.Version {
-		return nil, errors.Join(errorOfKind(ErrStale, "revision %d was made meanwhile", newest.Version), unmark())
+		return nil, errors.Join(helmerr.New(helmerr.ErrStale, "revision %d was made meanwhile", newest.Version), unmark())
 	}
 	return unmark, nil
 }
 
 // checkUninstallable returns an error unless the newest revision, as the cluster has it now, is still what was decided on.
-func checkUninstallable(last *release.Release, decision Decision, desired Desired) error {
-	owner := last.Labels[LabelOwner]
+func checkUninstallable(last *release.Release, decision decide.Decision, desired model.Desired) error {
+	owner := last.Labels[model.LabelOwner]
 	switch {
 	case decision.FromRevision > 0 && last.Version != decision.FromRevision:
-		return errorOfKind(ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
-	case owner != "" && owner != ownerLabel(desired.Owner) && decision.State != StateForeign:
-		return errorOfKind(ErrStale, "revision %d belongs to HelmOp %q", last.Version, owner)
-	case !isManagedBy(last.Labels[LabelManagementCluster], desired) && decision.State != StateForeign:
-		return errorOfKind(ErrStale, "revision %d belongs to the management cluster %q", last.Version, last.Labels[LabelManagementCluster])
+		return helmerr.New(helmerr.ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
+	case owner != "" && owner != model.OwnerLabel(desired.Owner) && decision.State != model.StateForeign:
+		return helmerr.New(helmerr.ErrStale, "revision %d belongs to HelmOp %q", last.Version, owner)
+	case !model.IsManagedBy(last.Labels[model.LabelManagementCluster], desired) && decision.State != model.StateForeign:
+		return helmerr.New(helmerr.ErrStale, "revision %d belongs to the management cluster %q", last.Version, last.Labels[model.LabelManagementCluster])
 	case last.Info == nil:
-		return errorOfKind(ErrStale, "the record of revision %d is incomplete", last.Version)
-	case last.Info.Status.IsPending() && decision.State != StatePending:
-		return errorOfKind(ErrStale, "revision %d is %s", last.Version, last.Info.Status)
+		return helmerr.New(helmerr.ErrStale, "the record of revision %d is incomplete", last.Version)
+	case last.Info.Status.IsPending() && decision.State != model.StatePending:
+		return helmerr.New(helmerr.ErrStale, "revision %d is %s", last.Version, last.Info.Status)
 	}
 	return nil
 }
 
 // checkNotUninstalledMeanwhile returns an error if the revision that is adopted is being uninstalled by its owner, or gone.
-func (s *session) checkNotUninstalledMeanwhile(decision Decision, desired Desired) error {
-	s.storage.refresh()
+func (s *session) checkNotUninstalledMeanwhile(decision decide.Decision, desired model.Desired) error {
+	s.storage.Refresh()
 	adopted, err := s.config.Releases.Get(desired.Name, decision.FromRevision)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return errorOfKind(ErrStale, "revision %d was uninstalled meanwhile", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d was uninstalled meanwhile", decision.FromRevision)
 	}
 	if err != nil {
 		return fmt.Errorf("reading revision %d again: %w", decision.FromRevision, err)
@@ -139,9 +143,9 @@ func (s *session) checkNotUninstalledMeanwhile(decision Decision, desired Desire
 
 // newUninstall maps the options to Helm's. Its IgnoreNotFound is not used: it would ignore any failure to read the
 // storage and call the release uninstalled.
-func (s *session) newUninstall(options UninstallOptions) *action.Uninstall {
+func (s *session) newUninstall(options model.UninstallOptions) *action.Uninstall {
 	uninstall := action.NewUninstall(s.config)
-	uninstall.Timeout = options.timeout()
+	uninstall.Timeout = options.ActionTimeout()
 	uninstall.DisableHooks = options.DisableHooks
 	uninstall.KeepHistory = options.KeepHistory
 	uninstall.Wait = options.Wait

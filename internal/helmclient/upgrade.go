@@ -19,6 +19,8 @@ package helmclient
 import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
 // upgrade makes a new revision of the release.
@@ -31,7 +33,7 @@ func (s *session) upgrade(j job) error {
 	if err != nil {
 		return err
 	}
-	if options.Values != ValuesReset {
+	if options.Values != model.ValuesReset {
 		// The wanted values alone were not compared with the schema.
 		if !options.DisableSchemaValidation {
 			if err := s.renderer.CheckValues(s.context(), sourceOf(j.desired, j.chart, values)); err != nil {
@@ -59,23 +61,23 @@ func (s *session) upgrade(j job) error {
 	s.watchLoss(j)
 	upgrade := s.newUpgrade(j.desired, options)
 	upgrade.PostRenderer = renderer
-	if j.decision.State == StateForeign {
-		s.storage.created = func() error { return s.checkNotUninstalledMeanwhile(j.decision, j.desired) }
+	if j.decision.State == model.StateForeign {
+		s.storage.Created = func() error { return s.checkNotUninstalledMeanwhile(j.decision, j.desired) }
 	}
 	_, err = upgrade.Run(j.desired.Name, rendered, values)
 	return err
 }
 
 // newUpgrade maps the options to Helm's.
-func (s *session) newUpgrade(desired Desired, options UpgradeOptions) *action.Upgrade {
+func (s *session) newUpgrade(desired model.Desired, options model.UpgradeOptions) *action.Upgrade {
 	upgrade := action.NewUpgrade(s.config)
 	upgrade.Namespace = desired.Namespace
 	upgrade.SkipCRDs = true
-	upgrade.Labels = desiredLabels(desired)
-	upgrade.Timeout = options.timeout()
+	upgrade.Labels = model.DesiredLabels(desired)
+	upgrade.Timeout = options.ActionTimeout()
 	upgrade.DisableHooks = options.DisableHooks
 	upgrade.Force = options.Force
-	upgrade.MaxHistory = options.maxHistory()
+	upgrade.MaxHistory = options.HistoryLimit()
 	upgrade.CleanupOnFail = options.CleanupOnFail
 	upgrade.TakeOwnership = options.TakeOwnership
 	upgrade.DisableOpenAPIValidation = options.DisableOpenAPIValidation

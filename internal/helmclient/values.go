@@ -24,15 +24,17 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 // upgradeValues returns the values of an upgrade: those that are wanted, laid over those of the revision before as the policy
 // says. What is null in the wanted values removes a value, be it the chart's default; Helm's own merge forgets the null and
 // brings the default back.
-func (s *session) upgradeValues(desired Desired, policy ValuesPolicy, wanted map[string]any) (map[string]any, error) {
+func (s *session) upgradeValues(desired model.Desired, policy model.ValuesPolicy, wanted map[string]any) (map[string]any, error) {
 	wanted = rendering.CopyValues(wanted)
-	if policy == ValuesReset {
+	if policy == model.ValuesReset {
 		return wanted, nil
 	}
 	before, err := s.previous(desired.Name)
@@ -40,13 +42,13 @@ func (s *session) upgradeValues(desired Desired, policy ValuesPolicy, wanted map
 		return nil, fmt.Errorf("reading the values of the revision before: %w", err)
 	}
 	given := rendering.CopyValues(before.Config)
-	if policy == ValuesReuse && before.Chart != nil {
+	if policy == model.ValuesReuse && before.Chart != nil {
 		given, err = chartutil.CoalesceValues(rendering.CopyChart(before.Chart), given)
 		if err != nil {
-			return nil, errorOfKind(ErrInvalidChart, "the values of revision %d cannot be computed", before.Version)
+			return nil, helmerr.New(helmerr.ErrInvalidChart, "the values of revision %d cannot be computed", before.Version)
 		}
 	}
-	s.logs.hide(given)
+	s.logs.Hide(given)
 	return chartutil.MergeTables(wanted, given), nil
 }
 

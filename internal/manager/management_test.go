@@ -26,7 +26,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 )
 
 // A pod's own config names files, which that of a workload cluster must not.
@@ -40,14 +40,14 @@ func TestWayIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := &rest.Config{Host: server.URL, BearerTokenFile: token}
-	if helmclient.CheckConfig(own) == nil {
+	if connections.CheckConfig(own) == nil {
 		t.Error("the engine takes a config that names files")
 	}
 	in, err := wayIn(own)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := helmclient.CheckConfig(in); err != nil {
+	if err := connections.CheckConfig(in); err != nil {
 		t.Error(err)
 	}
 	host, err := rest.HTTPClientFor(in)

@@ -27,6 +27,8 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -52,28 +54,28 @@ func newEngine(configs []*rest.Config) (*engine, error) {
 	return &engine{client: helmclient.New(renderers), loader: loader, configs: configs}, nil
 }
 
-func (e *engine) target(r release) helmclient.Target {
-	return helmclient.Target{Key: fmt.Sprintf("bench/%d", r.cluster), Config: e.configs[r.cluster]}
+func (e *engine) target(r release) model.Target {
+	return model.Target{Key: fmt.Sprintf("bench/%d", r.cluster), Config: e.configs[r.cluster]}
 }
 
-func (e *engine) desired(r release) helmclient.Desired {
+func (e *engine) desired(r release) model.Desired {
 	// Values are maps of texts and always marshal.
 	data, _ := json.Marshal(r.values)
-	return helmclient.Desired{
+	return model.Desired{
 		Name: r.name, Namespace: r.namespace, Owner: "bench." + r.name, UID: "bench-" + r.name, ArtifactDigest: r.chart.digest,
-		ValuesDigest: fmt.Sprintf("%x", sha256.Sum256(data)), OptionsDigest: helmclient.OptionsDigest(helmclient.Options{}),
+		ValuesDigest: fmt.Sprintf("%x", sha256.Sum256(data)), OptionsDigest: model.OptionsDigest(model.Options{}),
 	}
 }
 
 // pass is one pass of the controller over a release.
-func (e *engine) pass(r release) (helmclient.Action, error) {
+func (e *engine) pass(r release) (model.Action, error) {
 	ctx, target, desired := context.Background(), e.target(r), e.desired(r)
 	observation, err := e.client.Observe(ctx, target, desired.Namespace, desired.Name)
 	if err != nil {
 		return "", err
 	}
-	decision := helmclient.Decide(observation, desired, helmclient.Policy{}, helmclient.Past{}, time.Now())
-	if decision.Action == helmclient.ActionNone {
+	decision := decide.Next(observation, desired, model.Policy{}, model.Past{}, time.Now())
+	if decision.Action == model.ActionNone {
 		return decision.Action, nil
 	}
 	chrt, err := e.loader.Chart(ctx, bundle.Source{
@@ -83,12 +85,12 @@ func (e *engine) pass(r release) (helmclient.Action, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = e.client.Act(ctx, target, decision, desired, helmclient.Options{}, chrt, r.values)
+	_, err = e.client.Act(ctx, target, decision, desired, model.Options{}, chrt, r.values)
 	return decision.Action, err
 }
 
 // expect makes a pass and checks what it did.
-func (e *engine) expect(r release, want helmclient.Action) error {
+func (e *engine) expect(r release, want model.Action) error {
 	got, err := e.pass(r)
 	if err == nil && got != want {
 		err = fmt.Errorf("%s: the engine decided %s, not %s", r.name, got, want)
@@ -96,11 +98,11 @@ func (e *engine) expect(r release, want helmclient.Action) error {
 	return err
 }
 
-func (e *engine) install(r release) error { return e.expect(r, helmclient.ActionInstall) }
+func (e *engine) install(r release) error { return e.expect(r, model.ActionInstall) }
 
-func (e *engine) upgrade(r release) error { return e.expect(r, helmclient.ActionUpgrade) }
+func (e *engine) upgrade(r release) error { return e.expect(r, model.ActionUpgrade) }
 
-func (e *engine) check(r release) error { return e.expect(r, helmclient.ActionNone) }
+func (e *engine) check(r release) error { return e.expect(r, model.ActionNone) }
 
 func (e *engine) uninstall(r release) error {
 	ctx, target, desired := context.Background(), e.target(r), e.desired(r)
@@ -108,7 +110,7 @@ func (e *engine) uninstall(r release) error {
 	if err != nil {
 		return err
 	}
-	decision := helmclient.DecideUninstall(observation, desired, helmclient.Policy{}, time.Now())
-	_, err = e.client.Act(ctx, target, decision, desired, helmclient.Options{}, nil, nil)
+	decision := decide.Uninstall(observation, desired, model.Policy{}, time.Now())
+	_, err = e.client.Act(ctx, target, decision, desired, model.Options{}, nil, nil)
 	return err
 }

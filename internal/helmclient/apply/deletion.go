@@ -1,0 +1,142 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apply
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+)
+
+// maxDeletionTries bounds the tries to delete an object in whose place others keep coming.
+const maxDeletionTries = 3
+
+// Deletion is how objects are deleted. Those of another release never are.
+type Deletion struct {
+	Policy metav1.DeletionPropagation
+	// sparesKept leaves those alone which are to be kept according to the cluster. Helm looks into the manifest where the
+	// whole release goes, and has left them out by then.
+	sparesKept bool
+}
+
+// DeleteAll deletes objects: those of one kind that follow each other at the same time, kind after kind. What does not
+// exist counts as deleted.
+func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Result, []error) {
+	result := &kube.Result{}
+	var errs []error
+	// What the cluster serves is asked for once for each kind that turns out not to be served as it was.
+	relearn := map[schema.GroupVersionKind]func(){}
+	for len(resources) > 0 {
+		kind := resources[0].Mapping.GroupVersionKind
+		end := slices.IndexFunc(resources, func(info *resource.Info) bool { return info.Mapping.GroupVersionKind != kind })
+		if end < 0 {
+			end = len(resources)
+		}
+		if relearn[kind] == nil {
+			relearn[kind] = sync.OnceFunc(k.Clients.Conn.Kinds.Invalidate)
+		}
+		again := relearn[kind]
+		seen := k.survey(resources[:end])
+		failed := make([]error, end)
+		var group sync.WaitGroup
+		for i, info := range resources[:end] {
+			group.Go(func() { failed[i] = k.deleteObject(info, how, seen[sightKey(info.Namespace, info.Name)], again) })
+		}
+		group.Wait()
+		for i, err := range failed {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("deleting %s %q: %w", kind.Kind, resources[i].Name, err))
+				continue
+			}
+			result.Deleted.Append(resources[i])
+		}
+		resources = resources[end:]
+	}
+	return result, errs
+}
+
+// deleteObject deletes an object, of which seen is what was just seen, nil for nothing. That the cluster does not know its
+// path is not taken for the object being gone: the cluster may have ceased to serve a version of the kind a moment ago, and
+// still hold the object. Then relearn has the cluster asked what it serves.
+func (k *Client) deleteObject(info *resource.Info, how Deletion, seen *sight, relearn func()) error {
+	err := k.deleteServed(info, how, seen)
+	if !isUnserved(err) {
+		return helmerr.IgnoreNotFound(err)
+	}
+	relearn()
+	served, err := k.rebuild(info)
+	for _, again := range served {
+		err = k.deleteServed(again, how, nil)
+	}
+	return helmerr.IgnoreNotFound(err)
+}
+
+// deleteServed looks at an object and deletes the very one it looked at, unless that belongs to another release: a revision
+// may have failed before it made its own, and somebody may have made one of that name since.
+func (k *Client) deleteServed(info *resource.Info, how Deletion, seen *sight) error {
+	for try := 1; ; try++ {
+		if seen == nil {
+			var err error
+			if seen, err = k.look(info); err != nil {
+				return err
+			}
+		}
+		if other := k.Owner.other(seen.annotations); other != "" {
+			k.Log("%s %q is not deleted: it belongs to the release %s", info.Mapping.GroupVersionKind.Kind, info.Name, other)
+			return nil
+		}
+		if how.sparesKept && seen.annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+			return nil
+		}
+		options := &metav1.DeleteOptions{PropagationPolicy: &how.Policy, Preconditions: metav1.NewUIDPreconditions(string(seen.uid))}
+		_, err := resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, options)
+		if !apierrors.IsConflict(err) || try == maxDeletionTries {
+			return err
+		}
+		seen = nil
+	}
+}
+
+// rebuild returns the object as the cluster serves it now, nothing where it does not.
+func (k *Client) rebuild(info *resource.Info) (kube.ResourceList, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(info.Mapping.GroupVersionKind)
+	data, err := object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return k.buildServed(data)
+}
+
+// isUnserved reports whether the cluster did not know the path of a request: it says so in no words of the API.
+func isUnserved(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}

@@ -1,0 +1,155 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/kube"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// replaceable are the kinds whose objects may be deleted and made anew: all that they hold is in the manifest, or comes back
+// by itself. What the deletion of an object of any other kind destroys is not known: a custom resource may stand for a
+// database, a Namespace or a CustomResourceDefinition holds what others made.
+var replaceable = map[schema.GroupKind]bool{
+	{Kind: "ConfigMap"}:                                              true,
+	{Kind: "Secret"}:                                                 true,
+	{Kind: "Service"}:                                                true,
+	{Kind: "ReplicationController"}:                                  true,
+	{Group: "apps", Kind: "DaemonSet"}:                               true,
+	{Group: "apps", Kind: "Deployment"}:                              true,
+	{Group: "apps", Kind: "ReplicaSet"}:                              true,
+	statefulSet:                                                      true,
+	{Group: "batch", Kind: "Job"}:                                    true,
+	{Group: "node.k8s.io", Kind: "RuntimeClass"}:                     true,
+	{Group: "networking.k8s.io", Kind: "IngressClass"}:               true,
+	{Group: "policy", Kind: "PodDisruptionBudget"}:                   true,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
+	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        true,
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:              true,
+	{Group: "storage.k8s.io", Kind: "StorageClass"}:                  true,
+}
+
+// statefulSet is replaceable unless its claims go with it.
+var statefulSet = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
+
+// forceUpdate is the update that "force" asks for: Helm replaces objects as a whole, and those that the cluster refuses to
+// change even so are deleted and made anew.
+func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, error) {
+	result, err := k.Client.Update(original, target, true)
+	if err == nil || !helmerr.Immutable.MatchString(err.Error()) {
+		return result, err
+	}
+	refused, checkErr := k.refusedAsImmutable(target, err.Error())
+	if checkErr != nil || len(refused) == 0 {
+		return result, errors.Join(err, checkErr)
+	}
+	k.Progress(fmt.Sprintf("deleting %d objects that cannot be changed", len(refused)))
+	if _, errs := k.DeleteAll(refused, Deletion{Policy: metav1.DeletePropagationBackground}); len(errs) > 0 {
+		return result, errors.Join(errs...)
+	}
+	// With other objects: waiting overwrites them.
+	if err := k.WaitForDelete(copyInfos(refused), k.remaining(model.DefaultTimeout)); err != nil {
+		return result, fmt.Errorf("waiting until objects that cannot be changed are deleted: %w", err)
+	}
+	return k.Client.Update(original, target, true)
+}
+
+// refusedAsImmutable returns those objects which the cluster refuses to change. Text is what it said about all of them;
+// each that it names is tried once more, without effect: there may be another one of the name. It is an error where one of
+// them is not to be deleted.
+func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube.ResourceList, error) {
+	var refused kube.ResourceList
+	for _, info := range target {
+		// Else it would be created as one that existed before.
+		if object, err := meta.Accessor(info.Object); err == nil {
+			object.SetResourceVersion("")
+		}
+		kind := info.Mapping.GroupVersionKind
+		if !strings.Contains(text, fmt.Sprintf("%s %q is invalid", kind.GroupKind(), info.Name)) {
+			continue
+		}
+		helper := resource.NewHelper(info.Client, info.Mapping).WithFieldManager(model.FieldManager).DryRun(true)
+		_, err := helper.Replace(info.Namespace, info.Name, true, info.Object.DeepCopyObject())
+		if !apierrors.IsInvalid(err) || !helmerr.Immutable.MatchString(err.Error()) {
+			continue
+		}
+		reason, err := k.reasonToSpare(info)
+		if err != nil {
+			return nil, fmt.Errorf("looking at %s %q, which cannot be changed: %w", kind.Kind, info.Name, err)
+		}
+		if reason != "" {
+			return nil, fmt.Errorf("%s %q is not deleted, although force is set, because %s", kind.Kind, info.Name, reason)
+		}
+		refused = append(refused, info)
+	}
+	return refused, nil
+}
+
+// reasonToSpare says why an object must not be deleted and made anew, "" where it may.
+func (k *Client) reasonToSpare(info *resource.Info) (string, error) {
+	kind := info.Mapping.GroupVersionKind.GroupKind()
+	if !replaceable[kind] {
+		return "that could destroy data", nil
+	}
+	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
+	if err != nil {
+		return "", helmerr.IgnoreNotFound(err)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return "", err
+	}
+	object := &unstructured.Unstructured{Object: content}
+	if other := k.Owner.other(object.GetAnnotations()); other != "" {
+		return "it belongs to the release " + other, nil
+	}
+	if object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+		return "its annotation " + kube.ResourcePolicyAnno + " says that it is to be kept", nil
+	}
+	retention, _, err := unstructured.NestedString(content, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
+	if err != nil {
+		return "", err
+	}
+	if kind == statefulSet && retention != "" && retention != string(appsv1.RetainPersistentVolumeClaimRetentionPolicyType) {
+		return "its PersistentVolumeClaims, and the data in them, would be deleted with it", nil
+	}
+	return "", nil
+}
+
+func copyInfos(infos kube.ResourceList) kube.ResourceList {
+	copied := make(kube.ResourceList, 0, len(infos))
+	for _, info := range infos {
+		one := *info
+		one.Object = info.Object.DeepCopyObject()
+		copied = append(copied, &one)
+	}
+	return copied
+}

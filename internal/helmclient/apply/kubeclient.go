@@ -1,0 +1,292 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apply
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+const (
+	// AsMetadata keeps the API server from sending back megabytes of schemas.
+	AsMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+)
+
+// Client is Helm's client of a cluster, within the bounds of one action.
+type Client struct {
+	*kube.Client
+	Ctx     context.Context
+	Clients *connections.Getter
+	// Seen are the manifests that are recorded already.
+	Seen *RecordedManifests
+	// Lenient leaves objects of kinds that the cluster no longer serves out of everything that is built without being
+	// validated, as an uninstall does with what is to be deleted.
+	Lenient bool
+	// Owner is the release that the action is about.
+	Owner ReleaseName
+	// Leftovers are what else may exist of the release; nil where nothing does.
+	Leftovers *Leftovers
+	// Progress is told what goes on.
+	Progress func(string)
+	// Stop ends what is waited for; nil if nothing does.
+	Stop context.Context
+	// Recorded returns an error if the record that the action is about is gone; nil if nothing tells.
+	Recorded func() error
+
+	mu        sync.Mutex
+	deletions []error
+	// applied are the objects of the manifest that were applied, and how they were then.
+	applied map[inventory.Ref]model.Generation
+}
+
+// NewClient returns a client of the objects in a namespace. ctx bounds all that it does; log gets what Helm logs.
+func NewClient(ctx context.Context, clients *connections.Getter, namespace string, log action.DebugLog) *Client {
+	return &Client{
+		Client:   &kube.Client{Factory: clients, Log: log, Namespace: namespace},
+		Ctx:      ctx,
+		Clients:  clients,
+		Seen:     &RecordedManifests{},
+		Progress: func(string) {},
+		applied:  map[inventory.Ref]model.Generation{},
+	}
+}
+
+// IsReachable implements kube.Interface. Each action follows an observation, so asking once more would only add a
+// request to every action.
+func (k *Client) IsReachable() error { return nil }
+
+// Build implements kube.Interface. Kinds that the cluster does not serve are an error in what is to be applied. In what
+// is recorded they are left out: objects of such kinds cannot exist, and an upgrade or uninstall must not fail for them.
+func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, error) {
+	manifest, err := io.ReadAll(reader)
+	if err != nil {
+		return nil, err
+	}
+	resources, err := k.Client.Build(bytes.NewReader(manifest), validate)
+	if unknown := unknownKinds(err); len(unknown) > 0 {
+		if validate || !k.Lenient && !k.Seen.has(string(manifest)) {
+			return nil, k.RefuseUnknown(unknown)
+		}
+		resources, err = k.buildServed(manifest)
+	}
+	if err == nil && k.Lenient && !validate && len(resources) == 0 && !bytes.Contains(manifest, []byte(release.HookAnnotation)) {
+		// An uninstall deletes nothing where this is empty.
+		resources, err = k.leftBehind(nil)
+	}
+	if err != nil && k.Lenient {
+		// An uninstall only says that it failed.
+		k.noteDeletions(err)
+	}
+	return resources, err
+}
+
+// Create implements kube.Interface.
+func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
+	if hook, ok := hookOf(resources); ok {
+		k.Progress("creating " + hook)
+	} else {
+		k.Progress(fmt.Sprintf("creating %d objects", len(resources)))
+	}
+	result, err := k.Client.Create(resources)
+	k.noteApplied(result)
+	return result, helmerr.Explain(err)
+}
+
+// Update implements kube.Interface.
+func (k *Client) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	if force {
+		return k.apply(original, target, k.forceUpdate)
+	}
+	return k.apply(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
+		return k.Client.Update(original, target, false)
+	})
+}
+
+// UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge.
+func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	return k.apply(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
+		return k.Client.UpdateThreeWayMerge(original, target, force)
+	})
+}
+
+// apply updates objects, then deletes those that are no longer wanted. Helm's client gets to see only what stays: it would
+// delete objects whoever they belong to, and only log where it cannot, and no later revision would know of them.
+func (k *Client) apply(original, target kube.ResourceList, update func(original, target kube.ResourceList) (*kube.Result, error)) (*kube.Result, error) {
+	k.Progress(fmt.Sprintf("applying %d objects", len(target)))
+	result, err := update(original.Intersect(target), target)
+	k.noteApplied(result)
+	if err != nil {
+		return result, helmerr.Explain(err)
+	}
+	behind, err := k.leftBehind(append(slices.Clone(target), original...))
+	if err != nil {
+		return result, helmerr.Explain(err)
+	}
+	unwanted := append(original.Difference(target), behind...)
+	deleted, errs := k.DeleteAll(unwanted, Deletion{Policy: metav1.DeletePropagationBackground, sparesKept: true})
+	result.Deleted = append(result.Deleted, deleted.Deleted...)
+	if err := errors.Join(errs...); err != nil {
+		return result, helmerr.Explain(fmt.Errorf("what is no longer wanted: %w", err))
+	}
+	return result, nil
+}
+
+// Wait implements kube.Interface.
+func (k *Client) Wait(resources kube.ResourceList, timeout time.Duration) error {
+	return k.untilStop(resources, timeout, k.Client.Wait)
+}
+
+// WatchUntilReady implements kube.Interface.
+func (k *Client) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
+	if hook, ok := hookOf(resources); ok {
+		k.Progress("waiting for " + hook)
+	}
+	return k.untilStop(resources, timeout, k.Client.WatchUntilReady)
+}
+
+// WaitForDelete implements kube.InterfaceExt. What exists and is not under deletion was spared: to wait for it is in vain.
+func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
+	var going kube.ResourceList
+	// Copies: looking at objects overwrites them.
+	for _, info := range copyInfos(resources) {
+		if err := info.Get(); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return err
+		}
+		object, err := meta.Accessor(info.Object)
+		if err != nil || object.GetDeletionTimestamp() == nil {
+			continue
+		}
+		going.Append(info)
+	}
+	return k.untilStop(going, timeout, k.Client.WaitForDelete)
+}
+
+// Delete implements kube.Interface. It is called for hooks, and for what a failed action is to clean up.
+func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
+	if _, ok := hookOf(resources); ok {
+		return k.Client.Delete(resources)
+	}
+	return k.DeleteAll(resources, Deletion{Policy: metav1.DeletePropagationBackground})
+}
+
+// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation. An uninstall calls it for the objects of the
+// newest revision.
+func (k *Client) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
+	k.Progress(fmt.Sprintf("deleting %d objects", len(resources)))
+	behind, err := k.leftBehind(resources)
+	if err != nil {
+		k.noteDeletions(err)
+		return &kube.Result{}, []error{err}
+	}
+	result, errs := k.DeleteAll(append(slices.Clone(resources), behind...), Deletion{Policy: policy})
+	k.noteDeletions(errs...)
+	return result, errs
+}
+
+func (k *Client) noteDeletions(errs ...error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.deletions = append(k.deletions, errs...)
+}
+
+// DeletionErrors returns the errors of all deletions so far, nil if there was none.
+func (k *Client) DeletionErrors() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return errors.Join(k.deletions...)
+}
+
+// remaining returns the timeout, cut to what is left of the action: Helm grants the whole timeout to each hook anew.
+func (k *Client) remaining(timeout time.Duration) time.Duration {
+	deadline, ok := k.Ctx.Deadline()
+	if !ok {
+		return timeout
+	}
+	// Zero would mean no timeout at all.
+	return max(min(timeout, time.Until(deadline)), time.Millisecond)
+}
+
+// noteApplied keeps which objects of the manifest were applied, and as what the API server answered them.
+func (k *Client) noteApplied(result *kube.Result) {
+	if result == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, list := range []kube.ResourceList{result.Created, result.Updated} {
+		for _, info := range list {
+			object, err := meta.Accessor(info.Object)
+			if err != nil || info.Mapping == nil || isHook(object) {
+				continue
+			}
+			number, isVersion := inventory.NumberOf(object)
+			k.applied[refOf(info)] = model.Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}
+		}
+	}
+}
+
+// Objects returns the objects of the manifest that were created, changed or found as they are to be, and their generations.
+func (k *Client) Objects() (refs []inventory.Ref, generations map[inventory.Ref]model.Generation) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	refs = slices.Collect(maps.Keys(k.applied))
+	inventory.Sort(refs)
+	return refs, maps.Clone(k.applied)
+}
+
+func refOf(info *resource.Info) inventory.Ref {
+	kind := info.Mapping.GroupVersionKind
+	return inventory.Ref{Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Namespace: info.Namespace, Name: info.Name}
+}
+
+func isHook(object metav1.Object) bool { return object.GetAnnotations()[release.HookAnnotation] != "" }
+
+// hookOf describes the hook that the objects are; ok is false where they are none.
+func hookOf(resources kube.ResourceList) (description string, ok bool) {
+	if len(resources) == 0 || resources[0].Mapping == nil {
+		return "", false
+	}
+	object, err := meta.Accessor(resources[0].Object)
+	if err != nil || !isHook(object) {
+		return "", false
+	}
+	return fmt.Sprintf("hook %s %s (%s)", resources[0].Mapping.GroupVersionKind.Kind, resources[0].Name,
+		object.GetAnnotations()[release.HookAnnotation]), true
+}

@@ -1,0 +1,125 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apply
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+const (
+	// maxLeftoverRevisions bounds the revisions that are read to learn what they may have left behind.
+	maxLeftoverRevisions = 10
+	// MaxLeftoverBytes bounds their manifests together: once they have more, no further one is read.
+	MaxLeftoverBytes = 32 << 20
+)
+
+// Leftovers are the manifests of revisions that Helm does not look at, although objects of them may exist: an upgrade
+// compares with the revision that is deployed, and knows nothing of what failed ones after it created; a rollback and
+// an uninstall look at the newest revision alone.
+type Leftovers struct{ Manifests []string }
+
+// Suspects returns the revisions, newest first, of which objects may exist although Helm does not look at them.
+func Suspects(history []*release.Release, decision decide.Decision) []*release.Release {
+	var found []*release.Release
+	for i, record := range history {
+		if record.Info == nil || record.Info.Status == release.StatusUninstalled || len(found) == maxLeftoverRevisions {
+			break
+		}
+		worked := record.Info.Status == release.StatusDeployed || record.Info.Status == release.StatusSuperseded
+		switch {
+		case i == 0 && worked:
+			// Helm looks at it, and its objects are all there are.
+			return nil
+		case decision.Action == model.ActionRollback && record.Version == decision.RollbackTo:
+			if i > 0 {
+				return found
+			}
+			continue
+		case decision.Action.RendersChart() && record.Info.Status == release.StatusDeployed:
+			return found
+		}
+		found = append(found, record)
+		if worked && decision.Action != model.ActionRollback {
+			// What came before was seen to when it was made.
+			return found
+		}
+	}
+	return found
+}
+
+// DigestsIn returns one text for what a revision was made from.
+func DigestsIn(labels map[string]string) string {
+	digests := make([]string, 0, len(model.DigestLabels))
+	for _, key := range model.DigestLabels {
+		digests = append(digests, labels[key])
+	}
+	return strings.Join(digests, "/")
+}
+
+// LeftBehind returns, once in an action, the objects of the leftovers which are not among those given, exist, belong to
+// the release and are not to be kept: neither according to the cluster nor to the newest revision that has them.
+func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) {
+	behind := k.Leftovers
+	k.Leftovers = nil
+	if behind == nil {
+		return nil, nil
+	}
+	var found kube.ResourceList
+	known = slices.Clone(known)
+	for _, manifest := range behind.Manifests {
+		resources, err := k.Build(strings.NewReader(manifest), false)
+		if err != nil {
+			return nil, fmt.Errorf("what failed revisions left behind: %w", err)
+		}
+		for _, info := range resources.Difference(known) {
+			known.Append(info)
+			ours, err := k.mayDelete(info)
+			if err != nil {
+				return nil, fmt.Errorf("looking for %s %q, which is no longer wanted: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err)
+			}
+			if ours {
+				found.Append(info)
+			}
+		}
+	}
+	return found, nil
+}
+
+// mayDelete reports whether an object exists, belongs to the release and is not to be kept: the revision may have failed
+// before it made the object, and somebody else may have made one of that name.
+func (k *Client) mayDelete(info *resource.Info) (bool, error) {
+	wanted, err := meta.Accessor(info.Object)
+	if err != nil || wanted.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+		return false, err
+	}
+	seen, err := k.look(info)
+	if err != nil {
+		return false, helmerr.IgnoreNotFound(err)
+	}
+	return k.Owner.owns(seen.annotations) && seen.annotations[kube.ResourcePolicyAnno] != kube.KeepPolicy, nil
+}

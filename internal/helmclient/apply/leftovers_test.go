@@ -1,0 +1,75 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apply
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+func TestSuspects(t *testing.T) {
+	t.Parallel()
+	upgrade, uninstall := decide.Decision{Action: model.ActionUpgrade}, decide.Decision{Action: model.ActionUninstall}
+	rollback := func(to int) decide.Decision { return decide.Decision{Action: model.ActionRollback, RollbackTo: to} }
+	tests := map[string]struct {
+		// history is Helm's, newest first, numbered down to one.
+		history  string
+		decision decide.Decision
+		want     string
+	}{
+		"nothing":                        {"", upgrade, ""},
+		"upgrade":                        {"deployed/superseded", upgrade, ""},
+		"upgrade after failures":         {"failed/failed/deployed/failed", upgrade, "4 3"},
+		"upgrade after a failed install": {"failed/failed", upgrade, "2 1"},
+		"upgrade after an uninstall":     {"failed/uninstalled/failed", upgrade, "3"},
+		"recovered upgrade":              {"failed/deployed", decide.Decision{Action: model.ActionRecoverThenUpgrade}, "2"},
+		"upgrade after a failed rollback of what was healthy": {"failed/superseded/superseded", upgrade, "3 2"},
+		"rollback of a failed upgrade":                        {"failed/deployed", rollback(1), "2"},
+		"rollback again":                                      {"failed/failed/deployed", rollback(1), "3 2"},
+		"rollback again of what was healthy":                  {"failed/deployed/superseded", rollback(1), "3 2"},
+		"rollback of what is deployed":                        {"deployed/superseded", rollback(1), ""},
+		"rollback to itself":                                  {"failed/deployed", rollback(2), "1"},
+		"uninstall":                                           {"deployed/failed/superseded", uninstall, ""},
+		"uninstall after a failed upgrade":                    {"failed/failed/deployed/superseded", uninstall, "4 3 2"},
+		"uninstall, cut off":                                  {"uninstalling/superseded/superseded", uninstall, "3 2"},
+		"bounded":                                             {strings.Repeat("failed/", 30) + "deployed", upgrade, "31 30 29 28 27 26 25 24 23 22"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var history []*release.Release
+			words := strings.FieldsFunc(test.history, func(r rune) bool { return r == '/' })
+			for i, status := range words {
+				history = append(history, helmtest.Release(len(words)-i, release.Status(status)))
+			}
+			var got []string
+			for _, record := range Suspects(history, test.decision) {
+				got = append(got, fmt.Sprint(record.Version))
+			}
+			if strings.Join(got, " ") != test.want {
+				t.Errorf("suspects %v, want %s", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,184 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// Namespacer sees to the namespace of a release when its record is about to be made: by then the chart is rendered and
+// nobody else's object is in the way, so a chart that cannot be installed leaves no namespace behind. That it is
+// missing is known from the search for objects in the way, or learned from the refusal of the record: in a namespace that exists this
+// costs no request.
+type Namespacer struct {
+	Ctx     context.Context
+	Clients *connections.Getter
+
+	Name                string
+	Create              bool
+	Impersonated        bool
+	Labels, Annotations map[string]string
+	// done is set once labels and annotations are.
+	done bool
+}
+
+// Check returns an error where the namespace is missing and is not to be created. It costs a request, and is for
+// those who write something before the record.
+func (n *Namespacer) Check() error {
+	if n == nil || n.Name == "" || n.Create {
+		return nil
+	}
+	namespaces, err := n.namespaces()
+	if err != nil {
+		return err
+	}
+	_, err = namespaces.Get(n.Ctx, n.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return n.missing()
+	}
+	// Whoever may not read namespaces learns it from the record.
+	return nil
+}
+
+// Around calls makeRecord, with the namespace and its labels and annotations as they are to be.
+func (n *Namespacer) Around(makeRecord func() error) error {
+	if n == nil || n.Name == "" {
+		return makeRecord()
+	}
+	if !n.done && len(n.Labels)+len(n.Annotations) > 0 {
+		if err := n.setMetadata(); err != nil {
+			return err
+		}
+		n.done = true
+	}
+	err := makeRecord()
+	if !n.isMissing(err) {
+		return n.explain(err)
+	}
+	if !n.Create {
+		return n.missing()
+	}
+	if err := n.ensure(); err != nil {
+		return err
+	}
+	return n.explain(makeRecord())
+}
+
+// EnsureKnownMissing creates the namespace if it is to be, and the action has just seen that it is missing: without this, the record
+// would be refused first.
+func (n *Namespacer) EnsureKnownMissing() error {
+	if n.Name == "" || !n.Create || !n.Clients.IsMissing(n.Name) {
+		return nil
+	}
+	return n.ensure()
+}
+
+// ensure creates the namespace unless it exists.
+func (n *Namespacer) ensure() error {
+	if err := n.make(); err != nil && !apierrors.IsAlreadyExists(err) {
+		return n.explain(fmt.Errorf("creating the namespace %q: %w", n.Name, err))
+	}
+	return nil
+}
+
+// setMetadata sets labels and annotations, on a namespace that it creates where that is wanted.
+func (n *Namespacer) setMetadata() error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": n.Labels, "annotations": n.Annotations}})
+	if err != nil {
+		return err
+	}
+	namespaces, err := n.namespaces()
+	if err != nil {
+		return err
+	}
+	options := metav1.PatchOptions{FieldManager: model.FieldManager}
+	_, err = namespaces.Patch(n.Ctx, n.Name, types.MergePatchType, patch, options)
+	if apierrors.IsNotFound(err) {
+		if !n.Create {
+			return n.missing()
+		}
+		err = n.make()
+		if apierrors.IsAlreadyExists(err) {
+			_, err = namespaces.Patch(n.Ctx, n.Name, types.MergePatchType, patch, options)
+		}
+	}
+	if err != nil {
+		return n.explain(fmt.Errorf("setting labels and annotations of the namespace %q: %w", n.Name, err))
+	}
+	return nil
+}
+
+// make creates the namespace. The label is the one that Helm gives it.
+func (n *Namespacer) make() error {
+	labels := map[string]string{"name": n.Name}
+	maps.Copy(labels, n.Labels)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: labels, Annotations: n.Annotations}}
+	namespaces, err := n.namespaces()
+	if err != nil {
+		return err
+	}
+	_, err = namespaces.Create(n.Ctx, namespace, metav1.CreateOptions{FieldManager: model.FieldManager})
+	return err
+}
+
+// namespaces returns a client that what is known of objects during the action learns from.
+func (n *Namespacer) namespaces() (corev1client.NamespaceInterface, error) {
+	client, err := corev1client.NewForConfig(n.Clients.Config)
+	if err != nil {
+		return nil, err
+	}
+	return client.Namespaces(), nil
+}
+
+// IsMissing reports whether a record was refused because the namespace does not exist.
+func (n *Namespacer) isMissing(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Kind == "namespaces" && details.Name == n.Name
+}
+
+func (n *Namespacer) missing() error {
+	if n.Impersonated {
+		return helmerr.New(nil, "the namespace %q does not exist: create it; with a service account, it is created only if install.createNamespace is true", n.Name)
+	}
+	return helmerr.New(nil, "the namespace %q does not exist and install.createNamespace is false: create it, or set that to true", n.Name)
+}
+
+// explain says of a namespace that is being deleted what to do.
+func (n *Namespacer) explain(err error) error {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return helmerr.New(nil, "the namespace %q is being terminated: wait until it is gone, this is tried again", n.Name)
+	}
+	return err
+}

@@ -1,0 +1,244 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apply
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+)
+
+// RecordedManifests are the manifests of records that were read. It is safe for concurrent use.
+type RecordedManifests struct {
+	mu sync.Mutex
+	// revisions holds the revisions of each manifest.
+	revisions map[string][]int
+	// except is a revision whose manifest is to be applied again.
+	except int
+}
+
+// Add remembers the manifest of a record that was read.
+func (m *RecordedManifests) Add(rls *release.Release) {
+	if rls.Manifest == "" {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.revisions == nil {
+		m.revisions = map[string][]int{}
+	}
+	if !slices.Contains(m.revisions[rls.Manifest], rls.Version) {
+		m.revisions[rls.Manifest] = append(m.revisions[rls.Manifest], rls.Version)
+	}
+}
+
+// has reports whether a manifest is one that was recorded and is not to be applied again.
+func (m *RecordedManifests) has(manifest string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	revisions := m.revisions[manifest]
+	return len(revisions) > 0 && !slices.Contains(revisions, m.except)
+}
+
+// ApplyAgain names the revision to which a rollback returns.
+func (m *RecordedManifests) ApplyAgain(revision int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.except = revision
+}
+
+// unknownKinds returns the kinds that could not be mapped, none where anything else is wrong, too.
+func unknownKinds(err error) []schema.GroupVersionKind {
+	if err == nil {
+		return nil
+	}
+	parts := []error{err}
+	if aggregate := utilerrors.Aggregate(nil); errors.As(err, &aggregate) {
+		parts = utilerrors.Flatten(aggregate).Errors()
+	}
+	var unknown []schema.GroupVersionKind
+	for _, part := range parts {
+		var noMatch *meta.NoKindMatchError
+		if !errors.As(part, &noMatch) {
+			return nil
+		}
+		version := ""
+		if len(noMatch.SearchedVersions) > 0 {
+			version = noMatch.SearchedVersions[0]
+		}
+		if kind := noMatch.GroupKind.WithVersion(version); !slices.Contains(unknown, kind) {
+			unknown = append(unknown, kind)
+		}
+	}
+	return unknown
+}
+
+// RefuseUnknown says which kinds the cluster does not serve.
+func (k *Client) RefuseUnknown(unknown []schema.GroupVersionKind) error {
+	var missing []string
+	for _, kind := range unknown {
+		served, err := k.Serves(kind)
+		if err != nil {
+			return err
+		}
+		if !served {
+			missing = append(missing, fmt.Sprintf("%s of %s", kind.Kind, kind.GroupVersion()))
+		}
+	}
+	if len(missing) == 0 {
+		return helmerr.New(helmerr.ErrUnreachable, "the cluster began to serve %s of %s a moment ago; this is tried again", unknown[0].Kind, unknown[0].GroupVersion())
+	}
+	slices.Sort(missing)
+	return helmerr.New(helmerr.ErrKindNotServed, "the cluster does not serve %s: install the CustomResourceDefinition, or see whether the chart suits this version of Kubernetes",
+		strings.Join(missing, ", "))
+}
+
+// Serves asks the cluster whether it serves a kind. An API service that does not answer is an error: its objects exist
+// as before.
+func (k *Client) Serves(kind schema.GroupVersionKind) (bool, error) {
+	client, err := k.Clients.Raw()
+	if err != nil {
+		return false, err
+	}
+	path := "/apis/" + kind.GroupVersion().String()
+	if kind.Group == "" {
+		path = "/api/" + kind.Version
+	}
+	data, err := client.Get().AbsPath(path).Do(k.Ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, helmerr.New(helmerr.ErrUnreachable, "asking the cluster whether it serves %s of %s: %s", kind.Kind, kind.GroupVersion(), err)
+	}
+	list := metav1.APIResourceList{}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return false, helmerr.New(helmerr.ErrUnreachable, "the cluster's answer about %s cannot be understood", kind.GroupVersion())
+	}
+	return slices.ContainsFunc(list.APIResources, func(resource metav1.APIResource) bool { return resource.Kind == kind.Kind }), nil
+}
+
+// buildServed builds what is recorded without the objects of kinds that the cluster no longer serves. Where it serves
+// the kind in another version, the object is taken for one of that version: it is the same object.
+func (k *Client) buildServed(manifest []byte) (kube.ResourceList, error) {
+	objects, err := DecodeManifest(manifest)
+	if err != nil {
+		return nil, err
+	}
+	decided := map[schema.GroupVersionKind]schema.GroupVersionKind{}
+	var kept bytes.Buffer
+	for _, object := range objects {
+		kind := object.GroupVersionKind()
+		servedAs, ok := decided[kind]
+		if !ok {
+			if servedAs, err = k.servedAs(kind); err != nil {
+				return nil, err
+			}
+			decided[kind] = servedAs
+		}
+		if servedAs.Empty() {
+			k.Log("%s %s is left out: the cluster no longer serves %s", kind.Kind, object.GetName(), kind.GroupVersion())
+			continue
+		}
+		object.SetGroupVersionKind(servedAs)
+		data, err := object.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		kept.WriteString("---\n")
+		kept.Write(data)
+	}
+	return k.Client.Build(&kept, false)
+}
+
+// servedAs returns the kind as the cluster serves it, nothing where it does not.
+func (k *Client) servedAs(kind schema.GroupVersionKind) (schema.GroupVersionKind, error) {
+	mapper, err := k.Clients.ToRESTMapper()
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	_, err = mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err == nil {
+		return kind, nil
+	}
+	if !meta.IsNoMatchError(err) {
+		return schema.GroupVersionKind{}, err
+	}
+	served, err := k.Serves(kind)
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	if served {
+		return schema.GroupVersionKind{}, helmerr.New(helmerr.ErrUnreachable, "the cluster began to serve %s of %s a moment ago; this is tried again", kind.Kind, kind.GroupVersion())
+	}
+	mapping, err := mapper.RESTMapping(kind.GroupKind())
+	if meta.IsNoMatchError(err) {
+		return schema.GroupVersionKind{}, nil
+	}
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	return mapping.GroupVersionKind, nil
+}
+
+// DecodeManifest returns the objects of a manifest, those in lists one by one.
+func DecodeManifest(manifest []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the manifest cannot be read: %w", err)
+		}
+		if len(object.Object) == 0 {
+			continue
+		}
+		if !object.IsList() {
+			objects = append(objects, object)
+			continue
+		}
+		err = object.EachListItem(func(item runtime.Object) error {
+			objects = append(objects, item.(*unstructured.Unstructured))
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("the manifest cannot be read: %w", err)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"helm.sh/helm/v3/pkg/kube"
+)
+
+// errWaitPanic stands for a panic, whose text may hold anything.
+var errWaitPanic = errors.New("the program failed at this; please report it")
+
+// untilStop waits for objects as Helm does, but no longer than until the action is stopped. Helm's waits know a timeout only: one that is
+// left alone goes on in vain until then, or until the requests that it makes have failed a number of times, for they end with the action.
+func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration, wait func(kube.ResourceList, time.Duration) error) error {
+	timeout = k.remaining(timeout)
+	if len(resources) == 0 || k.Stop == nil && k.Recorded == nil {
+		return wait(resources, timeout)
+	}
+	var stop <-chan struct{}
+	if k.Stop != nil {
+		stop = k.Stop.Done()
+	}
+	if k.Stop != nil && k.Stop.Err() != nil {
+		return k.stopped()
+	}
+	ended := make(chan error, 1)
+	// Copies: to wait overwrites them, and Helm goes on with the others.
+	waited := copyInfos(resources)
+	go func() {
+		defer func() {
+			if recover() != nil {
+				ended <- errWaitPanic
+			}
+		}()
+		ended <- wait(waited, timeout)
+	}()
+	look := time.NewTicker(RecordInterval)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-stop:
+			return k.stopped()
+		case <-look.C:
+			if err := k.checkRecorded(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// RecordInterval is how often it is looked, while an action waits, whether its record is still there.
+const RecordInterval = 5 * time.Second
+
+// checkRecorded returns an error if the record of the action is gone: somebody has uninstalled the release meanwhile, and nobody wants
+// any more what is waited for.
+func (k *Client) checkRecorded() error {
+	if k.Recorded == nil {
+		return nil
+	}
+	return k.Recorded()
+}
+
+func (k *Client) stopped() error {
+	return fmt.Errorf("it was not waited for any longer: %w", context.Cause(k.Stop))
+}

@@ -1,0 +1,278 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package connections
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	clienttransport "k8s.io/client-go/transport"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+)
+
+const (
+
+	// connectionQPS and connectionBurst bound the requests to one cluster, all of its releases together. A chart of
+	// hundreds of objects needs the burst; API servers have their own fairness against the rest.
+	connectionQPS   = 200
+	connectionBurst = 400
+	// coolDown is how long after its last action a connection keeps what it learned about the cluster's kinds, about half a
+	// megabyte where no other cluster serves the same.
+	coolDown = 5 * time.Minute
+	// maxImpersonated bounds the users of one cluster whose connections are kept; they are cheap to make.
+	maxImpersonated = 100
+)
+
+// cluster is what is kept about one cluster between actions. It is safe for concurrent use.
+type cluster struct {
+	Identity [sha256.Size]byte
+	// root is the path of the API server.
+	root    string
+	limiter flowcontrol.RateLimiter
+	// bytes is what answers take their share of, as the owner.
+	bytes *bytebudget.Budget
+	Owner bytebudget.Owner
+	Codec *records.Codec
+	// Payloads is that of sharedKnowledge.
+	Payloads *records.PayloadMemory
+	// Observations are for the actions that follow.
+	Observations *records.Observations
+	// Namespaces are those that were seen.
+	Namespaces *records.NameSet
+	// Own is the connection as the user of the config.
+	Own   *Connection
+	Kinds *Kinds
+
+	mu      sync.Mutex
+	cooling *time.Timer
+	// impersonated holds the connections as other users.
+	impersonated map[string]*Connection
+}
+
+// Connection is a way to a cluster as one user. Connections of one cluster share what is known of its kinds, the rate
+// limit and, below the credentials, the network connections. It is safe for concurrent use.
+type Connection struct {
+	*cluster
+	host      rest.Config
+	transport http.RoundTripper
+	// Core speaks protobuf, which has no base64 in it: records are large.
+	Core     corev1client.CoreV1Interface
+	Metadata metadata.Interface
+	// user is who it is impersonated as, empty for nobody.
+	user string
+}
+
+// NewCluster returns what is kept about a cluster; it sends no request.
+func NewCluster(key string, config *rest.Config, shared sharedKnowledge) (*cluster, error) {
+	copied := rest.CopyConfig(config)
+	// The deadline of one request is the transport's; a client's timeout would cut watches too.
+	copied.Timeout = 0
+	copied.UserAgent = model.UserAgent
+	transport, err := rest.TransportFor(copied)
+	if err != nil {
+		return nil, fmt.Errorf("cluster connection: %w", err)
+	}
+	c := &cluster{
+		Identity:     configIdentity(config),
+		limiter:      flowcontrol.NewTokenBucketRateLimiter(connectionQPS, connectionBurst),
+		bytes:        shared.bytes,
+		Owner:        ownerOf(key),
+		Codec:        shared.codec,
+		Payloads:     shared.Payloads,
+		Observations: shared.observations,
+		Namespaces:   records.NewNameSet(),
+		impersonated: map[string]*Connection{},
+	}
+	if address, err := url.Parse(config.Host); err == nil {
+		c.root = strings.TrimSuffix(address.Path, "/")
+	}
+	// Everything about TLS and credentials is in the transport.
+	c.Own, err = newConnection(c, transport, rest.Config{
+		Host:      config.Host,
+		APIPath:   config.APIPath,
+		UserAgent: model.UserAgent,
+		// The transport limits the rate, below what is answered without a request.
+		RateLimiter:    flowcontrol.NewFakeAlwaysRateLimiter(),
+		WarningHandler: rest.NoWarnings{},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.Kinds, err = newKinds(c.Own.host, c.bounded(context.Background(), transport), shared.library); err != nil {
+		return nil, err
+	}
+	c.Kinds.learned = c.KeepWarm
+	return c, nil
+}
+
+// ownerOf says for whom the answers of a cluster are read, given the Key of its [model.Target].
+func ownerOf(key string) bytebudget.Owner {
+	tenant, _, found := strings.Cut(key, "/")
+	if !found {
+		tenant = ""
+	}
+	return bytebudget.Owner{Tenant: tenant, Host: key}
+}
+
+func newConnection(c *cluster, transport http.RoundTripper, host rest.Config) (conn *Connection, err error) {
+	conn = &Connection{cluster: c, host: host, transport: transport}
+	own := conn.RestConfig(context.Background())
+	binary := rest.CopyConfig(own)
+	binary.ContentType = runtime.ContentTypeProtobuf
+	binary.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	if conn.Core, err = corev1client.NewForConfig(binary); err != nil {
+		return nil, fmt.Errorf("cluster connection: %w", err)
+	}
+	if conn.Metadata, err = metadata.NewForConfig(own); err != nil {
+		return nil, fmt.Errorf("cluster connection: %w", err)
+	}
+	return conn, nil
+}
+
+// as returns the connection as a user, "" for the config's own.
+func (c *cluster) as(user string) (*Connection, error) {
+	if user == "" {
+		return c.Own, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn, ok := c.impersonated[user]; ok {
+		return conn, nil
+	}
+	// The first who sets the header decides: this one comes before one that the config may have.
+	transport := clienttransport.NewImpersonatingRoundTripper(clienttransport.ImpersonationConfig{UserName: user}, c.Own.transport)
+	conn, err := newConnection(c, transport, c.Own.host)
+	if err != nil {
+		return nil, err
+	}
+	conn.user = user
+	if len(c.impersonated) >= maxImpersonated {
+		clear(c.impersonated)
+	}
+	c.impersonated[user] = conn
+	return conn, nil
+}
+
+// bounded puts the bounds of a cluster's requests around a transport; each request ends with ctx at the latest.
+func (c *cluster) bounded(ctx context.Context, transport http.RoundTripper) *boundedTransport {
+	return &boundedTransport{base: transport, parent: ctx, timeout: model.RequestTimeout, limiter: c.limiter, bytes: c.bytes, owner: c.Owner}
+}
+
+// RestConfig returns a config for clients; each request made with it ends with ctx at the latest.
+func (c *Connection) RestConfig(ctx context.Context) *rest.Config {
+	config := c.host
+	bounded := c.bounded(ctx, c.transport)
+	bounded.kindsChanged = c.forgetKinds
+	config.Transport = bounded
+	return &config
+}
+
+// ObservationKey returns the key of a release.
+func (c *Connection) ObservationKey(namespace, name string) records.ObservationKey {
+	return records.ObservationKey{Cluster: c.Identity, User: c.user, Namespace: namespace, Name: name}
+}
+
+// ActionConfig is like RestConfig, for the objects of one action: it does not ask twice in a row for the same object.
+func (c *Connection) ActionConfig(ctx context.Context) *rest.Config {
+	config := c.RestConfig(ctx)
+	config.Transport = newReadCache(&helmerr.Refusals{Base: config.Transport}, c.root, c.Namespaces)
+	return config
+}
+
+// LearnCapabilities returns what the cluster serves, not older than kindsTTL.
+func (c *cluster) LearnCapabilities(log action.DebugLog) (*chartutil.Capabilities, error) {
+	known, err := c.Kinds.current()
+	if err != nil {
+		return nil, err
+	}
+	if known.partial != nil {
+		log("an API service of the cluster does not answer: %s", known.partial)
+	}
+	return known.capabilities.Copy(), nil
+}
+
+// forgetKinds makes the next action ask the cluster again what it serves.
+func (c *cluster) forgetKinds() { c.Kinds.expire() }
+
+// KeepWarm puts off the moment when what is known of the cluster's kinds is dropped.
+func (c *cluster) KeepWarm() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cooling == nil {
+		c.cooling = time.AfterFunc(coolDown, c.Kinds.drop)
+		return
+	}
+	c.cooling.Reset(coolDown)
+}
+
+// close frees what the cluster holds. Requests under way go on.
+func (c *cluster) close() {
+	c.mu.Lock()
+	if c.cooling != nil {
+		c.cooling.Stop()
+	}
+	c.mu.Unlock()
+	utilnet.CloseIdleConnectionsFor(c.Own.transport)
+}
+
+// configIdentity tells configs of one cluster apart: by address, credentials and functions.
+func configIdentity(config *rest.Config) [sha256.Size]byte {
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%q %q %q %q %q %q", config.Host, config.APIPath, config.Username, config.Password,
+		config.BearerToken, config.BearerTokenFile)
+	tls := config.TLSClientConfig
+	fmt.Fprintf(hash, " %t %q %q %q %q %q %q %q %q", tls.Insecure, tls.ServerName, tls.CertFile, tls.KeyFile, tls.CAFile,
+		tls.CertData, tls.KeyData, tls.CAData, tls.NextProtos)
+	fmt.Fprintf(hash, " %q %q %q %q", config.Impersonate.UserName, config.Impersonate.UID, config.Impersonate.Groups,
+		config.Impersonate.Extra)
+	for _, function := range []any{config.Transport, config.WrapTransport, config.Dial, config.Proxy} {
+		fmt.Fprintf(hash, " %x", functionPointer(function))
+	}
+	var identity [sha256.Size]byte
+	hash.Sum(identity[:0])
+	return identity
+}
+
+// functionPointer returns the address behind a function or pointer, zero for nil and everything else.
+func functionPointer(value any) uintptr {
+	reflected := reflect.ValueOf(value)
+	switch reflected.Kind() {
+	case reflect.Func, reflect.Pointer:
+		return reflected.Pointer()
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,121 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package connections
+
+import (
+	"container/list"
+	"sync"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+)
+
+// MaxConnections bounds the clusters about which something is kept. One without recent actions holds some tens of
+// kilobytes; the least recently used one beyond the bound is dropped, and made anew when needed.
+const MaxConnections = 5000
+
+// Pool keeps what is known of each cluster. It is safe for concurrent use.
+type Pool struct {
+	max    int
+	Shared sharedKnowledge
+
+	mu    sync.Mutex
+	byKey map[string]*list.Element
+	// recent holds *connectionEntry, the most recently used first.
+	recent *list.List
+}
+
+// sharedKnowledge is for all clusters.
+type sharedKnowledge struct {
+	codec        *records.Codec
+	observations *records.Observations
+	library      *kindsLibrary
+	// Payloads bounds the memory for payloads of records that actions are at work on.
+	Payloads *records.PayloadMemory
+	// bytes bounds the answers that are being read, nil for no bound.
+	bytes *bytebudget.Budget
+}
+
+// NewSharedKnowledge returns what all clusters share, empty.
+func NewSharedKnowledge() sharedKnowledge {
+	return sharedKnowledge{
+		codec: records.NewCodec(), observations: records.NewObservations(), library: newKindsLibrary(), Payloads: records.NewPayloadMemory(),
+	}
+}
+
+type connectionEntry struct {
+	key     string
+	cluster *cluster
+}
+
+// NewPool returns a pool of connections to maxKept clusters at most. Their answers share the budget bytes; nil for no bound beside that of each cluster.
+func NewPool(maxKept int, bytes *bytebudget.Budget) *Pool {
+	shared := NewSharedKnowledge()
+	shared.bytes = bytes
+	return &Pool{max: maxKept, Shared: shared, byKey: map[string]*list.Element{}, recent: list.New()}
+}
+
+// Get returns the connection to the target, a new one where its config changed.
+func (cs *Pool) Get(target model.Target) (*Connection, error) {
+	kept, err := cs.cluster(target)
+	if err != nil {
+		return nil, err
+	}
+	return kept.as(target.Impersonate)
+}
+
+func (cs *Pool) cluster(target model.Target) (*cluster, error) {
+	if err := CheckConfig(target.Config); err != nil {
+		return nil, err
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if element, ok := cs.byKey[target.Key]; ok {
+		entry := element.Value.(*connectionEntry)
+		if entry.cluster.Identity == configIdentity(target.Config) {
+			cs.recent.MoveToFront(element)
+			return entry.cluster, nil
+		}
+		cs.removeLocked(element)
+	}
+	made, err := NewCluster(target.Key, target.Config, cs.Shared)
+	if err != nil {
+		return nil, err
+	}
+	cs.byKey[target.Key] = cs.recent.PushFront(&connectionEntry{key: target.Key, cluster: made})
+	for cs.recent.Len() > cs.max {
+		cs.removeLocked(cs.recent.Back())
+	}
+	return made, nil
+}
+
+// Forget drops what is kept about a cluster, as whatever user.
+func (cs *Pool) Forget(key string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if element, ok := cs.byKey[key]; ok {
+		cs.removeLocked(element)
+	}
+}
+
+func (cs *Pool) removeLocked(element *list.Element) {
+	entry := element.Value.(*connectionEntry)
+	cs.recent.Remove(element)
+	delete(cs.byKey, entry.key)
+	entry.cluster.close()
+}

@@ -1,0 +1,25 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package connections keeps the connections to workload clusters, and what these clusters serve.
+//
+// A [Pool] has one [Cluster] for each key of a [model.Target], with a connection for each identity that acts there. Each request has a deadline
+// and each answer a limit of its size, because Helm gives its requests no context. What a cluster serves is read once a minute at most,
+// and once for all callers; releases in one cluster share it, whoever they act as. Within one action, an object that Helm
+// reads twice within a second is read once (readcache.go); a write to it, or a hook that runs, ends that.
+//
+// It knows clusters and nothing of releases, but for the caches that all releases of a cluster share.
+package connections

@@ -1,0 +1,111 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package connections
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/validation"
+)
+
+// Getter gives Helm the clients for one action: what is known of the cluster's kinds is the connection's, requests end
+// with the action. It is the RESTClientGetter and the factory that Helm wants.
+type Getter struct {
+	Conn   *Connection
+	Config *rest.Config
+
+	once      sync.Once
+	clientset *kubernetes.Clientset
+	err       error
+}
+
+// IsMissing reports whether the action has just seen that there is no such namespace.
+func (g *Getter) IsMissing(namespace string) bool {
+	reads, ok := g.Config.Transport.(*readCache)
+	return ok && reads.isMissing(namespace)
+}
+
+// ToRESTConfig implements resource.RESTClientGetter.
+func (g *Getter) ToRESTConfig() (*rest.Config, error) {
+	config := *g.Config
+	return &config, nil
+}
+
+// ToDiscoveryClient implements resource.RESTClientGetter.
+func (g *Getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
+	return g.Conn.Kinds.discovery(), nil
+}
+
+// ToRESTMapper implements resource.RESTClientGetter.
+func (g *Getter) ToRESTMapper() (meta.RESTMapper, error) { return g.Conn.Kinds.Mapper(), nil }
+
+// ToRawKubeConfigLoader implements genericclioptions.RESTClientGetter. There is no kubeconfig: it is empty.
+func (g *Getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
+	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), &clientcmd.ConfigOverrides{})
+}
+
+// DynamicClient implements Helm's kube.Factory.
+func (g *Getter) DynamicClient() (dynamic.Interface, error) { return dynamic.NewForConfig(g.Config) }
+
+// KubernetesClientSet implements Helm's kube.Factory.
+func (g *Getter) KubernetesClientSet() (*kubernetes.Clientset, error) {
+	g.once.Do(func() { g.clientset, g.err = kubernetes.NewForConfig(g.Config) })
+	return g.clientset, g.err
+}
+
+// NewBuilder implements Helm's kube.Factory.
+func (g *Getter) NewBuilder() *resource.Builder { return resource.NewBuilder(g) }
+
+// Validator implements Helm's kube.Factory. Where the API server validates fields itself, as since Kubernetes 1.25,
+// kubectl's validator accepts everything, and only after it has read megabytes of OpenAPI documents to find that out.
+func (g *Getter) Validator(directive string) (validation.Schema, error) {
+	if directive == metav1.FieldValidationIgnore || g.serverValidates() {
+		return validation.NullSchema{}, nil
+	}
+	return cmdutil.NewFactory(g).Validator(directive)
+}
+
+func (g *Getter) serverValidates() bool {
+	known, err := g.Conn.Kinds.lookup()
+	return err == nil && validatesFields(known.capabilities.KubeVersion)
+}
+
+func validatesFields(version chartutil.KubeVersion) bool {
+	major, err := strconv.Atoi(version.Major)
+	if err != nil {
+		return false
+	}
+	// Some distributions append a sign, as in "27+".
+	minor, err := strconv.Atoi(strings.TrimRight(version.Minor, "+"))
+	if err != nil {
+		return false
+	}
+	return major > 1 || major == 1 && minor >= 25
+}

@@ -1,0 +1,355 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package connections
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+// sharedServer is the API server of the integration tests.
+var sharedServer apiserver.Shared
+
+func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
+
+// TestKindsAreAskedForOnce holds that those who come while the cluster is asked share the answer, be it an error.
+func TestKindsAreAskedForOnce(t *testing.T) {
+	t.Parallel()
+	var versions atomic.Int64
+	asked, answer := make(chan struct{}, 100), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/version") {
+			versions.Add(1)
+			asked <- struct{}{}
+			<-answer
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	t.Cleanup(server.Close)
+	kept, err := NewCluster("", &rest.Config{Host: server.URL}, NewSharedKnowledge())
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make([]error, 8)
+	var group sync.WaitGroup
+	learn := func(i int) {
+		group.Go(func() {
+			if i%2 == 0 {
+				_, errs[i] = kept.LearnCapabilities(func(string, ...any) {})
+				return
+			}
+			_, errs[i] = kept.Kinds.Mapper().RESTMapping(schema.GroupKind{Kind: "Pod"})
+		})
+	}
+	learn(0)
+	<-asked
+	for i := 1; i < len(errs); i++ {
+		learn(i)
+	}
+	// Nothing tells from outside that somebody waits. Who comes too late asks again, which only makes the test weaker.
+	<-time.After(50 * time.Millisecond)
+	close(answer)
+	group.Wait()
+	for i, err := range errs {
+		if err == nil {
+			t.Errorf("caller %d got no error", i)
+		}
+	}
+	// Retries of the client are of one question.
+	if n := versions.Load(); n >= int64(len(errs)) {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestKindsOutliveAPanic holds that nobody waits for ever where asking came to no end.
+func TestKindsOutliveAPanic(t *testing.T) {
+	t.Parallel()
+	// Without a client, asking panics.
+	k := &Kinds{Now: time.Now}
+	flight := &kindsFlight{done: make(chan struct{})}
+	k.flight = flight
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		k.fly(flight, nil)
+	}()
+	select {
+	case <-flight.done:
+	default:
+		t.Fatal("those who wait do so for ever")
+	}
+	if !errors.Is(flight.err, errNoKinds) || k.flight != nil {
+		t.Errorf("error %v, flight %v", flight.err, k.flight)
+	}
+}
+
+// TestKindsExpireWhileAsked holds that an answer from before a change does not do for those who come after it.
+func TestKindsExpireWhileAsked(t *testing.T) {
+	t.Parallel()
+	k := &Kinds{Now: time.Now}
+	flight := &kindsFlight{done: make(chan struct{})}
+	k.flight = flight
+	k.expire()
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := k.learn(func(known *knownKinds) bool { return known.expired >= 1 })
+		waiting <- err
+	}()
+	// The second question fails at once, so the waiter's error tells that it was asked.
+	k.Mu.Lock()
+	k.flight = &kindsFlight{done: make(chan struct{}), err: helmtest.ErrCut}
+	close(k.flight.done)
+	flight.result = &knownKinds{}
+	close(flight.done)
+	k.Mu.Unlock()
+	if err := <-waiting; !errors.Is(err, helmtest.ErrCut) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// kindsBench is a connection to a real server with a clock of its own.
+type kindsBench struct {
+	t      *testing.T
+	cutter *helmtest.Cutter
+	kinds  *Kinds
+	mu     sync.Mutex
+	at     time.Time
+}
+
+func newKindsBench(t *testing.T) *kindsBench {
+	t.Helper()
+	t.Parallel()
+	b := &kindsBench{t: t, cutter: &helmtest.Cutter{After: -1}, at: time.Now()}
+	config := sharedServer.Server(t).RESTConfig()
+	config.WrapTransport = b.cutter.Wrap
+	conn, err := NewPool(MaxConnections, nil).Get(model.Target{Key: t.Name(), Config: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.kinds = conn.Kinds
+	b.kinds.Now = func() time.Time {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.at
+	}
+	return b
+}
+
+func (b *kindsBench) wait(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at = b.at.Add(d)
+}
+
+func (b *kindsBench) current() *knownKinds {
+	b.t.Helper()
+	known, err := b.kinds.current()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return known
+}
+
+// createCRD makes a kind, as somebody else does, and waits until the server lists it.
+func (b *kindsBench) createCRD(kind string) schema.GroupKind {
+	b.t.Helper()
+	plural, group := strings.ToLower(kind)+"s", "kinds.example.com"
+	preserve := true
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve},
+				},
+			}},
+		},
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	config := sharedServer.Server(b.t).RESTConfig()
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	if _, err := crds.Create(b.t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+	other, err := NewCluster("", config, NewSharedKnowledge())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	wanted := schema.GroupKind{Group: group, Kind: kind}
+	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(50 * time.Millisecond) {
+		other.Kinds.Invalidate()
+		if known, err := other.Kinds.lookup(); err == nil {
+			if _, err := known.mapper.RESTMapping(wanted); err == nil {
+				return wanted
+			}
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatal("the server does not list the kind")
+		}
+	}
+}
+
+// TestIntegrationKindsTTL holds that kinds are not asked for within the TTL, cost little after it while they are the same,
+// and that a kind which another hand made is seen after it.
+func TestIntegrationKindsTTL(t *testing.T) {
+	b := newKindsBench(t)
+	first := b.current()
+	// Other tests remove CRDs: for a moment the server does not know the kinds of a group, and the answer has no tag.
+	for deadline := time.Now().Add(20 * time.Second); first.partial != nil && time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
+		b.wait(kindsTTL + time.Second)
+		b.cutter.Take()
+		first = b.current()
+	}
+	if requests := b.cutter.Take(); len(requests) != 3 || first.tag == "" {
+		t.Errorf("asking takes %v, tag %q", requests, first.tag)
+	}
+	b.wait(kindsTTL - time.Second)
+	if b.current() != first || len(b.cutter.Take()) != 0 {
+		t.Error("asked again within the TTL")
+	}
+	kind := b.createCRD("Apple")
+	if b.current() != first || len(b.cutter.Take()) != 0 {
+		t.Error("asked again within the TTL")
+	}
+	b.wait(2 * time.Second)
+	second := b.current()
+	if _, err := second.mapper.RESTMapping(kind); err != nil {
+		t.Errorf("a new kind is not seen after the TTL: %v", err)
+	}
+	if !second.capabilities.APIVersions.Has("kinds.example.com/v1/Apple") {
+		t.Error("charts do not see the new kind")
+	}
+	b.cutter.Take()
+	b.wait(kindsTTL + time.Second)
+	third := b.current()
+	requests := b.cutter.Take()
+	same := third.tag != "" && third.tag == second.tag
+	if same && len(requests) != 2 {
+		t.Errorf("kinds that are the same take %v", requests)
+	}
+	if same && third.mapper != second.mapper {
+		t.Error("kinds that are the same were decoded again")
+	}
+}
+
+// TestIntegrationUnknownKind holds that an object of a kind that is not known makes the cluster be asked at once, and
+// that objects of kinds which do not exist do not make it be asked each time.
+func TestIntegrationUnknownKind(t *testing.T) {
+	b := newKindsBench(t)
+	b.current()
+	kind := b.createCRD("Pear")
+	b.cutter.Take()
+	if mapping, err := b.kinds.Mapper().RESTMapping(kind, "v1"); err != nil || mapping.Resource.Resource != "pears" {
+		t.Fatalf("mapping %+v, %v", mapping, err)
+	}
+	if n := len(b.cutter.Take()); n == 0 || n > 4 {
+		t.Errorf("it takes %d requests", n)
+	}
+	missing := schema.GroupKind{Group: "kinds.example.com", Kind: "Nothing"}
+	for range 10 {
+		if _, err := b.kinds.Mapper().RESTMapping(missing); !meta.IsNoMatchError(err) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if requests := b.cutter.Take(); len(requests) != 0 {
+		t.Errorf("asked right after it was asked: %v", requests)
+	}
+	b.wait(UnknownKindInterval)
+	if _, err := b.kinds.Mapper().RESTMapping(missing); !meta.IsNoMatchError(err) {
+		t.Errorf("got %v", err)
+	}
+	if len(b.cutter.Take()) == 0 {
+		t.Error("not asked a while later")
+	}
+}
+
+// TestIntegrationKindsOfOurs holds that a change of kinds by this package makes the next action ask at once.
+func TestIntegrationKindsOfOurs(t *testing.T) {
+	b := newKindsBench(t)
+	first := b.current()
+	b.kinds.expire()
+	if known, err := b.kinds.lookup(); err != nil || known != first {
+		t.Error("lookups ask again, too", err)
+	}
+	if b.current() == first {
+		t.Error("the next action does not ask again")
+	}
+	discovery := b.kinds.discovery()
+	discovery.Invalidate()
+	b.cutter.Take()
+	groups, resources, err := discovery.ServerGroupsAndResources()
+	if err != nil || len(groups) < 10 || len(resources) < 10 || len(b.cutter.Take()) == 0 {
+		t.Errorf("%d groups, %d resources, %v", len(groups), len(resources), err)
+	}
+	list, err := discovery.ServerResourcesForGroupVersion("apps/v1")
+	if err != nil || len(list.APIResources) == 0 {
+		t.Error(list, err)
+	}
+	if _, err := discovery.ServerResourcesForGroupVersion("nothing/v1"); err == nil {
+		t.Error("an unknown version has resources")
+	}
+	if all, err := discovery.ServerGroups(); err != nil || len(all.Groups) != len(groups) {
+		t.Error(all, err)
+	}
+	if preferred, err := discovery.ServerPreferredNamespacedResources(); err != nil || len(preferred) == 0 {
+		t.Error(preferred, err)
+	}
+	if version, err := discovery.ServerVersion(); err != nil || version.Major != "1" {
+		t.Error(version, err)
+	}
+	if requests := b.cutter.Take(); len(requests) != 0 {
+		t.Errorf("what is known is asked for: %v", requests)
+	}
+	b.kinds.drop()
+	b.current()
+	if len(b.cutter.Take()) == 0 {
+		t.Error("what was dropped is known")
+	}
+}

@@ -1,0 +1,135 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package connections
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// servedBy is what an API server says that it serves.
+type servedBy struct {
+	version string
+	kinds   []string
+	// stale makes it say that the API service of the kinds does not answer.
+	stale bool
+	// old makes it speak of each group and version alone.
+	old bool
+}
+
+// ServeHTTP implements http.Handler.
+func (s servedBy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var answer any
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/version"):
+		answer = map[string]string{"major": "1", "minor": "36", "gitVersion": s.version}
+	case s.old && strings.HasSuffix(r.URL.Path, "/v1"):
+		list := metav1.APIResourceList{GroupVersion: "things.example.com/v1"}
+		for _, kind := range s.kinds {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: strings.ToLower(kind) + "s", Kind: kind, Verbs: metav1.Verbs{"get"}})
+		}
+		answer = list
+	case s.old && strings.HasSuffix(r.URL.Path, "/apis"):
+		served := metav1.GroupVersionForDiscovery{GroupVersion: "things.example.com/v1", Version: "v1"}
+		answer = metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "things.example.com", Versions: []metav1.GroupVersionForDiscovery{served}, PreferredVersion: served}}}
+	case s.old:
+		answer = metav1.APIVersions{}
+	case strings.HasSuffix(r.URL.Path, "/apis"):
+		served := apidiscoveryv2.APIVersionDiscovery{Version: "v1", Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+		if s.stale {
+			served.Freshness = apidiscoveryv2.DiscoveryFreshnessStale
+		}
+		for _, kind := range s.kinds {
+			served.Resources = append(served.Resources, apidiscoveryv2.APIResourceDiscovery{
+				Resource: strings.ToLower(kind) + "s", ResponseKind: &metav1.GroupVersionKind{Group: "things.example.com", Version: "v1", Kind: kind},
+				Scope: apidiscoveryv2.ScopeCluster, Verbs: []string{"get"},
+			})
+		}
+		answer = apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{{
+			ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"}, Versions: []apidiscoveryv2.APIVersionDiscovery{served},
+		}}}
+	default:
+		answer = apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{{
+			Versions: []apidiscoveryv2.APIVersionDiscovery{{Version: "v1", Resources: []apidiscoveryv2.APIResourceDiscovery{{
+				Resource: "pods", ResponseKind: &metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Scope: apidiscoveryv2.ScopeNamespace,
+			}}}},
+		}}}
+	}
+	contentType := "application/json"
+	if !s.old {
+		contentType += ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	}
+	w.Header().Set("Content-Type", contentType)
+	// All claim the same: what one says must not be taken for what another one serves.
+	w.Header().Set("ETag", `"same"`)
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// TestKindsAreShared holds that what clusters serve is kept once if they say the very same, and never shared otherwise.
+func TestKindsAreShared(t *testing.T) {
+	t.Parallel()
+	shared := NewSharedKnowledge()
+	learn := func(s servedBy) *kindsAnswer {
+		server := httptest.NewServer(s)
+		t.Cleanup(server.Close)
+		kept, err := NewCluster("", &rest.Config{Host: server.URL}, shared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(kept.close)
+		known, err := kept.Kinds.current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = kept.Kinds.Mapper().RESTMapping(schema.GroupKind{Group: "things.example.com", Kind: s.kinds[0]})
+		if (err != nil) != s.stale {
+			t.Errorf("%+v: %v", s, err)
+		}
+		return known.kindsAnswer
+	}
+	plain := servedBy{version: "v1.36.3", kinds: []string{"Thing"}}
+	first := learn(plain)
+	if learn(plain) != first {
+		t.Error("the same is kept twice")
+	}
+	other := plain
+	other.kinds = []string{"Other"}
+	newer := plain
+	newer.version = "v1.36.4"
+	old := plain
+	old.old = true
+	for _, s := range []servedBy{other, newer, old} {
+		if learn(s) == first {
+			t.Errorf("%+v is taken for another one", s)
+		}
+	}
+	stale := plain
+	stale.stale = true
+	if one := learn(stale); one.partial == nil || one == learn(stale) {
+		t.Error("an answer that is not whole is shared")
+	}
+	runtime.KeepAlive(first)
+}

@@ -1,0 +1,243 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package connections
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+)
+
+// cachedDiscovery shows Helm and its builders what is known of a cluster's kinds.
+type cachedDiscovery struct {
+	// DiscoveryInterface asks the cluster; it serves what is not kept, such as schemas.
+	discovery.DiscoveryInterface
+	kinds *Kinds
+}
+
+// discovery returns the discovery client over what is known.
+func (k *Kinds) discovery() discovery.CachedDiscoveryInterface {
+	return &cachedDiscovery{DiscoveryInterface: k.live, kinds: k}
+}
+
+// Fresh implements discovery.CachedDiscoveryInterface. What is not found is asked for by the mapper.
+func (d *cachedDiscovery) Fresh() bool { return true }
+
+// Invalidate implements discovery.CachedDiscoveryInterface.
+func (d *cachedDiscovery) Invalidate() { d.kinds.Invalidate() }
+
+// ServerVersion implements discovery.DiscoveryInterface.
+func (d *cachedDiscovery) ServerVersion() (*version.Info, error) {
+	known, err := d.kinds.lookup()
+	if err != nil {
+		return nil, err
+	}
+	return known.version, nil
+}
+
+// ServerGroups implements discovery.DiscoveryInterface.
+func (d *cachedDiscovery) ServerGroups() (*metav1.APIGroupList, error) {
+	known, err := d.kinds.lookup()
+	if err != nil {
+		return nil, err
+	}
+	list := &metav1.APIGroupList{}
+	for _, group := range known.groups {
+		list.Groups = append(list.Groups, *group)
+	}
+	return list, nil
+}
+
+// ServerGroupsAndResources implements discovery.DiscoveryInterface.
+func (d *cachedDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	known, err := d.kinds.lookup()
+	if err != nil {
+		return nil, nil, err
+	}
+	return known.groups, known.resources, known.partial
+}
+
+// ServerResourcesForGroupVersion implements discovery.DiscoveryInterface.
+func (d *cachedDiscovery) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
+	known, err := d.kinds.lookup()
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(known.resources, func(list *metav1.APIResourceList) bool { return list.GroupVersion == groupVersion })
+	if at < 0 {
+		return nil, memory.ErrCacheNotFound
+	}
+	return known.resources[at], nil
+}
+
+// ServerPreferredResources implements discovery.DiscoveryInterface.
+func (d *cachedDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	return discovery.ServerPreferredResources(d)
+}
+
+// ServerPreferredNamespacedResources implements discovery.DiscoveryInterface.
+func (d *cachedDiscovery) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
+	return discovery.ServerPreferredNamespacedResources(d)
+}
+
+// kindsMapper maps kinds by what is known, and asks the cluster again when it does not know one, which may have been
+// added since.
+type kindsMapper struct{ kinds *Kinds }
+
+// Mapper maps kinds to resources. It asks the cluster again for a kind that it does not know, but not each time.
+func (k *Kinds) Mapper() meta.ResettableRESTMapper { return kindsMapper{kinds: k} }
+
+// mapped looks something up, twice if it is not known at first. Of a group that the cluster did not tell everything of, it
+// does not say that it has no such kind.
+func mapped[T any](k *Kinds, look func(meta.RESTMapper) (T, error)) (T, error) {
+	known, err := k.lookup()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	found, err := look(known.mapper)
+	if !meta.IsNoMatchError(err) {
+		return found, err
+	}
+	if again, askErr := k.askForUnknown(known); askErr == nil && again != known {
+		known = again
+		found, err = look(known.mapper)
+	}
+	if silent := known.silent(err); silent != nil {
+		return found, silent
+	}
+	return found, err
+}
+
+// silent returns an error if what could not be mapped is of a group with an API service that did not answer: the kind may
+// be served, in that version or another, and its objects exist.
+func (k *knownKinds) silent(err error) error {
+	var kind *meta.NoKindMatchError
+	var resource *meta.NoResourceMatchError
+	var group, what string
+	switch {
+	case errors.As(err, &kind):
+		group = kind.GroupKind.Group
+		version := ""
+		if len(kind.SearchedVersions) > 0 {
+			version = kind.SearchedVersions[0]
+		}
+		what = fmt.Sprintf("%s of %s", kind.GroupKind.Kind, schema.GroupVersion{Group: group, Version: version})
+	case errors.As(err, &resource):
+		group, what = resource.PartialResource.Group, resource.PartialResource.String()
+	default:
+		return nil
+	}
+	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(k.partial)
+	ofGroup := map[schema.GroupVersion]error{}
+	for version, why := range failed {
+		if version.Group == group {
+			ofGroup[version] = why
+		}
+	}
+	if len(ofGroup) == 0 {
+		return nil
+	}
+	return &silentGroupError{what: what, failed: &discovery.ErrGroupDiscoveryFailed{Groups: ofGroup}}
+}
+
+// silentGroupError says that it is not known whether the cluster serves something, for an API service does not answer. It
+// is of the kind ErrUnreachable, which is told by its text, too.
+type silentGroupError struct {
+	what   string
+	failed *discovery.ErrGroupDiscoveryFailed
+}
+
+func (e *silentGroupError) Error() string {
+	return fmt.Sprintf("it is not known whether the cluster serves %s: %s", e.what, e.failed)
+}
+
+func (e *silentGroupError) Unwrap() []error {
+	return []error{e.failed, helmerr.New(helmerr.ErrUnreachable, "%s", e)}
+}
+
+// IsUnmapped reports whether a lookup says that the cluster does not serve something, or not yet for all it tells.
+func IsUnmapped(err error) bool {
+	var silent *silentGroupError
+	return meta.IsNoMatchError(err) || errors.As(err, &silent)
+}
+
+// askForUnknown returns something newer than what did not know a kind, unless the cluster was asked for one a moment ago. A
+// question that fails leaves what is known as good as it was: the next lookup does not ask again for that.
+func (k *Kinds) askForUnknown(known *knownKinds) (*knownKinds, error) {
+	k.Mu.Lock()
+	recent := k.known == known && k.flight == nil && k.Now().Sub(k.UnknownAt) < UnknownKindInterval
+	k.Mu.Unlock()
+	if recent {
+		return known, nil
+	}
+	newer, err := k.learn(func(newer *knownKinds) bool { return newer != known })
+	k.Mu.Lock()
+	defer k.Mu.Unlock()
+	// The answer may have taken longer than the interval.
+	k.UnknownAt = k.Now()
+	return newer, err
+}
+
+// Reset implements meta.ResettableRESTMapper.
+func (m kindsMapper) Reset() { m.kinds.Invalidate() }
+
+// KindFor implements meta.RESTMapper.
+func (m kindsMapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) (schema.GroupVersionKind, error) { return mapper.KindFor(resource) })
+}
+
+// KindsFor implements meta.RESTMapper.
+func (m kindsMapper) KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) ([]schema.GroupVersionKind, error) { return mapper.KindsFor(resource) })
+}
+
+// ResourceFor implements meta.RESTMapper.
+func (m kindsMapper) ResourceFor(input schema.GroupVersionResource) (schema.GroupVersionResource, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) (schema.GroupVersionResource, error) { return mapper.ResourceFor(input) })
+}
+
+// ResourcesFor implements meta.RESTMapper.
+func (m kindsMapper) ResourcesFor(input schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) ([]schema.GroupVersionResource, error) { return mapper.ResourcesFor(input) })
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (m kindsMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) (*meta.RESTMapping, error) { return mapper.RESTMapping(kind, versions...) })
+}
+
+// RESTMappings implements meta.RESTMapper.
+func (m kindsMapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) ([]*meta.RESTMapping, error) {
+		return mapper.RESTMappings(kind, versions...)
+	})
+}
+
+// ResourceSingularizer implements meta.RESTMapper.
+func (m kindsMapper) ResourceSingularizer(resource string) (string, error) {
+	return mapped(m.kinds, func(mapper meta.RESTMapper) (string, error) { return mapper.ResourceSingularizer(resource) })
+}

@@ -1,0 +1,162 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package connections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+)
+
+const (
+
+	// maxResponseBytes bounds the body of an answer that is not a watch. Ten revisions of 1 MiB, in base64 and JSON,
+	// are below half of it.
+	maxResponseBytes = 64 << 20
+)
+
+var (
+	errResponseTooLarge = fmt.Errorf("the cluster's answer is larger than %d MiB", maxResponseBytes>>20)
+	errTooMuchToDecode  = errors.New("the cluster's answer would take more memory than one cluster may use")
+)
+
+// boundedTransport gives each request a deadline and each answer a size limit, because Helm passes no context to its
+// requests, and reports changes of the kinds that a cluster serves.
+type boundedTransport struct {
+	base http.RoundTripper
+	// parent bounds all requests together.
+	parent context.Context
+	// timeout bounds each request that is not a watch, once the limiter lets it go.
+	timeout time.Duration
+	// limiter, if set, is waited for before each request.
+	limiter flowcontrol.RateLimiter
+	// bytes is what answers take their share of as one owner, nil for no bound.
+	bytes *bytebudget.Budget
+	owner bytebudget.Owner
+	// kindsChanged, if set, is called when a request changed what kinds the cluster serves.
+	kindsChanged func()
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	stop := context.AfterFunc(t.parent, func() { cancel(context.Cause(t.parent)) })
+	if t.limiter != nil {
+		if err := t.limiter.Wait(ctx); err != nil {
+			defer cancel(nil)
+			defer stop()
+			return nil, causeOf(ctx, req.Context(), err)
+		}
+	}
+	watch := isWatch(req)
+	if !watch {
+		timer := time.AfterFunc(t.timeout, func() { cancel(helmerr.ErrRequestDeadline) })
+		stopParent := stop
+		stop = func() bool { timer.Stop(); return stopParent() }
+	}
+	release := func() { stop(); cancel(nil) }
+
+	resp, err := t.base.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		defer release()
+		return nil, causeOf(ctx, req.Context(), err)
+	}
+	caller := req.Context() // A watch need not keep its request for as long as it lasts.
+	body := &boundedBody{body: resp.Body, from: resp.Body, remaining: -1, release: release,
+		cause: func(err error) error { return causeOf(ctx, caller, err) }}
+	if !watch {
+		body.remaining = maxResponseBytes
+		share := bytebudget.NewIntake(t.bytes, t.owner, resp.Header.Get("Content-Type"), resp.ContentLength)
+		body.from = bytebudget.NewReader(ctx, resp.Body, share)
+		body.release = func() { share.ReleaseSoon(); release() }
+	}
+	resp.Body = body
+	if t.kindsChanged != nil && changesKinds(req) && resp.StatusCode < http.StatusMultipleChoices {
+		t.kindsChanged()
+	}
+	return resp, nil
+}
+
+// causeOf tells a deadline of this transport from the caller's own cancellation, which stays as it is.
+func causeOf(ctx, caller context.Context, err error) error {
+	if ctx.Err() == nil || caller.Err() != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+func isWatch(req *http.Request) bool {
+	query := req.URL.Query()
+	return query.Get("watch") == "true" || query.Get("watch") == "1" || query.Get("follow") == "true"
+}
+
+// changesKinds reports whether the request, if it succeeds, changes what kinds the cluster serves.
+func changesKinds(req *http.Request) bool {
+	return req.Method != http.MethodGet &&
+		(strings.Contains(req.URL.Path, "/apis/apiextensions.k8s.io/") ||
+			strings.Contains(req.URL.Path, "/apis/apiregistration.k8s.io/"))
+}
+
+// boundedBody frees the request's deadline when it is closed, and fails once it gets too large.
+type boundedBody struct {
+	body io.Closer
+	from io.Reader
+	// remaining is the number of bytes that may still come, negative for no limit.
+	remaining int64
+	release   func()
+	cause     func(error) error
+	closed    atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if b.remaining >= 0 {
+		if b.remaining -= int64(n); b.remaining < 0 {
+			return 0, errResponseTooLarge
+		}
+	}
+	switch {
+	case err == nil, errors.Is(err, io.EOF):
+	case errors.Is(err, bytebudget.ErrTooLarge):
+		err = errTooMuchToDecode
+	case errors.Is(err, bytebudget.ErrExhausted):
+		err = helmerr.ErrNoMemory
+	default:
+		err = b.cause(err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *boundedBody) Close() error {
+	err := b.body.Close()
+	if b.closed.CompareAndSwap(false, true) {
+		b.release()
+	}
+	return err
+}

@@ -1,0 +1,241 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package connections
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// hangingServer accepts requests and answers only their headers, or nothing at all.
+func hangingServer(t *testing.T, headers bool) *httptest.Server {
+	t.Helper()
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if headers {
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+		}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(func() { close(release); server.Close() })
+	return server
+}
+
+func read(ctx context.Context, t *testing.T, transport http.RoundTripper, url string) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+func TestTransportDeadlines(t *testing.T) {
+	t.Parallel()
+	for name, headers := range map[string]bool{"nothing": false, "headers only": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := hangingServer(t, headers)
+			short := &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: 20 * time.Millisecond}
+			if err := read(t.Context(), t, short, server.URL); !errors.Is(err, helmerr.ErrRequestDeadline) || !errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
+				t.Errorf("request: %v", err)
+			}
+			watchCtx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if err := read(watchCtx, t, short, server.URL+"?watch=true"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, helmerr.ErrRequestDeadline) {
+				t.Errorf("watch: %v", err)
+			}
+			parent, cancelParent := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancelParent()
+			bound := &boundedTransport{base: http.DefaultTransport, timeout: time.Minute, parent: parent}
+			if err := read(t.Context(), t, bound, server.URL+"?watch=true"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("watch beyond its action: %v", err)
+			}
+		})
+	}
+}
+
+func TestTransportLimitsAnswers(t *testing.T) {
+	t.Parallel()
+	body := &boundedBody{body: io.NopCloser(nil), from: strings.NewReader("too much"), remaining: 4,
+		release: func() {}, cause: func(err error) error { return err }}
+	if _, err := io.ReadAll(body); !errors.Is(err, errResponseTooLarge) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTransportSharesMemory: what answers take is within one budget, be they large or of many values, and one cluster leaves others room.
+func TestTransportSharesMemory(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		text := map[string]string{"/small": "{}", "/dense": strings.Repeat("[{},", 1<<20), "/large": strings.Repeat("x", 1<<20),
+			"/announced": strings.Repeat("x", 1<<20), "/held": strings.Repeat("x", 1<<20)}[r.URL.Path]
+		if r.URL.Path == "/announced" {
+			w.Header().Set("Content-Length", strconv.Itoa(maxResponseBytes))
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			return // given up, as it should be
+		}
+		if r.URL.Path == "/held" {
+			w.(http.Flusher).Flush()
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	budget := bytebudget.New(16 << 20)
+	of := func(cluster string, timeout time.Duration) *boundedTransport {
+		return &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: timeout, bytes: budget, owner: ownerOf(cluster)}
+	}
+	held := make(chan error, 1)
+	go func() { held <- read(t.Context(), t, of("a/held", time.Minute), server.URL+"/held") }()
+	g := gomega.NewWithT(t)
+	g.Eventually(budget.InUse).Should(gomega.BeNumerically(">=", 3<<20))
+	for _, test := range []struct {
+		cluster, path string
+		want          error
+	}{
+		{"a/held", "/small", nil},
+		{"b/one", "/large", nil},
+		{"b/two", "/dense", errTooMuchToDecode},
+		{"c/one", "/announced", errTooMuchToDecode},
+	} {
+		if err := read(t.Context(), t, of(test.cluster, time.Minute), server.URL+test.path); !errors.Is(err, test.want) {
+			t.Errorf("%s of %s: %v", test.path, test.cluster, err)
+		}
+	}
+	// Two answers are too much for the share of a cluster: the second waits, and says so when its time is over.
+	err := read(t.Context(), t, of("a/held", 2*time.Second), server.URL+"/large")
+	if !errors.Is(err, helmerr.ErrNoMemory) || !errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
+		t.Errorf("a second answer: %v", err)
+	}
+	close(release)
+	g.Eventually(held).Should(gomega.Receive(gomega.BeNil()))
+	g.Expect(read(t.Context(), t, of("a/held", time.Minute), server.URL+"/large")).To(gomega.Succeed())
+	g.Eventually(budget.InUse, "10s").Should(gomega.BeZero())
+}
+
+func TestTransportSeesKindsChange(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/refused") {
+			w.WriteHeader(http.StatusConflict)
+		}
+	}))
+	t.Cleanup(server.Close)
+	const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	for _, test := range []struct {
+		method, path string
+		want         bool
+	}{
+		{http.MethodPost, crds, true},
+		{http.MethodDelete, crds + "/a", true},
+		{http.MethodPut, "/apis/apiregistration.k8s.io/v1/apiservices/a", true},
+		{http.MethodGet, crds, false},
+		{http.MethodPost, crds + "/refused", false},
+		{http.MethodPost, "/api/v1/namespaces/a/configmaps", false},
+	} {
+		changed := false
+		transport := &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: time.Minute, kindsChanged: func() { changed = true }}
+		req, err := http.NewRequestWithContext(t.Context(), test.method, server.URL+test.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if changed != test.want {
+			t.Errorf("%s %s: changed %t", test.method, test.path, changed)
+		}
+	}
+}
+
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	get := func(cs *Pool, key string, config *rest.Config) *Connection {
+		conn, err := cs.Get(model.Target{Key: key, Config: config})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	cs := NewPool(2, nil)
+	config := &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a", Timeout: time.Second}
+	a := get(cs, "a", config)
+	if get(cs, "a", rest.CopyConfig(config)) != a {
+		t.Error("an equal config made another connection")
+	}
+	rotated := rest.CopyConfig(config)
+	rotated.BearerToken = "b"
+	if get(cs, "a", rotated) == a {
+		t.Error("a rotated credential did not make another connection")
+	}
+	a = get(cs, "a", config)
+	b := get(cs, "b", config)
+	get(cs, "a", config)
+	get(cs, "c", config)
+	if get(cs, "a", config) != a {
+		t.Error("a recently used connection was dropped")
+	}
+	if get(cs, "b", config) == b {
+		t.Error("the least recently used connection was kept")
+	}
+	cs.Forget("b")
+	cs.Forget("unknown")
+	if len(cs.byKey) != 1 || cs.recent.Len() != 1 {
+		t.Errorf("%d, %d connections are kept", len(cs.byKey), cs.recent.Len())
+	}
+	if config.Timeout != time.Second || config.UserAgent != "" {
+		t.Error("the caller's config was changed")
+	}
+}

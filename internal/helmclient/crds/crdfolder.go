@@ -1,0 +1,196 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package crds
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+	"helm.sh/helm/v3/pkg/chart"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+)
+
+const (
+	group   = "apiextensions.k8s.io"
+	crdKind = "CustomResourceDefinition"
+)
+
+// Object is an object in a chart's folder crds.
+type Object struct {
+	// file is where it is from.
+	file string
+	kind schema.GroupVersionKind
+	// namespace is empty where the object names none.
+	namespace, Name string
+	// data is the object as JSON. It is shared: read only.
+	data []byte
+	// Serves are the kinds that it makes the cluster serve; empty for what is no CustomResourceDefinition.
+	Serves []schema.GroupVersionKind
+}
+
+// IsCRD reports whether the object is a CustomResourceDefinition.
+func (o *Object) IsCRD() bool {
+	return o.kind.Group == group && o.kind.Version == "v1" && o.kind.Kind == crdKind
+}
+
+// Read returns the objects in the files of folders crds, in their order.
+func Read(files []chart.CRD) ([]*Object, error) {
+	var objects []*Object
+	for _, crd := range files {
+		parsed, err := parsedCRDs.of(crd.File)
+		if err != nil {
+			return nil, helmerr.New(helmerr.ErrInvalidChart, "%s: %s", crd.Filename, err)
+		}
+		objects = append(objects, parsed...)
+	}
+	return objects, nil
+}
+
+// maxParsedCRDBytes bounds the memory for CRDs that were read.
+const maxParsedCRDBytes = 32 << 20
+
+// parsedCRDs keeps what is read from files: a fleet installs one chart many times, and some have megabytes of CRDs.
+var parsedCRDs = newCRDCache()
+
+// crdCache keeps parsed files by their digests, those that were used last. It is safe for concurrent use.
+type crdCache struct {
+	mu    sync.Mutex
+	files *lru.LRU[[sha256.Size]byte, []*Object]
+	bytes int
+}
+
+func newCRDCache() *crdCache {
+	c := &crdCache{}
+	// It fails only if the size is not positive. The bytes bound it, the number does not.
+	c.files, _ = lru.NewLRU(maxParsedCRDBytes, func(_ [sha256.Size]byte, objects []*Object) { c.bytes -= bytesOf(objects) })
+	return c
+}
+
+func (c *crdCache) of(file *chart.File) ([]*Object, error) {
+	digest := sha256.New()
+	records.WriteBytes(digest, []byte(file.Name))
+	records.WriteBytes(digest, file.Data)
+	key := [sha256.Size]byte(digest.Sum(nil))
+	c.mu.Lock()
+	objects, ok := c.files.Get(key)
+	c.mu.Unlock()
+	if ok {
+		return objects, nil
+	}
+	objects, err := parseCRDFile(file)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.files.Contains(key) {
+		c.files.Add(key, objects)
+		c.bytes += bytesOf(objects)
+		for c.bytes > maxParsedCRDBytes {
+			c.files.RemoveOldest()
+		}
+	}
+	return objects, nil
+}
+
+func bytesOf(objects []*Object) (total int) {
+	for _, object := range objects {
+		total += len(object.data)
+	}
+	return total
+}
+
+func parseCRDFile(file *chart.File) ([]*Object, error) {
+	var objects []*Object
+	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(file.Data)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		data, err := yaml.ToJSON(document)
+		if err != nil {
+			return nil, fmt.Errorf("not YAML: %w", err)
+		}
+		object, err := parseCRDObject(data)
+		if err != nil {
+			return nil, err
+		}
+		if object != nil {
+			object.file = file.Name
+			objects = append(objects, object)
+		}
+	}
+}
+
+// parseCRDObject returns nil for a document that is empty.
+func parseCRDObject(data []byte) (*Object, error) {
+	if data = bytes.TrimSpace(data); len(data) == 0 || string(data) == "null" {
+		return nil, nil
+	}
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+		Spec json.RawMessage `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, errors.New("a document is no Kubernetes object")
+	}
+	groupVersion, err := schema.ParseGroupVersion(head.APIVersion)
+	if err != nil || head.APIVersion == "" || head.Kind == "" || head.Metadata.Name == "" {
+		return nil, errors.New("an object lacks apiVersion, kind or metadata.name")
+	}
+	object := &Object{kind: groupVersion.WithKind(head.Kind), namespace: head.Metadata.Namespace, Name: head.Metadata.Name, data: data}
+	if !object.IsCRD() {
+		return object, nil
+	}
+	var spec struct {
+		Group    string                `json:"group"`
+		Names    struct{ Kind string } `json:"names"`
+		Versions []struct {
+			Name   string `json:"name"`
+			Served bool   `json:"served"`
+		} `json:"versions"`
+	}
+	if err := json.Unmarshal(head.Spec, &spec); err != nil {
+		return nil, fmt.Errorf("the CustomResourceDefinition %q is malformed", head.Metadata.Name)
+	}
+	for _, version := range spec.Versions {
+		if version.Served {
+			object.Serves = append(object.Serves, schema.GroupVersionKind{Group: spec.Group, Version: version.Name, Kind: spec.Names.Kind})
+		}
+	}
+	return object, nil
+}

@@ -1,0 +1,155 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package crds
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest/fake"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+)
+
+func TestMergeCRD(t *testing.T) {
+	t.Parallel()
+	const live = `{"metadata":{"name":"w","resourceVersion":"7","uid":"u","labels":{"theirs":"1","both":"live"},"finalizers":["f"],"managedFields":[{"manager":"m"}]},
+		"spec":{"group":"old","conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"caBundle":"Q0E=","service":{"name":"s"}}}}},"status":{"storedVersions":["v1"]}}`
+	const webhook = `"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{%s"service":{"name":"t"}}}}`
+	tests := map[string]struct{ chart, want string }{
+		"conversion of others stays": {
+			`{"metadata":{"name":"w","labels":{"both":"chart"}},"spec":{"group":"new"},"status":{"x":1}}`,
+			`{"metadata":{"name":"w","resourceVersion":"7","uid":"u","labels":{"theirs":"1","both":"chart"},"finalizers":["f"]},
+			"spec":{"group":"new","conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"caBundle":"Q0E=","service":{"name":"s"}}}}}}`,
+		},
+		"conversion of the chart counts": {
+			`{"metadata":{"name":"w","annotations":{"a":"1"}},"spec":{"conversion":{"strategy":"None"}}}`,
+			`{"metadata":{"name":"w","resourceVersion":"7","uid":"u","labels":{"theirs":"1","both":"live"},"annotations":{"a":"1"},"finalizers":["f"]},"spec":{"conversion":{"strategy":"None"}}}`,
+		},
+		"authority of others stays": {
+			`{"metadata":{"name":"w"},"spec":{` + fmt.Sprintf(webhook, "") + `}}`,
+			`{"metadata":{"name":"w","resourceVersion":"7","uid":"u","labels":{"theirs":"1","both":"live"},"finalizers":["f"]},"spec":{` + fmt.Sprintf(webhook, `"caBundle":"Q0E=",`) + `}}`,
+		},
+		"authority of the chart counts": {
+			`{"metadata":{"name":"w"},"spec":{` + fmt.Sprintf(webhook, `"caBundle":"T1VS",`) + `}}`,
+			`{"metadata":{"name":"w","resourceVersion":"7","uid":"u","labels":{"theirs":"1","both":"live"},"finalizers":["f"]},"spec":{` + fmt.Sprintf(webhook, `"caBundle":"T1VS",`) + `}}`,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := mergeCRD([]byte(test.chart), []byte(live))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := canonical(t, got), canonical(t, []byte(test.want)); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		})
+	}
+	for name, pair := range map[string][2]string{
+		"chart": {`[]`, live}, "no spec": {`{"metadata":{}}`, live}, "answer": {`{"spec":{}}`, `oops`}, "answer without metadata": {`{"spec":{}}`, `{}`},
+		"odd webhook": {`{"spec":{"conversion":{"webhook":[]}}}`, `{"metadata":{"labels":[]}}`},
+	} {
+		if got, err := mergeCRD([]byte(pair[0]), []byte(pair[1])); err == nil && name != "odd webhook" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+func canonical(t *testing.T, data []byte) string {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal(data, &value); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestCRDCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	cache := newCRDCache()
+	large := strings.Repeat("x", 5<<20)
+	for i := range 10 {
+		object := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata: {key: %s}\n", i, large)
+		if _, err := cache.of(&chart.File{Name: "crds/large.yaml", Data: []byte(object)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cache.bytes > maxParsedCRDBytes || cache.files.Len() != 6 {
+		t.Errorf("%d files of %d bytes are kept", cache.files.Len(), cache.bytes)
+	}
+}
+
+// TestCRDThatIsAndIsNot holds that a cluster which says that a CRD is not there, and will not have it because it is, is not
+// asked for ever.
+func TestCRDThatIsAndIsNot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		resource := schema.GroupResource{Group: group, Resource: "customresourcedefinitions"}
+		writes := 0
+		answer := func(req *http.Request) (*http.Response, error) {
+			status := apierrors.NewNotFound(resource, "widgets.example.com").Status()
+			if req.Method == http.MethodPost {
+				writes++
+				status = apierrors.NewAlreadyExists(resource, "widgets.example.com").Status()
+			}
+			status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+			body, err := json.Marshal(status)
+			return &http.Response{StatusCode: int(status.Code), Header: http.Header{"Content-Type": {"application/json"}},
+				Body: io.NopCloser(strings.NewReader(string(body)))}, err
+		}
+		apply := func(ctx context.Context) error {
+			applier := &applier{
+				Target:    Target{Cluster: &apply.Client{Progress: func(string) {}}},
+				ctx:       ctx,
+				client:    &fake.RESTClient{NegotiatedSerializer: scheme.Codecs.WithoutConversion(), Client: fake.CreateHTTPClient(answer)},
+				preflight: func() error { return nil },
+			}
+			return applier.replace(&Object{Name: "widgets.example.com", file: "crds/crd.yaml", data: []byte("{}")})
+		}
+		begun := time.Now()
+		if err := apply(t.Context()); err == nil || writes != maxCRDTries {
+			t.Errorf("after %d writes: %v", writes, err)
+		}
+		if time.Since(begun) < crdPause {
+			t.Error("it did not pause")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), crdPause/2)
+		defer cancel()
+		if err := apply(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("with a deadline: %v", err)
+		}
+	})
+}

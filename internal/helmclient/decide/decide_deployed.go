@@ -1,0 +1,87 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// decideInSync decides on a newest revision that is deployed and made from what is desired.
+func (s situation) decideInSync(d Decision) Decision {
+	if s.past.Unhealthy && s.policy.Upgrade.Remediate == model.RemediateRollback {
+		if target, ok := s.provenTarget(); ok {
+			d.Failures = max(d.Failures, s.unhealthyFailures())
+			return d.rollback(target, ReasonUnhealthy, fmt.Sprintf("Revision %d did not become healthy.", d.FromRevision))
+		}
+	}
+	if s.past.Restore {
+		return s.reach(d, ReasonObjectsMissing, fmt.Sprintf("Objects of revision %d were deleted, and a retry is requested.", d.FromRevision))
+	}
+	if s.policy.Test.Enabled {
+		switch {
+		case s.newest.Tested == "":
+			d.State = model.StateUntested
+			if s.past.Progressing {
+				return d.stay(model.ActionNone, ReasonUntested, fmt.Sprintf("Revision %d is tested once it is healthy.", d.FromRevision))
+			}
+			return d.stay(model.ActionTest, ReasonUntested, fmt.Sprintf("Revision %d is not tested.", d.FromRevision))
+		case s.newest.TestsFailed() && !s.policy.Test.IgnoreFailures:
+			return s.decideFailedTests(d)
+		}
+	}
+	d.Failures = 0
+	return d.stay(model.ActionNone, ReasonInSync, fmt.Sprintf("Revision %d is as desired.", d.FromRevision))
+}
+
+// unhealthyFailures returns the number of failures with the newest revision, which did not become healthy.
+func (s situation) unhealthyFailures() int {
+	if s.past.RetryRequested {
+		return 1
+	}
+	return s.newest.Failures + 1
+}
+
+func (s situation) decideFailedTests(d Decision) Decision {
+	d.State = model.StateFailed
+	message := fmt.Sprintf("The tests of revision %d failed.", d.FromRevision)
+	if s.workedBefore() && s.policy.Upgrade.Remediate == model.RemediateRollback && d.Failures > 0 {
+		if target, ok := s.provenTarget(); ok {
+			return d.rollback(target, ReasonTestsFailed, message)
+		}
+	}
+	return s.retry(d, s.policyNow(), model.ActionTest, ReasonTestsFailed, message)
+}
+
+// decideDrift adds to a decision that changes nothing what is to be done about objects that differ from the manifest of the
+// newest revision, if that one is deployed.
+func (s situation) decideDrift(d Decision) Decision {
+	correct := s.policy.CorrectDrift
+	idle := d.Action == model.ActionNone || correct && (d.Action == model.ActionWait || d.Action == model.ActionStall)
+	if !idle || !s.newest.Authentic() || release.Status(s.newest.Status) != release.StatusDeployed || d.State == model.StateForeign {
+		return d
+	}
+	d.State, d.RequeueAfter = model.StateDrifted, 0
+	message := fmt.Sprintf("Objects differ from revision %d.", d.FromRevision)
+	if correct {
+		return d.stay(model.ActionCorrectDrift, ReasonDrifted, message)
+	}
+	return d.stay(model.ActionNone, ReasonDrifted, message)
+}

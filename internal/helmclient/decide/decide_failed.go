@@ -1,0 +1,229 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// failures returns how many tries at what is desired failed, as far as anybody knows.
+func (s situation) failures() int {
+	if s.past.RetryRequested {
+		return 0
+	}
+	return max(s.past.Failures, s.newest.FailuresAt(s.desired))
+}
+
+// install decides on a release that is not there. Failures are remembered of one that was uninstalled because it failed.
+func (s situation) install(d Decision, message string) Decision {
+	return s.retry(d, s.policy.Install, model.ActionInstall, ReasonNotInstalled, message)
+}
+
+// decideFailed decides on a newest revision that is failed and was made from, or rolled back from, what is desired.
+func (s situation) decideFailed(d Decision) Decision {
+	if s.newest.IsRolledBackFrom(s.desired) {
+		return s.decideFailedRollback(d)
+	}
+	first, policy := !s.workedBefore(), s.policyNow()
+	reason, message := ReasonRetryFailed, fmt.Sprintf("Revision %d failed.", s.newest.Revision)
+	if s.newest.Interrupted {
+		// Nothing is known against what is desired.
+		again := s.reach(d, ReasonInterrupted, fmt.Sprintf("Revision %d was interrupted.", s.newest.Revision))
+		return s.takeUp(d, again, policy, d.Failures)
+	}
+	switch {
+	case d.Failures == 0:
+		// Somebody asks to try again.
+	case first && policy.Remediate == model.RemediateUninstall && policy.Allows(d.Failures):
+		kept := s.whyNotUninstalled()
+		if kept == "" {
+			return d.stay(model.ActionUninstall, ReasonRemediateUninstall, message+" No revision of the release ever worked; it is uninstalled first.")
+		}
+		message += " It is not uninstalled: " + kept
+	case !first && policy.Remediate == model.RemediateRollback:
+		target, ok := s.upgradeTarget()
+		if ok {
+			return d.rollback(target, ReasonUpgradeFailed, message)
+		}
+		reason, message = ReasonNoRollbackTarget, message+" There is no revision to return to."
+	}
+	return s.retry(d, policy, model.ActionUpgrade, reason, message)
+}
+
+// decideFailedRollback decides on a newest revision that is a failed rollback from what is desired.
+func (s situation) decideFailedRollback(d Decision) Decision {
+	policy := s.policy.Upgrade
+	message := fmt.Sprintf("The upgrade failed, and revision %d, which was to return to what worked before, failed as well.", s.newest.Revision)
+	if s.newest.Interrupted {
+		message = fmt.Sprintf("The upgrade failed, and revision %d, which was to return to what worked before, was interrupted.", s.newest.Revision)
+	}
+	if policy.Remediate != model.RemediateRollback {
+		return s.retry(d, policy, model.ActionUpgrade, ReasonRetryFailed, message)
+	}
+	target, ok := s.provenTarget()
+	if !ok {
+		// Its own record has all that the revision had which it was to return to.
+		target = s.newest.Revision
+	}
+	d.RollbackFailures = s.newest.RollbackFailures
+	if !s.newest.Interrupted {
+		d.RollbackFailures++
+	}
+	if s.past.RetryRequested {
+		d.RollbackFailures = 0
+	}
+	if s.newest.Interrupted {
+		return s.takeUp(d, d.rollback(target, ReasonRollbackFailed, message), policy, d.RollbackFailures)
+	}
+	if !policy.Allows(d.RollbackFailures) {
+		return d.stall(ReasonRollbackFailed, message)
+	}
+	if wait := s.remainingBackoff(d.RollbackFailures); wait > 0 {
+		return s.backOff(d, wait, message)
+	}
+	return d.rollback(target, ReasonRollbackFailed, message)
+}
+
+// retry decides to try an action again, once it is time and as long as the policy allows.
+func (s situation) retry(d Decision, policy model.FailurePolicy, action model.Action, reason, message string) Decision {
+	if !policy.Allows(d.Failures) {
+		return d.stall(ReasonRetriesExhausted, message)
+	}
+	if wait := s.remainingBackoff(d.Failures); wait > 0 {
+		return s.backOff(d, wait, message)
+	}
+	switch action {
+	case model.ActionTest:
+		return d.stay(action, reason, message)
+	case model.ActionUpgrade:
+		return s.reach(d, reason, message)
+	default:
+		return d.act(action, reason, message)
+	}
+}
+
+// remainingBackoff returns how long to wait still after so many failures.
+func (s situation) remainingBackoff(failures int) time.Duration {
+	since := s.past.FailedAt
+	// A record that is in sync, or absent, tells nothing of when something failed.
+	failed := s.newest.IsRolledBackFrom(s.desired) || s.newest.TestsFailed() || release.Status(s.newest.Status) == release.StatusFailed
+	if failed && s.newest.ChangedAt.After(since) {
+		since = s.newest.ChangedAt
+	}
+	return s.remaining(since, failures)
+}
+
+// remaining returns how long the wait after so many failures, which began at a time, lasts still.
+func (s situation) remaining(since time.Time, failures int) time.Duration {
+	backoff := model.Backoff(failures, s.past.Jitter)
+	if since.IsZero() || backoff == 0 {
+		return 0
+	}
+	remaining := since.Add(backoff).Sub(s.now)
+	if remaining <= 0 {
+		return 0
+	}
+	// A clock that runs ahead in the other cluster must not make the wait endless.
+	return min(remaining, backoff)
+}
+
+// policyNow returns the policy for a failure of the newest revision.
+func (s situation) policyNow() model.FailurePolicy {
+	if s.workedBefore() {
+		return s.policy.Upgrade
+	}
+	return s.policy.Install
+}
+
+// workedBefore reports whether any revision below the newest worked, be it one made from what is desired.
+func (s situation) workedBefore() bool {
+	for _, record := range s.below() {
+		if record.WasApplied() {
+			return true
+		}
+	}
+	return false
+}
+
+// below returns the revisions below the newest, newest first, as far as they are of the same life of the release: what
+// was before an uninstall that kept the history does not count.
+func (s situation) below() []model.Record {
+	for i, record := range s.obs.Records {
+		if release.Status(record.Status) == release.StatusUninstalled {
+			return s.obs.Records[min(1, i):i]
+		}
+	}
+	return s.obs.Records[min(1, len(s.obs.Records)):]
+}
+
+// whyNotUninstalled returns why a failed install is left in place, empty where it may be uninstalled.
+func (s situation) whyNotUninstalled() string {
+	switch {
+	case s.policy.TakeOwnership:
+		return "it takes ownership of objects, and they may have worked before."
+	case s.desired.UID == "" || s.newest.UID != s.desired.UID:
+		return "another object had asked for it."
+	case !s.neverWorked():
+		return "its history does not prove that no revision ever worked."
+	default:
+		return ""
+	}
+}
+
+// neverWorked reports whether the history proves that no revision of the release ever worked: it reaches back to the
+// first revision, or to an uninstall, without a gap, and all of it failed and is ours. One that was interrupted may have
+// been applied as a whole.
+func (s situation) neverWorked() bool {
+	expected := s.newest.Revision
+	for _, record := range s.obs.Records {
+		switch {
+		case record.Revision != expected:
+			return false
+		case release.Status(record.Status) == release.StatusUninstalled:
+			return true
+		case release.Status(record.Status) != release.StatusFailed || !record.Authentic() || record.Interrupted:
+			return false
+		}
+		expected--
+	}
+	return expected == 0
+}
+
+// rollback returns the decision to return to a revision.
+func (d Decision) rollback(target int, reason, message string) Decision {
+	d.RollbackTo = target
+	return d.act(model.ActionRollback, reason, fmt.Sprintf("%s Returning to revision %d.", message, target))
+}
+
+// backOff returns the decision to wait until the next try is due.
+func (s situation) backOff(d Decision, wait time.Duration, message string) Decision {
+	// The next try is due in whole seconds, so that a message does not change from one look to the next.
+	d.RequeueAfter, d.NextTryAt = max(wait, model.MinRequeue), s.now.Add(wait).Round(time.Second)
+	return d.stay(model.ActionWait, ReasonBackoff, fmt.Sprintf("%s Failures so far: %d; the next try is at %s, or as soon as a retry is requested.",
+		message, max(d.Failures, d.RollbackFailures), d.NextTryAt.UTC().Format(time.RFC3339)))
+}
+
+// stall returns the decision to try nothing any more.
+func (d Decision) stall(reason, message string) Decision {
+	return d.stay(model.ActionStall, reason, fmt.Sprintf("%s Failures: %d; it is not tried again. Find out why it failed and change the spec,"+
+		" or set the annotation %sretry-requested-at to try again.", message, max(d.Failures, d.RollbackFailures), model.LabelPrefix))
+}

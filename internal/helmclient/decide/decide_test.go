@@ -1,0 +1,215 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+func otherUID(r *model.Record)   { r.UID = "uid-2" }
+func otherHand(r *model.Record)  { r.LabelledRevision = r.Revision - 1 }
+func otherOwner(r *model.Record) { r.Owner = "default.other" }
+func unlabelled(r *model.Record) {
+	*r = model.Record{Revision: r.Revision, Status: r.Status, ChangedAt: r.ChangedAt}
+}
+func otherArtifact(r *model.Record) { r.ArtifactDigest = "1" }
+func otherValues(r *model.Record)   { r.ValuesDigest = "1" }
+func otherOptions(r *model.Record)  { r.OptionsDigest = "1" }
+func old(r *model.Record)           { r.ChangedAt = helmtest.Now.Add(-16 * time.Minute) }
+func keptElsewhere(r *model.Record) { r.KeptElsewhere = true }
+func uninstalling(r *model.Record)  { r.Uninstalling = true }
+func until(after time.Duration) func(*model.Record) {
+	return func(r *model.Record) { r.Deadline = helmtest.Now.Add(after) }
+}
+func fromFuture(r *model.Record) { r.ChangedAt = helmtest.Now.Add(time.Hour) }
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	adopt := model.Policy{TakeOwnership: true}
+	one := func(r model.Record) []model.Record { return []model.Record{r} }
+	before := helmtest.Record("deployed", 3, otherArtifact)
+	tests := map[string]struct {
+		records  []model.Record
+		policy   model.Policy
+		state    model.State
+		action   model.Action
+		reason   string
+		from, to int
+		recovery Recovery
+		after    time.Duration
+		failures int
+		// cut is the number of interruptions.
+		cut     int
+		message string
+	}{
+		"absent":             {state: model.StateAbsent, action: model.ActionInstall, reason: ReasonNotInstalled, to: 1},
+		"in sync":            {records: one(helmtest.Record("deployed", 3)), state: model.StateInSync, action: model.ActionNone, reason: ReasonInSync, from: 3, to: 3},
+		"in sync after move": {records: one(helmtest.Record("deployed", 3, otherUID)), state: model.StateInSync, action: model.ActionNone, reason: ReasonInSync, from: 3, to: 3},
+		"other artifact":     {records: one(helmtest.Record("deployed", 3, otherArtifact)), state: model.StateOutOfSync, action: model.ActionUpgrade, reason: ReasonArtifactChanged, from: 3, to: 4},
+		"other values":       {records: one(helmtest.Record("deployed", 3, otherValues)), state: model.StateOutOfSync, action: model.ActionUpgrade, reason: ReasonValuesChanged, from: 3, to: 4},
+		"other options":      {records: one(helmtest.Record("deployed", 3, otherOptions)), state: model.StateOutOfSync, action: model.ActionUpgrade, reason: ReasonOptionsChanged, from: 3, to: 4},
+		"values and options": {records: one(helmtest.Record("deployed", 3, otherValues, otherOptions)), state: model.StateOutOfSync, action: model.ActionUpgrade, reason: ReasonValuesChanged, from: 3, to: 4, message: "values, options"},
+		"superseded":         {records: one(helmtest.Record("superseded", 3)), state: model.StateOutOfSync, action: model.ActionUpgrade, reason: ReasonNotDeployed, from: 3, to: 4},
+		"unknown status":     {records: one(helmtest.Record("unknown", 3)), state: model.StateOutOfSync, action: model.ActionUpgrade, reason: ReasonNotDeployed, from: 3, to: 4},
+		"failed":             {records: one(helmtest.Record("failed", 3)), state: model.StateFailed, action: model.ActionUpgrade, reason: ReasonRetryFailed, from: 3, to: 4, failures: 1},
+		"failed, other now":  {records: one(helmtest.Record("failed", 3, otherValues)), state: model.StateOutOfSync, action: model.ActionUpgrade, reason: ReasonValuesChanged, from: 3, to: 4},
+		"by another hand":    {records: one(helmtest.Record("deployed", 3, otherHand)), state: model.StateUnmanaged, action: model.ActionUpgrade, reason: ReasonChangedByAnotherHand, from: 3, to: 4},
+		"failed by another":  {records: one(helmtest.Record("failed", 3, otherHand)), state: model.StateUnmanaged, action: model.ActionUpgrade, reason: ReasonChangedByAnotherHand, from: 3, to: 4},
+		"by old Helm":        {records: []model.Record{helmtest.Record("deployed", 3, unlabelled), helmtest.Record("superseded", 2)}, state: model.StateUnmanaged, action: model.ActionUpgrade, reason: ReasonChangedByAnotherHand, from: 3, to: 4},
+		"uninstalled":        {records: one(helmtest.Record("uninstalled", 3)), state: model.StateUninstalled, action: model.ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
+		"uninstalled, other": {records: one(helmtest.Record("uninstalled", 3, otherOwner)), state: model.StateUninstalled, action: model.ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
+		"uninstalling":       {records: one(helmtest.Record("uninstalling", 3, uninstalling)), state: model.StateUninstalling, action: model.ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
+		"uninstalled by hand, young": {records: one(helmtest.Record("uninstalling", 3)), state: model.StateUninstalling, action: model.ActionWait,
+			reason: ReasonPendingElsewhere, from: 3, to: 3, after: ElsewhereRetry},
+		"uninstalled by hand, old": {records: one(helmtest.Record("uninstalling", 3, old)), state: model.StateUninstalling, action: model.ActionUninstall,
+			reason: ReasonFinishUninstall, from: 3, to: 3},
+		"uninstalling, kept elsewhere": {records: one(helmtest.Record("uninstalling", 3, keptElsewhere, uninstalling)), state: model.StateUninstalling, action: model.ActionUninstall,
+			reason: ReasonFinishUninstall, from: 3, to: 3},
+		"uninstalled by hand, in vain": {records: one(helmtest.Record("uninstalling", 3, keptElsewhere)), state: model.StateUninstalling, action: model.ActionRecoverThenUpgrade,
+			reason: ReasonChangedByAnotherHand, from: 3, to: 4, recovery: RecoverFail, message: "nothing was deleted"},
+
+		"foreign":                     {records: one(helmtest.Record("deployed", 3, otherOwner)), state: model.StateForeign, action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3, message: `"default.other"`},
+		"foreign made with helm":      {records: one(helmtest.Record("deployed", 3, unlabelled)), state: model.StateForeign, action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3, message: "without HelmOp"},
+		"foreign uninstalling":        {records: one(helmtest.Record("uninstalling", 3, otherOwner, old)), state: model.StateForeign, action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
+		"foreign pending":             {records: one(helmtest.Record("pending-upgrade", 3, unlabelled, old)), state: model.StateForeign, action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
+		"adopt":                       {records: one(helmtest.Record("deployed", 3, otherOwner)), policy: adopt, state: model.StateForeign, action: model.ActionUpgrade, reason: ReasonAdopt, from: 3, to: 4},
+		"adopt pending, young":        {records: one(helmtest.Record("pending-upgrade", 3, otherOwner)), policy: adopt, state: model.StateForeign, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 3, to: 3, after: ElsewhereRetry},
+		"adopt pending, old":          {records: one(helmtest.Record("pending-install", 1, otherOwner, old)), policy: adopt, state: model.StateForeign, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 1, to: 2, recovery: RecoverFail},
+		"adopt uninstalling, young":   {records: one(helmtest.Record("uninstalling", 3, unlabelled)), policy: adopt, state: model.StateForeign, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 3, to: 3, after: ElsewhereRetry},
+		"adopt uninstalling, old":     {records: one(helmtest.Record("uninstalling", 3, unlabelled, old)), policy: adopt, state: model.StateForeign, action: model.ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
+		"take ownership changes none": {records: one(helmtest.Record("deployed", 3)), policy: adopt, state: model.StateInSync, action: model.ActionNone, reason: ReasonInSync, from: 3, to: 3},
+
+		"own pending install":                   {records: one(helmtest.Record("pending-install", 1)), state: model.StatePending, action: model.ActionRecoverThenInstall, reason: ReasonInterrupted, from: 1, to: 1, recovery: RecoverReplace, cut: 1},
+		"own pending install, other values":     {records: one(helmtest.Record("pending-install", 1, otherValues)), state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 1, to: 2, recovery: RecoverFail},
+		"own pending install on a kept history": {records: []model.Record{helmtest.Record("pending-install", 4), helmtest.Record("uninstalled", 3)}, state: model.StatePending, action: model.ActionRecoverThenInstall, reason: ReasonInterrupted, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
+		"own pending install, number taken":     {records: []model.Record{helmtest.Record("pending-install", 4), helmtest.Record("uninstalled", 2)}, state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"own pending upgrade, after a gap":      {records: []model.Record{helmtest.Record("pending-upgrade", 5), before}, state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 5, to: 6, recovery: RecoverFail, cut: 1},
+		"own pending upgrade, of nothing":       {records: one(helmtest.Record("pending-upgrade", 4)), state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"own pending upgrade, on another":       {records: []model.Record{helmtest.Record("pending-upgrade", 4), helmtest.Record("pending-upgrade", 3)}, state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"own pending install, history gone":     {records: one(helmtest.Record("pending-install", 4)), state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"own pending upgrade":                   {records: []model.Record{helmtest.Record("pending-upgrade", 4), before}, state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
+		"own pending upgrade, other artifact":   {records: one(helmtest.Record("pending-upgrade", 4, otherArtifact)), state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail},
+		"own pending rollback":                  {records: one(helmtest.Record("pending-rollback", 4)), state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"other's pending, young":                {records: one(helmtest.Record("pending-upgrade", 4, otherUID)), state: model.StatePending, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: ElsewhereRetry, cut: 1},
+		"other's pending, old":                  {records: []model.Record{helmtest.Record("pending-upgrade", 4, otherUID, old), before}, state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
+		"other's pending install, old":          {records: one(helmtest.Record("pending-install", 1, otherUID, old)), state: model.StatePending, action: model.ActionRecoverThenInstall, reason: ReasonPendingTimeout, from: 1, to: 1, recovery: RecoverReplace, cut: 1},
+		"a human's pending, young":              {records: one(helmtest.Record("pending-upgrade", 4, otherHand)), state: model.StatePending, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: ElsewhereRetry},
+		"a human's pending, old":                {records: one(helmtest.Record("pending-upgrade", 4, otherHand, old)), state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail},
+		"a human's pending rollback, old":       {records: one(helmtest.Record("pending-rollback", 4, otherHand, old)), state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail},
+		"other's pending, before its deadline": {records: one(helmtest.Record("pending-upgrade", 4, otherUID, old, until(time.Hour))), state: model.StatePending,
+			action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: ElsewhereRetry, cut: 1},
+		"other's pending, after its deadline": {records: one(helmtest.Record("pending-upgrade", 4, otherUID, until(-time.Second))), state: model.StatePending,
+			action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"a human's pending, with a deadline carried over": {records: one(helmtest.Record("pending-upgrade", 4, otherHand, until(-time.Second))),
+			state: model.StatePending, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: ElsewhereRetry},
+		"pending from a clock ahead":           {records: one(helmtest.Record("pending-upgrade", 4, otherUID, fromFuture)), state: model.StatePending, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: ElsewhereRetry, cut: 1},
+		"pending elsewhere, shorter by policy": {records: []model.Record{helmtest.Record("pending-upgrade", 4, otherUID), before}, policy: model.Policy{PendingTimeout: 30 * time.Second}, state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
+		"pending elsewhere, almost over":       {records: one(helmtest.Record("pending-upgrade", 4, otherUID)), policy: model.Policy{PendingTimeout: time.Minute + time.Millisecond}, state: model.StatePending, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: time.Second, cut: 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := Next(model.Observation{Records: test.records}, helmtest.Desired(), test.policy, model.Past{}, helmtest.Now)
+			if !strings.Contains(got.Message, test.message) || got.Message == "" {
+				t.Errorf("message %q does not contain %q", got.Message, test.message)
+			}
+			checkNextTry(t, &got)
+			got.Message = ""
+			want := Decision{Action: test.action, State: test.state, Reason: test.reason, FromRevision: test.from,
+				ToRevision: test.to, Recovery: test.recovery, RequeueAfter: test.after, Failures: test.failures, Interruptions: test.cut}
+			if got != want {
+				t.Errorf("Decide:\n got %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+// checkNextTry checks that a decision says when the next try is exactly where one is waited for, and takes the time out
+// of it.
+func checkNextTry(t *testing.T, got *Decision) {
+	t.Helper()
+	wait := got.NextTryAt.Sub(helmtest.Now)
+	switch {
+	case got.Reason != ReasonBackoff && !got.NextTryAt.IsZero():
+		t.Errorf("the decision %+v names a next try", *got)
+	case got.Reason == ReasonBackoff && (wait-got.RequeueAfter).Abs() > time.Second:
+		t.Errorf("the next try is in %s, and the next look in %s", wait, got.RequeueAfter)
+	case got.Reason == ReasonBackoff && !strings.Contains(got.Message, got.NextTryAt.UTC().Format(time.RFC3339)):
+		t.Errorf("the message %q does not say when the next try is", got.Message)
+	}
+	got.NextTryAt = time.Time{}
+}
+
+// TestNextTryStays holds that the time of the next try is the same at each look until then: each other one would be a
+// write.
+func TestNextTryStays(t *testing.T) {
+	t.Parallel()
+	failed := helmtest.Record("failed", 2, failures(2))
+	var first Decision
+	for after := time.Duration(0); after < 30*time.Second; after += 700 * time.Millisecond {
+		decided := Next(model.Observation{Records: []model.Record{failed, helmtest.Record("deployed", 1)}}, helmtest.Desired(), model.Policy{}, model.Past{}, failed.ChangedAt.Add(after))
+		if first.Action == "" {
+			first = decided
+		}
+		if decided.Reason == ReasonBackoff && (decided.Message != first.Message || !decided.NextTryAt.Equal(first.NextTryAt)) {
+			t.Fatalf("%s later, %q became %q", after, first.Message, decided.Message)
+		}
+	}
+	if first.Reason != ReasonBackoff {
+		t.Errorf("%s: %s", first.Reason, first.Message)
+	}
+}
+
+func TestDecideUninstall(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		records []model.Record
+		policy  model.Policy
+		action  model.Action
+		reason  string
+	}{
+		"absent":                        {action: model.ActionNone, reason: ReasonAlreadyUninstalled},
+		"uninstalled":                   {records: []model.Record{helmtest.Record("uninstalled", 2)}, action: model.ActionNone, reason: ReasonAlreadyUninstalled},
+		"deployed":                      {records: []model.Record{helmtest.Record("deployed", 2, otherValues)}, action: model.ActionUninstall, reason: ReasonUninstall},
+		"failed":                        {records: []model.Record{helmtest.Record("failed", 2)}, action: model.ActionUninstall, reason: ReasonUninstall},
+		"by another hand":               {records: []model.Record{helmtest.Record("deployed", 2, otherHand)}, action: model.ActionUninstall, reason: ReasonUninstall},
+		"uninstalling":                  {records: []model.Record{helmtest.Record("uninstalling", 2, uninstalling)}, action: model.ActionUninstall, reason: ReasonFinishUninstall},
+		"uninstalling by hand, in vain": {records: []model.Record{helmtest.Record("uninstalling", 2, keptElsewhere)}, action: model.ActionUninstall, reason: ReasonFinishUninstall},
+		"own pending":                   {records: []model.Record{helmtest.Record("pending-upgrade", 2)}, action: model.ActionUninstall, reason: ReasonUninstall},
+		"other's pending, young":        {records: []model.Record{helmtest.Record("pending-upgrade", 2, otherUID)}, action: model.ActionWait, reason: ReasonPendingElsewhere},
+		"other's pending, old":          {records: []model.Record{helmtest.Record("pending-upgrade", 2, otherUID, old)}, action: model.ActionUninstall, reason: ReasonUninstall},
+		"foreign":                       {records: []model.Record{helmtest.Record("deployed", 2, otherOwner)}, action: model.ActionRefuse, reason: ReasonConflict},
+		"foreign, though ownership set": {records: []model.Record{helmtest.Record("deployed", 2, unlabelled)}, policy: model.Policy{TakeOwnership: true}, action: model.ActionRefuse, reason: ReasonConflict},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := Uninstall(model.Observation{Records: test.records}, helmtest.Desired(), test.policy, helmtest.Now)
+			if got.Action != test.action || got.Reason != test.reason || got.Message == "" {
+				t.Errorf("got %+v, want action %s, reason %s", got, test.action, test.reason)
+			}
+			if (got.RequeueAfter > 0) != (got.Action == model.ActionWait) {
+				t.Errorf("RequeueAfter %s with action %s", got.RequeueAfter, got.Action)
+			}
+		})
+	}
+}

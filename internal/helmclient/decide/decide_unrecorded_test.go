@@ -1,0 +1,48 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"testing"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// TestDecideAfterTriesWithoutRecord holds that tries count which were ended while the chart was rendered: they leave no record.
+func TestDecideAfterTriesWithoutRecord(t *testing.T) {
+	t.Parallel()
+	deployed := []model.Record{helmtest.Record("deployed", 3, otherArtifact)}
+	decided := func(action model.Action, state model.State, reason string, from, to, count int, after time.Duration) Decision {
+		return Decision{Action: action, State: state, Reason: reason, FromRevision: from, ToRevision: to, Failures: count, RequeueAfter: after}
+	}
+	ago := func(count int, since time.Duration) model.Past {
+		return model.Past{Failures: count, FailedAt: helmtest.Now.Add(-since)}
+	}
+	runRemediationCases(t, map[string]remediationCase{
+		"an upgrade":         {records: deployed, want: decided(model.ActionUpgrade, model.StateOutOfSync, ReasonArtifactChanged, 3, 4, 0, 0)},
+		"an upgrade, failed": {records: deployed, past: ago(1, 3*time.Second), want: decided(model.ActionWait, model.StateOutOfSync, ReasonBackoff, 3, 3, 1, 7*time.Second)},
+		"an upgrade, failed a while ago": {records: deployed, past: ago(1, time.Minute),
+			want: decided(model.ActionUpgrade, model.StateOutOfSync, ReasonArtifactChanged, 3, 4, 1, 0)},
+		"an upgrade, failed too often": {records: deployed, past: ago(11, time.Hour),
+			want: decided(model.ActionStall, model.StateOutOfSync, ReasonRetriesExhausted, 3, 3, 11, 0)},
+		"an installation, failed": {past: ago(2, 5*time.Second), want: decided(model.ActionWait, model.StateAbsent, ReasonBackoff, 0, 0, 2, 15*time.Second)},
+		"an installation, failed too often": {past: ago(11, time.Hour),
+			want: decided(model.ActionStall, model.StateAbsent, ReasonRetriesExhausted, 0, 0, 11, 0)},
+	})
+}

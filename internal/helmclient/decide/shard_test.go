@@ -1,0 +1,64 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"testing"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// TestOtherShards holds that what the manager of another shard began, which served the release before, is left to it for as long as
+// what a stranger began, and looked at often.
+func TestOtherShards(t *testing.T) {
+	t.Parallel()
+	inShard := func(shard string) func(*model.Record) { return func(r *model.Record) { r.Shard = shard } }
+	for name, tc := range map[string]struct {
+		record             model.Record
+		shard              string
+		want, wantOnDelete model.Action
+	}{
+		"own, no shard":                    {helmtest.Record("pending-upgrade", 1), "", model.ActionRecoverThenUpgrade, model.ActionUninstall},
+		"own, in a shard":                  {helmtest.Record("pending-upgrade", 1, inShard("b")), "b", model.ActionRecoverThenUpgrade, model.ActionUninstall},
+		"taken into a shard":               {helmtest.Record("pending-upgrade", 1), "b", model.ActionWait, model.ActionWait},
+		"taken out of a shard":             {helmtest.Record("pending-upgrade", 1, inShard("b")), "", model.ActionWait, model.ActionWait},
+		"taken over, abandoned":            {helmtest.Record("pending-upgrade", 1, inShard("b"), old), "a", model.ActionRecoverThenUpgrade, model.ActionUninstall},
+		"own uninstall":                    {helmtest.Record("uninstalling", 1, uninstalling, inShard("b")), "b", model.ActionUninstall, model.ActionUninstall},
+		"uninstall of another":             {helmtest.Record("uninstalling", 1, uninstalling, inShard("a")), "b", model.ActionWait, model.ActionWait},
+		"uninstall of another, abandoned":  {helmtest.Record("uninstalling", 1, uninstalling, inShard("a"), old), "b", model.ActionUninstall, model.ActionUninstall},
+		"uninstall of another object":      {helmtest.Record("uninstalling", 1, uninstalling, inShard("a"), otherUID), "b", model.ActionUninstall, model.ActionUninstall},
+		"uninstalled by hand":              {helmtest.Record("uninstalling", 1, inShard("b")), "b", model.ActionWait, model.ActionWait},
+		"uninstalled by hand, abandoned":   {helmtest.Record("uninstalling", 1, inShard("b"), old), "b", model.ActionUninstall, model.ActionUninstall},
+		"deployed by another shard before": {helmtest.Record("deployed", 1, inShard("a")), "b", model.ActionNone, model.ActionUninstall},
+	} {
+		desired := helmtest.Desired()
+		desired.Shard = tc.shard
+		observed := model.Observation{Records: []model.Record{tc.record}}
+		decision := Next(observed, desired, model.Policy{}, model.Past{}, helmtest.Now)
+		if decision.Action != tc.want {
+			t.Errorf("%s: %+v, want %s", name, decision, tc.want)
+		}
+		if decision.Action == model.ActionWait && (decision.RequeueAfter <= 0 || decision.RequeueAfter > 10*time.Second) {
+			t.Errorf("%s: looks again after %s", name, decision.RequeueAfter)
+		}
+		if decision := Uninstall(observed, desired, model.Policy{}, helmtest.Now); decision.Action != tc.wantOnDelete {
+			t.Errorf("%s: on deletion %+v, want %s", name, decision, tc.wantOnDelete)
+		}
+	}
+}

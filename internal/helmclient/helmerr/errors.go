@@ -1,0 +1,221 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmerr
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+)
+
+var (
+	// ErrRequestDeadline is the error of a request that had no answer within its deadline.
+	ErrRequestDeadline = errors.New("the cluster did not answer in time")
+
+	// ErrNoMemory counts as an unreachable cluster: nothing was attempted, and the next try finds room.
+	ErrNoMemory = errors.New("no memory is free for the cluster's answer: too many large answers are being read; it is tried again")
+)
+
+// The kinds of errors; match them with errors.Is. An [Error] of none of these kinds is Helm's or the cluster's
+// refusal of the release as such.
+var (
+	// ErrUnreachable means that the cluster did not answer, or could not: try again later.
+	ErrUnreachable = errors.New("cluster unreachable")
+	// ErrUnauthorized means that the cluster does not accept the credentials.
+	ErrUnauthorized = errors.New("credentials not accepted")
+	// ErrForbidden means that the credentials don't allow what the release needs.
+	ErrForbidden = errors.New("not permitted")
+	// ErrConflict means that an object of the release exists and belongs to somebody else.
+	ErrConflict = errors.New("object belongs to somebody else")
+	// ErrStale means that the release changed since it was observed: observe and decide again.
+	ErrStale = errors.New("release changed since it was observed")
+	// ErrTooLarge means that the release is too large to be recorded.
+	ErrTooLarge = errors.New("release too large for Helm's storage")
+	// ErrInvalidValues means that the values don't meet the chart's schema.
+	ErrInvalidValues = rendering.ErrInvalidValues
+	// ErrInvalidChart means that the chart cannot be rendered or is none that can be installed.
+	ErrInvalidChart = rendering.ErrInvalidChart
+	// ErrChartFailed means that a template of the chart ended with fail or required: the chart itself demands other
+	// values, or another cluster.
+	ErrChartFailed = errors.New("the chart refuses to be rendered")
+	// ErrKindNotServed means that the cluster does not serve the kind of an object of the release.
+	ErrKindNotServed = errors.New("kind not served")
+	// ErrPostRender means that the patches cannot be applied to what the chart rendered.
+	ErrPostRender = rendering.ErrPostRender
+	// ErrRecordStorage means that the store which keeps records outside of the cluster does not answer or refuses: nothing was
+	// begun, or what was could be recorded all the same. Try again later.
+	ErrRecordStorage = errors.New("the storage of release records failed")
+	// ErrRecordDamaged means that a part of a record is missing, not what was written, or cannot be read.
+	ErrRecordDamaged = errors.New("release record damaged")
+	// ErrRefused means that [model.Options].Admit refused what the action would delete: nothing was begun.
+	ErrRefused = errors.New("deletions are not confirmed")
+	// ErrRenderLimit means that rendering the chart took more memory or time than it may, and was ended. The message names the template.
+	ErrRenderLimit = rendering.ErrLimit
+	// ErrTimeout means that the action, or one of its hooks, took longer than allowed.
+	ErrTimeout = rendering.ErrTimeout
+)
+
+// Error is a failed observation or action. Its text names what failed and holds no values of the release; the
+// error it came from is not kept, because that one may.
+type Error struct {
+	// Kind is one of the Err variables, or nil.
+	Kind error
+	// Action is what was done; empty for an observation.
+	Action model.Action
+	// StorageChanged says whether Helm's storage in the cluster changed. Only then something was attempted: an
+	// error without it is no failed revision.
+	StorageChanged bool
+	// Message says what went wrong.
+	Message string
+	// Logs are the last lines that Helm logged.
+	Logs []string
+}
+
+// Error returns what was done and what went wrong.
+func (e *Error) Error() string {
+	text := e.Message
+	if e.Kind != nil {
+		text = e.Kind.Error() + ": " + text
+	}
+	if e.Action != "" {
+		text = strings.ToLower(string(e.Action)) + ": " + text
+	}
+	return text
+}
+
+// Is reports whether target is the kind of the error.
+func (e *Error) Is(target error) bool { return e.Kind != nil && target == e.Kind }
+
+// New returns an error of a kind.
+func New(kind error, format string, args ...any) error {
+	return rendering.Errorf(kind, format, args...)
+}
+
+// Classify returns the kind of an error, nil where it is of none. Helm flattens many errors to text, therefore the
+// text decides where the chain of errors says nothing.
+func Classify(err error) error {
+	var own *rendering.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &own):
+		return own.Kind
+	case errors.Is(err, driver.ErrReleaseExists):
+		return ErrStale
+	}
+	if kind, ok := classifyStatus(err); ok {
+		return kind
+	}
+	if IsNetworkError(err) {
+		return ErrUnreachable
+	}
+	return classifyText(err.Error())
+}
+
+// refusedByPolicy matches refusals that are about the object, not about who asks, although the API server has one code
+// for both.
+var refusedByPolicy = regexp.MustCompile(`exceeded quota|denied (?:the )?request|violates PodSecurity|must specify (?:limits|requests)|(?:maximum|minimum) (?:cpu|memory)`)
+
+// classifyStatus classifies the answers of an API server.
+func classifyStatus(err error) (kind error, ok bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return nil, false
+	}
+	switch code := int(status.Status().Code); {
+	case apierrors.IsUnauthorized(err):
+		return ErrUnauthorized, true
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil, true
+	case apierrors.IsForbidden(err) && refusedByPolicy.MatchString(err.Error()):
+		return nil, true
+	case apierrors.IsForbidden(err):
+		return ErrForbidden, true
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return ErrTooLarge, true
+	case apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err),
+		code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
+		return ErrUnreachable, true
+	}
+	return nil, false
+}
+
+// IsNetworkError reports whether there was no answer, or half of one.
+func IsNetworkError(err error) bool {
+	var netErr net.Error
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, ErrRequestDeadline) || errors.Is(err, ErrNoMemory) ||
+		errors.Is(err, context.DeadlineExceeded) || utilnet.IsProbableEOF(err) ||
+		utilnet.IsHTTP2ConnectionLost(err) || errors.As(err, &netErr)
+}
+
+// conflicting is how Helm says that an object of a release exists and is not of the release.
+var conflicting = regexp.MustCompile(`exists and cannot be imported into the current release`)
+
+// textKinds are what errors look like once Helm made text of them; the first match counts.
+var textKinds = []struct {
+	pattern *regexp.Regexp
+	kind    error
+}{
+	// What follows are the chart's own words, so this comes first.
+	{regexp.MustCompile(`execution error at \(`), ErrChartFailed},
+	{conflicting, ErrConflict},
+	{regexp.MustCompile(`cannot re-use a name that is still in use|another operation \(install/upgrade/rollback\) is in progress|has no deployed releases`), ErrStale},
+	{regexp.MustCompile(`sh\.helm\.release\.v1\..* is invalid: .*Too long|request is too large|Request entity too large`), ErrTooLarge},
+	{regexp.MustCompile(`because it is being terminated`), nil},
+	{regexp.MustCompile(regexp.QuoteMeta(ErrNoMemory.Error()) + `|` + regexp.QuoteMeta(ErrRequestDeadline.Error()) + `|: EOF\b|connection refused|connection reset|no such host|no route to host|i/o timeout|TLS handshake timeout|etcdserver: |http2: client connection lost|unexpected EOF|server is currently unable to handle the request|unable to retrieve the complete list of server APIs|the server was unable to return a response in the time allotted`), ErrUnreachable},
+	{regexp.MustCompile(`Unauthorized|the server has asked for the client to provide credentials`), ErrUnauthorized},
+	{regexp.MustCompile(` is forbidden: User `), ErrForbidden},
+	{regexp.MustCompile(`timed out waiting for the condition|context deadline exceeded`), ErrTimeout},
+	{regexp.MustCompile(`resource mapping not found for name: .*no matches for kind`), ErrKindNotServed},
+	{regexp.MustCompile(`YAML parse error|parse error at|template: |error converting YAML|chart requires kubeVersion|validation: chart\.metadata|unable to build kubernetes objects from release manifest`), ErrInvalidChart},
+}
+
+func classifyText(text string) error {
+	for _, entry := range textKinds {
+		if entry.pattern.MatchString(text) {
+			return entry.kind
+		}
+	}
+	return nil
+}
+
+// IgnoreNotFound returns nil if the error says that an object does not exist, and the error otherwise.
+func IgnoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Observing returns the error of a read.
+func Observing(err error) *Error {
+	return &Error{Kind: Classify(err), Message: redactor{}.text(err.Error())}
+}

@@ -1,0 +1,117 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmerr
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/redaction"
+)
+
+const (
+	// Redacted takes the place of values in texts.
+	Redacted = redaction.Mark
+	// maxMessageLength bounds an error's message. A condition's message holds 32 KiB; nobody reads more than this.
+	maxMessageLength = 1500
+	// minSecretLength is the length from which on a value with a sensitive key is looked for in messages: anything shorter
+	// occurs in ordinary text too often. What came from Secrets is looked for whatever its length.
+	minSecretLength = 4
+)
+
+// quotedValue finds the places where API servers, YAML decoders and number parsers quote what they were given.
+var quotedValue = regexp.MustCompile(
+	`((?:Invalid|Unsupported|Duplicate) value|Too long|Required value|cannot unmarshal !!\w+|parsing|invalid syntax)(:?) ` +
+		"(?:\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`|[{\\[&].*[}\\]]|map\\[.*\\]|-?[0-9][0-9.e+-]*|true|false|null)")
+
+// sensitiveKey matches the keys of values which are looked for in messages.
+var sensitiveKey = regexp.MustCompile(`(?i)pass|secret|token|key|cred|auth|cert|private|license|dsn|connection|webhook`)
+
+// redactor removes values from texts. The zero value removes what is quoted as an invalid value.
+type redactor struct {
+	sets []*redaction.Set
+}
+
+// NewRedactor returns a redactor which also removes the sensitive ones among the values, and all that is in secrets, in whatever form.
+func NewRedactor(values map[string]any, secretValues []any) redactor {
+	sensitive, secret := map[string]struct{}{}, map[string]struct{}{}
+	collectSensitive(values, false, minSecretLength, sensitive)
+	collectSensitive(secretValues, true, 1, secret)
+	var r redactor
+	if len(sensitive) > 0 {
+		r.sets = append(r.sets, redaction.New(slices.Sorted(maps.Keys(sensitive)), false))
+	}
+	if len(secret) > 0 {
+		r.sets = append(r.sets, redaction.New(slices.Sorted(maps.Keys(secret)), true))
+	}
+	return r
+}
+
+// and returns a redactor that removes what either of the two does.
+func (r redactor) and(other redactor) redactor {
+	return redactor{sets: slices.Concat(r.sets, other.sets)}
+}
+
+// collectSensitive gathers the texts below sensitive keys that have at least a length.
+func collectSensitive(value any, sensitive bool, least int, found map[string]struct{}) {
+	switch typed := value.(type) {
+	case map[string]any:
+		for key, child := range typed {
+			collectSensitive(child, sensitive || sensitiveKey.MatchString(key), least, found)
+		}
+	case []any:
+		for _, child := range typed {
+			collectSensitive(child, sensitive, least, found)
+		}
+	case string:
+		if sensitive && len(typed) >= least {
+			found[typed] = struct{}{}
+		}
+	case int64:
+		collectSensitive(strconv.FormatInt(typed, 10), sensitive, least, found)
+	case float64:
+		collectSensitive(strconv.FormatFloat(typed, 'g', -1, 64), sensitive, least, found)
+		collectSensitive(strconv.FormatFloat(typed, 'f', -1, 64), sensitive, least, found)
+	}
+}
+
+// text returns the text without values, in one line, bounded.
+func (r redactor) text(text string) string {
+	for _, set := range r.sets {
+		text = set.Hide(text)
+	}
+	text = quotedValue.ReplaceAllString(text, "$1$2 "+Redacted)
+	text = strings.Join(strings.Fields(text), " ")
+	return truncate(text, maxMessageLength)
+}
+
+// truncate cuts the text to at most limit bytes, between characters.
+func truncate(text string, limit int) string {
+	const ellipsis = "…"
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit - len(ellipsis)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + ellipsis
+}

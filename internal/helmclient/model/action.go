@@ -1,0 +1,67 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package model
+
+const (
+	// UserAgent is what this package is called in the clusters' audit logs.
+	UserAgent = "helmop"
+)
+
+// RendersChart reports whether the action makes a revision from a chart and values.
+func (a Action) RendersChart() bool {
+	switch a {
+	case ActionInstall, ActionRecoverThenInstall, ActionUpgrade, ActionRecoverThenUpgrade:
+		return true
+	default:
+		return false
+	}
+}
+
+// FieldManager is the field manager of what Helm writes. Helm takes the name of the binary unless told otherwise, and
+// a renamed binary would leave fields behind that nobody manages.
+const FieldManager = "helmop"
+
+// Action is what a release needs next. The set is closed.
+type Action string
+
+const (
+	// ActionNone means that there is nothing to do.
+	ActionNone Action = "None"
+	// ActionInstall installs the release.
+	ActionInstall Action = "Install"
+	// ActionUpgrade upgrades the release.
+	ActionUpgrade Action = "Upgrade"
+	// ActionRecoverThenInstall resolves a pending record, then installs.
+	ActionRecoverThenInstall Action = "RecoverThenInstall"
+	// ActionRecoverThenUpgrade resolves a pending record, then upgrades.
+	ActionRecoverThenUpgrade Action = "RecoverThenUpgrade"
+	// ActionRollback returns to the revision RollbackTo. Observe and decide again after it.
+	ActionRollback Action = "Rollback"
+	// ActionTest runs the chart's tests on the newest revision.
+	ActionTest Action = "Test"
+	// ActionCorrectDrift puts objects right that differ from the newest revision's manifest. Act does not do it.
+	ActionCorrectDrift Action = "CorrectDrift"
+	// ActionUninstall uninstalls the release. Where a release is desired, observe and decide again after it.
+	ActionUninstall Action = "Uninstall"
+	// ActionWait means that another holder may be at work, that the next try is not due, or that the cluster did not
+	// answer: look again after RequeueAfter.
+	ActionWait Action = "Wait"
+	// ActionStall means that nothing is tried any more until what is desired changes or somebody asks to try again.
+	ActionStall Action = "Stall"
+	// ActionRefuse means that the release belongs to somebody else.
+	ActionRefuse Action = "Refuse"
+)

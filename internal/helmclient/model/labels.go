@@ -1,0 +1,231 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package model
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// The labels on Helm's release Secrets. They are read back after years by newer versions of this code: a key is never
+// given another meaning.
+const (
+	LabelPrefix = "addons.cluster.x-k8s.io/"
+
+	// LabelOwner holds the owner of the release, see [Desired].Owner.
+	LabelOwner = LabelPrefix + "helmop"
+	// LabelManagementCluster holds the management cluster of the process that made the record, or took it over after a move, see
+	// [Desired].ManagementCluster; absent on records of versions that did not know of it.
+	LabelManagementCluster = LabelPrefix + "management-cluster"
+	// LabelArtifactDigest holds the shortened digest of the artifact that the revision was made from.
+	LabelArtifactDigest = LabelPrefix + "artifact-digest"
+	// LabelValuesDigest holds the shortened digest of the values that the revision was made from.
+	LabelValuesDigest = LabelPrefix + "values-digest"
+	// LabelOptionsDigest holds the shortened digest of the options that the revision was made with.
+	LabelOptionsDigest = LabelPrefix + "options-digest"
+	// LabelRevision holds the revision for which the labels were written.
+	LabelRevision = LabelPrefix + "revision"
+	// LabelPostRenderDigest holds the shortened digest of what changed the rendered objects; absent where nothing did.
+	LabelPostRenderDigest = LabelPrefix + "postrender-digest"
+	// LabelReleaseUID holds the UID of the object that asked for the revision.
+	LabelReleaseUID = LabelPrefix + "release-uid"
+	// LabelFailures holds how many tries at this very attempt, see [AttemptDigest], had failed before the record was made;
+	// absent where none had. On a record whose tests failed, that failure counts, too. On the record of a rollback it is
+	// the number of tries at what was rolled back from.
+	LabelFailures = LabelPrefix + "failures"
+	// LabelRolledBackFrom is set on records of rollbacks and holds the shortened [AttemptDigest] of what was rolled back
+	// from. The other digests on such a record are those of the revision that was returned to, absent where that one
+	// was not ours.
+	LabelRolledBackFrom = LabelPrefix + "rolled-back-from"
+	// LabelRollbackFailures holds how many rollbacks in a row had failed before this one; absent where none had.
+	LabelRollbackFailures = LabelPrefix + "rollback-failures"
+	// LabelTested holds how the chart's tests of the revision ended, "passed" or "failed"; absent where they did not run.
+	LabelTested = LabelPrefix + "tested"
+	// LabelInterrupted is "true" on records that are failed because the action was cut off, which is no failure of what
+	// is desired; absent on others.
+	LabelInterrupted = LabelPrefix + "interrupted"
+	// LabelInterruptions holds how many tries in a row at this very attempt had been cut off before the record was made;
+	// absent where none had.
+	LabelInterruptions = LabelPrefix + "interruptions"
+	// LabelUnproven holds a revision below that was followed from its deployment on and had not become healthy by the time
+	// another one took its place; absent where none is known. Not to have had the time is no failure of it, but it is no
+	// proof either that it works.
+	LabelUnproven = LabelPrefix + "unproven-revision"
+	// LabelRequest holds the shortened digest of the request to try that was the last by the time the record was made, or
+	// tested, see [Past].Request; absent where none was known. It says nothing of what the revision was made from.
+	LabelRequest = LabelPrefix + "request"
+	// LabelShard holds the [Desired].Shard of the process that wrote the record last; absent where that is empty.
+	LabelShard = LabelPrefix + "shard"
+	// LabelUninstalling is "true" on the record of a release that this package uninstalls, absent where somebody uses Helm for that.
+	LabelUninstalling = LabelPrefix + "uninstalling"
+	// LabelDeadline holds when the action that made or changed the record ends at the latest, in seconds since 1970, with a margin for
+	// what it records at its end; absent on records on which no action is at work.
+	LabelDeadline = LabelPrefix + "deadline"
+
+	// LabelPayload holds the ID of the payload of a record that is kept in two parts, see pointer.go; absent on others.
+	LabelPayload = LabelPrefix + "payload"
+
+	// TestedPassed and TestedFailed are the values of LabelTested.
+	TestedPassed = "passed"
+	TestedFailed = "failed"
+
+	// Helm's own labels.
+	HelmLabelOwner      = "owner"
+	HelmLabelName       = "name"
+	HelmLabelStatus     = "status"
+	HelmLabelVersion    = "version"
+	HelmLabelCreatedAt  = "createdAt"
+	HelmLabelModifiedAt = "modifiedAt"
+)
+
+// digestLabelLength is the number of hex digits of a digest in a label. A label value holds at most 63 characters, a
+// whole sha256 has 64; 160 bits are beyond any accidental collision.
+const digestLabelLength = 40
+
+// ownerHashLength is the number of hex digits that keep shortened owners apart.
+const ownerHashLength = 10
+
+// OwnerLabel returns the owner as a label value: unchanged where it is short enough, else its beginning and a hash.
+func OwnerLabel(owner string) string {
+	if len(owner) <= validation.LabelValueMaxLength {
+		return owner
+	}
+	sum := sha256.Sum256([]byte(owner))
+	suffix := "-" + hex.EncodeToString(sum[:])[:ownerHashLength]
+	return strings.TrimRight(owner[:validation.LabelValueMaxLength-len(suffix)], "-_.") + suffix
+}
+
+// DigestLabel returns a digest, with or without its "sha256:", as a label value.
+func DigestLabel(digest string) string {
+	hexDigits := digest
+	if _, after, found := strings.Cut(digest, ":"); found {
+		hexDigits = after
+	}
+	if len(hexDigits) > digestLabelLength {
+		hexDigits = hexDigits[:digestLabelLength]
+	}
+	return hexDigits
+}
+
+// AttemptDigest returns one digest, as hex digits, of all that shapes a release. Tries at the same attempt have it in
+// common.
+func AttemptDigest(d Desired) string {
+	// Texts always marshal, and the JSON of a list keeps them apart.
+	data, _ := json.Marshal([]string{
+		DigestLabel(d.ArtifactDigest), DigestLabel(d.ValuesDigest), DigestLabel(d.OptionsDigest), DigestLabel(d.PostRenderDigest),
+	})
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// AttemptLabel returns the digest of the attempt as a label value.
+func AttemptLabel(d Desired) string { return DigestLabel(AttemptDigest(d)) }
+
+// DesiredLabels returns the labels for a revision made from d. The revision itself is added when the record is
+// created, since only Helm knows its number.
+func DesiredLabels(d Desired) map[string]string {
+	labels := OwnerLabels(d)
+	labels[LabelArtifactDigest] = DigestLabel(d.ArtifactDigest)
+	labels[LabelValuesDigest] = DigestLabel(d.ValuesDigest)
+	labels[LabelOptionsDigest] = DigestLabel(d.OptionsDigest)
+	if d.PostRenderDigest != "" {
+		labels[LabelPostRenderDigest] = DigestLabel(d.PostRenderDigest)
+	}
+	return labels
+}
+
+// OwnerLabels returns the labels which say whose a revision is, whatever it was made from.
+func OwnerLabels(d Desired) map[string]string {
+	labels := map[string]string{LabelOwner: OwnerLabel(d.Owner), LabelReleaseUID: d.UID}
+	SetText(labels, LabelShard, d.Shard)
+	SetText(labels, LabelManagementCluster, OwnerLabel(d.ManagementCluster))
+	return labels
+}
+
+// DigestLabels are the labels that say what a revision was made from.
+var DigestLabels = []string{LabelArtifactDigest, LabelValuesDigest, LabelOptionsDigest, LabelPostRenderDigest}
+
+// SetText sets a label unless the text is empty.
+func SetText(labels map[string]string, key, text string) {
+	if text != "" {
+		labels[key] = text
+	}
+}
+
+// SetCount sets a label unless the count is zero.
+func SetCount(labels map[string]string, key string, count int) {
+	if count > 0 {
+		labels[key] = strconv.Itoa(count)
+	}
+}
+
+// RecordFromLabels reads one release Secret's labels; ok is false where they are not those of a Helm release.
+func RecordFromLabels(labels map[string]string) (record Record, ok bool) {
+	revision := countIn(labels, HelmLabelVersion)
+	if labels[HelmLabelOwner] != "helm" || revision < 1 {
+		return Record{}, false
+	}
+	return Record{
+		Revision:         revision,
+		Status:           labels[HelmLabelStatus],
+		Owner:            labels[LabelOwner],
+		UID:              labels[LabelReleaseUID],
+		ArtifactDigest:   labels[LabelArtifactDigest],
+		ValuesDigest:     labels[LabelValuesDigest],
+		OptionsDigest:    labels[LabelOptionsDigest],
+		PostRenderDigest: labels[LabelPostRenderDigest],
+		LabelledRevision: countIn(labels, LabelRevision),
+		Failures:         countIn(labels, LabelFailures),
+		RolledBackFrom:   labels[LabelRolledBackFrom],
+		RollbackFailures: countIn(labels, LabelRollbackFailures),
+		Tested:           labels[LabelTested],
+		Interrupted:      labels[LabelInterrupted] == "true",
+		Interruptions:    countIn(labels, LabelInterruptions),
+		Unproven:         countIn(labels, LabelUnproven),
+		Request:          labels[LabelRequest],
+		Shard:            labels[LabelShard],
+		Uninstalling:     labels[LabelUninstalling] == "true",
+		KeptElsewhere:    labels[LabelPayload] != "",
+
+		ManagementCluster: labels[LabelManagementCluster],
+		Deadline:          timeIn(labels, LabelDeadline),
+	}, true
+}
+
+// timeIn returns the time in a label, zero where there is none.
+func timeIn(labels map[string]string, key string) time.Time {
+	seconds, err := strconv.ParseInt(labels[key], 10, 64)
+	if err != nil || seconds <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
+}
+
+// countIn returns the number in a label, zero where there is none.
+func countIn(labels map[string]string, key string) int {
+	count, err := strconv.Atoi(labels[key])
+	if err != nil || count < 0 {
+		return 0
+	}
+	return count
+}

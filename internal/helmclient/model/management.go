@@ -1,0 +1,64 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package model
+
+// ManagementCluster returns the management cluster in the labels of the newest revision that has an owner, "" where they name none.
+func (o Observation) ManagementCluster() string {
+	for _, record := range o.Records {
+		if record.Owner != "" {
+			return record.ManagementCluster
+		}
+	}
+	return ""
+}
+
+// isOfManagementCluster reports whether the release is of the management cluster that asks, or of the one that the object that asks was
+// moved from.
+func (o Observation) isOfManagementCluster(d Desired) bool {
+	return IsManagedBy(o.ManagementCluster(), d)
+}
+
+// IsManagedBy reports whether a record with the label of a management cluster counts as one of the management cluster that asks.
+// Records of older versions have no label and count as such.
+func IsManagedBy(label string, d Desired) bool {
+	return label == "" || d.ManagementCluster == "" || label == OwnerLabel(d.ManagementCluster) || isFormer(label, d)
+}
+
+// isFormer reports whether a record has the label of the management cluster that the object that asks was moved from.
+func isFormer(label string, d Desired) bool {
+	return label != "" && d.FormerManagementCluster != "" && label == OwnerLabel(d.FormerManagementCluster)
+}
+
+// IsSameOwner reports whether a foreign release is foreign for its management cluster alone.
+func IsSameOwner(obs Observation, d Desired) bool { return obs.Owner() == OwnerLabel(d.Owner) }
+
+// NamesFormer reports whether revisions of the release name the management cluster that the object that asks was moved from, see
+// [Client.TakeOver].
+func (o Observation) NamesFormer(d Desired) bool {
+	for _, record := range o.Records {
+		if IsFormerRecord(record, d) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsFormerRecord reports whether a record names the management cluster that the object which asks was moved from.
+func IsFormerRecord(record Record, d Desired) bool {
+	return record.Owner == OwnerLabel(d.Owner) && isFormer(record.ManagementCluster, d) &&
+		record.ManagementCluster != OwnerLabel(d.ManagementCluster)
+}

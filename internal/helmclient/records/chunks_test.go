@@ -1,0 +1,87 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// lyingRecords is the store of records of a cluster that answers each request for a Secret with the same one, whose part is given.
+func lyingRecords(t *testing.T, part []byte) *Store {
+	t.Helper()
+	answer := []byte(`{"kind":"Secret","apiVersion":"v1","data":{"payload":"` + base64.StdEncoding.EncodeToString(part) + `"}}`)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		// Who is lied to may hang up.
+		_, _ = w.Write(answer)
+	}))
+	t.Cleanup(server.Close)
+	kube, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Store{client: kube.CoreV1().RESTClient(), namespace: "apps"}
+}
+
+// TestLyingPartsTakeLittleMemory holds that a cluster cannot have more held of a payload than the pointer says.
+func TestLyingPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
+	// Seventeen answers, each in a buffer that grows by a quarter at a time: all of them together are five times as large as the last one.
+	const limit = 17 * 6 * maxChunkAnswer
+	records := lyingRecords(t, make([]byte, 16<<20))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := records.readChunks(chunks{name: "demo", revision: 1, id: newPayloadID(), count: chunkCount(model.MaxClusterPayload)}, model.MaxClusterPayload)
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > limit || !errors.Is(err, helmerr.ErrRecordDamaged) {
+		t.Errorf("parts take %d MiB: %v", taken>>20, err)
+	}
+}
+
+// TestReadChunk holds that a part is taken only if it has the length that was written.
+func TestReadChunk(t *testing.T) {
+	t.Parallel()
+	of := chunks{name: "demo", revision: 1, id: newPayloadID(), count: 1}
+	for length, good := range map[int]bool{0: false, 6: false, 7: true, 8: false, chunkSize: false} {
+		data, err := lyingRecords(t, make([]byte, length)).readChunks(of, 7)
+		if good != (err == nil && len(data) == 7) || !good && !errors.Is(err, helmerr.ErrRecordDamaged) {
+			t.Errorf("%d bytes: %d, %v", length, len(data), err)
+		}
+	}
+	// The longest that the cluster may answer with: what a Secret may have beside its data is at most 256 KiB of annotations and as much again.
+	answer, err := json.Marshal(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": strings.Repeat("x", 512<<10)}},
+		Data:       map[string][]byte{chunkKey: make([]byte, chunkSize)},
+	})
+	if err != nil || len(answer) > maxChunkAnswer {
+		t.Errorf("%d bytes, %v", len(answer), err)
+	}
+}

@@ -1,0 +1,385 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/sync/singleflight"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/jsonvalues"
+)
+
+const (
+	// maxRecordBytes bounds what a record may unpack to. What fits into a Secret is some tens of megabytes at most, unless
+	// somebody made it to fill memory.
+	maxRecordBytes = 64 << 20
+	// MaxValues bounds the JSON values in it: each may take hundreds of bytes, so that 64 MiB of "{}," would take gigabytes.
+	// Manifests, templates and files are one value each. What is left are the values of the chart and of the release: the largest
+	// charts have some thousands, and a whole MiB of nothing but short values has less than this.
+	MaxValues = 250_000
+	// freeText is how much of a record is unpacked before there is room for it. Nearly all records have less.
+	freeText = 1 << 20
+	// maxPieceBytes bounds the memory for packed charts, their unpacked files included.
+	maxPieceBytes = 64 << 20
+	// maxPieces bounds their number.
+	maxPieces = 1000
+)
+
+// errUnreadableRecord says that a record is there and tells nothing: nobody knows what it installed.
+var errUnreadableRecord = helmerr.New(helmerr.ErrRecordDamaged, "it cannot be decoded: take its Secret from a backup of the cluster, or see "+
+	"docs/storage.md for the ways out")
+
+// Codec writes and reads Helm's records: base64 of gzip of JSON. The files of the chart are most
+// of it and are the same in each record of that chart, in every cluster. They are therefore packed once, as a gzip
+// member of their own at the beginning, and the rest is packed as a second member; all readers of gzip read members as
+// one stream, and JSON objects have no order. Files count as the same if a digest of all of them is. A record that begins
+// with a member that was packed here is read by unpacking only the rest. It is safe for concurrent use.
+type Codec struct {
+	// limit is maxRecordBytes, or less in tests.
+	limit   int
+	packing singleflight.Group
+
+	mu     sync.Mutex
+	pieces *lru.LRU[chartKey, *chartPiece]
+	bytes  int
+}
+
+// chartKey is the digest of a chart's files.
+type chartKey [sha256.Size]byte
+
+// chartPiece is the packed beginning of all records of a chart. It is read only.
+type chartPiece struct {
+	Packed []byte
+	// chart holds what is packed: templates, files and schema. They are shared with whoever gave the chart.
+	chart chart.Chart
+	// size is what it takes in memory, unpacked the length of its JSON, values the number of values in that.
+	size, unpacked, values int
+}
+
+// chartRest are the fields of a chart that are not in its piece, because Helm changes them while it works.
+type chartRest struct {
+	Metadata *chart.Metadata `json:"metadata"`
+	Lock     *chart.Lock     `json:"lock"`
+	Values   map[string]any  `json:"values"`
+}
+
+// NewCodec returns a Codec with no packed chart.
+func NewCodec() *Codec {
+	c := &Codec{limit: maxRecordBytes}
+	// It fails only if the size is not positive.
+	c.pieces, _ = lru.NewLRU(maxPieces, func(_ chartKey, piece *chartPiece) { c.bytes -= piece.size })
+	return c
+}
+
+// Encode returns a record as Helm's Secrets hold it.
+func (c *Codec) Encode(rls *release.Release) ([]byte, error) {
+	packed, err := c.pack(rls)
+	if err != nil {
+		return nil, err
+	}
+	return encodeBase64(packed), nil
+}
+
+// pack returns a record as it is before base64. One that could not be unpacked again is ErrTooLarge.
+func (c *Codec) pack(rls *release.Release) ([]byte, error) {
+	if rls.Chart == nil {
+		text, err := json.Marshal(rls)
+		if err != nil {
+			return nil, err
+		}
+		return packText(nil, text)
+	}
+	piece, err := c.Piece(rls.Chart)
+	if err != nil {
+		return nil, err
+	}
+	ofChart, err := json.Marshal(chartRest{Metadata: rls.Chart.Metadata, Lock: rls.Chart.Lock, Values: rls.Chart.Values})
+	if err != nil {
+		return nil, err
+	}
+	without := *rls
+	without.Chart = nil
+	ofRelease, err := json.Marshal(&without)
+	if err != nil {
+		return nil, err
+	}
+	// The piece ends within the object "chart": its other fields, its end, and the release's other fields follow.
+	rest := append(ofChart[1:len(ofChart):len(ofChart)], ',')
+	if len(ofRelease) > len("{}") {
+		rest = append(rest, ofRelease[1:]...)
+	} else {
+		rest[len(rest)-1] = '}'
+	}
+	if piece.unpacked+len(rest) > c.limit {
+		return nil, helmerr.New(helmerr.ErrTooLarge, "chart, values and manifest have %d MiB as JSON, and %d MiB is the limit: "+
+			"leave files out of the chart that no template reads (tests, icons, documentation), or split the chart",
+			(piece.unpacked+len(rest))>>20, c.limit>>20)
+	}
+	if piece.values+jsonvalues.Count(rest) > MaxValues {
+		return nil, helmerr.New(helmerr.ErrTooLarge, "chart and release have more than %d JSON values in their values and metadata, which is the limit: "+
+			"put long lists into a file of the chart, or split the chart", MaxValues)
+	}
+	return packText(piece.Packed, rest)
+}
+
+// packers are gzip writers for reuse: each takes most of a megabyte.
+var packers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
+
+// encodeBase64 returns what Helm's Secrets hold of what is packed.
+func encodeBase64(packed []byte) []byte {
+	return base64.StdEncoding.AppendEncode(nil, packed)
+}
+
+// packText returns what is packed with text, which is packed behind it.
+func packText(packed, text []byte) ([]byte, error) {
+	buffer := bytes.NewBuffer(slices.Grow(slices.Clone(packed), len(text)/2))
+	packer := packers.Get().(*gzip.Writer)
+	defer packers.Put(packer)
+	packer.Reset(buffer)
+	if _, err := packer.Write(text); err != nil {
+		return nil, err
+	}
+	if err := packer.Close(); err != nil {
+		return nil, err
+	}
+	return buffer.Bytes(), nil
+}
+
+// Piece returns the packed files of a chart.
+func (c *Codec) Piece(chrt *chart.Chart) (*chartPiece, error) {
+	key := keyOf(chrt)
+	if piece, ok := c.known(key); ok {
+		return piece, nil
+	}
+	packed, err, _ := c.packing.Do(string(key[:]), func() (any, error) {
+		piece, err := packChart(key, chrt)
+		if err == nil {
+			c.keep(key, piece)
+		}
+		return piece, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return packed.(*chartPiece), nil
+}
+
+func (c *Codec) known(key chartKey) (*chartPiece, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pieces.Get(key)
+}
+
+func (c *Codec) keep(key chartKey, piece *chartPiece) {
+	if piece.size > maxPieceBytes*3/4 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pieces.Contains(key) {
+		return
+	}
+	c.pieces.Add(key, piece)
+	c.bytes += piece.size
+	for c.bytes > maxPieceBytes {
+		c.pieces.RemoveOldest()
+	}
+}
+
+func keyOf(chrt *chart.Chart) chartKey {
+	digest := sha256.New()
+	for _, files := range [][]*chart.File{chrt.Templates, chrt.Files} {
+		if files == nil {
+			writeLength(digest, -2)
+			continue
+		}
+		writeLength(digest, len(files))
+		for _, file := range files {
+			// A missing file is not an empty one.
+			if file == nil {
+				writeLength(digest, -1)
+				continue
+			}
+			WriteBytes(digest, []byte(file.Name))
+			WriteBytes(digest, file.Data)
+		}
+	}
+	WriteBytes(digest, chrt.Schema)
+	return chartKey(digest.Sum(nil))
+}
+
+// WriteBytes tells empty from missing: they differ in JSON.
+func WriteBytes(digest hash.Hash, data []byte) {
+	if data == nil {
+		writeLength(digest, -2)
+		return
+	}
+	writeLength(digest, len(data))
+	digest.Write(data)
+}
+
+func writeLength(digest hash.Hash, n int) {
+	digest.Write(binary.LittleEndian.AppendUint64(nil, uint64(int64(n)))) //nolint:gosec // It is only to be distinct.
+}
+
+// packChart packs the files of a chart as the beginning of a record.
+func packChart(key chartKey, chrt *chart.Chart) (*chartPiece, error) {
+	templates, err := json.Marshal(chrt.Templates)
+	if err != nil {
+		return nil, err
+	}
+	files, err := json.Marshal(chrt.Files)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := json.Marshal(chrt.Schema)
+	if err != nil {
+		return nil, err
+	}
+	var buffer bytes.Buffer
+	packer, err := gzip.NewWriterLevel(&buffer, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	packer.Extra = append([]byte{extraID[0], extraID[1], sha256.Size, 0}, key[:]...)
+	for _, part := range [][]byte{
+		[]byte(`{"chart":{"templates":`), templates, []byte(`,"files":`), files, []byte(`,"schema":`), schema, []byte(`,`),
+	} {
+		if _, err := packer.Write(part); err != nil {
+			return nil, err
+		}
+	}
+	if err := packer.Close(); err != nil {
+		return nil, err
+	}
+	unpacked := len(templates) + len(files) + len(schema)
+	return &chartPiece{
+		Packed: buffer.Bytes(),
+		chart:  chart.Chart{Templates: chrt.Templates, Files: chrt.Files, Schema: chrt.Schema},
+		size:   buffer.Len() + unpacked, unpacked: unpacked, values: jsonvalues.Count(templates) + jsonvalues.Count(files),
+	}, nil
+}
+
+// extraID marks the field of gzip's header that holds the key of a piece.
+const extraID = "ho"
+
+// pieceKey returns the key that a gzip header names.
+func pieceKey(header gzip.Header) (key chartKey, ok bool) {
+	if len(header.Extra) != 4+sha256.Size || !strings.HasPrefix(string(header.Extra), extraID) {
+		return chartKey{}, false
+	}
+	return chartKey(header.Extra[4:]), true
+}
+
+// holdText waits until there is memory for a text of a size, in bytes. Nil is for those who need not wait.
+type holdText func(size int) error
+
+// errNoRoom wraps the error of a holdText.
+type errNoRoom struct{ error }
+
+// Decode reads a record as Helm's Secrets hold it, whoever wrote it.
+func (c *Codec) Decode(data []byte, hold holdText) (*release.Release, error) {
+	packed, err := base64.StdEncoding.AppendDecode(nil, data)
+	if err != nil {
+		return nil, errUnreadableRecord
+	}
+	return c.unpackRecord(packed, hold)
+}
+
+// unpackRecord reads what pack returned.
+func (c *Codec) unpackRecord(packed []byte, hold holdText) (*release.Release, error) {
+	rls := &release.Release{}
+	piece, text, err := c.unpack(packed, hold)
+	if noRoom := (errNoRoom{}); errors.As(err, &noRoom) {
+		return nil, noRoom.error
+	}
+	if err == nil && jsonvalues.Count(text) > MaxValues {
+		return nil, fmt.Errorf("it has more than %d JSON values: %w", MaxValues, errUnreadableRecord)
+	}
+	// The error of the decoder may quote values.
+	if err != nil || json.Unmarshal(text, rls) != nil || rls.Info == nil {
+		return nil, errUnreadableRecord
+	}
+	if piece != nil && rls.Chart != nil {
+		rls.Chart.Templates, rls.Chart.Files = slices.Clone(piece.chart.Templates), slices.Clone(piece.chart.Files)
+		rls.Chart.Schema = piece.chart.Schema
+	}
+	return rls, nil
+}
+
+// unpack returns the JSON of a record, and what is left out of it because it is known.
+func (c *Codec) unpack(packed []byte, hold holdText) (*chartPiece, []byte, error) {
+	if !bytes.HasPrefix(packed, []byte{0x1f, 0x8b, 0x08}) {
+		// Helm 2 did not pack.
+		return nil, packed, nil
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, nil, err
+	}
+	key, ok := pieceKey(reader.Header)
+	if piece, known := c.known(key); ok && known && bytes.HasPrefix(packed, piece.Packed) {
+		if err := reader.Reset(bytes.NewReader(packed[len(piece.Packed):])); err != nil {
+			return nil, nil, err
+		}
+		text, err := readLimited(reader, c.limit, []byte(`{"chart":{`), hold)
+		return piece, text, err
+	}
+	text, err := readLimited(reader, c.limit, nil, hold)
+	return nil, text, err
+}
+
+// readLimited reads up to a limit, in bytes, behind what it begins with. What is packed does not tell how much it unpacks to: memory is
+// asked for as it comes.
+func readLimited(reader io.Reader, limit int, begin []byte, hold holdText) ([]byte, error) {
+	buffer := bytes.NewBuffer(begin)
+	for read, step := 0, freeText; ; step = read {
+		step = min(step, limit+1-read)
+		n, err := buffer.ReadFrom(io.LimitReader(reader, int64(step)))
+		read += int(n)
+		switch {
+		case err != nil:
+			return nil, err
+		case read > limit:
+			return nil, fmt.Errorf("it unpacks to more than %d MiB", limit>>20)
+		case int(n) < step:
+			return buffer.Bytes(), nil
+		case hold == nil:
+			continue
+		}
+		if err := hold(2 * read); err != nil {
+			return nil, errNoRoom{err}
+		}
+	}
+}

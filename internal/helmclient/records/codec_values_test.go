@@ -1,0 +1,83 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+)
+
+// TestHostileRecordTakesLittleMemory holds that the values in a record are bounded, and not only its bytes: workload clusters are not
+// trusted.
+func TestHostileRecordTakesLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
+	// The texts themselves, packed and unpacked, take some; without the bound it is ten times as much.
+	const limit = 96 << 20
+	values := strings.TrimSuffix(strings.Repeat("{},", 5<<20), ",")
+	packed, err := packText(nil, []byte(`{"name":"demo","version":1,"info":{},"config":{"a":[`+values+`]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks := strings.TrimSuffix(strings.Repeat("{},", (maxPointerFile-20)/3), ",")
+	small := &release.Release{Manifest: "a\nkind: " + PointerKind + "\n",
+		Chart: &chart.Chart{Files: []*chart.File{{Name: pointerFile, Data: []byte(`{"hooks":[` + hooks + `]}`)}}}}
+	record := encodeBase64(packed)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = NewCodec().Decode(record, nil)
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > limit || !errors.Is(err, errUnreadableRecord) {
+		t.Errorf("a record takes %d MiB: %v", taken>>20, err)
+	}
+	before = after
+	_, err = pointerOf(small)
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 1<<20 || !errors.Is(err, helmerr.ErrRecordDamaged) {
+		t.Errorf("a pointer takes %d MiB: %v", taken>>20, err)
+	}
+}
+
+// TestPackValues holds that a record which could not be read for its values is not written.
+func TestPackValues(t *testing.T) {
+	t.Parallel()
+	rls, codec := helmtest.FullRelease(), NewCodec()
+	for n, large := range map[int]bool{MaxValues / 2: false, MaxValues + 1: true} {
+		values := make(map[string]any, n)
+		for i := range n {
+			values[fmt.Sprint(i)] = i
+		}
+		rls.Config = values
+		packed, err := codec.pack(rls)
+		if errors.Is(err, helmerr.ErrTooLarge) != large {
+			t.Fatalf("%d values: %v", n, err)
+		}
+		if large {
+			continue
+		}
+		if _, err := NewCodec().unpackRecord(packed, nil); err != nil {
+			t.Errorf("%d values: %v", n, err)
+		}
+	}
+}

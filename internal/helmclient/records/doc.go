@@ -1,0 +1,29 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package records stores Helm's release records in Secrets of the workload cluster, in the format of Helm, and larger ones in several parts or
+// in a store of payloads.
+//
+// A [Store] is one action's view of the records of a namespace. It keeps the metadata of a history and no contents of old revisions. A
+// record that exists is written only if it is still the one that was read, see [CarefulDriver]. A [RecordingDriver] sees what Helm writes, and
+// labels it. A [Codec] packs a chart's files once for all clusters.
+//
+// A record that is larger than a Secret is a pointer (pointer.go) to a payload, which is in further Secrets (chunks.go) or in a
+// [payload.Store]. A payload has a random ID and belongs to all records that name it; it is deleted when no record names it any more
+// (payloads.go).
+//
+// It does not decide which revision is made, and it does not know charts, values or connections.
+package records

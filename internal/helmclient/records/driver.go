@@ -1,0 +1,421 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	kblabels "k8s.io/apimachinery/pkg/labels"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// CarefulDriver is a storage driver that can tell whether a record is still the one that was read.
+type CarefulDriver interface {
+	driver.Driver
+	// Replace saves a record in place of the one that was first read under the key. The error is driver.ErrReleaseExists
+	// where that one was changed since, by whomever.
+	Replace(key string, rls *release.Release) error
+	// Refresh forgets what was read, so that it is read anew.
+	Refresh()
+}
+
+// RecordingDriver decorates one of Helm's storage drivers: it sees what was really saved, whatever Helm returns, and
+// keeps the labels right. It is safe for concurrent use.
+type RecordingDriver struct {
+	driver.Driver
+	// Labels are for records that are created.
+	Labels Relabel
+	// Shard is that of this process, see [model.LabelShard].
+	Shard string
+	// Deadline is when the action ends at the latest, see [model.LabelDeadline].
+	Deadline time.Time
+	// Admit is called before a record is created. If it returns an error, the record is not. Nil if there is nothing to check.
+	Admit func(*release.Release) error
+	// Created is called after a record was created. If it returns an error, the record is deleted. Nil if there is nothing to check.
+	Created func() error
+	// Rendered is the chart of the record that is created, nil if Helm was given that chart.
+	Rendered *RenderedRevision
+
+	mu      sync.Mutex
+	changed bool
+	saved   map[int]*release.Release
+	// ended holds the status of the revisions that were read as failed or uninstalled.
+	ended map[int]release.Status
+	// hidden is the revision that nobody is to see until the next one takes its place, zero where there is none.
+	hidden    int
+	hiddenKey string
+	// Kept is the key of a record that stays, empty where none must.
+	Kept string
+	// held says that updates are not saved.
+	held bool
+	// marked says that the release was marked as uninstalling before Helm began, and begun that Helm has begun: it saves the record with
+	// each hook, and before it deletes anything.
+	marked, Begun bool
+	// queried holds the answers to queries until the next write: an upgrade asks for the history twice, and
+	// each answer may be megabytes.
+	queried map[string][]*release.Release
+}
+
+// NewRecordingDriver decorates a storage driver. The labels are for records that are created.
+func NewRecordingDriver(inner driver.Driver, labels Relabel) *RecordingDriver {
+	return &RecordingDriver{
+		Driver:  inner,
+		Labels:  labels,
+		saved:   map[int]*release.Release{},
+		ended:   map[int]release.Status{},
+		queried: map[string][]*release.Release{},
+	}
+}
+
+// Create implements driver.Driver. A record that is hidden is replaced.
+func (d *RecordingDriver) Create(key string, rls *release.Release) error {
+	if d.Admit != nil {
+		if err := d.Admit(rls); err != nil {
+			return err
+		}
+	}
+	rls.Labels = d.Labels.Apply(rls.Labels, rls.Version)
+	d.setDeadline(rls)
+	if d.Rendered != nil {
+		if d.Rendered.Revision != 0 && d.Rendered.Revision != rls.Version {
+			return helmerr.New(helmerr.ErrStale, "revision %d was rendered, and revision %d is next", d.Rendered.Revision, rls.Version)
+		}
+		// Helm was given the rendered chart. It goes on with this record, so it writes no other chart from now on.
+		rls.Chart = d.Rendered.Chart
+	}
+	switch d.hides() {
+	case "":
+	case key:
+		return d.Replace(key, rls)
+	default:
+		return driver.ErrReleaseExists
+	}
+	defer d.forgetQueries()
+	if err := d.Driver.Create(key, rls); err != nil {
+		return err
+	}
+	if d.Created != nil {
+		if err := d.Created(); err != nil {
+			_, deleteErr := d.Driver.Delete(key)
+			return errors.Join(err, deleteErr)
+		}
+	}
+	d.record(rls)
+	return nil
+}
+
+// Replace saves a record in place of the one that was read under the key, unless that one was changed since.
+func (d *RecordingDriver) Replace(key string, rls *release.Release) error {
+	defer d.forgetQueries()
+	save := d.Driver.Update
+	if careful, ok := d.Driver.(CarefulDriver); ok {
+		save = careful.Replace
+	}
+	if err := save(key, rls); err != nil {
+		return err
+	}
+	d.Hide("", 0)
+	d.record(rls)
+	return nil
+}
+
+// Hide lets nobody see a record until Create replaces it.
+func (d *RecordingDriver) Hide(key string, revision int) {
+	d.forgetQueries()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hiddenKey, d.hidden = key, revision
+}
+
+func (d *RecordingDriver) hides() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.hiddenKey
+}
+
+// Hold keeps updates from being saved from now on.
+func (d *RecordingDriver) Hold() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = true
+}
+
+// Refresh has everything read anew.
+func (d *RecordingDriver) Refresh() {
+	if careful, ok := d.Driver.(CarefulDriver); ok {
+		careful.Refresh()
+	}
+	d.forgetQueries()
+}
+
+// Update implements driver.Driver. A revision that failed or was uninstalled stays so: Helm calls it superseded where a later
+// one comes after it, and nothing would tell it from one that worked and can be returned to.
+func (d *RecordingDriver) Update(key string, rls *release.Release) error {
+	if d.staysAsItIs(rls) {
+		return nil
+	}
+	if d.isMarked(rls) {
+		return nil
+	}
+	d.sign(rls)
+	defer d.forgetQueries()
+	if err := d.Driver.Update(key, rls); err != nil {
+		return err
+	}
+	d.record(rls)
+	return nil
+}
+
+// sign notes on a record of ours which shard wrote it last: who marks a release as uninstalling is at work on it, whoever made it. And it
+// notes that it is this package which uninstalls.
+func (d *RecordingDriver) sign(rls *release.Release) {
+	if rls.Labels[model.LabelOwner] == "" {
+		return
+	}
+	labels := maps.Clone(rls.Labels)
+	delete(labels, model.LabelShard)
+	model.SetText(labels, model.LabelShard, d.Shard)
+	delete(labels, model.LabelUninstalling)
+	if IsUninstalling(rls) {
+		labels[model.LabelUninstalling] = "true"
+	}
+	rls.Labels = labels
+	d.setDeadline(rls)
+}
+
+// setDeadline notes on a record when the action on it ends at the latest, as long as it runs.
+func (d *RecordingDriver) setDeadline(rls *release.Release) {
+	delete(rls.Labels, model.LabelDeadline)
+	if rls.Info != nil && (rls.Info.Status.IsPending() || IsUninstalling(rls)) && !d.Deadline.IsZero() {
+		rls.Labels[model.LabelDeadline] = strconv.FormatInt(d.Deadline.Unix(), 10)
+	}
+}
+
+// IsUninstalling reports whether a record says that this engine uninstalls the release.
+func IsUninstalling(rls *release.Release) bool {
+	return rls.Info != nil && rls.Info.Status == release.StatusUninstalling
+}
+
+// Mark notes whether the release is marked as uninstalling.
+func (d *RecordingDriver) Mark(marked bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.marked = marked
+}
+
+// isMarked reports whether Helm is about to mark a release as uninstalling that is marked already.
+func (d *RecordingDriver) isMarked(rls *release.Release) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	again := d.marked && IsUninstalling(rls)
+	d.Begun = d.Begun || again
+	return again
+}
+
+// Delete implements driver.Driver. A record that is gone already counts as deleted: Helm would leave the ones after
+// it behind. So does one that stays.
+func (d *RecordingDriver) Delete(key string) (rls *release.Release, err error) {
+	if key == d.Kept {
+		return nil, nil
+	}
+	defer d.forgetQueries()
+	defer recoverUnreadable(key, &err)
+	rls, err = d.Driver.Delete(key)
+	switch {
+	case errors.Is(err, driver.ErrReleaseNotFound):
+		return rls, nil
+	case err != nil, rls == nil:
+		// Without an error, it goes later.
+		return rls, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = true
+	delete(d.saved, rls.Version)
+	return rls, nil
+}
+
+// Get implements driver.Driver.
+func (d *RecordingDriver) Get(key string) (rls *release.Release, err error) {
+	if key == d.hides() {
+		return nil, driver.ErrReleaseNotFound
+	}
+	defer recoverUnreadable(key, &err)
+	rls, err = d.Driver.Get(key)
+	if err == nil {
+		d.noteRead(rls)
+	}
+	return rls, err
+}
+
+// Query implements driver.Driver. Helm's driver leaves its own labels on what it returns; an upgrade would carry
+// them over to the next revision, where they would hide its true times.
+func (d *RecordingDriver) Query(labels map[string]string) ([]*release.Release, error) {
+	key := kblabels.Set(labels).String()
+	d.mu.Lock()
+	known, ok := d.queried[key]
+	d.mu.Unlock()
+	if ok {
+		return slices.Clone(known), nil
+	}
+	list, err := d.Driver.Query(labels)
+	if err != nil {
+		return nil, err
+	}
+	for _, rls := range list {
+		d.noteRead(rls)
+	}
+	if list, err = d.withoutHidden(list); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.queried[key] = slices.Clone(list)
+	return list, nil
+}
+
+// withoutHidden takes the record that is hidden from what was read. The newest of the others may have been read in part only,
+// see [Store], and is what Helm goes by now.
+func (d *RecordingDriver) withoutHidden(list []*release.Release) ([]*release.Release, error) {
+	d.mu.Lock()
+	hidden := d.hidden
+	d.mu.Unlock()
+	newest := -1
+	list = slices.DeleteFunc(list, func(rls *release.Release) bool { return hidden > 0 && rls.Version == hidden })
+	for i, rls := range list {
+		if newest < 0 || rls.Version > list[newest].Version {
+			newest = i
+		}
+	}
+	if newest < 0 {
+		return nil, driver.ErrReleaseNotFound
+	}
+	if hidden > 0 {
+		whole, err := d.Get(NameOf(list[newest].Name, list[newest].Version))
+		if err != nil {
+			return nil, err
+		}
+		list[newest] = whole
+	}
+	return list, nil
+}
+
+// noteRead takes note of a record that was read, and takes Helm's own labels off.
+func (d *RecordingDriver) noteRead(rls *release.Release) {
+	rls.Labels = withoutSystemLabels(rls.Labels)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.ended, rls.Version)
+	if rls.Info != nil && (rls.Info.Status == release.StatusFailed || rls.Info.Status == release.StatusUninstalled) {
+		d.ended[rls.Version] = rls.Info.Status
+	}
+}
+
+// staysAsItIs reports whether an update is not to be saved, and corrects the status of a revision that is about to be called
+// superseded and keeps the one it has.
+func (d *RecordingDriver) staysAsItIs(rls *release.Release) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ended, ok := d.ended[rls.Version]; ok && rls.Info != nil && rls.Info.Status == release.StatusSuperseded {
+		rls.Info.Status = ended
+		return true
+	}
+	return d.held
+}
+
+// forgetQueries drops the answers to queries once a write may have made them wrong.
+func (d *RecordingDriver) forgetQueries() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.queried)
+}
+
+// recoverUnreadable makes an error of the panic with which Helm's driver meets a record that it cannot decode.
+func recoverUnreadable(key string, err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("the release record %q cannot be decoded", key)
+	}
+}
+
+func (d *RecordingDriver) record(rls *release.Release) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = true
+	// Helm goes on to change the release after it was saved.
+	saved := *rls
+	if rls.Info != nil {
+		info := *rls.Info
+		saved.Info = &info
+	}
+	d.saved[rls.Version] = &saved
+}
+
+// StorageChanged reports whether anything was saved or deleted.
+func (d *RecordingDriver) StorageChanged() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changed
+}
+
+// Restart forgets what was seen so far.
+func (d *RecordingDriver) Restart() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = false
+	clear(d.saved)
+}
+
+// Newest returns the newest revision as it was saved, nil where none was.
+func (d *RecordingDriver) Newest() *release.Release {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var newest *release.Release
+	for _, rls := range d.saved {
+		if newest == nil || rls.Version > newest.Version {
+			newest = rls
+		}
+	}
+	return newest
+}
+
+func withoutSystemLabels(labels map[string]string) map[string]string {
+	kept := make(map[string]string, len(labels))
+	maps.Copy(kept, labels)
+	for _, key := range driver.GetSystemLabels() {
+		delete(kept, key)
+	}
+	return kept
+}
+
+// RenderedRevision is what an action rendered, and for which revision.
+type RenderedRevision struct {
+	// Chart is what the record holds.
+	Chart *chart.Chart
+	// Revision is the number that templates saw, zero if the record may have any.
+	Revision int
+}

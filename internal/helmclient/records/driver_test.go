@@ -1,0 +1,88 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+)
+
+func TestRecordingDriverLabels(t *testing.T) {
+	t.Parallel()
+	clients := fake.NewClientset()
+	desired := helmtest.DesiredFor("apps", "demo", "a1", "v1")
+	d := NewRecordingDriver(driver.NewSecrets(clients.CoreV1().Secrets("apps")), AttemptLabels(desired, decide.Decision{}))
+	if err := d.Create("sh.helm.release.v1.demo.v3", helmtest.Release(3, release.StatusPendingUpgrade)); err != nil {
+		t.Fatal(err)
+	}
+	listed, err := d.Query(map[string]string{"name": "demo", "owner": "helm"})
+	if err != nil || len(listed) != 1 {
+		t.Fatal(listed, err)
+	}
+	for _, key := range driver.GetSystemLabels() {
+		if value, ok := listed[0].Labels[key]; ok {
+			t.Errorf("label %s=%s would be carried over", key, value)
+		}
+	}
+	listed[0].Info.Status = release.StatusDeployed
+	if err := d.Update("sh.helm.release.v1.demo.v3", listed[0]); err != nil {
+		t.Fatal(err)
+	}
+	secret, err := clients.CoreV1().Secrets("apps").Get(t.Context(), "sh.helm.release.v1.demo.v3", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, ok := FromMetadata(&secret.ObjectMeta)
+	if !ok || !record.Authentic() || len(record.Differences(desired)) > 0 || record.Status != "deployed" || record.UID != desired.UID {
+		t.Errorf("record %+v", record)
+	}
+	if saved := d.Newest(); saved == nil || saved.Version != 3 || saved.Info.Status != release.StatusDeployed || !d.StorageChanged() {
+		t.Errorf("saw %+v", saved)
+	}
+	d.Restart()
+	if d.Newest() != nil || d.StorageChanged() {
+		t.Error("restart forgets nothing")
+	}
+}
+
+func TestRecordingDriverUnreadable(t *testing.T) {
+	t.Parallel()
+	key := "sh.helm.release.v1.demo.v1"
+	clients := fake.NewClientset(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: key, Namespace: "apps", Labels: map[string]string{"owner": "helm", "name": "demo"}},
+		Data:       map[string][]byte{"release": []byte("garbage")},
+	})
+	d := NewRecordingDriver(driver.NewSecrets(clients.CoreV1().Secrets("apps")), nil)
+	if _, err := d.Get(key); err == nil || !strings.Contains(err.Error(), "cannot be decoded") {
+		t.Errorf("Get: %v", err)
+	}
+	if _, err := d.Delete(key); err == nil || !strings.Contains(err.Error(), "cannot be decoded") {
+		t.Errorf("Delete: %v", err)
+	}
+	if _, err := d.Delete("sh.helm.release.v1.demo.v9"); err != nil || d.StorageChanged() {
+		t.Errorf("Delete of a missing record: %v", err)
+	}
+}

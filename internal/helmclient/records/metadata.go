@@ -1,0 +1,72 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+const (
+	// AcceptMetadata spares the way back of what was just written.
+	AcceptMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+)
+
+const (
+	// ObservePageSize is the number of records read by one request. With a history as it is by default there is
+	// only one page.
+	ObservePageSize = 500
+	// MaxObservePages bounds an observation of a release whose history is not limited.
+	MaxObservePages = 20
+)
+
+// ErrTooMany is the error of reading a history that has no end.
+var ErrTooMany = errors.New("the release has more records than can be read; limit its history")
+
+// FromMetadata reads the labels of a release Secret; ok is false if they are not those of a Helm release.
+func FromMetadata(object *metav1.ObjectMeta) (model.Record, bool) {
+	record, ok := model.RecordFromLabels(object.Labels)
+	if !ok {
+		return model.Record{}, false
+	}
+	record.ID, record.ChangedAt = object.UID, changedAt(object)
+	return record, true
+}
+
+// changedAt returns the latest time at which the object is known to have been written. Helm's own labels with times
+// are not enough: upgrades by hand carry those of the previous revision over.
+func changedAt(object *metav1.ObjectMeta) time.Time {
+	latest := object.CreationTimestamp.Time
+	for _, entry := range object.ManagedFields {
+		if entry.Time != nil && entry.Time.After(latest) {
+			latest = entry.Time.Time
+		}
+	}
+	for _, key := range []string{model.HelmLabelCreatedAt, model.HelmLabelModifiedAt} {
+		if seconds, err := strconv.ParseInt(object.Labels[key], 10, 64); err == nil {
+			if labelled := time.Unix(seconds, 0); labelled.After(latest) {
+				latest = labelled
+			}
+		}
+	}
+	return latest
+}

@@ -1,0 +1,52 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+)
+
+func TestChangedAt(t *testing.T) {
+	t.Parallel()
+	at := func(minutes int) metav1.Time {
+		return metav1.NewTime(helmtest.Now.Add(time.Duration(minutes) * time.Minute))
+	}
+	updated := at(5)
+	tests := map[string]struct {
+		object metav1.ObjectMeta
+		want   metav1.Time
+	}{
+		"created": {metav1.ObjectMeta{CreationTimestamp: at(1)}, at(1)},
+		"managed": {metav1.ObjectMeta{CreationTimestamp: at(1), ManagedFields: []metav1.ManagedFieldsEntry{{}, {Time: &updated}}}, at(5)},
+		"labelled": {metav1.ObjectMeta{CreationTimestamp: at(1), Labels: map[string]string{"modifiedAt": "1795176180"}},
+			metav1.Unix(1795176180, 0)},
+		"copied labels": {metav1.ObjectMeta{CreationTimestamp: at(1), Labels: map[string]string{"modifiedAt": "1", "createdAt": "x"}}, at(1)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := changedAt(&test.object); !got.Equal(test.want.Time) {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}

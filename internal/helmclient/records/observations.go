@@ -1,0 +1,86 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// observationTTL is how long after an observation an action takes it for what the cluster holds. An action that began
+	// by reading the history would be as far behind when it writes; a revision that somebody made meanwhile refuses the
+	// record of ours.
+	observationTTL = 5 * time.Second
+	// maxObservations bounds the observations that are kept, all clusters together: those of the workers that are about to
+	// act, and some that need no action.
+	maxObservations = 128
+)
+
+// Observations keeps what was observed a moment ago for the actions that follow. It is safe for concurrent use.
+type Observations struct {
+	Now func() time.Time
+
+	mu    sync.Mutex
+	byKey *lru.LRU[ObservationKey, observedRecords]
+}
+
+// ObservationKey is a release as a user sees it.
+type ObservationKey struct {
+	Cluster               [sha256.Size]byte
+	User, Namespace, Name string
+}
+
+type observedRecords struct {
+	at      time.Time
+	records []metav1.PartialObjectMetadata
+}
+
+// NewObservations returns an empty one.
+func NewObservations() *Observations {
+	o := &Observations{Now: time.Now}
+	// It fails only if the size is not positive.
+	o.byKey, _ = lru.NewLRU[ObservationKey, observedRecords](maxObservations, nil)
+	return o
+}
+
+// Put keeps the metadata of a release's records, as they were at a time.
+func (o *Observations) Put(key ObservationKey, at time.Time, records []metav1.PartialObjectMetadata) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.byKey.Add(key, observedRecords{at: at, records: records})
+}
+
+// Take returns what was observed a moment ago, once.
+func (o *Observations) Take(key ObservationKey) ([]metav1.PartialObjectMetadata, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	observed, ok := o.byKey.Get(key)
+	o.byKey.Remove(key)
+	return observed.records, ok && o.Now().Sub(observed.at) < observationTTL
+}
+
+// Drop forgets what was observed, for an action that must not rely on it.
+func (o *Observations) Drop(key ObservationKey) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.byKey.Remove(key)
+}

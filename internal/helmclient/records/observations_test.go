@@ -1,0 +1,62 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+)
+
+func TestObservations(t *testing.T) {
+	t.Parallel()
+	o := NewObservations()
+	now := helmtest.Now
+	o.Now = func() time.Time { return now }
+	records := []metav1.PartialObjectMetadata{{}}
+	key := func(name string) ObservationKey { return ObservationKey{Namespace: "apps", Name: name} }
+	o.Put(key("a"), now, records)
+	if _, ok := o.Take(ObservationKey{Namespace: "apps", Name: "a", User: "other"}); ok {
+		t.Error("another user takes it")
+	}
+	if got, ok := o.Take(key("a")); !ok || len(got) != 1 {
+		t.Error("it is not there")
+	}
+	if _, ok := o.Take(key("a")); ok {
+		t.Error("it is there twice")
+	}
+	o.Put(key("a"), now, records)
+	o.Drop(key("a"))
+	if _, ok := o.Take(key("a")); ok {
+		t.Error("it is there after it was dropped")
+	}
+	o.Put(key("old"), now, records)
+	now = now.Add(observationTTL)
+	if _, ok := o.Take(key("old")); ok {
+		t.Error("what is old was taken")
+	}
+	for i := range 3 * maxObservations {
+		o.Put(key(fmt.Sprint(i)), now, records)
+	}
+	if n := o.byKey.Len(); n != maxObservations {
+		t.Errorf("%d are kept", n)
+	}
+}

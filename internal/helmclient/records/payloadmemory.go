@@ -1,0 +1,114 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"golang.org/x/sync/semaphore"
+	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+)
+
+const (
+	// MaxPayloadMemory bounds, by a guess, the memory for payloads of all actions together, in bytes: with the largest of them, few
+	// actions run at a time. Beyond it, one action may take as much as the largest of its payloads needs.
+	MaxPayloadMemory = 384 << 20
+	// payloadCopies is about how often an action has a payload in memory: packed and unpacked, encrypted, the old one and the new one.
+	payloadCopies = 6
+	// textCopies is how often it has the texts of a release in memory while it packs them.
+	textCopies = 2
+	// readCopies is how often it has the text of a release in memory once it has read it.
+	readCopies = 3
+	// smallPayload is the size up to which payloads are not counted.
+	smallPayload = 256 << 10
+)
+
+// PayloadMemory is the memory for payloads of all actions. An action knows how large a payload is when it is about to read or to write it,
+// and may have another one by then: two that wait for room and have some would wait for each other. What an action needs beyond what it
+// has, and for which there is no room, is therefore growth, which one action has at a time. That one waits for nothing any more, so those
+// that wait for it get it in the end.
+type PayloadMemory struct{ Room, growth *semaphore.Weighted }
+
+// NewPayloadMemory returns one that is all free.
+func NewPayloadMemory() *PayloadMemory {
+	return &PayloadMemory{Room: semaphore.NewWeighted(MaxPayloadMemory), growth: semaphore.NewWeighted(1)}
+}
+
+// Hold waits until there is memory for payloads of a size.
+func (s *Store) Hold(size int) error {
+	weight := min(int64(size)*payloadCopies, MaxPayloadMemory)
+	s.mu.Lock()
+	held, grown := s.split.held, s.split.grown
+	s.mu.Unlock()
+	memory := s.split.memory
+	var err error
+	switch {
+	case size <= smallPayload, weight <= held, grown:
+		return nil
+	case held == 0:
+		err = memory.Room.Acquire(s.ctx, weight)
+	case !memory.Room.TryAcquire(weight - held):
+		err, weight, grown = memory.growth.Acquire(s.ctx, 1), held, true
+	}
+	if err != nil {
+		return helmerr.New(helmerr.ErrTimeout, "other releases with large records were at work all the time")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.split.held, s.split.grown = weight, grown
+	return nil
+}
+
+// holdText is holdText for the texts of records that are read.
+func (s *Store) holdText(size int) error { return s.Hold(size * readCopies / payloadCopies) }
+
+// Pack packs a release, once there is memory for that.
+func (s *Store) Pack(rls *release.Release) ([]byte, error) {
+	texts := len(rls.Manifest)
+	for _, hook := range rls.Hooks {
+		if hook != nil {
+			texts += len(hook.Manifest)
+		}
+	}
+	size := texts * textCopies / payloadCopies
+	if rls.Chart != nil {
+		piece, err := s.codec.Piece(rls.Chart)
+		if err != nil {
+			return nil, err
+		}
+		size += len(piece.Packed)
+	}
+	if err := s.Hold(size); err != nil {
+		return nil, err
+	}
+	return s.codec.pack(rls)
+}
+
+// Release gives back what hold took.
+func (s *Store) Release() {
+	s.mu.Lock()
+	held, grown := s.split.held, s.split.grown
+	s.split.held, s.split.grown = 0, false
+	clear(s.split.contents)
+	s.mu.Unlock()
+	if held > 0 {
+		s.split.memory.Room.Release(held)
+	}
+	if grown {
+		s.split.memory.growth.Release(1)
+	}
+}

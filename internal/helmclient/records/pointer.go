@@ -1,0 +1,233 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/jsonvalues"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
+)
+
+// A record that is too large for a Secret, or that is to be kept elsewhere, is split. Its payload is the whole record as it was when
+// it was made, packed as any other. The pointer is a small record of Helm's in the usual Secret: name, revision, status, the
+// chart's metadata and, as a file of the chart, where the payload is and what changed since. So it is listed by everything that
+// lists releases, and where Helm writes it anew, by hand or with a version that knows nothing of this, it is still one.
+const (
+	// pointerFile is the name of the file of the pointer's chart that tells where the payload is.
+	pointerFile = "helmop.payload.json"
+	// pointerVersion is that of its format.
+	pointerVersion = 1
+	// PointerKind is in the manifest of a pointer. No API server serves it: Helm, by hand, refuses to upgrade or to uninstall rather than
+	// taking the release for one without objects.
+	PointerKind = "ReleasePayloadKeptElsewhere"
+	// maxPointerNotes is the length of the notes, in bytes, that a pointer has beside the payload.
+	maxPointerNotes = 16 << 10
+	// maxPointerFile bounds the file, in bytes.
+	maxPointerFile = 512 << 10
+	// maxPointerValues bounds the JSON values in it. As many runs of hooks as fit have less.
+	maxPointerValues = 50_000
+)
+
+// pointer tells where a payload is.
+type pointer struct {
+	// Version is that of the format.
+	Version int `json:"version"`
+	// ID of the payload.
+	ID string `json:"id"`
+	// Revision is that of the record which the payload was made for. Helm, by hand, may copy a pointer into another record.
+	Revision int `json:"revision"`
+	// Size of the payload in bytes, and its digest, sha256 in hexadecimal digits.
+	Size   int    `json:"size"`
+	Digest string `json:"digest"`
+	// Chunks is the number of Secrets that hold the payload; 0 if it is not in the cluster.
+	Chunks int `json:"chunks,omitempty"`
+	// Place is where it is if it is not in the cluster, Key what it is encrypted with there.
+	Place *payload.Place `json:"place,omitempty"`
+	Key   []byte         `json:"key,omitempty"`
+	// Hooks are the last runs of hooks.
+	Hooks []hookRun `json:"hooks,omitempty"`
+}
+
+// hookRun is the last run of a hook.
+type hookRun struct {
+	// Index is the place of the hook in the record.
+	Index int                   `json:"index"`
+	Run   release.HookExecution `json:"run"`
+}
+
+var payloadID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// newPayloadID returns an ID that nobody else has.
+func newPayloadID() string {
+	var id [16]byte
+	// It never fails, it ends the process.
+	_, _ = rand.Read(id[:])
+	return hex.EncodeToString(id[:])
+}
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// pointerRecord returns the small record that stands for a release.
+func pointerRecord(rls *release.Release, to pointer) (*release.Release, error) {
+	to.Hooks = nil
+	for i, hook := range rls.Hooks {
+		if hook != nil && (!hook.LastRun.StartedAt.IsZero() || hook.LastRun.Phase != "") {
+			to.Hooks = append(to.Hooks, hookRun{Index: i, Run: hook.LastRun})
+		}
+	}
+	file, err := json.Marshal(to)
+	if err != nil {
+		return nil, err
+	}
+	info := *rls.Info
+	if len(info.Notes) > maxPointerNotes {
+		info.Notes = ""
+	}
+	info.Resources = nil
+	small := &release.Release{
+		Name: rls.Name, Namespace: rls.Namespace, Version: rls.Version, Labels: rls.Labels, Info: &info,
+		Manifest: pointerManifest(rls),
+		Chart:    &chart.Chart{Files: []*chart.File{{Name: pointerFile, Data: file}}},
+	}
+	if rls.Chart != nil {
+		small.Chart.Metadata = rls.Chart.Metadata
+	}
+	return small, nil
+}
+
+// pointerManifest is what `helm get manifest` shows of a record whose manifest is elsewhere.
+func pointerManifest(rls *release.Release) string {
+	return fmt.Sprintf(`# HelmOp keeps the manifest, the hooks and the values of this revision elsewhere: see its docs/storage.md.
+# Upgrade, roll back and uninstall this release by its HelmOp: helm refuses to, for it does not know this kind.
+apiVersion: %s
+kind: %s
+metadata: {name: %s, namespace: %s}
+`, strings.TrimSuffix(model.LabelPrefix, "/")+"/v1", PointerKind, rls.Name, rls.Namespace)
+}
+
+// pointerOf returns where the payload of a record is, nil where the record is whole.
+func pointerOf(rls *release.Release) (*pointer, error) {
+	damaged := func(what string) (*pointer, error) {
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "revision %d is kept in two parts, and %s", rls.Version, what)
+	}
+	var file *chart.File
+	if rls.Chart != nil && len(rls.Chart.Files) == 1 && rls.Chart.Files[0] != nil && rls.Chart.Files[0].Name == pointerFile {
+		file = rls.Chart.Files[0]
+	}
+	isPointer := strings.Contains(rls.Manifest, "\nkind: "+PointerKind+"\n")
+	switch {
+	case file == nil && isPointer:
+		return damaged("what tells where the other one is, is gone: take the Secret from a backup of the cluster")
+	case file == nil || !isPointer:
+		return nil, nil
+	case len(file.Data) > maxPointerFile, jsonvalues.Count(file.Data) > maxPointerValues:
+		return damaged("what tells where the other one is, is too large")
+	}
+	to := &pointer{}
+	// The error of the decoder may quote what it read, the key for example.
+	if json.Unmarshal(file.Data, to) != nil {
+		return damaged("what tells where the other one is, cannot be read")
+	}
+	if to.Version != pointerVersion {
+		return damaged(fmt.Sprintf("its format %d is of a newer version of HelmOp: update this one", to.Version))
+	}
+	if !to.isSound() {
+		return damaged("what tells where the other one is, makes no sense")
+	}
+	return to, nil
+}
+
+// isSound tells whether a pointer could have been written by this package. What it says is then all that is read of a payload: neither
+// the cluster nor a store is trusted with the memory of this process.
+func (to *pointer) isSound() bool {
+	switch {
+	case !payloadID.MatchString(to.ID), to.Revision < 1, to.Size < 1:
+		return false
+	case to.Place == nil:
+		return to.Size <= model.MaxClusterPayload && to.Chunks == chunkCount(to.Size)
+	default:
+		return to.Size <= model.MaxStoredPayload && to.Chunks == 0 && to.Place.Size == int64(to.Size)+sealOverhead
+	}
+}
+
+// whole returns the release that a pointer and its payload are. It shares what does not change with the payload.
+func (to *pointer) whole(small, content *release.Release) *release.Release {
+	whole := *content
+	info := *small.Info
+	info.Notes = cmp.Or(info.Notes, content.Info.Notes)
+	whole.Name, whole.Namespace, whole.Version, whole.Info, whole.Labels = small.Name, small.Namespace, small.Version, &info, small.Labels
+	whole.Hooks = make([]*release.Hook, len(content.Hooks))
+	for i, hook := range content.Hooks {
+		if hook == nil {
+			continue
+		}
+		copied := *hook
+		copied.LastRun = release.HookExecution{}
+		whole.Hooks[i] = &copied
+	}
+	for _, run := range to.Hooks {
+		if run.Index >= 0 && run.Index < len(whole.Hooks) && whole.Hooks[run.Index] != nil {
+			whole.Hooks[run.Index].LastRun = run.Run
+		}
+	}
+	if content.Hooks == nil {
+		whole.Hooks = nil
+	}
+	return &whole
+}
+
+// contentOf stands for what must not change of a record after its payload was put: Helm never does. The values are not in it, for
+// they are not the same numbers once they were read from JSON.
+func contentOf(rls *release.Release) [sha256.Size]byte {
+	sum := sha256.New()
+	WriteBytes(sum, []byte(rls.Manifest))
+	for _, hook := range rls.Hooks {
+		if hook != nil {
+			WriteBytes(sum, []byte(hook.Manifest))
+		}
+	}
+	return [sha256.Size]byte(sum.Sum(nil))
+}
+
+// encodeSmall encodes a record without the means for those that are large.
+func encodeSmall(rls *release.Release) ([]byte, error) {
+	text, err := json.Marshal(rls)
+	if err != nil {
+		return nil, err
+	}
+	packed, err := packText(nil, text)
+	if err != nil {
+		return nil, err
+	}
+	return encodeBase64(packed), nil
+}

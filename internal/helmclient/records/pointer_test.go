@@ -1,0 +1,303 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+	helmtime "helm.sh/helm/v3/pkg/time"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
+)
+
+// hookedRelease has two hooks of which the second has run.
+func hookedRelease() *release.Release {
+	rls := helmtest.FullRelease()
+	rls.Manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+	rls.Hooks = []*release.Hook{
+		{Name: "first", Manifest: "kind: Job\n"},
+		{Name: "second", Manifest: "kind: Pod\n", LastRun: release.HookExecution{StartedAt: helmtime.Unix(7, 0), Phase: release.HookPhaseSucceeded}},
+	}
+	rls.Info.Notes = "notes"
+	return rls
+}
+
+func clusterPointer(revision int) pointer {
+	return pointer{Version: pointerVersion, ID: newPayloadID(), Revision: revision, Size: 7, Digest: digestOf([]byte("payload")), Chunks: 1}
+}
+
+// TestPointer holds that a pointer and a payload are the record again, with what changed since the payload was made.
+func TestPointer(t *testing.T) {
+	t.Parallel()
+	codec := NewCodec()
+	made := hookedRelease()
+	made.Hooks[1].LastRun = release.HookExecution{}
+	packed, err := codec.pack(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := hookedRelease()
+	changed.Info.Status, changed.Info.Description = release.StatusFailed, "failed"
+	small, err := pointerRecord(changed, clusterPointer(changed.Version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := encodeSmall(small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"kind: Job", "kind: ConfigMap"} {
+		if strings.Contains(small.Manifest, secret) {
+			t.Errorf("the pointer holds %q", secret)
+		}
+	}
+	if small.Config != nil || len(text) > 16<<10 {
+		t.Errorf("the pointer has %d bytes, and values: %t", len(text), small.Config != nil)
+	}
+	if codec.pieces.Len() != 1 {
+		t.Errorf("%d charts are kept", codec.pieces.Len())
+	}
+	read, err := codec.Decode(text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := pointerOf(read)
+	if err != nil || to == nil {
+		t.Fatalf("%+v, %v", to, err)
+	}
+	content, err := codec.unpackRecord(packed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := to.whole(read, content)
+	want, err := json.Marshal(changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("read\n%s\nwritten\n%s", got, want)
+	}
+	if !content.Hooks[1].LastRun.StartedAt.IsZero() {
+		t.Error("a hook of the payload was changed")
+	}
+	if contentOf(whole) != contentOf(made) || contentOf(whole) != contentOf(changed) {
+		t.Error("the content is another by now")
+	}
+}
+
+// TestPointerNotes holds that notes which are too long are in the payload alone, and come back.
+func TestPointerNotes(t *testing.T) {
+	t.Parallel()
+	rls := hookedRelease()
+	rls.Info.Notes = strings.Repeat("x", maxPointerNotes+1)
+	small, err := pointerRecord(rls, clusterPointer(1))
+	if err != nil || small.Info.Notes != "" {
+		t.Fatalf("%d bytes of notes, %v", len(small.Info.Notes), err)
+	}
+	if whole := (&pointer{}).whole(small, rls); whole.Info.Notes != rls.Info.Notes {
+		t.Error("the notes are lost")
+	}
+}
+
+// TestPointerDamaged holds that what is wrong with a pointer is an error, and never taken for a release without objects.
+func TestPointerDamaged(t *testing.T) {
+	t.Parallel()
+	place := func(size int64) *payload.Place { return &payload.Place{URL: "oci://r/a", Size: size} }
+	full := model.MaxClusterPayload / chunkSize
+	tests := map[string]struct {
+		change func(*pointer)
+		file   func(*chart.File)
+		good   bool
+	}{
+		"as written":     {change: func(*pointer) {}, good: true},
+		"in a store":     {change: func(p *pointer) { p.Chunks, p.Place = 0, place(7+sealOverhead) }, good: true},
+		"full parts":     {change: func(p *pointer) { p.Chunks, p.Size = full, full*chunkSize }, good: true},
+		"the largest":    {change: func(p *pointer) { p.Chunks, p.Size = full+1, model.MaxClusterPayload }, good: true},
+		"newer":          {change: func(p *pointer) { p.Version++ }},
+		"no ID":          {change: func(p *pointer) { p.ID = "" }},
+		"odd ID":         {change: func(p *pointer) { p.ID = strings.Repeat("../", 11) }},
+		"no revision":    {change: func(p *pointer) { p.Revision = 0 }},
+		"huge":           {change: func(p *pointer) { p.Size = 1 << 40 }},
+		"too large":      {change: func(p *pointer) { p.Chunks, p.Size = full+1, model.MaxClusterPayload+1 }},
+		"negative":       {change: func(p *pointer) { p.Size = -1 }},
+		"empty":          {change: func(p *pointer) { p.Chunks, p.Size = 0, 0 }},
+		"nowhere":        {change: func(p *pointer) { p.Chunks = 0 }},
+		"both":           {change: func(p *pointer) { p.Place = place(7 + sealOverhead) }},
+		"too many parts": {change: func(p *pointer) { p.Chunks = 2 }},
+		"too few parts":  {change: func(p *pointer) { p.Size = chunkSize + 1 }},
+		"negative parts": {change: func(p *pointer) { p.Chunks = -1 }},
+		"not sealed":     {change: func(p *pointer) { p.Chunks, p.Place = 0, place(7) }},
+		"large in store": {change: func(p *pointer) { p.Chunks, p.Place = 0, place(1<<40) }},
+		"huge in store": {change: func(p *pointer) {
+			p.Chunks, p.Size, p.Place = 0, model.MaxStoredPayload+1, place(model.MaxStoredPayload+1+sealOverhead)
+		}},
+		"not JSON":        {file: func(f *chart.File) { f.Data = []byte("{key: planted") }},
+		"another file":    {file: func(f *chart.File) { f.Name = "README.md" }},
+		"endless":         {file: func(f *chart.File) { f.Data = bytes.Repeat([]byte(" "), maxPointerFile+1) }},
+		"other types":     {file: func(f *chart.File) { f.Data = []byte(`{"version":"1"}`) }},
+		"hooks elsewhere": {change: func(p *pointer) { p.Hooks = []hookRun{{Index: -1}, {Index: 99}} }, good: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rls := hookedRelease()
+			to := clusterPointer(1)
+			if test.change != nil {
+				test.change(&to)
+			}
+			small, err := pointerRecord(rls, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.file != nil {
+				test.file(small.Chart.Files[0])
+			}
+			read, err := pointerOf(small)
+			if test.good {
+				if err != nil || read == nil {
+					t.Fatalf("%+v, %v", read, err)
+				}
+				read.whole(small, rls)
+				return
+			}
+			if !errors.Is(err, helmerr.ErrRecordDamaged) || strings.Contains(err.Error(), "planted") {
+				t.Errorf("%+v, %v", read, err)
+			}
+		})
+	}
+	if to, err := pointerOf(hookedRelease()); to != nil || err != nil {
+		t.Errorf("a whole record: %+v, %v", to, err)
+	}
+	if to, err := pointerOf(&release.Release{Info: &release.Info{}}); to != nil || err != nil {
+		t.Errorf("an empty record: %+v, %v", to, err)
+	}
+}
+
+// TestSeal holds that what is sealed says nothing, and comes back only as it was and with its own key.
+func TestSeal(t *testing.T) {
+	t.Parallel()
+	plain := []byte(strings.Repeat("a secret ", 100))
+	sealed, key, err := seal(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(sealed, plain[:8]) || len(sealed) != len(plain)+sealOverhead {
+		t.Errorf("it can be read, or has %d bytes for %d", len(sealed), len(plain))
+	}
+	if back, err := unseal(sealed, key); err != nil || !bytes.Equal(back, plain) {
+		t.Errorf("%q, %v", back, err)
+	}
+	again, other, err := seal(plain)
+	if err != nil || bytes.Equal(again, sealed) || bytes.Equal(other, key) {
+		t.Errorf("sealed twice, it is the same; %v", err)
+	}
+	changed := bytes.Clone(sealed)
+	changed[len(changed)/2] ^= 1
+	for name, test := range map[string]struct{ sealed, key []byte }{
+		"another key": {sealed, other}, "no key": {sealed, nil}, "short key": {sealed, key[:16]}, "changed": {changed, key},
+		"cut": {sealed[:len(sealed)-1], key}, "empty": {nil, key},
+	} {
+		if _, err := unseal(test.sealed, test.key); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestFateOfParts holds which parts are taken for what a crash left behind.
+func TestFateOfParts(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	record := func(revision int, id string) metav1.PartialObjectMetadata {
+		labels := map[string]string{model.HelmLabelVersion: fmt.Sprint(revision)}
+		model.SetText(labels, model.LabelPayload, id)
+		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
+	}
+	records := func(list ...metav1.PartialObjectMetadata) []metav1.PartialObjectMetadata { return list }
+	for name, test := range map[string]struct {
+		records []metav1.PartialObjectMetadata
+		age     time.Duration
+		deleted bool
+		want    partFate
+	}{
+		"pointed to":                   {records(record(1, "other"), record(2, "own")), time.Hour, false, partNamed},
+		"pointed to by a copy":         {records(record(3, "own")), time.Hour, true, partNamed},
+		"of a record that lost it":     {records(record(2, "")), time.Hour, false, partNamed},
+		"replaced":                     {records(record(2, "other")), time.Hour, false, partLeftover},
+		"replaced a moment ago":        {records(record(2, "other")), time.Minute, false, partYoung},
+		"of no record":                 {records(record(1, "other")), time.Hour, false, partLeftover},
+		"of no record, young":          {records(record(1, "other")), time.Minute, false, partYoung},
+		"of a record that was deleted": {records(record(1, "other")), time.Minute, true, partLeftover},
+		"of a release that ended":      {nil, time.Hour, false, partLeftover},
+		"of one that ended, deleted":   {nil, time.Second, true, partLeftover},
+		"of one that is to begin":      {nil, time.Second, false, partYoung},
+	} {
+		part := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Labels:            map[string]string{model.LabelPayload: "own", labelChunkRevision: "2"},
+			CreationTimestamp: metav1.NewTime(now.Add(-test.age)),
+		}}
+		if got := fateOf(part, test.records, test.deleted, now); got != test.want {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+}
+
+// TestPackLimit holds that what could not be unpacked again is not packed.
+func TestPackLimit(t *testing.T) {
+	t.Parallel()
+	pack := func(file int) ([]byte, error) {
+		rls := helmtest.FullRelease()
+		rls.Chart = &chart.Chart{Metadata: rls.Chart.Metadata, Files: []*chart.File{{Name: "zeros", Data: make([]byte, file)}}}
+		codec := NewCodec()
+		codec.limit = 1 << 20
+		return codec.Encode(rls)
+	}
+	if _, err := pack(1 << 20); !errors.Is(err, helmerr.ErrTooLarge) {
+		t.Errorf("packed: %v", err)
+	}
+	// In base64, this is just less than the limit.
+	data, err := pack(760 << 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reading := NewCodec()
+	reading.limit = 1 << 20
+	if _, err := reading.Decode(data, nil); err != nil {
+		t.Errorf("what fits cannot be unpacked: %v", err)
+	}
+	if NewCodec().limit != maxRecordBytes {
+		t.Error("the codec's bound")
+	}
+	if (model.Storage{}).MaxPayload() != model.MaxClusterPayload || (model.Storage{Outside: true}).MaxPayload() != model.MaxStoredPayload {
+		t.Error("the bounds")
+	}
+}

@@ -1,0 +1,362 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// Create implements driver.Creator.
+func (s *Store) Create(key string, rls *release.Release) error {
+	if err := s.Overtaken(); err != nil {
+		return err
+	}
+	secret, record, err := s.newSecret(key, rls, "createdAt")
+	if err != nil {
+		return err
+	}
+	defer s.forget()
+	if err := s.beforeCreate(); err != nil {
+		return err
+	}
+	version, err := write(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
+	if err == nil {
+		s.noteSeen(record, sightOf(secret, version))
+		s.noteSight(key, sightOf(secret, version))
+	}
+	err = s.settle(key, record, err)
+	if apierrors.IsAlreadyExists(err) {
+		return driver.ErrReleaseExists
+	}
+	if err != nil {
+		return fmt.Errorf("creating the release record %q: %w", key, err)
+	}
+	s.namespaces.Add(s.namespace)
+	s.written(key, record)
+	return nil
+}
+
+// Update implements driver.Updator. Of a stub only the status and the description are saved. A payload stays as it is: the store that
+// keeps it is not asked.
+func (s *Store) Update(key string, rls *release.Release) error {
+	if err := s.Overtaken(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	stub := s.stubs[rls]
+	marked := s.split.ids[key] != ""
+	s.mu.Unlock()
+	switch {
+	case stub && marked:
+		return s.updateSmall(key, rls)
+	case stub:
+		whole, err := s.Get(key)
+		if err != nil {
+			return err
+		}
+		takeStub(whole, rls)
+		rls = whole
+	}
+	record := s.splitOf(key)
+	if record != nil && record.content == contentOf(rls) {
+		return s.updatePointer(key, rls, record, s.seenOf(record))
+	}
+	if record == nil {
+		return s.putWhole(key, rls)
+	}
+	// The action has memory for this record since it read or made it, and does not wait any more to tell how it ended.
+	packed, err := s.codec.pack(rls)
+	if err != nil {
+		return fmt.Errorf("encoding the release record %q: %w", key, err)
+	}
+	changed, err := s.keepPayload(rls, packed)
+	if err != nil {
+		return err
+	}
+	if err := s.settle(key, changed, s.updatePointer(key, rls, changed, s.seenOf(record))); err != nil {
+		return err
+	}
+	s.written(key, changed)
+	if !s.isShared(key, record.ID) {
+		s.discard(record)
+	}
+	return nil
+}
+
+// takeStub takes what a stub says of a record.
+func takeStub(whole, stub *release.Release) {
+	whole.Info.Status, whole.Labels = stub.Info.Status, stub.Labels
+	if stub.Info.Description != "" {
+		whole.Info.Description = stub.Info.Description
+	}
+}
+
+// updateSmall saves a stub of a record that is split, without its payload.
+func (s *Store) updateSmall(key string, stub *release.Release) error {
+	secret, small, err := s.readSmall(key)
+	if err != nil {
+		return err
+	}
+	to, err := pointerOf(small)
+	if err != nil {
+		return err
+	}
+	takeStub(small, stub)
+	if to == nil {
+		// Helm, by hand, carries labels from one record to the next.
+		if s.sightOfKey(key).version == "" {
+			s.noteSight(key, sightOf(secret, secret.ResourceVersion))
+		}
+		return s.putWhole(key, small)
+	}
+	text, err := encodeSmall(small)
+	if err != nil {
+		return fmt.Errorf("encoding the release record %q: %w", key, err)
+	}
+	updated := recordSecret(key, small, "modifiedAt", text)
+	updated.Labels[model.LabelPayload] = secret.Labels[model.LabelPayload]
+	_, err = s.putSeen(updated, sightOf(secret, secret.ResourceVersion))
+	return err
+}
+
+// putWhole saves a record that is not split in place of the one that was seen.
+func (s *Store) putWhole(key string, rls *release.Release) error {
+	text, err := s.codec.Encode(rls)
+	if err != nil {
+		return fmt.Errorf("encoding the release record %q: %w", key, err)
+	}
+	seen, err := s.putSeen(recordSecret(key, rls, "modifiedAt", text), s.sightOfKey(key))
+	s.noteSight(key, seen)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keepFew(s.read, key, copyRelease(rls))
+	return nil
+}
+
+// updatePointer saves a record that is split in place of the one that was seen.
+func (s *Store) updatePointer(key string, rls *release.Release, record *splitRecord, seen recordSight) error {
+	secret, err := pointerSecret(key, rls, "modifiedAt", record)
+	if err != nil {
+		return err
+	}
+	seen, err = s.putSeen(secret, seen)
+	s.noteSeen(record, seen)
+	return err
+}
+
+// Replace implements CarefulDriver. The connection may break after a write that was done: of a record that is not split, that cannot be
+// told from another's, and the error is that of another's.
+func (s *Store) Replace(key string, rls *release.Release) error {
+	if err := s.Overtaken(); err != nil {
+		return err
+	}
+	read := s.sightOfKey(key)
+	if read.version == "" {
+		return fmt.Errorf("the release record %q was not read", key)
+	}
+	before, err := s.pointed(key)
+	if err != nil {
+		return err
+	}
+	secret, record, err := s.newSecret(key, rls, "modifiedAt")
+	if err != nil {
+		return err
+	}
+	secret.ResourceVersion = read.version
+	version, err := s.putSecret(secret)
+	if err == nil {
+		s.noteSeen(record, sightOf(secret, version))
+		s.noteSight(key, sightOf(secret, version))
+	}
+	err = s.settle(key, record, err)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return driver.ErrReleaseExists
+	}
+	if err != nil {
+		return err
+	}
+	s.forgetSplit(key)
+	s.written(key, record)
+	if before != nil && !s.isShared(key, before.ID) {
+		s.discard(before)
+	}
+	return nil
+}
+
+// written says that a record was made, of which record is the payload if it has one. Only now the records that were to make place for
+// it may go.
+func (s *Store) written(key string, record *splitRecord) {
+	if record != nil {
+		s.used(key, record)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.split.keepsOld = false
+}
+
+// Refresh implements CarefulDriver.
+func (s *Store) Refresh() { s.forget() }
+
+// putSecret writes the Secret of a record in place of the one that is there, and returns its resource version.
+func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
+	defer s.forget()
+	err = persist(func() error {
+		version, err = write(s.client.Put().Namespace(s.namespace).Resource("secrets").Name(secret.Name).Body(secret))
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("updating the release record %q: %w", secret.Name, err)
+	}
+	return version, nil
+}
+
+// Delete implements driver.Deletor. What it returns is a stub, or nil where the record goes later.
+func (s *Store) Delete(key string) (*release.Release, error) {
+	s.mu.Lock()
+	later := s.split.keepsOld
+	if later {
+		s.split.doomed = append(s.split.doomed, key)
+	}
+	s.mu.Unlock()
+	if later {
+		return nil, nil //nolint:nilnil // See above.
+	}
+	if err := s.remove(key); err != nil {
+		return nil, err
+	}
+	// A key ends with the revision, after a "v"; zero where it does not.
+	revision, _ := strconv.Atoi(key[strings.LastIndexByte(key, 'v')+1:])
+	return &release.Release{Namespace: s.namespace, Version: revision, Info: &release.Info{}}, nil
+}
+
+// remove deletes a record, and then its payload, if no other record has it.
+func (s *Store) remove(key string) error {
+	if err := s.Overtaken(); err != nil {
+		return err
+	}
+	record, err := s.pointed(key)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	marked := s.split.ids[key] != ""
+	s.mu.Unlock()
+	defer s.forget()
+	err = persist(func() error {
+		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", AcceptMetadata).
+			Do(context.Background()).Error()
+	})
+	if apierrors.IsNotFound(err) {
+		return driver.ErrReleaseNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("deleting the release record %q: %w", key, err)
+	}
+	s.forgetSplit(key)
+	switch {
+	case record == nil && marked:
+		// Which payload was its own, nobody knows.
+		s.Touch(nameIn(key))
+	case record != nil && !s.isShared(key, record.ID):
+		s.removePayload(record)
+	}
+	return nil
+}
+
+// forgetSplit forgets the payload of a record that is gone, or was replaced.
+func (s *Store) forgetSplit(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.split.byKey, key)
+	delete(s.split.ids, key)
+}
+
+// forget drops what was read before a write.
+func (s *Store) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrote = true
+	clear(s.listed)
+	clear(s.read)
+}
+
+// newSecret returns the Secret for a new record, whose payload, if it gets one, is put before.
+func (s *Store) newSecret(key string, rls *release.Release, timeLabel string) (*corev1.Secret, *splitRecord, error) {
+	packed, err := s.Pack(rls)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding the release record %q: %w", key, err)
+	}
+	if !s.storage.Splits(len(packed)) {
+		return recordSecret(key, rls, timeLabel, encodeBase64(packed)), nil, nil
+	}
+	if err := CheckSize(len(packed), s.storage); err != nil {
+		return nil, nil, err
+	}
+	if err := s.Hold(len(packed)); err != nil {
+		return nil, nil, err
+	}
+	record, err := s.keepPayload(rls, packed)
+	if err != nil {
+		return nil, nil, err
+	}
+	secret, err := pointerSecret(key, rls, timeLabel, record)
+	return secret, record, err
+}
+
+// pointerSecret returns the Secret for a record whose payload is kept elsewhere.
+func pointerSecret(key string, rls *release.Release, timeLabel string, record *splitRecord) (*corev1.Secret, error) {
+	small, err := pointerRecord(rls, record.pointer)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the release record %q: %w", key, err)
+	}
+	text, err := encodeSmall(small)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the release record %q: %w", key, err)
+	}
+	secret := recordSecret(key, rls, timeLabel, text)
+	secret.Labels[model.LabelPayload] = record.ID
+	return secret, nil
+}
+
+// recordSecret returns the Secret for a record, with the time under the given label.
+func recordSecret(key string, rls *release.Release, timeLabel string, text []byte) *corev1.Secret {
+	labels := map[string]string{timeLabel: strconv.FormatInt(time.Now().Unix(), 10)}
+	maps.Copy(labels, rls.Labels)
+	labels[model.HelmLabelName], labels[model.HelmLabelOwner] = rls.Name, "helm"
+	labels[model.HelmLabelStatus], labels[model.HelmLabelVersion] = rls.Info.Status.String(), strconv.Itoa(rls.Version)
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: key, Labels: labels},
+		Type:       secretType,
+		Data:       map[string][]byte{Key: text},
+	}
+}

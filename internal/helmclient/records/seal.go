@@ -1,0 +1,70 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package records
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"errors"
+)
+
+const (
+	// sealKeySize is that of AES-256.
+	sealKeySize = 32
+	// sealOverhead is by how many bytes sealing makes a payload longer: by the nonce and the tag.
+	sealOverhead = 12 + 16
+)
+
+// errSeal says nothing of what it was about.
+var errSeal = errors.New("it cannot be decrypted")
+
+// seal encrypts a payload with a key that is used for nothing else.
+func seal(plain []byte) (sealed, key []byte, err error) {
+	key = make([]byte, sealKeySize)
+	// It never fails, it ends the process.
+	_, _ = rand.Read(key)
+	gcm, err := newSeal(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return gcm.Seal(nil, nil, plain, nil), key, nil
+}
+
+// unseal decrypts what seal encrypted. That nobody changed it is part of that.
+func unseal(sealed, key []byte) ([]byte, error) {
+	if len(key) != sealKeySize {
+		return nil, errSeal
+	}
+	gcm, err := newSeal(key)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := gcm.Open(nil, nil, sealed, nil)
+	if err != nil {
+		return nil, errSeal
+	}
+	return plain, nil
+}
+
+func newSeal(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}

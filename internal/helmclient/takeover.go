@@ -1,0 +1,68 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+)
+
+// TakeOver has all revisions of a release that name [model.Desired].FormerManagementCluster name [model.Desired].ManagementCluster, and changes
+// nothing else of them. A revision that names another one by now is left as it is. The error is an [*Error].
+func (c *Client) TakeOver(ctx context.Context, target model.Target, desired model.Desired, obs model.Observation) error {
+	conn, err := c.connections.Get(target)
+	if err != nil {
+		return helmerr.Observing(err)
+	}
+	defer conn.Observations.Drop(conn.ObservationKey(desired.Namespace, desired.Name))
+	secrets := conn.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(desired.Namespace)
+	change, err := relabelPatch(model.LabelManagementCluster, model.OwnerLabel(desired.FormerManagementCluster), model.OwnerLabel(desired.ManagementCluster))
+	if err != nil {
+		return helmerr.Observing(err)
+	}
+	for _, record := range obs.Records {
+		if !model.IsFormerRecord(record, desired) {
+			continue
+		}
+		_, err := secrets.Patch(ctx, records.NameOf(desired.Name, record.Revision), types.JSONPatchType, change, metav1.PatchOptions{FieldManager: model.FieldManager})
+		// The API server answers a test that fails with Invalid.
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
+			return helmerr.Observing(fmt.Errorf("taking over revision %d after a move: %w", record.Revision, err))
+		}
+	}
+	return nil
+}
+
+// relabelPatch returns the JSON patch that replaces the value of a label, if the label has that value still.
+func relabelPatch(key, from, to string) ([]byte, error) {
+	path := "/metadata/labels/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	return json.Marshal([]map[string]string{
+		{"op": "test", "path": path, "value": from},
+		{"op": "replace", "path": path, "value": to},
+	})
+}
