@@ -94,7 +94,7 @@ func (a *runningActions) stopping(reader client.Reader) handler.EventHandler {
 // left behind, be it by a policy or a move, is to be left in good order, and what is paused is not uninstalled now.
 func isToStop(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
 	scope := &releaseScope{release: release, helmOp: helmOp}
-	return !isBeingMoved(release) && deletionPolicy(scope) != addonsv1.DeletionPolicyOrphan && pauseOf(scope) == ""
+	return !isBeingMoved(release) && deletionPolicy(scope.release, scope.helmOp) != addonsv1.DeletionPolicyOrphan && pauseOf(scope) == ""
 }
 
 // mayBegin tells, right before something is changed in a Cluster, whether the release is this manager's still and was not deleted since the pass

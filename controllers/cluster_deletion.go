@@ -99,7 +99,7 @@ func asksForUninstall(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) 
 	if isHelmOpPaused(helmOp) {
 		return false
 	}
-	return deletionPolicy(&releaseScope{release: release, helmOp: helmOp}) != addonsv1.DeletionPolicyOrphan
+	return deletionPolicy(release, helmOp) != addonsv1.DeletionPolicyOrphan
 }
 
 // uninstallsBeforeDeletion tells whether a release is still to be uninstalled before its Cluster, which is under deletion, goes.

@@ -404,12 +404,13 @@ func isChildPaused(release *addonsv1.HelmOpRelease) bool {
 	return annotations.HasPaused(release)
 }
 
-// deletionPolicy is the HelmOp's as long as there is one: it may have changed after the release was last told.
-func deletionPolicy(scope *releaseScope) addonsv1.DeletionPolicy {
-	if scope.helmOp != nil && scope.helmOp.Spec.DeletionPolicy != "" {
-		return scope.helmOp.Spec.DeletionPolicy
+// deletionPolicy is the HelmOp's as long as there is one: it may have changed after the spec of the release was written. The HelmOp is nil if
+// it is gone.
+func deletionPolicy(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) addonsv1.DeletionPolicy {
+	if helmOp != nil && helmOp.Spec.DeletionPolicy != "" {
+		return helmOp.Spec.DeletionPolicy
 	}
-	return scope.release.Spec.DeletionPolicy
+	return release.Spec.DeletionPolicy
 }
 
 // orphan ends a HelmOpRelease and leaves its release in the cluster. The text why follows the name of the Cluster.
@@ -430,7 +431,7 @@ func whyOrphaned(scope *releaseScope) string {
 	switch {
 	case scope.release.Annotations[addonsv1.OrphanAnnotation] == "true":
 		return "the HelmOpRelease has the annotation " + addonsv1.OrphanAnnotation
-	case deletionPolicy(scope) == addonsv1.DeletionPolicyOrphan:
+	case deletionPolicy(scope.release, scope.helmOp) == addonsv1.DeletionPolicyOrphan:
 		return "deletionPolicy is Orphan"
 	default:
 		return ""
