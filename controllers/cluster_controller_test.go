@@ -21,6 +21,7 @@ import (
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -64,18 +65,24 @@ func TestDoubtEndsWithTheReads(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s := newSightings(1)
-		if err, waits := s.begin(key.String(), requestFor("h-c")); err != nil || waits {
-			t.Fatal(err, waits)
-		}
-		s.hangs(key.String(), 0)
+		doubtful := true
 		r.watchFilter = tc.filter
-		r.endDoubt = func(cluster client.ObjectKey) { s.forget(cluster.String()) }
+		r.endDoubt = func(cluster client.ObjectKey) { doubtful = cluster != key }
 		r.pass(t)
-		// The read that hangs ends after all, and says nothing new.
-		s.answered(key.String(), true)
-		if got := s.doubtful.Has(key.String()); got != tc.doubtful {
-			t.Errorf("%s: doubtful %t", name, got)
+		if doubtful != tc.doubtful {
+			t.Errorf("%s: doubtful %t", name, doubtful)
 		}
+	}
+}
+
+// TestAClusterThatIsGoneIsDisconnected holds that what is kept of a Cluster is given up if it went after the last of its releases.
+func TestAClusterThatIsGoneIsDisconnected(t *testing.T) {
+	t.Parallel()
+	r := lifeReconciler(t)
+	var disconnected []client.ObjectKey
+	r.disconnect = func(cluster client.ObjectKey) { disconnected = append(disconnected, cluster) }
+	key := client.ObjectKey{Namespace: "ns", Name: "gone"}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil || len(disconnected) != 1 || disconnected[0] != key {
+		t.Errorf("disconnected are %v, error %v", disconnected, err)
 	}
 }

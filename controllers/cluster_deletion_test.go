@@ -427,31 +427,39 @@ func TestWhatWasNotSeenToGoIsNamed(t *testing.T) {
 	withoutAsking := leavingRelease(time.Minute)
 	withoutAsking.Spec.BeforeClusterDelete = nil
 	r := lifeReconciler(t, goingCluster(heldSince, true), withoutAsking)
-	gone := &releaseScope{release: leavingRelease(time.Minute), cluster: goingCluster(heldSince, true)}
-	releases := &releaseReconciler{unseen: r.unseen}
-	releases.noteUnseen(gone, lastUninstallFailed(gone.release))
-	if len(r.unseen.names) != 0 {
-		t.Error("nothing failed")
-	}
-	gone.release.Status.History = []addonsv1.ReleaseAction{{Action: verbUninstall}}
-	releases.noteUnseen(gone, lastUninstallFailed(gone.release))
+	r.unseen.add(clusterKey(withoutAsking), "gone")
 	r.pass(t)
 	expectEvent(t, r, "Warning "+addonsv1.ClusterDeletionReleasedEvent+" 1 releases were not uninstalled in time, or not seen to be wholly gone")
-	if len(r.unseen.names) != 0 {
-		t.Errorf("something is left: %v", r.unseen.names)
+	if left := r.unseen.take(clusterKey(withoutAsking)); len(left) != 0 {
+		t.Errorf("something is left: %v", left)
+	}
+}
+
+func TestWhatEndsUnseenIsNoted(t *testing.T) {
+	t.Parallel()
+	gone := &releaseScope{release: leavingRelease(time.Minute), cluster: goingCluster(heldSince, true)}
+	r := &releaseReconciler{unseen: &unseenReleases{}}
+	r.noteUnseen(gone, lastUninstallFailed(gone.release))
+	if noted := r.unseen.take(clusterKey(gone.release)); len(noted) != 0 {
+		t.Errorf("nothing failed, but noted are %v", noted)
+	}
+	gone.release.Status.History = []addonsv1.ReleaseAction{{Action: verbUninstall}}
+	r.noteUnseen(gone, lastUninstallFailed(gone.release))
+	if noted := r.unseen.take(clusterKey(gone.release)); len(noted) != 1 {
+		t.Errorf("noted are %v", noted)
 	}
 }
 
 func TestWhatIsForgottenWhenItsTimeIsOverIsNamed(t *testing.T) {
 	t.Parallel()
-	r := lifeReconciler(t, goingCluster(heldSince, true))
-	releases := &releaseReconciler{unseen: r.unseen, now: r.now}
+	r := &releaseReconciler{unseen: &unseenReleases{}, now: func() time.Time { return lifeNow }}
 	scope := &releaseScope{release: leavingRelease(time.Minute), helmOp: leavingHelmOp(), cluster: goingCluster(heldSince, true)}
-	if _, err := releases.reconcileDelete(t.Context(), scope); err != nil || len(scope.release.Finalizers) != 0 {
+	if _, err := r.reconcileDelete(t.Context(), scope); err != nil || len(scope.release.Finalizers) != 0 {
 		t.Fatalf("it is not forgotten: %v", err)
 	}
-	r.pass(t)
-	expectEvent(t, r, "Warning "+addonsv1.ClusterDeletionReleasedEvent+" 1 releases were not uninstalled in time, or not seen to be wholly gone")
+	if noted := r.unseen.take(clusterKey(scope.release)); len(noted) != 1 {
+		t.Errorf("noted are %v", noted)
+	}
 }
 
 func TestUninstallationsThatWaitTakeAThirdOfTheWorkers(t *testing.T) {

@@ -139,7 +139,7 @@ func TestHelmOpEnds(t *testing.T) {
 				if child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true" {
 					admitted++
 				}
-				if waitsForTurn(&releaseScope{release: child, helmOp: helmOp}) {
+				if waitsForTurn(helmOp, child) {
 					waiting++
 				}
 			}

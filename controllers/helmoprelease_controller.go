@@ -335,7 +335,7 @@ func (r *releaseReconciler) reconcileDelete(ctx context.Context, scope *releaseS
 	if scope.elsewhere != "" {
 		return r.leaveElsewhere(scope), nil
 	}
-	if !clusterGoes && waitsForTurn(scope) {
+	if !clusterGoes && waitsForTurn(scope.helmOp, scope.release) {
 		setNotReady(release, addonsv1.DeletingReason, "the HelmOp is under deletion: the release waits for its turn (spec.rollout.maxUnavailable)")
 		return ctrl.Result{}, nil
 	}
@@ -422,8 +422,8 @@ func (r *releaseReconciler) orphan(scope *releaseScope, eventType, why string) c
 }
 
 // waitsForTurn tells whether a release under deletion may not be uninstalled yet, because its HelmOp is under deletion, too.
-func waitsForTurn(scope *releaseScope) bool {
-	return scope.helmOp != nil && !scope.helmOp.DeletionTimestamp.IsZero() && !isEnding(scope.helmOp, scope.release)
+func waitsForTurn(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) bool {
+	return helmOp != nil && !helmOp.DeletionTimestamp.IsZero() && !isEnding(helmOp, release)
 }
 
 // whyOrphaned tells why a release that ends stays in its cluster; empty if it is uninstalled.

@@ -95,7 +95,7 @@ func (b *fateBench) client() client.Client {
 	return builder.Build()
 }
 
-func (b *fateBench) reconciler() *releaseReconciler {
+func fateReconciler(b *fateBench) *releaseReconciler {
 	c := b.client()
 	return &releaseReconciler{client: c, live: c, renderer: newRenderer(newReferenceReader(c, c), newObjectReader(c)), guard: newClusterGuard(c)}
 }
@@ -149,7 +149,7 @@ func TestFateGoesByTheRevision(t *testing.T) {
 			if test.change != nil {
 				test.change(b)
 			}
-			if got, err := b.reconciler().fateOf(t.Context(), b.release); got != test.want || err != nil {
+			if got, err := fateReconciler(b).fateOf(t.Context(), b.release); got != test.want || err != nil {
 				t.Errorf("fate %v, %v; want %v", got, err, test.want)
 			}
 		})
@@ -293,7 +293,7 @@ func TestChildIsKept(t *testing.T) {
 func TestValuesAreThoseOfTheRevision(t *testing.T) {
 	t.Parallel()
 	b := newFateBench(t)
-	r := b.reconciler()
+	r := fateReconciler(b)
 	scope := &releaseScope{release: b.release, helmOp: b.helmOp}
 	for number, want := range map[int64]string{0: "three", 1: "one", 2: "two"} {
 		b.release.Spec.Rollout.Revision = number
@@ -326,7 +326,7 @@ func TestReleaseStaysAtItsRevision(t *testing.T) {
 			t.Parallel()
 			b := newFateBench(t)
 			b.helmOp.Generation, b.helmOp.Status.ObservedGeneration, b.release.Generation = 3, 3, 1
-			r := b.reconciler()
+			r := fateReconciler(b)
 			if test.change != nil {
 				test.change(b)
 			}
@@ -366,35 +366,37 @@ func TestOutdatedError(t *testing.T) {
 func TestMayAccess(t *testing.T) {
 	t.Parallel()
 	b := newFateBench(t)
-	// answer is what the API server says, as the guard remembers it.
-	answer := func(g *clusterGuard, account, secret string, allowed bool) {
-		question := guardQuestion{user: "system:serviceaccount:platform:" + account, namespace: "team", secret: secret}
-		g.answers[question] = guardAnswer{allowed: allowed, until: g.now().Add(grantMemory)}
-	}
+	type reviews map[string]bool // What the API server permits, by "<service account>/<Secret>".
 	for name, test := range map[string]struct {
-		change func(*releaseScope, *clusterGuard)
+		change func(*releaseScope)
+		grants reviews
 		want   bool
 	}{
-		"its own namespace":   {func(s *releaseScope, _ *clusterGuard) { s.release.Spec.ClusterRef.Namespace, s.helmOp = "", nil }, true},
-		"granted":             {func(_ *releaseScope, g *clusterGuard) { answer(g, "installer", "one-kubeconfig", true) }, true},
-		"not granted":         {nil, false},
-		"not wanted":          {func(s *releaseScope, _ *clusterGuard) { s.helmOp.Spec.ClusterNamespaces = nil }, false},
-		"the HelmOp is gone":  {func(s *releaseScope, _ *clusterGuard) { s.helmOp = nil }, false},
-		"granted to somebody": {func(s *releaseScope, _ *clusterGuard) { s.helmOp.Spec.ClusterNamespaces.ServiceAccountName = "other" }, false},
+		"its own namespace":  {func(s *releaseScope) { s.release.Spec.ClusterRef.Namespace, s.helmOp = "", nil }, nil, true},
+		"granted":            {nil, reviews{"installer/one-kubeconfig": true}, true},
+		"all are granted":    {nil, reviews{"installer/": true}, true},
+		"not granted":        {nil, nil, false},
+		"not wanted":         {func(s *releaseScope) { s.helmOp.Spec.ClusterNamespaces = nil }, reviews{"installer/": true}, false},
+		"the HelmOp is gone": {func(s *releaseScope) { s.helmOp = nil }, reviews{"installer/": true}, false},
+		"granted to another": {func(s *releaseScope) { s.helmOp.Spec.ClusterNamespaces.ServiceAccountName = "other" }, reviews{"installer/": true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := b.reconciler()
+			r := fateReconciler(b)
 			r.recorder, r.watcher = events.NewFakeRecorder(10), forgettingWatcher{forgetting: &forgetting{}}
 			r.written, r.drifts = newWrittenGenerations(), newDriftMemories()
-			for _, account := range []string{"installer", "other"} {
-				for _, secret := range []string{"", "one-kubeconfig"} {
-					answer(r.guard, account, secret, false)
-				}
-			}
+			r.guard = newClusterGuard(interceptor.NewClient(b.client().(client.WithWatch), interceptor.Funcs{
+				Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+					review := obj.(*authorizationv1.SubjectAccessReview)
+					account := strings.TrimPrefix(review.Spec.User, "system:serviceaccount:platform:")
+					review.Status.Allowed = review.Spec.ResourceAttributes.Namespace == "team" &&
+						test.grants[account+"/"+review.Spec.ResourceAttributes.Name]
+					return nil
+				},
+			}))
 			scope := &releaseScope{release: b.release.DeepCopy(), helmOp: b.helmOp.DeepCopy()}
 			if test.change != nil {
-				test.change(scope, r.guard)
+				test.change(scope)
 			}
 			allowed, err := r.mayAccess(t.Context(), scope)
 			if allowed != test.want || err != nil {

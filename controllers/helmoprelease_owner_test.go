@@ -36,7 +36,7 @@ func TestReleaseWaitsForItsOwner(t *testing.T) {
 	b := newFateBench(t)
 	b.release.Namespace, b.release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
 	b.helmOp = nil
-	r, recorder := b.reconciler(), events.NewFakeRecorder(10)
+	r, recorder := fateReconciler(b), events.NewFakeRecorder(10)
 	r.recorder, r.now, r.budgets = recorder, time.Now, newEventBudgets(time.Now)
 	r.watcher, r.written, r.drifts = forgettingWatcher{forgetting: &forgetting{}}, newWrittenGenerations(), newDriftMemories()
 	deleted := metav1.NewTime(time.Now().Add(-time.Minute))
@@ -75,7 +75,7 @@ func TestReleaseWithoutOwnerEndsAfterTheWait(t *testing.T) {
 	deleted := metav1.NewTime(noon)
 	b.release.DeletionTimestamp = &deleted
 	now, connections := noon, &forgetting{}
-	r := b.reconciler()
+	r := fateReconciler(b)
 	r.recorder, r.now, r.budgets = events.NewFakeRecorder(10), func() time.Time { return now }, newEventBudgets(time.Now)
 	r.written, r.drifts = newWrittenGenerations(), newDriftMemories()
 	r.watcher, r.kubeconfigs = forgettingWatcher{forgetting: connections}, storeOf(t)

@@ -146,20 +146,37 @@ func TestAClusterCreatedAnewUnseen(t *testing.T) {
 // TestAClusterThatIsGoneIsForgotten holds that nothing of a Cluster is kept that went after the last of its releases.
 func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
 	t.Parallel()
-	forgot := &forgetting{}
+	var engine forgottenByEngine
+	var watcher forgottenByWatcher
 	common := &sharedParts{sightings: newSightings(1), incarnations: &clusterIncarnations{}}
 	key := client.ObjectKey{Namespace: "ns", Name: "c"}
 	common.incarnations.isAnother(key, "first")
 	_, _ = common.sightings.begin(key.String(), ctrl.Request{})
-	r := lifeReconciler(t)
-	r.disconnect = common.forgetting(forgot, forgettingWatcher{forgetting: forgot})
-	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
-		t.Fatal(err)
+	common.sightings.hangs(key.String(), 0)
+	if grace, _ := common.sightings.grace(key.String()); grace != 0 {
+		t.Fatalf("a worker waits %s for a Cluster that hangs", grace)
 	}
-	if len(forgot.clusters) != 1 || len(forgot.disconnected) != 1 || len(common.sightings.reading) != 0 || len(common.incarnations.byCluster) != 0 {
-		t.Errorf("forgotten %+v, known %v and %v", forgot, common.sightings.reading, common.incarnations.byCluster)
+	common.forgetting(&engine, &watcher)(key)
+	grace, _ := common.sightings.grace(key.String())
+	if len(engine.clusters) != 1 || len(watcher.clusters) != 1 || grace == 0 || common.incarnations.isAnother(key, "second") {
+		t.Errorf("forgotten by the engine %v, by the watcher %v; a worker waits %s", engine.clusters, watcher.clusters, grace)
 	}
 }
+
+// forgottenByEngine and forgottenByWatcher note of which Clusters they are to forget all.
+type forgottenByEngine struct {
+	Engine
+	clusters []string
+}
+
+func (f *forgottenByEngine) Forget(cluster string) { f.clusters = append(f.clusters, cluster) }
+
+type forgottenByWatcher struct {
+	Watcher
+	clusters []string
+}
+
+func (f *forgottenByWatcher) Disconnect(cluster string) { f.clusters = append(f.clusters, cluster) }
 
 // TestAClusterOfAnotherShardIsNotKept holds that nothing is remembered of a Cluster whose end no event tells here.
 func TestAClusterOfAnotherShardIsNotKept(t *testing.T) {
@@ -168,8 +185,8 @@ func TestAClusterOfAnotherShardIsNotKept(t *testing.T) {
 	object := &unstructured.Unstructured{}
 	object.SetUID("u")
 	b.r.settleCluster(t.Context(), &releaseScope{release: triedFor("a"), object: object, cluster: &clusterv1.Cluster{}, elsewhere: "of shard b"})
-	if len(b.r.incarnations.byCluster) > 0 {
-		t.Errorf("remembered are %v", b.r.incarnations.byCluster)
+	if b.r.incarnations.isAnother(clusterKey(triedFor("a")), "v") {
+		t.Error("the Cluster is remembered")
 	}
 }
 

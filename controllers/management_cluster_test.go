@@ -33,13 +33,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
-// managing is a management cluster with a Cluster that is called as it is itself, and a manager that lets namespace "a" in.
-type managing struct {
-	helmOps  *helmOpReconciler
-	releases *releaseReconciler
-}
-
-func newManaging(t *testing.T, objects ...client.Object) *managing {
+// managementClient is the client of a management cluster with a Cluster that has its name.
+func managementClient(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme), addonsv1.AddToScheme(scheme)); err != nil {
@@ -49,13 +44,24 @@ func newManaging(t *testing.T, objects ...client.Object) *managing {
 		kubeSystem(),
 		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: clusterlink.Management.Name, UID: "c"}})
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	c := builder.WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease).Build()
-	guard := newClusterGuard(c, "a")
-	renderer := newRenderer(newReferenceReader(c, c), newObjectReader(c))
-	return &managing{
-		helmOps:  &helmOpReconciler{client: c, live: c, guard: guard, renderer: renderer, told: newToldGenerations(), now: time.Now},
-		releases: &releaseReconciler{client: c, live: c, guard: guard, renderer: renderer},
+	return builder.WithIndex(&addonsv1.HelmOpRelease{}, clusterIndex, clustersOfRelease).Build()
+}
+
+// managingHelmOps is the reconciler of a manager that lets namespace "a" in.
+func managingHelmOps(t *testing.T, objects ...client.Object) *helmOpReconciler {
+	t.Helper()
+	c := managementClient(t, objects...)
+	return &helmOpReconciler{
+		client: c, live: c, guard: newClusterGuard(c, "a"), renderer: newRenderer(newReferenceReader(c, c), newObjectReader(c)),
+		told: newToldGenerations(), now: time.Now,
 	}
+}
+
+// managingReleases is the reconciler of a manager that lets namespace "a" in.
+func managingReleases(t *testing.T, objects ...client.Object) *releaseReconciler {
+	t.Helper()
+	c := managementClient(t, objects...)
+	return &releaseReconciler{client: c, live: c, guard: newClusterGuard(c, "a"), renderer: newRenderer(newReferenceReader(c, c), newObjectReader(c))}
 }
 
 func managementHelmOp(namespace string) *addonsv1.HelmOp {
@@ -106,9 +112,9 @@ func TestManagementClusterIsSelectedWhereItIsPermitted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newManaging(t, tc.children...)
+			m := managingHelmOps(t, tc.children...)
 			scope := &helmOpScope{helmOp: tc.helmOp}
-			if err := m.helmOps.selectClusters(t.Context(), scope); err != nil || scope.stale {
+			if err := m.selectClusters(t.Context(), scope); err != nil || scope.stale {
 				t.Fatalf("stale %t, %v", scope.stale, err)
 			}
 			var got []string
@@ -135,7 +141,7 @@ func TestManagementClusterIsSelectedWhereItIsPermitted(t *testing.T) {
 
 func TestManagementReleaseIsForWhoMayServeIt(t *testing.T) {
 	t.Parallel()
-	m := newManaging(t)
+	m := managingReleases(t)
 	for name, tc := range map[string]struct {
 		helmOp *addonsv1.HelmOp
 		want   bool
@@ -143,7 +149,7 @@ func TestManagementReleaseIsForWhoMayServeIt(t *testing.T) {
 		"permitted": {managementHelmOp("a"), true}, "another namespace": {managementHelmOp("b"), false}, "the HelmOp is gone": {nil, false},
 		"the HelmOp is for Clusters by now": {&addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}}, true},
 	} {
-		guard := m.releases.guard
+		guard := m.guard
 		allowed := false
 		if tc.helmOp != nil {
 			var err error
@@ -187,12 +193,12 @@ func TestFateOfAManagementRelease(t *testing.T) {
 	} {
 		helmOp := managementHelmOp("a")
 		tc.change(helmOp)
-		m := newManaging(t, helmOp)
-		if fate, err := m.releases.fateOf(t.Context(), managementRelease(helmOp)); err != nil || fate != tc.want {
+		m := managingReleases(t, helmOp)
+		if fate, err := m.fateOf(t.Context(), managementRelease(helmOp)); err != nil || fate != tc.want {
 			t.Errorf("%s: fate %d, %v", name, fate, err)
 		}
 		// Whatever becomes of it, it may be carried out.
-		if may, err := m.releases.mayAccess(t.Context(), &releaseScope{release: managementRelease(helmOp), helmOp: helmOp}); !may || err != nil {
+		if may, err := m.mayAccess(t.Context(), &releaseScope{release: managementRelease(helmOp), helmOp: helmOp}); !may || err != nil {
 			t.Errorf("%s: may access %t, %v", name, may, err)
 		}
 	}
@@ -201,21 +207,21 @@ func TestFateOfAManagementRelease(t *testing.T) {
 // What the object that stands for the management cluster is read from must not be taken for a Cluster that is gone.
 func TestManagementClusterThatCannotBeReadIsNotGone(t *testing.T) {
 	t.Parallel()
-	m := newManaging(t)
-	if err := m.releases.client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}); err != nil {
+	m := managingReleases(t)
+	if err := m.client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}); err != nil {
 		t.Fatal(err)
 	}
 	release := managementRelease(managementHelmOp("a"))
-	if scope, err := m.releases.gather(t.Context(), m.releases.client, release); err == nil {
+	if scope, err := m.gather(t.Context(), m.client, release); err == nil {
 		t.Errorf("it is %v", scope.cluster)
 	}
 }
 
 func TestManagementClusterIsOfTheShardThatAsks(t *testing.T) {
 	t.Parallel()
-	m := newManaging(t)
+	m := managingHelmOps(t)
 	for _, shard := range []string{"", "b"} {
-		object, err := managementCluster(t.Context(), m.helmOps.client, shard)
+		object, err := managementCluster(t.Context(), m.client, shard)
 		if err != nil || !isOfShard(object, shard) || !isManagement(object) || object.GetUID() != "system" {
 			t.Errorf("shard %q: %v, %v", shard, object, err)
 		}
@@ -226,7 +232,7 @@ func TestManagementClusterIsOfTheShardThatAsks(t *testing.T) {
 	}
 	near := &dependency{helmOp: &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}}}
 	there := &dependency{helmOp: managementHelmOp("a")}
-	object, err := managementCluster(t.Context(), m.helmOps.client, "")
+	object, err := managementCluster(t.Context(), m.client, "")
 	if err != nil || near.selects(object) || !there.selects(object) {
 		t.Errorf("dependencies select it: %t, %t, %v", near.selects(object), there.selects(object), err)
 	}

@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,40 +55,51 @@ var ownWords = []string{
 	"rollout.phase", "rollout.startedAt", "rollout.wave", "state", "tests[].completedAt", "tests[].startedAt", "wasReady.since", "wasReady.until",
 }
 
-// longText is what the texts of TestStatusFits consist of.
+// longText is what the texts of LongText consist of.
 const longText = "ü"
 
-// TestStatusFits gives texts of any length to all that writes into a status: the API server would refuse a status with a text
-// that its CustomResourceDefinition does not admit, again and again.
-func TestStatusFits(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat(longText, 5000)
-	for kind, status := range map[string]any{"helmopreleases": longReleaseStatus(long), "helmops": longHelmOpStatus(long)} {
-		schema := statusSchema(t, kind)
-		raw, err := json.Marshal(status)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var value any
-		if err := json.Unmarshal(raw, &value); err != nil {
-			t.Fatal(err)
-		}
-		written := map[string]bool{}
-		for _, violation := range violations(schema, value, "", written) {
-			t.Errorf("%s: status%s", kind, violation)
-		}
-		for _, field := range textFields(schema, "") {
-			// artifacts are many of artifact.
-			own := slices.Contains(ownWords, strings.Replace(strings.TrimPrefix(field, "."), "artifacts[].", "artifact.", 1))
-			isLong, isWritten := written[field]
-			switch {
-			case own && isLong:
-				t.Errorf("%s: status%s is among ownWords, but others write it, too", kind, field)
-			case !own && !isWritten && !strings.HasPrefix(field, ".artifacts[]"):
-				t.Errorf("%s: status%s: let this test write it, or name it among ownWords", kind, field)
-			}
+// LongText is longer than any text of a status may be.
+func LongText() string { return strings.Repeat(longText, 5000) }
+
+// CheckStatus fails if the API server would refuse a status with texts of any length, again and again: each text of the
+// CustomResourceDefinition must be written by the caller with [LongText], or be one that only HelmOp itself writes. File is that of the
+// CustomResourceDefinition.
+func CheckStatus(t *testing.T, file string, status any) {
+	t.Helper()
+	schema := statusSchema(t, file)
+	raw, err := json.Marshal(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		t.Fatal(err)
+	}
+	written := map[string]bool{}
+	for _, violation := range violations(schema, value, "", written) {
+		t.Errorf("status%s", violation)
+	}
+	for _, field := range textFields(schema, "") {
+		// artifacts are many of artifact.
+		own := slices.Contains(ownWords, strings.Replace(strings.TrimPrefix(field, "."), "artifacts[].", "artifact.", 1))
+		isLong, isWritten := written[field]
+		switch {
+		case own && isLong:
+			t.Errorf("status%s is among ownWords, but others write it, too", field)
+		case !own && !isWritten && !strings.HasPrefix(field, ".artifacts[]"):
+			t.Errorf("status%s: let this test write it, or name it among ownWords", field)
 		}
 	}
+}
+
+func TestReleaseStatusFits(t *testing.T) {
+	t.Parallel()
+	CheckStatus(t, "../config/crd/bases/addons.cluster.x-k8s.io_helmopreleases.yaml", longReleaseStatus(LongText()))
+}
+
+func TestHelmOpStatusFits(t *testing.T) {
+	t.Parallel()
+	CheckStatus(t, "../config/crd/bases/addons.cluster.x-k8s.io_helmops.yaml", longHelmOpStatus(LongText()))
 }
 
 func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
@@ -149,9 +159,9 @@ func longHelmOpStatus(long string) *addonsv1.HelmOpStatus {
 }
 
 // statusSchema is what a CustomResourceDefinition admits as the status.
-func statusSchema(t *testing.T, plural string) apiextensionsv1.JSONSchemaProps {
+func statusSchema(t *testing.T, file string) apiextensionsv1.JSONSchemaProps {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("..", "config", "crd", "bases", addonsv1.GroupVersion.Group+"_"+plural+".yaml"))
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
