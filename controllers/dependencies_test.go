@@ -218,9 +218,9 @@ func TestCycleMessageIsBounded(t *testing.T) {
 func TestNeededBy(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
-	depending := func(name string, change func(*addonsv1.HelmOpRelease), dependencies ...string) *addonsv1.HelmOpRelease {
+	depending := func(name string, change func(*addonsv1.HelmOpRelease), names ...string) *addonsv1.HelmOpRelease {
 		return readyRelease(name, func(r *addonsv1.HelmOpRelease) {
-			r.Spec.DependsOn = on(dependencies...)
+			r.Spec.DependsOn = on(names...)
 			if change != nil {
 				change(r)
 			}

@@ -113,25 +113,25 @@ func TestNewReleaseOvertakesAThousand(t *testing.T) {
 	late := releaseFor("default", "new", addonsv1.ClusterReference{Name: "new"})
 	reportUnreachable(late, "")
 	objects = append(objects, changed, late)
-	queue := newReleaseQueue(storeOf(t, objects...), func(client.ObjectKey) bool { return true }, func(release client.ObjectKey) bool { return release.Name == "old-3" })("test", requeue.NewLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
-	defer queue.ShutDown()
+	waiting := newReleaseQueue(storeOf(t, objects...), func(client.ObjectKey) bool { return true }, func(release client.ObjectKey) bool { return release.Name == "old-3" })("test", requeue.NewLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
+	defer waiting.ShutDown()
 	for i := range 1000 {
 		old := requestFor(fmt.Sprintf("old-%d", i))
 		switch i % 3 {
 		case 0:
-			queue.Add(old)
+			waiting.Add(old)
 		case 1:
-			queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, old)
+			waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, old)
 		default:
-			queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(priorityOfRest)}, old)
+			waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(priorityOfRest)}, old)
 		}
 	}
 	// What a manager finds unfinished when it starts is no less urgent for that.
-	queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, requestFor("changed"), requestFor("new"))
-	queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(priorityOfTurn)}, requestFor("old-999"))
+	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, requestFor("changed"), requestFor("new"))
+	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(priorityOfTurn)}, requestFor("old-999"))
 	// "old-3" was given a slot, and comes back since its read ended.
 	for _, want := range []string{"old-3", "old-999", "new", "changed"} {
-		if got, _ := queue.Get(); got.Name != want {
+		if got, _ := waiting.Get(); got.Name != want {
 			t.Errorf("%s comes, want %s", got.Name, want)
 		}
 	}
