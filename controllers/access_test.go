@@ -68,12 +68,17 @@ func helmOpWith(source addonsv1.ArtifactSource) *addonsv1.HelmOp {
 func secretRef(name string) *addonsv1.SecretReference { return &addonsv1.SecretReference{Name: name} }
 
 func readerOf(objects ...client.Object) (*referenceReader, client.Client) {
+	c := clientOf(objects...)
+	return newReferenceReader(c, c), c
+}
+
+// clientOf is a client of copies of some core objects.
+func clientOf(objects ...client.Object) client.Client {
 	builder := fake.NewClientBuilder()
 	for _, object := range objects {
 		builder.WithObjects(object.DeepCopyObject().(client.Object)) // it is written to
 	}
-	c := builder.Build()
-	return newReferenceReader(c, c), c
+	return builder.Build()
 }
 
 func TestAccess(t *testing.T) {

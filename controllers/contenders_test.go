@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -54,7 +55,8 @@ func TestContendersHearOfEachOther(t *testing.T) {
 			t.Parallel()
 			var outdated []ctrl.Request
 			h := contendersOnNews(store, func(request ctrl.Request) { outdated = append(outdated, request) })
-			_, queue := startedErrands(t)
+			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+			defer queue.ShutDown()
 			switch e := tc.event.(type) {
 			case event.UpdateEvent:
 				h.Update(t.Context(), e, queue)

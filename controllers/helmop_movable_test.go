@@ -59,7 +59,8 @@ func TestReportMovable(t *testing.T) {
 			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
 			helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: kindSecret, Name: "values"}, {Kind: kindConfigMap, Name: "missing", Optional: true}}
 			helmOp.Spec.Source.ServiceAccountName, helmOp.Spec.ManagementCluster = tc.account, tc.management
-			references, _ := readerOf(tc.secret)
+			secrets := clientOf(tc.secret)
+			references := newReferenceReader(secrets, secrets)
 			r := &helmOpReconciler{references: references}
 			if err := r.reportMovable(t.Context(), &helmOpScope{helmOp: helmOp}); err != nil {
 				t.Fatal(err)

@@ -131,7 +131,8 @@ type resolver struct {
 
 func newResolver(t *testing.T, objects ...client.Object) *resolver {
 	t.Helper()
-	references, _ := readerOf(objects...)
+	referred := clientOf(objects...)
+	references := newReferenceReader(referred, referred)
 	r := &resolver{
 		registry: &registryDouble{artifact: chartArtifact("sha256:1"), tags: map[string]tagDouble{}, times: map[string]int{}},
 		verifier: &verifierDouble{err: verification.ErrUntrusted, trusted: map[string]bool{}},
