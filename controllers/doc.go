@@ -14,12 +14,10 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package controllers reconciles HelmOps and HelmOpReleases. It knows Kubernetes objects, conditions and Events and what
-// to call in which order; it knows neither the Helm SDK nor a registry's protocol.
+// Package controllers sets up the controllers of HelmOps, HelmOpReleases and Clusters, which are packages of their own, and what they share.
 //
-// A HelmOp is resolved to an artifact, rendered for each selected Cluster, planned and recorded in one HelmOpRelease per
-// Cluster. A HelmOpRelease compares what it wants with what the workload cluster's Helm storage says, and does the least
-// that is needed. Nothing but the HelmOp controller writes the spec of a HelmOpRelease, and nothing but the
+// They know Kubernetes objects, conditions and Events and what to call in which order; they know neither the Helm SDK nor a
+// registry's protocol. Nothing but the HelmOp controller writes the spec of a HelmOpRelease, and nothing but the
 // HelmOpRelease controller talks to a workload cluster.
 //
 // An idle pass reads caches; for a release it asks the workload cluster for the metadata of the Secrets in which Helm

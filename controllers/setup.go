@@ -23,7 +23,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/lru"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -36,10 +35,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/cluster"
+	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/helmop"
+	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/helmoprelease"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
 // +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=helmops,verbs=get;list;watch;patch
@@ -65,22 +81,22 @@ type Options struct {
 	Registry Registry
 
 	// Verifier checks signatures.
-	Verifier Verifier
+	Verifier verify.Verifier
 
 	// Charts makes charts of pulled artifacts.
-	Charts ChartLoader
+	Charts helmoprelease.ChartLoader
 
 	// Engine brings releases to what is wanted.
-	Engine Engine
+	Engine helmoprelease.Engine
 
 	// Records tells where the records of releases are kept outside of their clusters. Default: nowhere.
-	Records RecordStorage
+	Records helmoprelease.RecordStorage
 
 	// Watcher follows the objects of releases in the workload clusters.
-	Watcher Watcher
+	Watcher helmoprelease.Watcher
 
 	// Clusters are the ways to the workload clusters.
-	Clusters Clusters
+	Clusters clusterview.Clusters
 
 	// Kubeconfigs reads the Secrets with the kubeconfigs of Clusters and refuses those that must not be used, see
 	// SafeKubeconfigs.
@@ -118,26 +134,15 @@ type Options struct {
 	ResyncPeriod time.Duration
 }
 
-// Clusters are the ways to the workload clusters.
-type Clusters interface {
-	// GetRESTConfig returns how to reach a Cluster; the error wraps clusterlink.ErrNotConnected if there is no way, and
-	// clusterlink.ErrNotTried if that says nothing of the Cluster.
-	GetRESTConfig(ctx context.Context, cluster client.ObjectKey) (*rest.Config, error)
-	// State tells how a Cluster has answered.
-	State(cluster client.ObjectKey) clusterlink.State
-	// Source is of the requests for a Cluster whenever it begins or ceases to answer.
-	Source(requests handler.MapFunc) source.Source
-}
-
 // Registry resolves references and pulls artifacts.
 type Registry interface {
-	Resolver
-	Fetcher
+	helmop.Resolver
+	helmoprelease.Fetcher
 }
 
 // SetupWithManager adds the controllers to a manager.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
-	if err := setupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := watches.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("registering indexes: %w", err)
 	}
 	if options.HelmOpConcurrency <= 0 {
@@ -146,24 +151,24 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if options.ReleaseConcurrency <= 0 {
 		options.ReleaseConcurrency = 24
 	}
-	references := newReferenceReader(mgr.GetCache(), mgr.GetAPIReader())
+	references := references.NewReader(mgr.GetCache(), mgr.GetAPIReader())
 	kinds := newKinds(mgr, options)
 	if err := mgr.Add(kinds); err != nil {
 		return fmt.Errorf("setting up the reader of what Clusters refer to: %w", err)
 	}
-	objects := newObjectReader(kinds)
+	objects := clusterview.NewReader(kinds)
 	common := &sharedParts{
 		kinds:      kinds,
 		references: references,
 		objects:    objects,
-		renderer:   newRenderer(references, objects),
-		guard:      newClusterGuard(mgr.GetClient(), options.ManagementClusterNamespaces...),
-		unseen:     &unseenReleases{},
-		sightings:  newSightings(options.ReleaseConcurrency),
-		adoptions:  newAdoptions(),
-		budgets:    newEventBudgets(time.Now),
+		renderer:   render.New(references, objects),
+		guard:      selection.NewGuard(mgr.GetClient(), options.ManagementClusterNamespaces...),
+		unseen:     &clusterlife.UnseenReleases{},
+		reads:      recordreads.New(options.ReleaseConcurrency),
+		adoptions:  helmop.NewAdoptions(),
+		budgets:    report.NewEventBudgets(time.Now),
 
-		incarnations: &clusterIncarnations{},
+		incarnations: &clusterview.Incarnations{},
 	}
 	if err := setupHelmOps(mgr, options, common); err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
@@ -174,22 +179,22 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := setupClusters(mgr, options, common); err != nil {
 		return fmt.Errorf("setting up the controller of Clusters: %w", err)
 	}
-	return metrics.Registry.Register(newStateCollector(mgr.GetClient()))
+	return metrics.Registry.Register(monitoring.NewStateCollector(mgr.GetClient()))
 }
 
 // sharedParts are what the controllers have in common.
 type sharedParts struct {
 	kinds      *kindcache.Kinds
-	references *referenceReader
-	objects    *objectReader
-	renderer   *renderer
-	guard      *clusterGuard
-	unseen     *unseenReleases
-	sightings  *sightings
-	adoptions  *adoptions
-	budgets    *eventBudgets
+	references *references.Reader
+	objects    *clusterview.Reader
+	renderer   *render.Renderer
+	guard      *selection.Guard
+	unseen     *clusterlife.UnseenReleases
+	reads      *recordreads.Reads
+	adoptions  *helmop.Adoptions
+	budgets    *report.EventBudgets
 
-	incarnations *clusterIncarnations
+	incarnations *clusterview.Incarnations
 }
 
 // newKinds reads the kinds that Clusters refer to. A kind counts as idle if no HelmOp that is looked at regularly has read it.
@@ -213,138 +218,138 @@ func (p *sharedParts) watcher(mgr ctrl.Manager, c controller.Controller, log log
 }
 
 // forgetting drops what is kept of a Cluster that is gone, or of another shard.
-func (p *sharedParts) forgetting(engine Engine, watcher Watcher) func(cluster client.ObjectKey) {
+func (p *sharedParts) forgetting(engine helmoprelease.Engine, watcher helmoprelease.Watcher) func(cluster client.ObjectKey) {
 	return func(cluster client.ObjectKey) {
 		engine.Forget(cluster.String())
 		watcher.Disconnect(cluster.String())
-		p.sightings.forget(cluster.String())
+		p.reads.Forget(cluster.String())
 		// A release that could do so may be gone before its Cluster.
-		p.incarnations.forget(cluster)
+		p.incarnations.Forget(cluster)
 	}
 }
 
 func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error {
 	log := mgr.GetLogger().WithValues("controller", "helmop")
 	concurrency := controllerOptions(options.HelmOpConcurrency)
-	reconciler := &helmOpReconciler{
-		client:     mgr.GetClient(),
-		live:       mgr.GetAPIReader(),
-		registry:   options.Registry,
-		verifier:   options.Verifier,
-		errands:    newErrands[resolution](concurrency.MaxConcurrentReconciles),
-		references: common.references,
-		renderer:   common.renderer,
-		resolution: newResolutionSchedule(),
-		rollouts:   newRevisionMemory(),
-		told:       newToldGenerations(),
-		guard:      common.guard,
-		pace:       newStatusPace(),
-		planned:    newPlannedReleases(),
-		recorder:   mgr.GetEventRecorder("helmop-controller"),
-		now:        time.Now,
+	reconciler := &helmop.Reconciler{
+		Client:     mgr.GetClient(),
+		Live:       mgr.GetAPIReader(),
+		Registry:   options.Registry,
+		Verifier:   options.Verifier,
+		Tasks:      async.NewTasks[helmop.Resolution](concurrency.MaxConcurrentReconciles),
+		References: common.references,
+		Renderer:   common.renderer,
+		Resolution: helmop.NewResolutionSchedule(),
+		Rollouts:   helmop.NewRevisionMemory(),
+		Told:       helmop.NewToldGenerations(),
+		Guard:      common.guard,
+		Pace:       helmop.NewStatusPace(),
+		Planned:    helmop.NewPlannedReleases(),
+		Recorder:   mgr.GetEventRecorder("helmop-controller"),
+		Now:        time.Now,
 
-		resyncPeriod: options.ResyncPeriod,
-		minInterval:  options.MinSourceInterval,
+		ResyncPeriod: options.ResyncPeriod,
+		MinInterval:  options.MinSourceInterval,
 
-		watchFilter: options.WatchFilterValue,
-		shard:       options.Shard,
-		namespace:   options.Namespace,
-		adoptions:   common.adoptions,
-		answers:     answersOf(options.Clusters),
+		WatchFilter: options.WatchFilterValue,
+		Shard:       options.Shard,
+		Namespace:   options.Namespace,
+		Adoptions:   common.adoptions,
+		Answers:     queue.AnswersOf(options.Clusters),
 	}
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
-		return requestsForCluster(ctx, reconciler.client, obj)
+		return watches.RequestsForCluster(ctx, reconciler.Client, obj)
 	}
-	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, common.references))
+	ofSecret := watches.Both(watches.RequestsForReference(apiutil.KindSecret, reconciler.Client), watches.RequestsForPullSecret(reconciler.Client, common.references))
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop").
-		For(&addonsv1.HelmOp{}, builder.WithPredicates(ofWatchFilter(options.WatchFilterValue), specChanged())).
-		Watches(&addonsv1.HelmOpRelease{}, delayedBy(requestForOwner(reconciler.client), settled(reconciler.client)),
-			builder.WithPredicates(ofWatchFilter(options.WatchFilterValue))).
-		Watches(&addonsv1.HelmOpRelease{}, helmOpsOnNews(reconciler.client)).
-		Watches(&addonsv1.HelmOpRelease{}, reconciler.moved.noting(reconciler.now)).
-		Watches(&addonsv1.HelmOp{}, delayed(dependentHelmOps(reconciler.client)), builder.WithPredicates(dependencyChanged())).
-		Watches(&addonsv1.HelmOp{}, reconciler.adoptions.left()).
-		Watches(&addonsv1.HelmOp{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(saidNotServed())).
-		Watches(newCluster(), delayed(toHelmOps)).
-		WatchesMetadata(partialOf(kindSecret), delayed(ofSecret)).
-		WatchesMetadata(partialOf(kindConfigMap), delayed(requestsForReference(kindConfigMap, reconciler.client))).
-		WatchesMetadata(partialOf(kindServiceAccount), delayed(requestsForReference(kindServiceAccount, reconciler.client))).
-		WatchesMetadata(partialOf(kindNamespace), delayed(requestsForNamespace(reconciler.client))).
-		WatchesRawSource(reconciler.errands.waker.source()).
+		For(&addonsv1.HelmOp{}, builder.WithPredicates(watches.OfWatchFilter(options.WatchFilterValue), watches.SpecChanged())).
+		Watches(&addonsv1.HelmOpRelease{}, watches.DelayedBy(watches.RequestForOwner(reconciler.Client), watches.Settled(reconciler.Client)),
+			builder.WithPredicates(watches.OfWatchFilter(options.WatchFilterValue))).
+		Watches(&addonsv1.HelmOpRelease{}, dependencies.HelmOpsOnNews(reconciler.Client)).
+		Watches(&addonsv1.HelmOpRelease{}, reconciler.Moved.Noting(reconciler.Now)).
+		Watches(&addonsv1.HelmOp{}, watches.Delayed(dependencies.DependentHelmOps(reconciler.Client)), builder.WithPredicates(dependencies.DependencyChanged())).
+		Watches(&addonsv1.HelmOp{}, reconciler.Adoptions.Left()).
+		Watches(&addonsv1.HelmOp{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watches.SaidNotServed())).
+		Watches(apiutil.NewCluster(), watches.Delayed(toHelmOps)).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(ofSecret)).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindConfigMap), watches.Delayed(watches.RequestsForReference(apiutil.KindConfigMap, reconciler.Client))).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount), watches.Delayed(watches.RequestsForReference(apiutil.KindServiceAccount, reconciler.Client))).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindNamespace), watches.Delayed(watches.RequestsForNamespace(reconciler.Client))).
+		WatchesRawSource(reconciler.Tasks.Waker.Source()).
 		WithOptions(concurrency).
 		Build(reconciler)
 	if err != nil {
 		return err
 	}
-	reconciler.kinds = common.watcher(mgr, c, log, reconciler.handlerForClusterObjects())
+	reconciler.Kinds = common.watcher(mgr, c, log, reconciler.HandlerForClusterObjects())
 	return nil
 }
 
 func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error {
 	concurrency := controllerOptions(options.ReleaseConcurrency)
-	granted := &waker{}
-	slots := newActionSlots(concurrency.MaxConcurrentReconciles, options.ClusterConcurrency, granted)
-	concurrency.NewQueue = newReleaseQueue(mgr.GetClient(), answersOf(options.Clusters), slots.IsGranted)
-	reconciler := &releaseReconciler{
-		client:     mgr.GetClient(),
-		live:       mgr.GetAPIReader(),
-		clusters:   options.Clusters,
-		registry:   options.Registry,
-		verifier:   options.Verifier,
-		charts:     options.Charts,
-		errands:    newErrands[*oci.Content](concurrency.MaxConcurrentReconciles),
-		fetches:    newFetchFailures(),
-		slots:      slots,
-		sightings:  common.sightings,
-		engine:     options.Engine,
-		watcher:    options.Watcher,
-		references: common.references,
-		renderer:   common.renderer,
-		guard:      common.guard,
-		recorder:   mgr.GetEventRecorder("helmop-controller"),
-		budgets:    common.budgets,
-		now:        time.Now,
+	granted := &async.Waker{}
+	slots := helmoprelease.NewActionSlots(concurrency.MaxConcurrentReconciles, options.ClusterConcurrency, granted)
+	concurrency.NewQueue = queue.New(mgr.GetClient(), queue.AnswersOf(options.Clusters), slots.IsGranted)
+	reconciler := &helmoprelease.Reconciler{
+		Client:     mgr.GetClient(),
+		Live:       mgr.GetAPIReader(),
+		Clusters:   options.Clusters,
+		Registry:   options.Registry,
+		Verifier:   options.Verifier,
+		Charts:     options.Charts,
+		Tasks:      async.NewTasks[*oci.Content](concurrency.MaxConcurrentReconciles),
+		Fetches:    helmoprelease.NewFetchFailures(),
+		Slots:      slots,
+		Reads:      common.reads,
+		Engine:     options.Engine,
+		Watcher:    options.Watcher,
+		References: common.references,
+		Renderer:   common.renderer,
+		Guard:      common.guard,
+		Recorder:   mgr.GetEventRecorder("helmop-controller"),
+		Budgets:    common.budgets,
+		Now:        time.Now,
 
-		kubeconfigs: options.Kubeconfigs,
-		written:     newWrittenGenerations(),
-		drifts:      newDriftMemories(),
+		Kubeconfigs: options.Kubeconfigs,
+		Written:     helmoprelease.NewWrittenGenerations(),
+		Drifts:      driftmemory.New(),
 
-		resyncPeriod: options.ResyncPeriod,
-		watchFilter:  options.WatchFilterValue,
-		shard:        options.Shard,
-		unseen:       common.unseen,
-		incarnations: common.incarnations,
-		records:      options.Records,
-		recordsLeft:  lru.New(maxToldOfRecords),
+		ResyncPeriod: options.ResyncPeriod,
+		WatchFilter:  options.WatchFilterValue,
+		Shard:        options.Shard,
+		Unseen:       common.unseen,
+		Incarnations: common.incarnations,
+		Records:      options.Records,
+		RecordsLeft:  lru.New(helmoprelease.MaxToldOfRecords),
 	}
-	if err := metrics.Registry.Register(newReadsGauge(reconciler.sightings.count)); err != nil {
+	if err := metrics.Registry.Register(monitoring.NewReadsGauge(reconciler.Reads.Count)); err != nil {
 		return err
 	}
-	ofCluster := childRequestsForCluster(reconciler.client)
-	ending := handler.EnqueueRequestsFromMapFunc(endingRequests(reconciler.client))
-	ofSecret := both(requestsForReference(kindSecret, reconciler.client), requestsForPullSecret(reconciler.client, common.references))
+	ofCluster := watches.ChildRequestsForCluster(reconciler.Client)
+	ending := handler.EnqueueRequestsFromMapFunc(dependencies.EndingRequests(reconciler.Client))
+	ofSecret := watches.Both(watches.RequestsForReference(apiutil.KindSecret, reconciler.Client), watches.RequestsForPullSecret(reconciler.Client, common.references))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("helmoprelease").
-		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(ofWatchFilter(options.WatchFilterValue), specChanged())).
-		Watches(newCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(servabilityChanged())).
-		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(childRequestsForHelmOp(reconciler.client)),
-			builder.WithPredicates(orderChanged())).
-		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unreadyRequests(reconciler.client, requestForItself)),
-			builder.WithPredicates(sourceChanged())).
-		Watches(&addonsv1.HelmOpRelease{}, siblingsOnNews(reconciler.client)).
-		Watches(&addonsv1.HelmOpRelease{}, contendersOnNews(reconciler.client, reconciler.sightings.outdate)).
-		Watches(&addonsv1.HelmOpRelease{}, reconciler.actions.stopping(reconciler.client)).
-		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unreadyRequests(reconciler.client, dependentHelmOps(reconciler.client))),
-			builder.WithPredicates(dependencyChanged())).
-		Watches(&addonsv1.HelmOp{}, ending, builder.WithPredicates(choiceMayChange())).
-		Watches(newCluster(), ending, builder.WithPredicates(choiceMayChange())).
-		WatchesMetadata(partialOf(kindSecret), delayed(unreadyRequests(reconciler.client, ofSecret))).
-		WatchesMetadata(partialOf(kindServiceAccount), delayed(unreadyRequests(reconciler.client,
-			requestsForReference(kindServiceAccount, reconciler.client)))).
-		WatchesRawSource(reconciler.errands.waker.source()).
-		WatchesRawSource(reconciler.sightings.running.waker.source()).
-		WatchesRawSource(granted.source()).
+		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(watches.OfWatchFilter(options.WatchFilterValue), watches.SpecChanged())).
+		Watches(apiutil.NewCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(watches.ServabilityChanged())).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(watches.ChildRequestsForHelmOp(reconciler.Client)),
+			builder.WithPredicates(watches.OrderChanged())).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(watches.UnreadyRequests(reconciler.Client, watches.RequestForItself)),
+			builder.WithPredicates(watches.SourceChanged())).
+		Watches(&addonsv1.HelmOpRelease{}, dependencies.SiblingsOnNews(reconciler.Client)).
+		Watches(&addonsv1.HelmOpRelease{}, helmoprelease.ContendersOnNews(reconciler.Client, reconciler.Reads.Outdate)).
+		Watches(&addonsv1.HelmOpRelease{}, reconciler.Actions.Stopping(reconciler.Client)).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(watches.UnreadyRequests(reconciler.Client, dependencies.DependentHelmOps(reconciler.Client))),
+			builder.WithPredicates(dependencies.DependencyChanged())).
+		Watches(&addonsv1.HelmOp{}, ending, builder.WithPredicates(dependencies.ChoiceMayChange())).
+		Watches(apiutil.NewCluster(), ending, builder.WithPredicates(dependencies.ChoiceMayChange())).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(watches.UnreadyRequests(reconciler.Client, ofSecret))).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount), watches.Delayed(watches.UnreadyRequests(reconciler.Client,
+			watches.RequestsForReference(apiutil.KindServiceAccount, reconciler.Client)))).
+		WatchesRawSource(reconciler.Tasks.Waker.Source()).
+		WatchesRawSource(reconciler.Reads.Running.Waker.Source()).
+		WatchesRawSource(granted.Source()).
 		WatchesRawSource(options.Watcher.Source()).
 		WatchesRawSource(options.Clusters.Source(ofCluster)).
 		WithOptions(concurrency).
@@ -356,4 +361,39 @@ func controllerOptions(concurrency int) controller.Options {
 		MaxConcurrentReconciles: concurrency,
 		RateLimiter:             requeue.NewLimiter(),
 	}
+}
+
+// setupClusters adds the controller of Clusters to a manager.
+func setupClusters(mgr ctrl.Manager, options Options, common *sharedParts) error {
+	log := mgr.GetLogger().WithValues("controller", "cluster")
+	reconciler := &cluster.Reconciler{
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Objects:  common.objects,
+		Recorder: mgr.GetEventRecorder("helmop-controller"),
+		Budgets:  common.budgets,
+		Now:      time.Now,
+
+		WatchFilter: options.WatchFilterValue,
+		Shard:       options.Shard,
+		Disconnect:  common.forgetting(options.Engine, options.Watcher),
+		EndDoubt:    func(cluster client.ObjectKey) { common.reads.Forget(cluster.String()) },
+		HasArrived: func(helmOp *addonsv1.HelmOp) bool {
+			return !apiutil.IsWatched(helmOp, options.WatchFilterValue) || report.IsBeingMoved(helmOp) || common.adoptions.Of(helmOp).Done
+		},
+		Unseen: common.unseen,
+	}
+	c, err := ctrl.NewControllerManagedBy(mgr).
+		Named("helmop-cluster").
+		For(apiutil.NewCluster()).
+		Watches(&addonsv1.HelmOpRelease{}, handler.EnqueueRequestsFromMapFunc(cluster.RequestForClusterOf), builder.WithPredicates(cluster.LifeChanged())).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(cluster.RequestsForHelmOp(mgr.GetClient())),
+			builder.WithPredicates(cluster.LifeOptionsChanged())).
+		WithOptions(controllerOptions(options.HelmOpConcurrency)).
+		Build(reconciler)
+	if err != nil {
+		return err
+	}
+	reconciler.Kinds = common.watcher(mgr, c, log, watches.Delayed(reconciler.RequestsForControlPlane))
+	return nil
 }

@@ -47,10 +47,14 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers"
+	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/helmoprelease"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/cloud"
@@ -119,7 +123,7 @@ func newManager(options *Options) (ctrl.Manager, error) {
 	return ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                     scheme,
 		LeaderElection:             options.leaderElect,
-		LeaderElectionID:           controllers.ShardLease(options.shard),
+		LeaderElectionID:           apiutil.ShardLease(options.shard),
 		LeaderElectionNamespace:    options.leaderElectNamespace,
 		LeaseDuration:              &options.leaderElectLeaseDuration,
 		RenewDeadline:              &options.leaderElectRenewDeadline,
@@ -147,7 +151,7 @@ func cacheOptions(options *Options) cache.Options {
 		ByObject:         map[client.Object]cache.ByObject{},
 	}
 	for _, obj := range []client.Object{&addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}, &addonsv1.HelmOpRevision{}, &clusterv1.Cluster{}} {
-		result.ByObject[obj] = cache.ByObject{Label: controllers.ShardSelector(options.shard)}
+		result.ByObject[obj] = cache.ByObject{Label: apiutil.ShardSelector(options.shard)}
 	}
 	if options.namespace != "" {
 		result.DefaultNamespaces = map[string]cache.Config{options.namespace: {}}
@@ -226,7 +230,7 @@ func setupRegistries(options *Options, budget *bytebudget.Budget, log logr.Logge
 		MaxBytes:          options.artifactMaxBytes,
 		Timeout:           flags.timeout,
 		UserAgent:         "helmop/" + version.Version,
-		Observer:          controllers.RegistryObserver(log.WithName("registries")),
+		Observer:          monitoring.RegistryObserver(log.WithName("registries")),
 		CredentialsFile:   flags.credentialsFile,
 		CAFile:            flags.caFile,
 		RegistriesFile:    flags.registriesFile,
@@ -251,8 +255,8 @@ func setupRegistries(options *Options, budget *bytebudget.Budget, log logr.Logge
 }
 
 // recordStorage tells where records of releases are kept outside of their clusters.
-func recordStorage(options *recordOptions, registry *oci.Client) controllers.RecordStorage {
-	return controllers.RecordStorage{
+func recordStorage(options *recordOptions, registry *oci.Client) helmoprelease.RecordStorage {
+	return helmoprelease.RecordStorage{
 		Registries: payloadregistry.New(registry),
 		URL:        options.url,
 		FormerURLs: options.formerURLs,
@@ -287,7 +291,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, options *Options) (cli
 	if err := mgr.Add(secrets); err != nil {
 		return nil, nil, err
 	}
-	kubeconfigs := controllers.SafeKubeconfigs(secrets)
+	kubeconfigs := clusterview.SafeKubeconfigs(secrets)
 	linkOptions := clusterlink.Options{
 		Clusters: mgr.GetCache(), Kubeconfigs: kubeconfigs, UserAgent: "helmop-manager/" + version.Version,
 		RefuseLocal: !options.allowLocal,

@@ -23,7 +23,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/controllers"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -62,7 +62,7 @@ func (o *renderingOptions) pool(children int) *sandbox.Pool {
 	return sandbox.NewPool(sandbox.Options{
 		Children: children,
 		Limits:   sandbox.Limits{Memory: o.memory.Value(), CPU: o.cpu, Time: o.timeout},
-		Started:  controllers.RendererStarted,
-		Ended:    func(limit sandbox.Limit) { controllers.RendererEnded(string(limit)) },
+		Started:  monitoring.RendererStarted,
+		Ended:    func(limit sandbox.Limit) { monitoring.RendererEnded(string(limit)) },
 	})
 }

@@ -35,7 +35,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/controllers"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sharding"
 )
 
 // podNamespaceFile tells a pod its namespace.
@@ -55,7 +56,7 @@ func setupShards(mgr ctrl.Manager, options *Options) error {
 	default:
 		return mgr.Add(&heartbeat{
 			client: mgr.GetClient(), live: mgr.GetAPIReader(), duration: options.leaderElectLeaseDuration, now: time.Now,
-			key: client.ObjectKey{Namespace: namespace, Name: controllers.ShardLease(options.shard)},
+			key: client.ObjectKey{Namespace: namespace, Name: apiutil.ShardLease(options.shard)},
 		})
 	}
 }
@@ -90,7 +91,7 @@ func setupOverview(mgr ctrl.Manager, options *Options, namespace string) error {
 	if err := mgr.Add(others); err != nil {
 		return err
 	}
-	return mgr.Add(controllers.NewShardOverview(controllers.ShardOverviewOptions{
+	return mgr.Add(sharding.NewShardOverview(sharding.ShardOverviewOptions{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Others: others, LeaseNamespace: namespace,
 		LeaseDuration: options.leaderElectLeaseDuration, WatchFilterValue: options.watchFilter,
 	}))

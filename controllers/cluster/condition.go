@@ -1,0 +1,146 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+const (
+	// maxClusterConditions bounds the conditions that HelmOps may add to one Cluster, which has room for 32 in all.
+	maxClusterConditions = 8
+
+	// maxNamedReleases bounds the releases that a condition of a Cluster names.
+	maxNamedReleases = 3
+)
+
+// clusterConditions are the conditions that HelmOps of its own namespace want of a Cluster, in the order of their types. Each that
+// selects it counts, be it that its release is not made yet. Those of other namespaces may not change the Cluster.
+func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp, releases []addonsv1.HelmOpRelease) []metav1.Condition {
+	byHelmOp := map[string]*addonsv1.HelmOpRelease{}
+	unready := map[string]map[string]string{}
+	total := map[string]int{}
+	count := func(conditionType string, name string, release *addonsv1.HelmOpRelease) {
+		total[conditionType]++
+		if why := wordForUnready(release); why != "" {
+			if unready[conditionType] == nil {
+				unready[conditionType] = map[string]string{}
+			}
+			unready[conditionType][name] = why
+		}
+	}
+	for i := range releases {
+		byHelmOp[apiutil.HelmOpOf(&releases[i])] = &releases[i]
+	}
+	for i := range helmOps {
+		helmOp := &helmOps[i]
+		if helmOp.Spec.ClusterCondition != "" && helmOp.DeletionTimestamp.IsZero() && selects(helmOp, cluster) {
+			release := byHelmOp[helmOp.Name]
+			if release != nil && !clusterlife.TakesPart(release, helmOp) {
+				release = nil
+			}
+			count(helmOp.Spec.ClusterCondition, helmOp.Name, release)
+		}
+	}
+	var wanted []metav1.Condition
+	for _, conditionType := range slices.Sorted(maps.Keys(total)) {
+		if len(wanted) == maxClusterConditions {
+			break
+		}
+		wanted = append(wanted, clusterCondition(conditionType, total[conditionType], unready[conditionType]))
+	}
+	return wanted
+}
+
+// clusterCondition is a condition about so many releases, of which some are not ready, by the names of their HelmOps.
+func clusterCondition(conditionType string, total int, unready map[string]string) metav1.Condition {
+	if len(unready) == 0 {
+		return metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, Reason: addonsv1.ReleasesReadyReason,
+			Message: fmt.Sprintf("the releases of %d HelmOps are Ready", total)}
+	}
+	var named []string
+	for _, name := range slices.Sorted(maps.Keys(unready)) {
+		if len(named) == maxNamedReleases {
+			named = append(named, "…")
+			break
+		}
+		named = append(named, "HelmOp "+name+": "+unready[name])
+	}
+	return metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Reason: addonsv1.ReleasesNotReadyReason,
+		Message: apiutil.Truncate(fmt.Sprintf("the releases of %d of %d HelmOps are not Ready; %s", len(unready), total, strings.Join(named, "; ")), report.MaxConditionMessage)}
+}
+
+// wordForUnready is one word for why a release is not Ready; empty if it is. It leaves out the message, which may change often.
+func wordForUnready(release *addonsv1.HelmOpRelease) string {
+	if release == nil {
+		return "no release yet"
+	}
+	switch ready := conditions.Get(release, addonsv1.ReadyCondition); {
+	case ready == nil:
+		return addonsv1.ProgressingReason
+	case ready.Status != metav1.ConditionTrue:
+		return ready.Reason
+	default:
+		return ""
+	}
+}
+
+// selects tells whether a HelmOp selects a Cluster of its own namespace.
+func selects(helmOp *addonsv1.HelmOp, cluster *clusterv1.Cluster) bool {
+	selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector)
+	// The HelmOp's own condition tells of a selector that is malformed.
+	return err == nil && selector.Matches(labels.Set(cluster.Labels))
+}
+
+// changedConditions are the wanted conditions as they are to be applied to a Cluster, and whether anything differs. A
+// time of transition stays as it is as long as the status does.
+func changedConditions(cluster *clusterv1.Cluster, wanted []metav1.Condition, now metav1.Time) ([]metav1.Condition, bool) {
+	changed := false
+	kept := map[string]bool{}
+	for i := range wanted {
+		kept[wanted[i].Type] = true
+		wanted[i].LastTransitionTime = now
+		known := conditions.Get(cluster, wanted[i].Type)
+		if known != nil && known.Status == wanted[i].Status {
+			wanted[i].LastTransitionTime = known.LastTransitionTime
+		}
+		changed = changed || known == nil || known.Status != wanted[i].Status ||
+			known.Reason != wanted[i].Reason || known.Message != wanted[i].Message
+	}
+	for _, known := range cluster.Status.Conditions {
+		changed = changed || isOfHelmOp(known) && !kept[known.Type]
+	}
+	return wanted, changed
+}
+
+// isOfHelmOp tells whether a condition of a Cluster is one that HelmOps publish.
+func isOfHelmOp(condition metav1.Condition) bool {
+	return condition.Reason == addonsv1.ReleasesReadyReason || condition.Reason == addonsv1.ReleasesNotReadyReason
+}

@@ -1,0 +1,137 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cluster
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+)
+
+func gatingHelmOp(name, conditionType string) addonsv1.HelmOp {
+	helmOp := addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
+	helmOp.Spec.ClusterCondition = conditionType
+	return helmOp
+}
+
+func gatingRelease(namespace, helmOp string, status metav1.ConditionStatus, reason string) addonsv1.HelmOpRelease {
+	controller := true
+	release := addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: helmOp + "-c",
+		OwnerReferences: []metav1.OwnerReference{{Kind: apiutil.HelmOpKind, Name: helmOp, Controller: &controller}}}}
+	release.Spec.ClusterCondition = "HelmOpReady"
+	if status != "" {
+		conditions.Set(&release, metav1.Condition{Type: addonsv1.ReadyCondition, Status: status, Reason: reason})
+	}
+	return release
+}
+
+func TestClusterConditions(t *testing.T) {
+	t.Parallel()
+	elsewhere := gatingHelmOp("elsewhere", "HelmOpReady")
+	elsewhere.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"not": "this"}}
+	deleting := gatingHelmOp("going", "HelmOpReady")
+	deleting.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	readyOf := func(namespace, helmOp string) addonsv1.HelmOpRelease {
+		return gatingRelease(namespace, helmOp, metav1.ConditionTrue, "Ready")
+	}
+	tests := map[string]struct {
+		helmOps  []addonsv1.HelmOp
+		releases []addonsv1.HelmOpRelease
+		want     string // type=status, comma separated
+		message  string
+	}{
+		"nobody asks":                            {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}},
+		"no release yet":                         {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, want: "HelmOpReady=False", message: "HelmOp a: no release yet"},
+		"nothing is said of it":                  {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{gatingRelease("ns", "a", "", "")}, want: "HelmOpReady=False", message: "HelmOp a: Progressing"},
+		"ready":                                  {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}, want: "HelmOpReady=True"},
+		"one of two":                             {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"), gatingHelmOp("b", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a"), gatingRelease("ns", "b", metav1.ConditionFalse, "Unhealthy")}, want: "HelmOpReady=False", message: "HelmOp b: Unhealthy"},
+		"two types":                              {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"), gatingHelmOp("b", "CNIReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "b")}, want: "CNIReady=True,HelmOpReady=False"},
+		"those of others are none":               {helmOps: []addonsv1.HelmOp{elsewhere, deleting}},
+		"a release of another namespace is none": {releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}},
+		"and its HelmOp is not one of the same name":       {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}, want: "HelmOpReady=False", message: "HelmOp a: no release yet"},
+		"the HelmOp counts, not what the release was told": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "CNIReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}, want: "CNIReady=True"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
+			var got, messages []string
+			for _, c := range clusterConditions(cluster, tc.helmOps, tc.releases) {
+				got, messages = append(got, c.Type+"="+string(c.Status)), append(messages, c.Message)
+			}
+			if strings.Join(got, ",") != tc.want || !strings.Contains(strings.Join(messages, " "), tc.message) {
+				t.Errorf("got %v: %v", got, messages)
+			}
+		})
+	}
+}
+
+func TestClusterConditionsAreBounded(t *testing.T) {
+	t.Parallel()
+	var helmOps []addonsv1.HelmOp
+	for i := range 100 {
+		helmOps = append(helmOps, gatingHelmOp("a"+strconv.Itoa(i), "T"+strconv.Itoa(i)+"Ready"), gatingHelmOp("b"+strconv.Itoa(i), "AllReady"))
+	}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
+	got := clusterConditions(cluster, helmOps, nil)
+	if len(got) != maxClusterConditions {
+		t.Errorf("%d conditions", len(got))
+	}
+	if message := got[0].Message; !strings.Contains(message, "100 of 100") || strings.Count(message, "HelmOp b") != maxNamedReleases {
+		t.Errorf("message %q", message)
+	}
+}
+
+func TestChangedConditions(t *testing.T) {
+	t.Parallel()
+	before := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	now := metav1.NewTime(before.Add(time.Hour))
+	of := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: "HelmOpReady", Status: status, Reason: reason, Message: message, LastTransitionTime: before}
+	}
+	known := of(metav1.ConditionFalse, addonsv1.ReleasesNotReadyReason, "a")
+	foreign := metav1.Condition{Type: "Available", Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: before}
+	tests := map[string]struct {
+		known, wanted []metav1.Condition
+		changed       bool
+		transition    metav1.Time
+	}{
+		"nothing is wanted, nothing is there":  {known: []metav1.Condition{foreign}},
+		"a first one":                          {known: []metav1.Condition{foreign}, wanted: []metav1.Condition{known}, changed: true, transition: now},
+		"the same":                             {known: []metav1.Condition{foreign, known}, wanted: []metav1.Condition{known}, transition: before},
+		"another message is no transition":     {known: []metav1.Condition{known}, wanted: []metav1.Condition{of(metav1.ConditionFalse, addonsv1.ReleasesNotReadyReason, "b")}, changed: true, transition: before},
+		"another status is one":                {known: []metav1.Condition{known}, wanted: []metav1.Condition{of(metav1.ConditionTrue, addonsv1.ReleasesReadyReason, "b")}, changed: true, transition: now},
+		"what is wanted no more goes":          {known: []metav1.Condition{foreign, known}, changed: true},
+		"what somebody else changed is mended": {known: []metav1.Condition{of(metav1.ConditionFalse, "Mine", "a")}, wanted: []metav1.Condition{known}, changed: true, transition: before},
+	}
+	for name, tc := range tests {
+		cluster := &clusterv1.Cluster{}
+		cluster.Status.Conditions = tc.known
+		got, changed := changedConditions(cluster, tc.wanted, now)
+		if changed != tc.changed || len(got) > 0 && !got[0].LastTransitionTime.Equal(&tc.transition) {
+			t.Errorf("%s: changed %t, %v", name, changed, got)
+		}
+	}
+}

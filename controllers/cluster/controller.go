@@ -1,0 +1,419 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+)
+
+// conditionsManager is the field manager of the conditions of Clusters.
+const conditionsManager = "helmop-cluster-conditions"
+
+// clusterConflictRetry is when to look again after somebody else wrote a Cluster first.
+const clusterConflictRetry = 200 * time.Millisecond
+
+// arrivalRetry is when to look again whether what came from another shard is all here.
+const arrivalRetry = 2 * time.Second
+
+// Reconciler has releases take part in the life of their Clusters. It writes only Clusters that some release, or some
+// HelmOp, asks for.
+type Reconciler struct {
+	Client   client.Client
+	Live     client.Reader
+	Objects  *clusterview.Reader
+	Recorder events.EventRecorder
+	Budgets  *report.EventBudgets
+	Kinds    *kindcache.Watcher
+	Now      func() time.Time
+
+	// WatchFilter is Options.WatchFilterValue, shard is Options.Shard.
+	WatchFilter, Shard string
+
+	// Disconnect drops what is kept of a Cluster that is gone, or of another shard.
+	Disconnect func(cluster client.ObjectKey)
+
+	// EndDoubt forgets how a Cluster has answered that is not read any more: no answer would ever do so.
+	EndDoubt func(cluster client.ObjectKey)
+
+	// HasArrived tells whether all releases of a HelmOp of this shard are known here, see adoptions.
+	HasArrived func(helmOp *addonsv1.HelmOp) bool
+
+	// others are HelmOps of other shards.
+	others otherHelmOps
+
+	// Unseen are the releases that ended without anybody seeing that all of their objects are gone.
+	Unseen *clusterlife.UnseenReleases
+}
+
+// lifeScope is what one pass over a Cluster knows.
+type lifeScope struct {
+	// object is the Cluster as the API server serves it, cluster the same.
+	object  *unstructured.Unstructured
+	cluster *clusterv1.Cluster
+
+	// releases are those of the Cluster that HelmOps of its own namespace have made. They are shared: read only.
+	releases []addonsv1.HelmOpRelease
+
+	// helmOps are those of the Cluster's namespace. They are shared: read only.
+	helmOps []addonsv1.HelmOp
+
+	// isRead tells that the Cluster may be read for some release, be it of another namespace.
+	isRead bool
+
+	// foreign is what the Cluster bears for HelmOps of other shards. Set by readOthers.
+	foreign lifeClaims
+
+	// unsettled are the types of conditions that are left as they are for a moment, and isArriving tells that no event will end that for
+	// some of them. Set by findUnsettled.
+	unsettled  sets.Set[string]
+	isArriving bool
+}
+
+// Reconcile makes one pass over a Cluster.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	scope, err := r.gather(ctx, req.NamespacedName)
+	if err != nil || scope == nil {
+		return ctrl.Result{}, err
+	}
+	if !scope.isRead {
+		r.EndDoubt(req.NamespacedName)
+	}
+	if report.IsBeingMoved(scope.cluster) {
+		return ctrl.Result{}, nil
+	}
+	if !scope.cluster.DeletionTimestamp.IsZero() {
+		return settle(r.reconcileDeletion(ctx, scope))
+	}
+	if isRestoredHold(scope.cluster) {
+		return settle(r.endRestoredHold(ctx, scope))
+	}
+	if apiutil.IsClusterPaused(scope.cluster) {
+		return ctrl.Result{}, nil
+	}
+	othersErr := r.readOthers(ctx, scope)
+	r.findUnsettled(scope)
+	conditionErr := r.reconcileConditions(ctx, scope)
+	result, err := r.reconcileUpgrade(ctx, scope)
+	if again := lookAgainAtOthers(scope); again > 0 && (result.RequeueAfter == 0 || result.RequeueAfter > again) {
+		result.RequeueAfter = again
+	}
+	return settle(result, kerrors.NewAggregate([]error{othersErr, conditionErr, err}))
+}
+
+// lookAgainAtOthers is when to look again at a Cluster for what HelmOps ask of other shards, or of this one since a moment: nothing tells when
+// the ones ask no more, and when the others are all here. 0 is never.
+func lookAgainAtOthers(scope *lifeScope) time.Duration {
+	switch {
+	case scope.isArriving:
+		return wait.Jitter(arrivalRetry, 1)
+	case !scope.foreign.isEmpty():
+		return wait.Jitter(requeue.OutdatedRetry, 1)
+	default:
+		return 0
+	}
+}
+
+// settle is the result of a pass: that somebody else wrote the Cluster meanwhile is no error, and that it is gone needs nothing more.
+func settle(result ctrl.Result, err error) (ctrl.Result, error) {
+	serious := kerrors.FilterOut(err, apierrors.IsConflict, apierrors.IsNotFound)
+	if err != nil && serious == nil {
+		return ctrl.Result{RequeueAfter: clusterConflictRetry}, nil
+	}
+	return requeue.OrError(result, serious)
+}
+
+// gather reads what a pass needs; nil if the Cluster is gone.
+func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeScope, error) {
+	object := apiutil.NewCluster()
+	if err := r.Client.Get(ctx, key, object); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Unseen.Take(key)
+			r.Disconnect(key)
+		}
+		return nil, client.IgnoreNotFound(err)
+	}
+	cluster, err := apiutil.TypedCluster(object)
+	if err != nil {
+		return nil, err
+	}
+	releases := &addonsv1.HelmOpReleaseList{}
+	err = r.Client.List(ctx, releases, client.MatchingFields{apiutil.ClusterIndex: key.String()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing the releases of Cluster %s: %w", key, err)
+	}
+	helmOps := &addonsv1.HelmOpList{}
+	if err := r.Client.List(ctx, helmOps, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the HelmOps of namespace %s: %w", key.Namespace, err)
+	}
+	scope := &lifeScope{object: object, cluster: cluster, helmOps: helmOps.Items}
+	for i := range releases.Items {
+		release := &releases.Items[i]
+		helmOp := scope.helmOpOf(release)
+		scope.isRead = scope.isRead || r.mayRead(cluster, release, helmOp)
+		if helmOp != nil {
+			scope.releases = append(scope.releases, *release)
+		}
+	}
+	return scope, nil
+}
+
+// mayRead tells whether a Cluster may be read for a release. The HelmOp is nil if it is gone, or not known here.
+func (r *Reconciler) mayRead(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
+	return !apiutil.IsClusterPaused(cluster) && !apiutil.IsChildPaused(release) && apiutil.IsWatched(release, r.WatchFilter) && (helmOp == nil || !apiutil.IsHelmOpPaused(helmOp))
+}
+
+// HelmOpOf is the HelmOp that a release belongs to; nil if it is gone, or the release says so only.
+func (s *lifeScope) helmOpOf(release *addonsv1.HelmOpRelease) *addonsv1.HelmOp {
+	for i := range s.helmOps {
+		if clusterlife.TakesPart(release, &s.helmOps[i]) {
+			return &s.helmOps[i]
+		}
+	}
+	return nil
+}
+
+// watches tells whether any HelmOp or release that the Cluster concerns is this manager's.
+func (r *Reconciler) watches(scope *lifeScope) bool {
+	return slices.ContainsFunc(scope.releases, func(release addonsv1.HelmOpRelease) bool { return apiutil.IsWatched(&release, r.WatchFilter) }) ||
+		slices.ContainsFunc(scope.helmOps, func(helmOp addonsv1.HelmOp) bool {
+			return apiutil.IsWatched(&helmOp, r.WatchFilter) && helmOp.Spec.ClusterCondition != "" && selects(&helmOp, scope.cluster)
+		})
+}
+
+// reconcileConditions publishes the conditions that HelmOps want of the Cluster, by server-side apply: Cluster API's own
+// writers leave alone what another manager owns, and what is wanted no more goes.
+func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) error {
+	own := slices.DeleteFunc(clusterConditions(scope.cluster, scope.helmOps, scope.releases), func(c metav1.Condition) bool {
+		return scope.unsettled.Has(c.Type)
+	})
+	wanted, changed := changedConditions(scope.cluster, append(slices.Clip(own), keptConditions(scope)...), metav1.NewTime(r.Now()))
+	if !changed || len(own) > 0 && !r.watches(scope) {
+		return nil
+	}
+	list := make([]any, 0, len(wanted))
+	for i := range wanted {
+		condition, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted[i])
+		if err != nil {
+			return err
+		}
+		list = append(list, condition)
+	}
+	apply := apiutil.NewCluster()
+	apply.SetNamespace(scope.object.GetNamespace())
+	apply.SetName(scope.object.GetName())
+	// Not another Cluster of that name.
+	apply.SetUID(scope.object.GetUID())
+	if err := unstructured.SetNestedSlice(apply.Object, list, "status", "conditions"); err != nil {
+		return err
+	}
+	err := r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.FieldOwner(conditionsManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("applying conditions to the Cluster: %w", err)
+	}
+	return nil
+}
+
+// eventAt tells of something in the life of a Cluster, at the Cluster and, where it is about one, at a release and, as long as there are not
+// too many, at its HelmOp.
+func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease, eventType, reason, action, message string) {
+	message = apiutil.Truncate(message, report.MaxEventMessage)
+	if release == nil {
+		r.Recorder.Eventf(scope.object, nil, eventType, reason, action, "%s", message)
+		return
+	}
+	r.Recorder.Eventf(scope.object, release, eventType, reason, action, "HelmOp %s: %s", apiutil.HelmOpOf(release), message)
+	r.Recorder.Eventf(release, scope.object, eventType, reason, action, "%s", message)
+	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == apiutil.HelmOpKind {
+		helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: release.Namespace, Name: owner.Name, UID: owner.UID}}
+		if r.Budgets.Take(helmOp, reason) {
+			r.Recorder.Eventf(helmOp, release, eventType, reason, action, "Cluster %s: %s", apiutil.ClusterTitle(release), message)
+		}
+	}
+}
+
+// reconcileUpgrade sets, renews and removes the annotations by which HelmOps hold upgrades of the Cluster.
+func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
+	asking := upgradeHolders(scope)
+	var result ctrl.Result
+	running, err := r.runningVersion(ctx, scope, len(asking)+len(scope.foreign.holds) > 0)
+	if err != nil {
+		// What is held must end in time all the same.
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot tell which version of Kubernetes the control plane runs")
+		result.RequeueAfter = requeue.ObjectReadRetry
+	}
+	after := scope.object.DeepCopy()
+	annotations := after.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	var news []func()
+	// One is left only where a Cluster came back, by a restore for example.
+	_, changed := annotations[addonsv1.DeletionHoldAnnotation]
+	delete(annotations, addonsv1.DeletionHoldAnnotation)
+	for _, name := range upgradeHoldNames(asking, annotations) {
+		holder, wanted := asking[name]
+		timeout, isForeign := scope.foreign.holds[name]
+		state := clusterlife.UpgradeState{Wanted: wanted, Running: running, Now: r.Now(), Resumed: clusterlife.ResumedAt(scope.cluster, r.Now())}
+		state.Value, state.Held = annotations[name]
+		state.Released = annotations[clusterlife.UpgradeReleasedName(name)]
+		switch {
+		case wanted && (!apiutil.IsWatched(holder.helmOp, r.WatchFilter) || !mayBeginHold(scope.cluster, holder, state.Held)):
+			continue
+		case wanted:
+			state.Running = versionToBegin(scope.cluster, state)
+			state.Timeout = clusterlife.UpgradeTimeout(holder.before)
+			state.Unready = func(upcoming string) string { return clusterlife.UnreadyFor(holder.release, upcoming) }
+		case isForeign && !state.Held:
+			continue
+		case isForeign:
+			foreignHold(&state, timeout)
+		}
+		verdict := clusterlife.JudgeUpgrade(scope.cluster, state)
+		if verdict.RequeueAfter > 0 && (result.RequeueAfter == 0 || verdict.RequeueAfter < result.RequeueAfter) {
+			result.RequeueAfter = verdict.RequeueAfter
+		}
+		if verdict.Held == state.Held && verdict.Value == state.Value && verdict.Released == state.Released {
+			continue
+		}
+		changed = true
+		noteUpgrade(annotations, name, verdict)
+		if verdict.Event != "" {
+			news = append(news, func() {
+				r.eventAt(scope, holder.release, eventType(verdict.Warning), verdict.Event, "HoldUpgrade", verdict.Message)
+			})
+		}
+	}
+	if !changed {
+		return result, nil
+	}
+	after.SetAnnotations(annotations)
+	// What was decided on an old state must not bring back a hold that ended.
+	patch := client.MergeFromWithOptions(scope.object, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, after, patch); err != nil {
+		return result, fmt.Errorf("annotating the Cluster: %w", err)
+	}
+	for _, tell := range news {
+		tell()
+	}
+	return result, nil
+}
+
+func eventType(isWarning bool) string {
+	if isWarning {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
+}
+
+// RunningVersion is the version that the control plane of a Cluster runs; empty if that is not known or not asked for.
+func (r *Reconciler) runningVersion(ctx context.Context, scope *lifeScope, asked bool) (string, error) {
+	if !asked || !scope.cluster.Spec.Topology.IsDefined() {
+		return "", nil
+	}
+	objects := &clusterview.Objects{}
+	controlPlane, err := r.Objects.ReadRef(ctx, objects, "control-plane", scope.cluster.Namespace, scope.cluster.Spec.ControlPlaneRef)
+	if err != nil {
+		return "", err
+	}
+	for _, obj := range objects.Watched {
+		if err := r.Kinds.Watch(obj.GroupVersionKind()); err != nil {
+			return "", fmt.Errorf("watching control planes: %w", err)
+		}
+	}
+	return render.RunningVersion(controlPlane), nil
+}
+
+// reconcileDeletion holds the deletion of a Cluster until the releases that ask for it are uninstalled.
+func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
+	hold := apiutil.HoldOf(scope.cluster)
+	if hold.Over {
+		return ctrl.Result{}, nil
+	}
+	if mended, err := r.mendHold(ctx, scope); mended {
+		return ctrl.Result{}, err
+	}
+	if hold.Suspended && apiutil.IsClusterPaused(scope.cluster) {
+		return ctrl.Result{}, nil
+	}
+	asking := askingForUninstall(scope)
+	switch {
+	case !hold.IsOn() && len(asking) == 0:
+		return ctrl.Result{}, r.holdForArriving(ctx, scope)
+	case !hold.IsOn():
+		return ctrl.Result{}, r.beginHold(ctx, scope, len(asking))
+	}
+	var rest time.Duration
+	var late []string
+	var errs []error
+	for _, release := range asking {
+		left := clusterlife.DeletionRest(hold, release, r.Now())
+		if left <= 0 {
+			late = append(late, release.Name)
+			continue
+		}
+		if rest == 0 || left < rest {
+			rest = left
+		}
+		if release.DeletionTimestamp.IsZero() && apiutil.IsWatched(release, r.WatchFilter) {
+			errs = append(errs, client.IgnoreNotFound(r.Client.Delete(ctx, release, client.Preconditions{UID: &release.UID})))
+		}
+	}
+	if rest > 0 {
+		return ctrl.Result{RequeueAfter: rest}, kerrors.NewAggregate(errs)
+	}
+	if rest, err := r.restForOthers(ctx, scope, hold); err != nil || rest > 0 {
+		return ctrl.Result{RequeueAfter: min(rest, requeue.OutdatedRetry)}, err
+	}
+	return ctrl.Result{}, r.endHold(ctx, scope, late)
+}
+
+// askingForUninstall are the releases that are to be uninstalled before the Cluster goes, as copies.
+func askingForUninstall(scope *lifeScope) []*addonsv1.HelmOpRelease {
+	var asking []*addonsv1.HelmOpRelease
+	for i := range scope.releases {
+		release := &scope.releases[i]
+		if !report.IsBeingMoved(release) && clusterlife.AsksForUninstall(release, scope.helmOpOf(release)) {
+			asking = append(asking, release.DeepCopy())
+		}
+	}
+	return asking
+}

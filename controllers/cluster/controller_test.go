@@ -1,0 +1,89 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cluster
+
+import (
+	"testing"
+
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+)
+
+// TestDoubtEndsWithTheReads holds that a Cluster is not in doubt for ever which nobody reads any more.
+func TestDoubtEndsWithTheReads(t *testing.T) {
+	t.Parallel()
+	key := client.ObjectKey{Namespace: "ns", Name: "c"}
+	paused := map[string]string{clusterv1.PausedAnnotation: ""}
+	for name, tc := range map[string]struct {
+		cluster  func(*clusterv1.Cluster)
+		release  func(*addonsv1.HelmOpRelease)
+		helmOp   func(*addonsv1.HelmOp)
+		filter   string
+		doubtful bool
+	}{
+		"it is read":                          {doubtful: true},
+		"it is read for another namespace":    {release: func(r *addonsv1.HelmOpRelease) { controllertest.OfNamespace("tenant", r) }, doubtful: true},
+		"its release is gone":                 {release: func(r *addonsv1.HelmOpRelease) { ofAnotherCluster(r) }},
+		"its release is paused":               {release: func(r *addonsv1.HelmOpRelease) { r.Annotations = paused }},
+		"its release is another manager's":    {filter: "blue"},
+		"the HelmOp is suspended":             {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }},
+		"the Cluster is paused":               {cluster: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }},
+		"the HelmOp is made up, and it reads": {release: func(r *addonsv1.HelmOpRelease) { ofHelmOp("made-up", r) }, doubtful: true},
+	} {
+		cluster, release, helmOp := upgradingCluster(nil), controllertest.LeavingRelease(0), controllertest.LeavingHelmOp()
+		if tc.cluster != nil {
+			tc.cluster(cluster)
+		}
+		if tc.release != nil {
+			tc.release(release)
+		}
+		r := lifeReconciler(t, cluster, release)
+		if tc.helmOp != nil {
+			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(helmOp), helmOp); err != nil {
+				t.Fatal(err)
+			}
+			tc.helmOp(helmOp)
+			if err := r.Client.Update(t.Context(), helmOp); err != nil {
+				t.Fatal(err)
+			}
+		}
+		doubtful := true
+		r.WatchFilter = tc.filter
+		r.EndDoubt = func(cluster client.ObjectKey) { doubtful = cluster != key }
+		r.pass(t)
+		if doubtful != tc.doubtful {
+			t.Errorf("%s: doubtful %t", name, doubtful)
+		}
+	}
+}
+
+// TestAClusterThatIsGoneIsDisconnected holds that what is kept of a Cluster is given up if it went after the last of its releases.
+func TestAClusterThatIsGoneIsDisconnected(t *testing.T) {
+	t.Parallel()
+	r := lifeReconciler(t)
+	var disconnected []client.ObjectKey
+	r.Disconnect = func(cluster client.ObjectKey) { disconnected = append(disconnected, cluster) }
+	key := client.ObjectKey{Namespace: "ns", Name: "gone"}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil || len(disconnected) != 1 || disconnected[0] != key {
+		t.Errorf("disconnected are %v, error %v", disconnected, err)
+	}
+}

@@ -1,0 +1,298 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+)
+
+// lifeReconciler is a reconciler of Clusters over copies of these objects: parallel tests share some, and the client writes into them.
+func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
+	for _, object := range append(objects, controllertest.LeavingHelmOp()) {
+		builder.WithObjects(object.DeepCopyObject().(client.Object))
+	}
+	builder.WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			err := c.Patch(ctx, object, patch, options...)
+			if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+				// As an API server says that a JSON patch cannot be applied.
+				return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", schema.GroupResource{}, object.GetName(), err.Error(), 0, false)
+			}
+			return err
+		},
+	})
+	c := builder.Build()
+	return &Reconciler{Client: c, Disconnect: func(client.ObjectKey) {}, EndDoubt: func(client.ObjectKey) {}, HasArrived: func(*addonsv1.HelmOp) bool { return true }, Live: c, Objects: clusterview.NewReader(c), Recorder: events.NewFakeRecorder(100), Now: func() time.Time { return controllertest.LifeNow },
+		Unseen: &clusterlife.UnseenReleases{}}
+}
+
+// pass makes one pass over the Cluster, and returns it as it is then; nil if it is gone.
+func (r *Reconciler) pass(t *testing.T) (*clusterv1.Cluster, ctrl.Result) {
+	t.Helper()
+	key := client.ObjectKey{Namespace: "ns", Name: "c"}
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := &clusterv1.Cluster{}
+	if err := r.Client.Get(t.Context(), key, cluster); err != nil {
+		t.Fatal(err)
+	}
+	return cluster, result
+}
+
+func TestDeletionIsHeldFromTheBeginningToTheEnd(t *testing.T) {
+	t.Parallel()
+	release := controllertest.LeavingRelease(10 * time.Minute)
+	bystander := controllertest.LeavingRelease(0)
+	bystander.Name, bystander.UID, bystander.Spec.BeforeClusterDelete = "b-c", "b", nil
+	r := lifeReconciler(t, controllertest.GoingCluster("", false), release, bystander)
+
+	cluster, _ := r.pass(t)
+	if !apiutil.HoldOf(cluster).IsOn() || !ptr.Deref(cluster.Spec.Paused, false) || !apiutil.HoldOf(cluster).Since.Equal(controllertest.LifeNow) {
+		t.Fatalf("not held: %v %v", cluster.Annotations, cluster.Spec.Paused)
+	}
+	cluster, result := r.pass(t)
+	if result.RequeueAfter != 10*time.Minute {
+		t.Errorf("looks again after %s", result.RequeueAfter)
+	}
+	stored := &addonsv1.HelmOpRelease{}
+	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil || stored.DeletionTimestamp.IsZero() {
+		t.Fatalf("the release is not ended: %v", err)
+	}
+	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(bystander), stored); err != nil || !stored.DeletionTimestamp.IsZero() {
+		t.Fatalf("the other release is ended: %v", err)
+	}
+	if !apiutil.HoldOf(cluster).IsOn() {
+		t.Fatal("let go too early")
+	}
+	controllertest.LetGo(t, r.Client, release)
+	cluster, _ = r.pass(t)
+	if !apiutil.HoldOf(cluster).Over || cluster.Spec.Paused != nil {
+		t.Errorf("still held: %v %v", cluster.Annotations, cluster.Spec.Paused)
+	}
+	version := cluster.ResourceVersion
+	if cluster, _ = r.pass(t); cluster.ResourceVersion != version {
+		t.Error("written once more")
+	}
+}
+
+// TestAUsersPauseOutlastsTheHold holds that the deletion of a Cluster does not go on while a user pauses the Cluster,
+// that nothing of the Cluster is uninstalled meanwhile, and that all of the hold follows when the pause ends.
+func TestAUsersPauseOutlastsTheHold(t *testing.T) {
+	t.Parallel()
+	release := controllertest.LeavingRelease(10 * time.Minute)
+	r := lifeReconciler(t, withAnnotation(controllertest.GoingCluster(controllertest.HeldSince, true), clusterv1.PausedAnnotation), release)
+	for range 2 {
+		cluster, _ := r.pass(t)
+		if !apiutil.IsClusterPaused(cluster) || !ptr.Deref(cluster.Spec.Paused, false) || apiutil.HoldOf(cluster).IsOn() {
+			t.Fatalf("annotations %v, paused %v", cluster.Annotations, cluster.Spec.Paused)
+		}
+		r.Now = func() time.Time { return controllertest.LifeNow.Add(24 * time.Hour) }
+	}
+	stored := &addonsv1.HelmOpRelease{}
+	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil || !stored.DeletionTimestamp.IsZero() {
+		t.Fatalf("the release is ended: %v", err)
+	}
+	cluster, _ := r.pass(t)
+	delete(cluster.Annotations, clusterv1.PausedAnnotation)
+	if err := r.Client.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if cluster, _ = r.pass(t); !apiutil.HoldOf(cluster).IsOn() || apiutil.IsClusterPaused(cluster) {
+		t.Fatalf("the hold does not begin again: %v", cluster.Annotations)
+	}
+	if _, result := r.pass(t); result.RequeueAfter != 10*time.Minute {
+		t.Errorf("looks again after %s", result.RequeueAfter)
+	}
+	controllertest.LetGo(t, r.Client, release)
+	if cluster, _ = r.pass(t); !apiutil.HoldOf(cluster).Over || cluster.Spec.Paused != nil {
+		t.Errorf("still held: %v %v", cluster.Annotations, cluster.Spec.Paused)
+	}
+}
+
+func TestDeletionIsLetGo(t *testing.T) {
+	t.Parallel()
+	moved := controllertest.GoingCluster("", false)
+	moved.Annotations[clusterctlv1.DeleteForMoveAnnotation] = ""
+	withoutAsking := controllertest.LeavingRelease(time.Minute)
+	withoutAsking.Spec.BeforeClusterDelete = nil
+	tests := map[string]struct {
+		cluster *clusterv1.Cluster
+		release *addonsv1.HelmOpRelease
+		hold    string
+		paused  bool
+		event   string
+	}{
+		"nobody asks":                     {cluster: controllertest.GoingCluster("", false), release: withoutAsking},
+		"somebody paused it":              {cluster: controllertest.GoingCluster("", true), release: controllertest.LeavingRelease(time.Minute), paused: true},
+		"it is moved":                     {cluster: moved, release: controllertest.LeavingRelease(time.Minute)},
+		"the time is over":                {cluster: controllertest.GoingCluster(controllertest.HeldSince, true), release: controllertest.LeavingRelease(time.Minute), hold: apiutil.DeletionHoldOver, event: "Warning " + addonsv1.ClusterDeletionReleasedEvent},
+		"a hold that is over stays so":    {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, false), release: controllertest.LeavingRelease(time.Hour), hold: apiutil.DeletionHoldOver},
+		"a hold goes on after a restart":  {cluster: controllertest.GoingCluster(controllertest.HeldSince, true), release: controllertest.LeavingRelease(time.Hour), hold: controllertest.HeldSince, paused: true},
+		"who asked thinks better of it":   {cluster: controllertest.GoingCluster(controllertest.HeldSince, true), release: withoutAsking, hold: apiutil.DeletionHoldOver, event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"an unreadable mark begins now":   {cluster: controllertest.GoingCluster("yes", true), release: controllertest.LeavingRelease(time.Hour), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
+		"an unreadable mark, not paused":  {cluster: controllertest.GoingCluster("yes", false), release: withoutAsking, hold: "yes"},
+		"a user pauses it meanwhile":      {cluster: withAnnotation(controllertest.GoingCluster(controllertest.HeldSince, true), clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Minute), hold: apiutil.DeletionHoldSuspended, paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
+		"a user still pauses it":          {cluster: withAnnotation(controllertest.GoingCluster(apiutil.DeletionHoldSuspended, true), clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Minute), hold: apiutil.DeletionHoldSuspended, paused: true},
+		"the user's pause ends":           {cluster: controllertest.GoingCluster(apiutil.DeletionHoldSuspended, true), release: controllertest.LeavingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
+		"the user ends both pauses":       {cluster: controllertest.GoingCluster(apiutil.DeletionHoldSuspended, false), release: controllertest.LeavingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
+		"the annotation is somebody's":    {cluster: withAnnotation(controllertest.GoingCluster("", false), clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Hour)},
+		"it is asked from elsewhere":      {cluster: controllertest.GoingCluster("", false), release: controllertest.OfNamespace("tenant", controllertest.LeavingRelease(24*time.Hour))},
+		"its HelmOp is made up":           {cluster: controllertest.GoingCluster("", false), release: ofHelmOp("made-up", controllertest.LeavingRelease(24*time.Hour))},
+		"nobody has made it":              {cluster: controllertest.GoingCluster("", false), release: ofHelmOp("", controllertest.LeavingRelease(24*time.Hour))},
+		"it is held, and not for someone": {cluster: controllertest.GoingCluster("", false), release: ofAnotherCluster(controllertest.LeavingRelease(time.Hour))},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := lifeReconciler(t, tc.cluster, tc.release)
+			cluster, _ := r.pass(t)
+			if got := cluster.Annotations[addonsv1.DeletionHoldAnnotation]; got != tc.hold || ptr.Deref(cluster.Spec.Paused, false) != tc.paused {
+				t.Errorf("hold %q, paused %t", got, ptr.Deref(cluster.Spec.Paused, false))
+			}
+			expectEvent(t, r, tc.event)
+		})
+	}
+}
+
+// TestRestoredHoldEnds restores Clusters from a backup that was made while their deletion was held.
+func TestRestoredHoldEnds(t *testing.T) {
+	t.Parallel()
+	restored := func(hold string, ago time.Duration) *clusterv1.Cluster {
+		cluster := controllertest.GoingCluster(hold, true)
+		cluster.DeletionTimestamp, cluster.CreationTimestamp = nil, metav1.NewTime(controllertest.LifeNow.Add(-ago))
+		return cluster
+	}
+	for name, tc := range map[string]struct {
+		cluster *clusterv1.Cluster
+		hold    string
+		paused  bool
+		event   string
+	}{
+		"held":                       {cluster: restored(controllertest.HeldSince, restoredHoldKept), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"held, and perhaps moved":    {cluster: restored(controllertest.HeldSince, restoredHoldKept-time.Second), hold: controllertest.HeldSince, paused: true},
+		"paused by a user":           {cluster: restored("", restoredHoldKept), paused: true},
+		"a mark that is not a time":  {cluster: restored("yes", restoredHoldKept), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"suspended by a user":        {cluster: restored(apiutil.DeletionHoldSuspended, restoredHoldKept), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"over, and paused by a user": {cluster: restored(apiutil.DeletionHoldOver, restoredHoldKept), hold: apiutil.DeletionHoldOver, paused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := lifeReconciler(t, tc.cluster, controllertest.LeavingRelease(time.Hour))
+			cluster, _ := r.pass(t)
+			if got := cluster.Annotations[addonsv1.DeletionHoldAnnotation]; got != tc.hold || ptr.Deref(cluster.Spec.Paused, false) != tc.paused {
+				t.Errorf("hold %q, paused %t", got, ptr.Deref(cluster.Spec.Paused, false))
+			}
+			expectEvent(t, r, tc.event)
+		})
+	}
+}
+
+func withAnnotation(cluster *clusterv1.Cluster, key string) *clusterv1.Cluster {
+	cluster.Annotations[key] = ""
+	return cluster
+}
+
+// ofHelmOp has a release say that it is of another HelmOp.
+func ofHelmOp(uid types.UID, release *addonsv1.HelmOpRelease) *addonsv1.HelmOpRelease {
+	release.OwnerReferences[0].UID = uid
+	if uid == "" {
+		release.OwnerReferences = nil
+	}
+	return release
+}
+
+func ofAnotherCluster(release *addonsv1.HelmOpRelease) *addonsv1.HelmOpRelease {
+	release.Spec.ClusterRef.Name = "d"
+	return release
+}
+
+// expectEvent fails unless the first Event begins like this; empty is none at all.
+func expectEvent(t *testing.T, r *Reconciler, begin string) {
+	t.Helper()
+	got := ""
+	select {
+	case got = <-r.Recorder.(*events.FakeRecorder).Events:
+	default:
+	}
+	if (got == "") != (begin == "") || !strings.HasPrefix(got, begin) {
+		t.Errorf("event %q, want %q", got, begin)
+	}
+}
+
+func TestADeletionHoldOfTheFutureBeginsNow(t *testing.T) {
+	t.Parallel()
+	future := controllertest.GoingCluster("2036-11-21T22:25:00Z", true)
+	if rest := clusterlife.DeletionRest(apiutil.HoldOf(future), controllertest.LeavingRelease(time.Minute), controllertest.LifeNow); rest != time.Minute {
+		t.Errorf("it lasts for %s", rest)
+	}
+	r := lifeReconciler(t, future, controllertest.LeavingRelease(time.Minute))
+	if cluster, _ := r.pass(t); !apiutil.HoldOf(cluster).Since.Equal(controllertest.LifeNow) || !ptr.Deref(cluster.Spec.Paused, false) {
+		t.Errorf("hold %v", cluster.Annotations)
+	}
+	r.Now = func() time.Time { return controllertest.LifeNow.Add(time.Minute) }
+	if cluster, _ := r.pass(t); !apiutil.HoldOf(cluster).Over {
+		t.Errorf("still held: %v", cluster.Annotations)
+	}
+}
+
+func TestWhatWasNotSeenToGoIsNamed(t *testing.T) {
+	t.Parallel()
+	withoutAsking := controllertest.LeavingRelease(time.Minute)
+	withoutAsking.Spec.BeforeClusterDelete = nil
+	r := lifeReconciler(t, controllertest.GoingCluster(controllertest.HeldSince, true), withoutAsking)
+	r.Unseen.Add(apiutil.ClusterKey(withoutAsking), "gone")
+	r.pass(t)
+	expectEvent(t, r, "Warning "+addonsv1.ClusterDeletionReleasedEvent+" 1 releases were not uninstalled in time, or not seen to be wholly gone")
+	if left := r.Unseen.Take(apiutil.ClusterKey(withoutAsking)); len(left) != 0 {
+		t.Errorf("something is left: %v", left)
+	}
+}

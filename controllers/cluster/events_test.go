@@ -1,0 +1,47 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// The same goes for what the lives of its Clusters bring: each Cluster and each release has its Event.
+func TestEventsOfClustersLives(t *testing.T) {
+	g := gomega.NewWithT(t)
+	recorder := events.NewFakeRecorder(1000)
+	r := &Reconciler{Recorder: recorder, Budgets: report.NewEventBudgets(func() time.Time { return time.Unix(1_800_000_000, 0) })}
+	const releases = 100
+	for i := range releases {
+		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("release-%d", i), OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind, Name: "fleet", UID: "fleet", Controller: new(true),
+		}}}}
+		r.eventAt(&lifeScope{object: apiutil.NewCluster()}, release, corev1.EventTypeNormal, addonsv1.ClusterUpgradeHeldEvent, "Hold", "Held it")
+	}
+	g.Expect(recorder.Events).To(gomega.HaveLen(2*releases + report.EventBurst))
+}

@@ -1,0 +1,104 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
+)
+
+// holdFields are what a decision about the hold of a Cluster's deletion goes by, and changes.
+var holdFields = [][]string{
+	{"metadata", "uid"},
+	{"metadata", "annotations", clusterv1.PausedAnnotation},
+	{"metadata", "annotations", addonsv1.DeletionHoldAnnotation},
+	{"spec", "paused"},
+}
+
+// jsonOperation is an operation of a JSON patch (RFC 6902).
+type jsonOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// holdPatch makes of the holdFields what they are after a decision, if all of them are as they were before it. Everything else may have
+// changed: Cluster API hears of a deletion in the same moment and writes the status of the Cluster, so a test of the resource version would
+// nearly always fail, and the hold begin too late for providers that are quick.
+func holdPatch(before, after *unstructured.Unstructured) (client.Patch, error) {
+	var tests, changes []jsonOperation
+	seen := map[string]bool{}
+	for _, field := range holdFields {
+		field = upToMissing(before, field)
+		path := drift.FormatPointer(field)
+		if seen[path] {
+			continue
+		}
+		seen[path] = true
+		was, is := valueAt(before, field), valueAt(after, field)
+		tests = append(tests, jsonOperation{Op: "test", Path: path, Value: was})
+		switch {
+		case reflect.DeepEqual(was, is):
+		case is == nil:
+			changes = append(changes, jsonOperation{Op: "remove", Path: path})
+		default:
+			changes = append(changes, jsonOperation{Op: "add", Path: path, Value: is})
+		}
+	}
+	data, err := json.Marshal(append(tests, changes...))
+	return client.RawPatch(types.JSONPatchType, data), err
+}
+
+// upToMissing cuts a field's path off behind the first name that an object has not: below of it nothing can be tested, or added.
+func upToMissing(object *unstructured.Unstructured, field []string) []string {
+	for i := range field {
+		if valueAt(object, field[:i+1]) == nil {
+			return field[:i+1]
+		}
+	}
+	return field
+}
+
+// valueAt is the value of a field, nil if there is none.
+func valueAt(object *unstructured.Unstructured, field []string) any {
+	value, _, _ := unstructured.NestedFieldNoCopy(object.Object, field...)
+	return value
+}
+
+// isOvertaken tells whether a change was refused because somebody else made one before it. Where a test of a JSON patch fails, an API server
+// answers that the request is invalid, and names no causes; validation does.
+func isOvertaken(err error) bool {
+	if apierrors.IsConflict(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || len(details.Causes) == 0
+}

@@ -1,0 +1,140 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cluster
+
+import (
+	"context"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+)
+
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=patch
+
+// RequestForClusterOf is the Cluster of a HelmOpRelease, if it is of the same namespace: others take no part in its life.
+func RequestForClusterOf(_ context.Context, obj client.Object) []ctrl.Request {
+	release, ok := obj.(*addonsv1.HelmOpRelease)
+	if !ok || apiutil.ClusterKey(release).Namespace != release.Namespace {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: apiutil.ClusterKey(release)}}
+}
+
+// RequestsForControlPlane is the Cluster that a control-plane object belongs to.
+func (r *Reconciler) RequestsForControlPlane(_ context.Context, obj client.Object) []ctrl.Request {
+	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	for _, owner := range obj.GetOwnerReferences() {
+		if owner.Kind == "Cluster" {
+			name = owner.Name
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
+}
+
+// RequestsForHelmOp are the Clusters that a HelmOp selects in its own namespace.
+func RequestsForHelmOp(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		helmOp, ok := obj.(*addonsv1.HelmOp)
+		if !ok {
+			return nil
+		}
+		clusters := apiutil.NewClusterList()
+		if err := reader.List(ctx, clusters, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the Clusters of a HelmOp", "HelmOp", client.ObjectKeyFromObject(obj))
+			return nil
+		}
+		var requests []ctrl.Request
+		for i := range clusters.Items {
+			cluster := &clusterv1.Cluster{}
+			cluster.Labels = clusters.Items[i].GetLabels()
+			if selects(helmOp, cluster) {
+				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
+			}
+		}
+		return requests
+	}
+}
+
+// LifeChanged passes events of HelmOpReleases that may matter to their Clusters.
+func LifeChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOpRelease)
+			after, afterOK := e.ObjectNew.(*addonsv1.HelmOpRelease)
+			if !beforeOK || !afterOK || before.Generation != after.Generation ||
+				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || !maps.Equal(before.Annotations, after.Annotations) ||
+				!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) {
+				return true
+			}
+			was, is := conditions.Get(before, addonsv1.ReadyCondition), conditions.Get(after, addonsv1.ReadyCondition)
+			if was == nil || is == nil {
+				return was != is
+			}
+			return was.Status != is.Status || was.Reason != is.Reason || was.ObservedGeneration != is.ObservedGeneration
+		},
+	}
+}
+
+// asksOfClusters tells whether a HelmOp wants to take part in the life of its Clusters.
+func asksOfClusters(helmOp *addonsv1.HelmOp) bool {
+	return helmOp.Spec.ClusterCondition != "" || helmOp.Spec.BeforeClusterUpgrade != nil || helmOp.Spec.BeforeClusterDelete != nil
+}
+
+// LifeOptionsChanged passes events of HelmOps that change which Clusters they take part in the life of, and how.
+func LifeOptionsChanged() predicate.Predicate {
+	asks := func(obj client.Object) bool {
+		helmOp, ok := obj.(*addonsv1.HelmOp)
+		return ok && asksOfClusters(helmOp)
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return asks(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return asks(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
+			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
+			if !beforeOK || !afterOK {
+				return false
+			}
+			// These end the wait of a Cluster under deletion for releases that may have been told to ask, whatever the HelmOp asks by now.
+			if before.Spec.DeletionPolicy != after.Spec.DeletionPolicy || apiutil.IsHelmOpPaused(before) != apiutil.IsHelmOpPaused(after) {
+				return true
+			}
+			if !asks(before) && !asks(after) {
+				return false
+			}
+			return before.Spec.ClusterCondition != after.Spec.ClusterCondition || before.UID != after.UID ||
+				(before.Spec.BeforeClusterUpgrade == nil) != (after.Spec.BeforeClusterUpgrade == nil) ||
+				(before.Spec.BeforeClusterDelete == nil) != (after.Spec.BeforeClusterDelete == nil) ||
+				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+				!equality.Semantic.DeepEqual(before.Spec.ClusterSelector, after.Spec.ClusterSelector)
+		},
+	}
+}

@@ -1,0 +1,65 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+)
+
+// What the manager may not read is for somebody to mend, and must show; what it cannot read for now is tried again.
+func TestMeansTellWhoseFaultItIs(t *testing.T) {
+	t.Parallel()
+	secrets := schema.GroupResource{Resource: "secrets"}
+	for name, tc := range map[string]struct {
+		err    error
+		passes bool
+	}{
+		"forbidden":   {apierrors.NewForbidden(secrets, "own", errors.New("no role")), true},
+		"not there":   {apierrors.NewNotFound(secrets, "own"), true},
+		"unavailable": {apierrors.NewServiceUnavailable("starting"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(controllertest.PullSecret("own", "1")).Build(), interceptor.Funcs{
+				Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+					return tc.err
+				},
+			})
+			r := &Reconciler{References: references.NewReader(c, c)}
+			by, err := r.means(t.Context(), controllertest.HelmOpWith(addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own")}))
+			if passes := err == nil; passes != tc.passes {
+				t.Fatalf("error = %v", err)
+			}
+			if tc.passes && reasons.For(by.accessErr, reasons.ArtifactErrors, "") != addonsv1.ReferenceNotFoundReason {
+				t.Errorf("the HelmOp says %v", by.accessErr)
+			}
+		})
+	}
+}

@@ -1,0 +1,57 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"strings"
+	"testing"
+
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// TestAHelmOpThatIsMovedSaysSo holds that a HelmOp for which nothing is done, be it by a stray annotation, says why and
+// how that ends.
+func TestAHelmOpThatIsMovedSaysSo(t *testing.T) {
+	t.Parallel()
+	h, _, _ := controllertest.ShardedObjects("", "", "")
+	h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	_, c := controllertest.ShardStores(t, "", h)
+	r := &Reconciler{Client: c, Live: c, Resolution: NewResolutionSchedule(), Pace: NewStatusPace()}
+	for range 2 {
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(h), h); err != nil {
+		t.Fatal(err)
+	}
+	paused := conditions.Get(h, addonsv1.PausedCondition)
+	if paused == nil || paused.Status != report.True || paused.Reason != addonsv1.BeingMovedReason ||
+		!strings.Contains(paused.Message, "annotate helmop "+h.Name+" "+clusterctlv1.DeleteForMoveAnnotation+"-") {
+		t.Errorf("the condition Paused is %+v", paused)
+	}
+	if len(h.Finalizers) != 0 {
+		t.Errorf("it has finalizers %v", h.Finalizers)
+	}
+}

@@ -1,0 +1,246 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capilabels "sigs.k8s.io/cluster-api/util/labels/format"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+)
+
+// children returns the HelmOpReleases of a HelmOp. They are shared with the cache, and must not be changed.
+func (r *Reconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
+	list := &addonsv1.HelmOpReleaseList{}
+	err := r.Client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing the releases of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
+	}
+	children := make([]*addonsv1.HelmOpRelease, 0, len(list.Items))
+	for i := range list.Items {
+		child := &list.Items[i]
+		// Two long names may share a label value; the computed name tells them apart.
+		if child.Name == apiutil.ChildName(helmOp.Name, apiutil.ClusterTitle(child)) {
+			children = append(children, child)
+		}
+	}
+	return children, nil
+}
+
+// repairChild gives a child back what makes it known as the HelmOp's: the owner reference, which a restore from a backup may
+// have lost or left with the UID of before, and the labels, that of the watch filter among them.
+func (r *Reconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
+	if adopt, err := r.mayAdopt(ctx, helmOp, child); err != nil || !adopt {
+		return err
+	}
+	metadata, patch, err := r.repairedMetadata(helmOp, child)
+	if err != nil || equality.Semantic.DeepEqual(child.ObjectMeta, metadata) {
+		return err
+	}
+	repaired := child.DeepCopy()
+	repaired.ObjectMeta = metadata
+	return client.IgnoreNotFound(r.Client.Patch(ctx, repaired, patch))
+}
+
+// mayAdopt tells whether a child may get its owner reference back. Garbage collection takes it away when the HelmOp is deleted with the
+// propagation policy Orphan, and a cache may show the child without it before it shows the HelmOp under deletion.
+func (r *Reconciler) mayAdopt(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) (bool, error) {
+	if metav1.GetControllerOfNoCopy(child) != nil {
+		return true, nil
+	}
+	current := &addonsv1.HelmOp{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(helmOp), current); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return current.UID == helmOp.UID && current.DeletionTimestamp.IsZero(), nil
+}
+
+// repairedMetadata is what the metadata of a child is to be, and the patch that makes it so.
+func (r *Reconciler) repairedMetadata(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) (metav1.ObjectMeta, client.Patch, error) {
+	repaired := &addonsv1.HelmOpRelease{ObjectMeta: *child.ObjectMeta.DeepCopy(), Spec: addonsv1.HelmOpReleaseSpec{ClusterRef: child.Spec.ClusterRef}}
+	if err := r.own(helmOp, repaired); err != nil {
+		return metav1.ObjectMeta{}, nil, err
+	}
+	patch := keepChild(child, repaired)
+	return repaired.ObjectMeta, patch, nil
+}
+
+// isKnownAs tells of a child that it needs no repair, by what own and keepChild would make of it. It is asked of every child in every pass:
+// with thousands of them, copying their metadata for it was a twentieth of what the manager allocated.
+func isKnownAs(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
+	if _, ok := apiutil.ReplacedBy(child); ok && child.DeletionTimestamp.IsZero() {
+		return false
+	}
+	hasLabel := func(key, name string) bool {
+		return child.Labels[key] == capilabels.MustFormatValue(name)
+	}
+	if !hasLabel(addonsv1.HelmOpNameLabel, helmOp.Name) || !hasLabel(clusterv1.ClusterNameLabel, child.Spec.ClusterRef.Name) || !apiutil.Follows(child, helmOp) {
+		return false
+	}
+	owner := metav1.GetControllerOfNoCopy(child)
+	return owner != nil && owner.UID == helmOp.UID && owner.Name == helmOp.Name && owner.Kind == apiutil.HelmOpKind &&
+		owner.APIVersion == addonsv1.GroupVersion.String() && ptr.Deref(owner.BlockOwnerDeletion, false)
+}
+
+// keepChild takes back that a child makes way to another one, which a pass may have said and not got to end it, and returns the patch
+// that writes what was changed of it. What is ending already is left to end, also if the cache does not show it yet: then the patch
+// is refused.
+func keepChild(before, child *addonsv1.HelmOpRelease) client.Patch {
+	if _, ok := apiutil.ReplacedBy(child); !ok || !child.DeletionTimestamp.IsZero() {
+		return client.MergeFrom(before)
+	}
+	delete(child.Annotations, addonsv1.ReplacedByRevisionAnnotation)
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope, spec addonsv1.HelmOpReleaseSpec) error {
+	system, err := apiutil.SystemNamespace(ctx, r.Client)
+	if err != nil {
+		return err
+	}
+	child := &addonsv1.HelmOpRelease{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        apiutil.ChildName(helmOp.Name, c.name),
+			Namespace:   helmOp.Namespace,
+			Annotations: map[string]string{addonsv1.ManagementClusterAnnotation: string(system.UID)},
+			Finalizers:  []string{addonsv1.HelmOpReleaseFinalizer},
+		},
+		Spec: spec,
+	}
+	if err := r.own(helmOp, child); err != nil {
+		return err
+	}
+	err = r.Client.Create(ctx, child)
+	if apierrors.IsAlreadyExists(err) {
+		// The cache has not seen it yet, or its label was lost by which children are found.
+		existing := &addonsv1.HelmOpRelease{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(child), existing); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if !apiutil.IsOfShard(existing, r.Shard) {
+			// Taken along by the manager of another shard, if the HelmOp is there by now.
+			now := &addonsv1.HelmOp{}
+			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(helmOp), now); err != nil || !apiutil.IsOfShard(now, r.Shard) {
+				return client.IgnoreNotFound(err)
+			}
+		}
+		return r.repairChild(ctx, helmOp, existing)
+	}
+	if err == nil {
+		c.child = child
+	}
+	return err
+}
+
+func (r *Reconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope, spec addonsv1.HelmOpReleaseSpec) error {
+	if adopt, err := r.mayAdopt(ctx, helmOp, c.child); err != nil || !adopt {
+		return err
+	}
+	child := c.child.DeepCopy()
+	child.Spec = spec
+	if err := r.own(helmOp, child); err != nil {
+		return err
+	}
+	if err := r.Client.Patch(ctx, child, keepChild(c.child, child)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	c.child = child
+	r.Told.note(child, r.Now())
+	return nil
+}
+
+// own makes a child or a revision known as the HelmOp's. The labels by which managers share the work go with it.
+func (r *Reconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error {
+	labels := maps.Clone(obj.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, apiutil.ChildSelector(helmOp))
+	if child, ok := obj.(*addonsv1.HelmOpRelease); ok {
+		labels[clusterv1.ClusterNameLabel] = capilabels.MustFormatValue(child.Spec.ClusterRef.Name)
+	}
+	apiutil.FollowLabels(labels, helmOp)
+	obj.SetLabels(labels)
+	err := controllerutil.SetControllerReference(helmOp, obj, r.Client.Scheme())
+	var owned *controllerutil.AlreadyOwnedError
+	if errors.As(err, &owned) && owned.Owner.Kind == apiutil.HelmOpKind {
+		// A HelmOp of the same name that is gone, for example restored from a backup under another UID.
+		obj.SetOwnerReferences(nil)
+		return controllerutil.SetControllerReference(helmOp, obj, r.Client.Scheme())
+	}
+	return err
+}
+
+// toldGenerations remember which generation of each child was written last. A plan that is made from a cache that has not seen it would
+// count too few Clusters as being on their way, and tell too many. It is safe for concurrent use.
+type toldGenerations struct {
+	mu    sync.Mutex
+	byUID map[types.UID]toldGeneration
+	// swept is when those were looked for last that the cache never showed, such as children that ended.
+	swept time.Time
+}
+
+type toldGeneration struct {
+	generation int64
+	at         time.Time
+}
+
+// NewToldGenerations remembers no generation.
+func NewToldGenerations() *toldGenerations {
+	return &toldGenerations{byUID: map[types.UID]toldGeneration{}}
+}
+
+func (t *toldGenerations) note(child *addonsv1.HelmOpRelease, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Sub(t.swept) > requeue.StaleLimit {
+		t.swept = now
+		maps.DeleteFunc(t.byUID, func(_ types.UID, told toldGeneration) bool { return now.Sub(told.at) > requeue.StaleLimit })
+	}
+	t.byUID[child.UID] = toldGeneration{generation: child.Generation, at: now}
+}
+
+// isStale tells whether a child is older than it was written.
+func (t *toldGenerations) isStale(child *addonsv1.HelmOpRelease, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	told, ok := t.byUID[child.UID]
+	if !ok {
+		return false
+	}
+	if child.Generation >= told.generation || now.Sub(told.at) > requeue.StaleLimit {
+		delete(t.byUID, child.UID)
+		return false
+	}
+	return true
+}

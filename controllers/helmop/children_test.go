@@ -1,0 +1,230 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+)
+
+// TestChildrenThatNeedNoRepair holds that a child is left alone just if repairing it would change nothing.
+func TestChildrenThatNeedNoRepair(t *testing.T) {
+	t.Parallel()
+	owner := func(change func(*metav1.OwnerReference)) func(*addonsv1.HelmOpRelease) {
+		return func(c *addonsv1.HelmOpRelease) { change(&c.OwnerReferences[0]) }
+	}
+	changes := map[string]func(*addonsv1.HelmOpRelease){
+		"as it was made":           func(*addonsv1.HelmOpRelease) {},
+		"another label":            func(c *addonsv1.HelmOpRelease) { c.Labels["team"] = "red" },
+		"no labels":                func(c *addonsv1.HelmOpRelease) { c.Labels = nil },
+		"no label of the HelmOp":   func(c *addonsv1.HelmOpRelease) { delete(c.Labels, addonsv1.HelmOpNameLabel) },
+		"a label of another":       func(c *addonsv1.HelmOpRelease) { c.Labels[addonsv1.HelmOpNameLabel] = "other" },
+		"no label of the Cluster":  func(c *addonsv1.HelmOpRelease) { delete(c.Labels, clusterv1.ClusterNameLabel) },
+		"another watch filter":     func(c *addonsv1.HelmOpRelease) { c.Labels[clusterv1.WatchLabel] = "red" },
+		"no watch filter":          func(c *addonsv1.HelmOpRelease) { delete(c.Labels, clusterv1.WatchLabel) },
+		"no owner":                 func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil },
+		"the owner as of a backup": owner(func(o *metav1.OwnerReference) { o.UID = "before" }),
+		"an owner of another name": owner(func(o *metav1.OwnerReference) { o.Name = "before" }),
+		"another version":          owner(func(o *metav1.OwnerReference) { o.APIVersion = addonsv1.GroupVersion.Group + "/v1" }),
+		"an owner that may go":     owner(func(o *metav1.OwnerReference) { o.BlockOwnerDeletion = nil }),
+		"it makes way": func(c *addonsv1.HelmOpRelease) {
+			c.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "7"}
+		},
+		"it makes way and is ending": func(c *addonsv1.HelmOpRelease) {
+			c.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "7"}
+			c.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(1e9, 0)))
+		},
+		"another annotation": func(c *addonsv1.HelmOpRelease) { c.Annotations = map[string]string{"note": "x"} },
+	}
+	untouched := []string{"as it was made", "another label", "it makes way and is ending", "another annotation"}
+	for _, names := range [][2]string{{"cni", "one"}, {strings.Repeat("h", 70), strings.Repeat("c", 70)}} {
+		for _, name := range slices.Sorted(maps.Keys(changes)) {
+			t.Run(name+" of "+names[0], func(t *testing.T) {
+				t.Parallel()
+				helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{
+					Namespace: "fleet", Name: names[0], UID: "now", Labels: map[string]string{clusterv1.WatchLabel: "blue"},
+				}}
+				r := &Reconciler{Client: controllertest.StoreOf(t)}
+				child := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: names[1]})
+				child.OwnerReferences = nil
+				if err := r.own(helmOp, child); err != nil {
+					t.Fatal(err)
+				}
+				changes[name](child)
+				metadata, _, err := r.repairedMetadata(helmOp, child)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if same, known := equality.Semantic.DeepEqual(child.ObjectMeta, metadata), isKnownAs(helmOp, child); known != same || known != slices.Contains(untouched, name) {
+					t.Errorf("it is left alone: %t; a repair changes nothing: %t", known, same)
+				}
+			})
+		}
+	}
+}
+
+// TestWhatChildrenAreToldIsRemembered holds that it is, for as long as they are told nothing else.
+func TestWhatChildrenAreToldIsRemembered(t *testing.T) {
+	t.Parallel()
+	memory := NewPlannedReleases()
+	child := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
+	child.UID, child.Generation, child.Spec.ValuesDigest = "u", 1, "a"
+	of := func() string {
+		t.Helper()
+		release, err := memory.of(child)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return release.Content
+	}
+	first := of()
+	child.Spec.ValuesDigest = "b"
+	if of() != first {
+		t.Error("what a generation told is not remembered")
+	}
+	child.Generation = 2
+	second := of()
+	if second == first {
+		t.Error("another generation tells the same")
+	}
+	child.UID, child.Spec.ValuesDigest = "v", "c"
+	if of() == second {
+		t.Error("another child of the same generation tells the same")
+	}
+}
+
+// TestChildIsKept holds that a child that stays says no longer that it makes way to another one, and that one that ends goes on to say so.
+func TestChildIsKept(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(*Reconciler, *controllertest.FateBench, *addonsv1.HelmOpRelease) error{
+		"told": func(r *Reconciler, b *controllertest.FateBench, child *addonsv1.HelmOpRelease) error {
+			return r.updateChild(b.Context(), b.HelmOp, &clusterScope{child: child}, child.Spec)
+		},
+		"repaired": func(r *Reconciler, b *controllertest.FateBench, child *addonsv1.HelmOpRelease) error {
+			return r.repairChild(b.Context(), b.HelmOp, child)
+		},
+	}
+	for name, way := range ways {
+		for _, isEnding := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, ends: %t", name, isEnding), func(t *testing.T) {
+				t.Parallel()
+				b := controllertest.NewFateBench(t)
+				b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
+				b.Release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "2", "other": "stays"}
+				c := b.Client()
+				r := &Reconciler{Client: c, Live: c, Now: time.Now, Told: NewToldGenerations(), Renderer: render.New(nil, clusterview.NewReader(c))}
+				read := func() *addonsv1.HelmOpRelease {
+					child := &addonsv1.HelmOpRelease{}
+					if err := c.Get(t.Context(), client.ObjectKeyFromObject(b.Release), child); err != nil {
+						t.Fatal(err)
+					}
+					return child
+				}
+				cached := read()
+				if isEnding {
+					if err := c.Delete(t.Context(), read()); err != nil {
+						t.Fatal(err)
+					}
+					if err := way(r, b, cached); !apierrors.IsConflict(err) {
+						t.Errorf("the cache is late: %v, want a conflict", err)
+					}
+					cached = read()
+				}
+				if err := way(r, b, cached); err != nil {
+					t.Fatal(err)
+				}
+				child := read()
+				if _, says := apiutil.ReplacedBy(child); says != isEnding || child.Annotations["other"] != "stays" || !metav1.IsControlledBy(child, b.HelmOp) {
+					t.Errorf("annotations %v, owners %v", child.Annotations, child.OwnerReferences)
+				}
+			})
+		}
+	}
+}
+
+// TestToldGenerationsEnd holds that what was told to a child that the cache never shows again is forgotten.
+func TestToldGenerationsEnd(t *testing.T) {
+	t.Parallel()
+	told := NewToldGenerations()
+	for i, name := range []types.UID{"a", "b", "c"} {
+		child := &addonsv1.HelmOpRelease{}
+		child.UID, child.Generation = name, 2
+		told.note(child, controllertest.Noon.Add(time.Duration(i)*2*requeue.StaleLimit))
+	}
+	if _, ok := told.byUID["c"]; !ok || len(told.byUID) != 1 {
+		t.Errorf("remembered are %v", told.byUID)
+	}
+}
+
+func TestRelabelChild(t *testing.T) {
+	t.Parallel()
+	watched := func(value string) map[string]string {
+		if value == "" {
+			return nil
+		}
+		return map[string]string{clusterv1.WatchLabel: value}
+	}
+	for _, tc := range []struct{ name, child, helmOp string }{
+		{name: "unchanged", child: "blue", helmOp: "blue"},
+		{name: "added", helmOp: "blue"},
+		{name: "changed", child: "blue", helmOp: "red"},
+		{name: "removed", child: "blue"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			scheme := runtime.NewScheme()
+			if err := addonsv1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u", Labels: watched(tc.helmOp)}}
+			child := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c", Labels: watched(tc.child)}}
+			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(child, helmOp.DeepCopy()).Build()}
+			r.Live = r.Client
+			if err := r.repairChild(t.Context(), helmOp, child); err != nil {
+				t.Fatal(err)
+			}
+			stored := &addonsv1.HelmOpRelease{}
+			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(child), stored); err != nil {
+				t.Fatal(err)
+			}
+			if got := stored.Labels[clusterv1.WatchLabel]; got != tc.helmOp {
+				t.Errorf("the child has the label %q, want %q", got, tc.helmOp)
+			}
+		})
+	}
+}

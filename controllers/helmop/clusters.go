@@ -1,0 +1,232 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+)
+
+// clusterScope is what a pass over a HelmOp knows of one Cluster.
+type clusterScope struct {
+	// name is what the Cluster is called to people: its name, or namespace/name where it is of another namespace than the HelmOp.
+	name string
+	key  client.ObjectKey
+
+	// cluster is nil if the Cluster is gone; object is the same as the API server serves it.
+	cluster  *clusterv1.Cluster
+	object   *unstructured.Unstructured
+	selected bool
+
+	// elsewhere tells that the Cluster is of another shard than the HelmOp, so that its release is left alone; empty if it is not.
+	elsewhere string
+
+	// child is what the Cluster was told; nil if nothing.
+	child *addonsv1.HelmOpRelease
+
+	// target is what the Cluster is to have under the revision that is wanted, good under the last good one, and own under that which
+	// its child is made from; nil if that is not known or not needed. Set by render.
+	target, good, own *addonsv1.HelmOpReleaseSpec
+
+	// err tells why target is not known. Set by render.
+	err error
+
+	// blocked is why what comes before is not ready in the Cluster; empty if it is. Set by checkDependencies.
+	blocked string
+
+	// step is what is done. Set by record.
+	step rollout.Step
+}
+
+// selectClusters finds the Clusters that are selected, and those that have a release from when they were.
+func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) error {
+	helmOp := scope.helmOp
+	selector := scope.selectorOf("spec.clusterSelector", helmOp.Spec.ClusterSelector)
+	if scope.isMalformed() {
+		return nil
+	}
+	objects, err := r.eligibleClusters(ctx, scope, selector)
+	if err != nil || scope.isMalformed() {
+		return err
+	}
+	children, err := r.children(ctx, helmOp)
+	if err != nil {
+		return err
+	}
+	byCluster := make(map[client.ObjectKey]*addonsv1.HelmOpRelease, len(children))
+	for _, child := range children {
+		byCluster[apiutil.ClusterKey(child)] = child
+		scope.stale = scope.stale || r.Told.isStale(child, r.Now())
+	}
+	for i := range objects {
+		object := &objects[i]
+		key := client.ObjectKeyFromObject(object)
+		child := byCluster[key]
+		selected := selector.Matches(labels.Set(object.GetLabels()))
+		if !selected && child == nil {
+			continue
+		}
+		delete(byCluster, key)
+		cluster, err := r.Renderer.Objects.Typed(object)
+		if err != nil {
+			// What cannot be read is left as it is.
+			cluster, selected = &clusterv1.Cluster{}, true
+		}
+		scope.clusters = append(scope.clusters, &clusterScope{
+			name: apiutil.TitleOf(helmOp.Namespace, key), key: key, cluster: cluster, object: object, selected: selected, child: child, err: err,
+		})
+	}
+	if err := r.addManagement(ctx, scope, byCluster); err != nil {
+		return err
+	}
+	if err := r.addUnlisted(ctx, scope, selector, byCluster); err != nil {
+		return err
+	}
+	slices.SortFunc(scope.clusters, func(a, b *clusterScope) int { return cmp.Compare(a.name, b.name) })
+	return nil
+}
+
+// selectorOf is a label selector of the spec. With one that is malformed nothing is selected and nothing unselected: releases stay as they
+// are.
+func (s *helmOpScope) selectorOf(field string, selector *metav1.LabelSelector) labels.Selector {
+	compiled, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil && s.selectorErr == nil {
+		s.selectorErr = fmt.Errorf("%s: %w", field, err)
+	}
+	return compiled
+}
+
+// isMalformed tells whether a selector is.
+func (s *helmOpScope) isMalformed() bool { return s.selectorErr != nil }
+
+// eligibleClusters are the Clusters that the selector may choose from. The objects are only to be read.
+func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, selector labels.Selector) ([]unstructured.Unstructured, error) {
+	helmOp := scope.helmOp
+	list := apiutil.NewClusterList()
+	options := []client.ListOption{client.UnsafeDisableDeepCopy}
+	if helmOp.Spec.ClusterNamespaces == nil {
+		options = append(options, client.InNamespace(helmOp.Namespace))
+	}
+	if err := r.Client.List(ctx, list, options...); err != nil {
+		return nil, fmt.Errorf("listing Clusters: %w", err)
+	}
+	if helmOp.Spec.ClusterNamespaces == nil {
+		return list.Items, nil
+	}
+	chosen, err := r.chosenNamespaces(ctx, scope)
+	if err != nil || scope.isMalformed() {
+		return nil, err
+	}
+	var eligible []unstructured.Unstructured
+	for i := range list.Items {
+		object := &list.Items[i]
+		if !chosen.Has(object.GetNamespace()) {
+			continue
+		}
+		if !selector.Matches(labels.Set(object.GetLabels())) {
+			eligible = append(eligible, *object)
+			continue
+		}
+		switch allowed, err := r.Guard.Allows(ctx, helmOp, client.ObjectKeyFromObject(object)); {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			scope.unasked++
+			scope.retryWithin(selection.FailedMemory)
+		case !allowed:
+			scope.denied++
+			scope.retryWithin(selection.DeniedMemory)
+		default:
+			eligible = append(eligible, *object)
+		}
+	}
+	return eligible, nil
+}
+
+// chosenNamespaces are the namespaces whose Clusters the selector may choose from.
+func (r *Reconciler) chosenNamespaces(ctx context.Context, scope *helmOpScope) (sets.Set[string], error) {
+	selector := scope.selectorOf("spec.clusterNamespaces.namespaceSelector", &scope.helmOp.Spec.ClusterNamespaces.NamespaceSelector)
+	if scope.isMalformed() {
+		return nil, nil
+	}
+	namespaces := &metav1.PartialObjectMetadataList{}
+	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(apiutil.KindNamespace + "List"))
+	if err := r.Client.List(ctx, namespaces, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Namespaces: %w", err)
+	}
+	chosen := sets.New(scope.helmOp.Namespace)
+	for i := range namespaces.Items {
+		chosen.Insert(namespaces.Items[i].Name)
+	}
+	return chosen, nil
+}
+
+// unlistedCluster is the Cluster of a child that the selector may not choose: it is gone, its namespace is not chosen any more, it
+// may not be accessed any more, or it is not known whether it may.
+func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, key client.ObjectKey, child *addonsv1.HelmOpRelease) (*clusterScope, error) {
+	helmOp := scope.helmOp
+	c := &clusterScope{name: apiutil.TitleOf(helmOp.Namespace, key), key: key, child: child}
+	object := apiutil.NewCluster()
+	err := r.Client.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		// One that is there has just come into the shard: the cache is about to show it.
+		isThere, err := dependencies.Exists(ctx, r.Live, key, partialCluster())
+		scope.stale = scope.stale || isThere
+		return c, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Cluster %s: %w", key, err)
+	}
+	if key.Namespace == helmOp.Namespace {
+		// It came after the list was read.
+		scope.stale = true
+		return c, nil
+	}
+	allowed, askErr := r.Guard.Allows(ctx, helmOp, key)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if c.cluster, err = apiutil.TypedCluster(object); err != nil {
+		return nil, err
+	}
+	c.object = object
+	// What was installed with a right that is gone stays, and so does what nobody knows of whether it is.
+	switch {
+	case askErr != nil:
+		c.selected, c.err = true, askErr
+	case !allowed:
+		c.selected, c.err = true, selection.DeniedError(helmOp, key)
+	}
+	return c, nil
+}

@@ -1,0 +1,292 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
+)
+
+// Resolver resolves references to artifacts.
+type Resolver interface {
+	Resolve(ctx context.Context, source oci.Source) (oci.Artifact, error)
+}
+
+// Reconciler resolves, selects, renders, plans and records.
+type Reconciler struct {
+	Client     client.Client
+	Live       client.Reader
+	Registry   Resolver
+	Verifier   verify.Verifier
+	Tasks      *async.Tasks[Resolution]
+	References *references.Reader
+	Renderer   *render.Renderer
+	Resolution *resolutionSchedule
+	Rollouts   *revisionMemory
+	Told       *toldGenerations
+	Guard      *selection.Guard
+	Pace       *statusPace
+	Planned    *plannedReleases
+	Moved      movedReleases
+	Recorder   events.EventRecorder
+	delays     requeue.Delays
+	Kinds      *kindcache.Watcher
+	Now        func() time.Time
+
+	// ResyncPeriod is Options.ResyncPeriod.
+	ResyncPeriod time.Duration
+
+	// MinInterval is Options.MinSourceInterval.
+	MinInterval time.Duration
+
+	// WatchFilter is Options.WatchFilterValue, shard and namespace are those of Options.
+	WatchFilter, Shard, Namespace string
+
+	// Answers tells which Clusters are served first; nil if nobody knows.
+	Answers queue.ClusterAnswers
+
+	// Adoptions tell which HelmOps have all that is theirs in the shard.
+	Adoptions *Adoptions
+}
+
+// helmOpScope is what one pass over a HelmOp knows. Each field says which step sets it.
+type helmOpScope struct {
+	helmOp *addonsv1.HelmOp
+
+	// artifact is what the source stands for; nil if that is not known for the spec as it is now. Set by resolve.
+	artifact *addonsv1.ResolvedArtifact
+
+	// artifacts are what the references of the spec stand for, that of the source included, and unresolved tells why that is not
+	// known of others: see artifactOf. Set by resolve.
+	artifacts  map[addonsv1.ArtifactReference]*addonsv1.ResolvedArtifact
+	unresolved map[addonsv1.ArtifactReference]metav1.Condition
+
+	// variants tell what is different for some of the Clusters; nil if variantsErr tells why they cannot be told. Set by resolve.
+	variants    *render.Variants
+	variantsErr error
+
+	// clusters are the Clusters that the HelmOp selects or has a release for. Set by selectClusters, deepened by render.
+	clusters []*clusterScope
+	// denied is the number of Clusters of other namespaces that may not be accessed. Set by selectClusters.
+	denied int
+	// unasked is the number of those of which it is not known whether they may be. Set by selectClusters.
+	unasked int
+	// stale tells that the cache has not seen yet what a Cluster was told. Set by selectClusters.
+	stale bool
+
+	// pending tells that a kind is being read for the first time that a Cluster refers to. Set by render.
+	pending bool
+
+	// strategy is how what is wanted spreads, and waves are the selectors of its waves. Set by readStrategy.
+	strategy rollout.Strategy
+	waves    []labels.Selector
+
+	// wanted is what is wanted now; nil if that is not known. Set by compile and revise.
+	wanted *wantedRevision
+	// past are what other revisions want; nil where that cannot be told. Filled by wantedAt.
+	past map[int64]*wantedRevision
+	// revisions are those of the HelmOp, the newest last. Set by readRevisions and revise.
+	revisions []*addonsv1.HelmOpRevision
+
+	// plan is what is done for each of clusters. Set by record.
+	plan rollout.Result
+
+	// deletions tells whether the releases of Clusters that are not selected any more may be deleted, and pendingDeletions are the titles of
+	// these Clusters. Set by record.
+	deletions        brake.Decision
+	pendingDeletions []string
+
+	// programErr is why nothing can be rendered for any Cluster. Set by compile.
+	programErr error
+
+	// selectorErr is why no Cluster can be selected. Set by readStrategy and selectClusters.
+	selectorErr error
+
+	// dependencyErr is why the HelmOp can never come after those that it depends on. Set by checkDependencies.
+	dependencyErr *dependencyError
+
+	// RequeueAfter is when to look again though nothing happens; 0 is never. Set by resolve.
+	requeueAfter time.Duration
+}
+
+// Reconcile makes one pass over a HelmOp.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
+	ctx = oci.ForTenant(ctx, req.Namespace)
+	helmOp := &addonsv1.HelmOp{}
+	if err := r.Client.Get(ctx, req.NamespacedName, helmOp); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Resolution.forget(req.NamespacedName)
+			r.Pace.forget(req.NamespacedName)
+			r.delays.Forget(req)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !apiutil.IsWatched(helmOp, r.WatchFilter) {
+		r.Resolution.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if report.IsBeingMoved(helmOp) {
+		r.Resolution.forget(req.NamespacedName)
+		return ctrl.Result{}, report.BeingMoved(ctx, r.Client, helmOp, "helmop", helmOpConditions)
+	}
+	if r.Pace.isStale(helmOp, r.Now()) {
+		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, nil
+	}
+	if complete, err := r.adopt(ctx, helmOp); err != nil || !complete {
+		return requeue.OrError(ctrl.Result{RequeueAfter: requeue.StaleRetry}, err)
+	}
+	before := helmOp.DeepCopy()
+	defer func() { result, reterr = requeue.OrError(result, reterr) }()
+	defer func() {
+		report.Outdated(helmOp)
+		if reterr == nil {
+			// After an error it would be the queue's delays, of up to minutes, that say when the status is written.
+			if wait := r.Pace.hold(before, helmOp, r.Now()); wait > 0 && (result.RequeueAfter == 0 || result.RequeueAfter > wait) {
+				result.RequeueAfter = wait
+			}
+			result.RequeueAfter = queue.WithinResync(result.RequeueAfter, r.ResyncPeriod, helmOp)
+		}
+		helmOp.Status.ObservedGeneration = helmOp.Generation
+		if err := report.WriteObject(ctx, r.Client, before, helmOp, helmOpConditions); err != nil {
+			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
+			return
+		}
+		if !equality.Semantic.DeepEqual(before.Status, helmOp.Status) {
+			r.Pace.note(helmOp, r.Now())
+		}
+	}()
+
+	if apiutil.IsHelmOpPaused(helmOp) {
+		const message = "spec.suspend or the paused annotation is set: nothing is done for this HelmOp"
+		report.SetPaused(helmOp, true, message)
+		if conditions.GetReason(helmOp, addonsv1.ReadyCondition) == addonsv1.ShardNotServedReason {
+			report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.PausedReason, message)
+		}
+		return ctrl.Result{}, nil
+	}
+	report.SetPaused(helmOp, false, "")
+	if !helmOp.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.reconcileDelete(ctx, helmOp)
+	}
+	if controllerutil.AddFinalizer(helmOp, addonsv1.HelmOpFinalizer) {
+		// The finalizer must stand before there is anything to end.
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	return r.reconcileNormal(ctx, helmOp)
+}
+
+func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmOp) (ctrl.Result, error) {
+	scope := &helmOpScope{helmOp: helmOp}
+	steps := []func(context.Context, *helmOpScope) error{
+		r.readRevisions,
+		r.resolve,
+		r.readStrategy,
+		r.selectClusters,
+		r.checkDependencies,
+		r.compile,
+		r.revise,
+		r.render,
+	}
+	for _, step := range steps {
+		if err := step(ctx, scope); err != nil {
+			return ctrl.Result{}, err
+		}
+		if scope.stale {
+			return ctrl.Result{RequeueAfter: requeue.StaleRetry}, nil
+		}
+		if scope.pending {
+			return ctrl.Result{RequeueAfter: clusterview.KindRetry}, nil
+		}
+	}
+	var errs []error
+	if scope.selectorErr == nil {
+		// Otherwise it is not known which Clusters there are.
+		errs = append(errs, r.record(ctx, scope))
+	}
+	err := kerrors.NewAggregate(append(errs, r.reportMovable(ctx, scope)))
+	r.report(scope)
+	return r.tryAgain(ctx, scope, err)
+}
+
+// tryAgain is the result of a pass. Releases that cannot be written, for a quota for example, are told of in the status
+// and once in the log: they are no failures of the controller, and are tried again after 1 s, 2 s and so on up to 5
+// min.
+func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error) (ctrl.Result, error) {
+	result, object := ctrl.Result{RequeueAfter: scope.requeueAfter}, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.helmOp)}
+	serious := kerrors.FilterOut(err, func(err error) bool { return errors.Is(err, reasons.ErrRecord) })
+	switch {
+	case serious != nil:
+		return ctrl.Result{}, err
+	case err == nil:
+		r.delays.Forget(object)
+		return result, nil
+	}
+	cause := requeue.Cause{Generation: scope.helmOp.Generation, Reason: addonsv1.RecordFailedReason}
+	wait, isNews := r.delays.After(object, cause, err.Error())
+	if isNews {
+		ctrl.LoggerFrom(ctx).Info("Releases cannot be written; this is tried again", "error", err.Error())
+	}
+	if result.RequeueAfter == 0 || result.RequeueAfter > wait {
+		result.RequeueAfter = wait
+	}
+	return result, nil
+}
+
+// helmOpConditions are those of a HelmOp that this controller owns.
+var helmOpConditions = []string{
+	addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RolledOutCondition,
+	addonsv1.PausedCondition, addonsv1.MovableCondition, addonsv1.DeletionsHeldCondition,
+}
+
+// event tells of something that happened to a HelmOp.
+func (r *Reconciler) event(helmOp *addonsv1.HelmOp, eventType, reason, action, message string) {
+	r.Recorder.Eventf(helmOp, nil, eventType, reason, action, "%s", apiutil.Truncate(message, report.MaxEventMessage))
+}
+
+func (r *Reconciler) warn(helmOp *addonsv1.HelmOp, reason, action, message string) {
+	r.event(helmOp, corev1.EventTypeWarning, reason, action, message)
+}

@@ -1,0 +1,128 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+)
+
+// dependencyError is why a HelmOp cannot come after those that it depends on.
+type dependencyError struct {
+	reason, message string
+}
+
+func (e *dependencyError) condition() metav1.Condition {
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: e.reason, Message: e.message}
+}
+
+// checkDependencies finds out in which Clusters something that comes before the HelmOp is not ready. It looks at each
+// dependency once, however many Clusters there are.
+func (r *Reconciler) checkDependencies(ctx context.Context, scope *helmOpScope) error {
+	helmOp := scope.helmOp
+	if len(helmOp.Spec.DependsOn) == 0 {
+		return nil
+	}
+	helmOps := &addonsv1.HelmOpList{}
+	if err := r.Client.List(ctx, helmOps, client.InNamespace(helmOp.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing HelmOps: %w", err)
+	}
+	if why := dependencies.InvalidDependency(helmOp.Spec.DependsOn); why != "" {
+		scope.dependencyErr = &dependencyError{addonsv1.InvalidDependencyReason, why}
+	} else if path := dependencies.GraphOf(helmOps.Items).Path(helmOp.Name, helmOp.Name); path != nil {
+		scope.dependencyErr = &dependencyError{addonsv1.DependencyCycleReason, dependencies.CycleMessage(path)}
+	}
+	if scope.dependencyErr != nil {
+		for _, c := range scope.clusters {
+			c.blocked = scope.dependencyErr.message
+		}
+		return nil
+	}
+	waits := make([][]string, len(scope.clusters))
+	for _, named := range helmOp.Spec.DependsOn {
+		d, err := dependencies.ReadDependency(ctx, r.Live, r.Shard, helmOp.Namespace, named, helmOps.Items)
+		if err != nil {
+			return err
+		}
+		releases, err := r.releasesByCluster(ctx, helmOp.Namespace, named.Name)
+		if err != nil {
+			return err
+		}
+		for i, c := range scope.clusters {
+			if c.object == nil || !c.selected {
+				continue
+			}
+			if why := d.Unmet(c.object, releases[c.key]); why != "" {
+				waits[i] = append(waits[i], why)
+			}
+		}
+	}
+	for i, c := range scope.clusters {
+		c.blocked = dependencies.ListUnmet(waits[i])
+	}
+	return nil
+}
+
+// releasesByCluster are the releases of a HelmOp, be it gone, by their Clusters. They are those of the cache: they must not be
+// changed.
+func (r *Reconciler) releasesByCluster(ctx context.Context, namespace, name string) (map[client.ObjectKey]*addonsv1.HelmOpRelease, error) {
+	list := &addonsv1.HelmOpReleaseList{}
+	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	err := r.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing the releases of HelmOp %s: %w", name, err)
+	}
+	releases := make(map[client.ObjectKey]*addonsv1.HelmOpRelease, len(list.Items))
+	for i := range list.Items {
+		if apiutil.OwnerName(&list.Items[i]) == name {
+			releases[apiutil.ClusterKey(&list.Items[i])] = &list.Items[i]
+		}
+	}
+	return releases, nil
+}
+
+// isBlocked tells whether the release of a Cluster, whose API server answers, waits for others: it says so, or it is kept from
+// being told what is wanted. One that is as wanted stays so when what it depends on ceases to be ready.
+func isBlocked(c *clusterScope) bool {
+	if c.child == nil || !c.selected {
+		return false
+	}
+	return apiutil.IsAwaiting(c.child) || c.blocked != "" && !c.step.Told && apiutil.IsReadyNow(c.child)
+}
+
+// firstBlocked tells which Cluster waits, and for what.
+func firstBlocked(scope *helmOpScope) string {
+	for _, c := range scope.clusters {
+		if !isBlocked(c) {
+			continue
+		}
+		why := c.blocked
+		if ready := conditions.Get(c.child, addonsv1.ReadyCondition); why == "" && ready != nil {
+			why = ready.Message
+		}
+		return c.name + ": " + why
+	}
+	return ""
+}

@@ -1,0 +1,88 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"errors"
+	"testing"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+)
+
+func TestCheckDowngrade(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		ref        addonsv1.ArtifactReference
+		from, to   string
+		wantRefuse bool
+	}{
+		"newer":                    {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "1.9.0", to: "1.10.0"},
+		"older":                    {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "1.10.0", to: "1.9.0", wantRefuse: true},
+		"older, and a v":           {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "v1.10.0", to: "1.9.0", wantRefuse: true},
+		"a pre-release of it":      {ref: addonsv1.ArtifactReference{Semver: ">=1-0"}, from: "1.10.0", to: "1.10.0-rc.1", wantRefuse: true},
+		"other build metadata":     {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "1.9.0_b", to: "1.9.0_a"},
+		"allowed":                  {ref: addonsv1.ArtifactReference{Semver: ">=1", AllowDowngrade: true}, from: "1.10.0", to: "1.9.0"},
+		"nothing from before":      {ref: addonsv1.ArtifactReference{Semver: ">=1"}, to: "1.9.0"},
+		"a tag that moved":         {ref: addonsv1.ArtifactReference{Tag: "stable"}, from: "stable", to: "stable"},
+		"builds, older":            {ref: addonsv1.ArtifactReference{TagFilter: "^main-"}, from: "main-10", to: "main-9", wantRefuse: true},
+		"builds, newer":            {ref: addonsv1.ArtifactReference{TagFilter: "^main-"}, from: "main-9", to: "main-10"},
+		"a release to none":        {ref: addonsv1.ArtifactReference{TagFilter: "."}, from: "1.0.0", to: "main-10", wantRefuse: true},
+		"a pre-release to release": {ref: addonsv1.ArtifactReference{TagFilter: "."}, from: "2.0.0-rc.1", to: "1.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var known *addonsv1.ArtifactStatus
+			if tc.from != "" {
+				known = &addonsv1.ArtifactStatus{ResolvedArtifact: addonsv1.ResolvedArtifact{Tag: tc.from, Digest: "sha256:a"}}
+			}
+			err := checkDowngrade(tc.ref, known, &oci.Artifact{Tag: tc.to, Digest: "sha256:b"})
+			if errors.Is(err, reasons.ErrDowngrade) != tc.wantRefuse {
+				t.Errorf("refused: %v, want %v", err, tc.wantRefuse)
+			}
+			if again := checkDowngrade(tc.ref, known, &oci.Artifact{Tag: tc.to, Digest: "sha256:a"}); again != nil {
+				t.Errorf("the same content is refused: %v", again)
+			}
+		})
+	}
+}
+
+// TestDowngradeAfterAMove holds that a revision tells what a reference stood for where the status does not know it:
+// statuses do not survive a restore or clusterctl move.
+func TestDowngradeAfterAMove(t *testing.T) {
+	t.Parallel()
+	helmOp := &addonsv1.HelmOp{}
+	helmOp.Spec.Source = addonsv1.ArtifactSource{URL: "oci://r.example/charts/c", Ref: addonsv1.ArtifactReference{Semver: ">=1"}}
+	revision := &addonsv1.HelmOpRevision{}
+	revision.Spec.HelmOp.Source = helmOp.Spec.Source
+	revision.Spec.Artifact = &addonsv1.ResolvedArtifact{Tag: "1.2.0", Digest: "sha256:a"}
+	scope := &helmOpScope{helmOp: helmOp, revisions: []*addonsv1.HelmOpRevision{revision}}
+	asked := &inquiry{key: resolutionKey{ref: helmOp.Spec.Source.Ref}}
+	if before := scope.beforeOf(asked); before == nil || before.Tag != "1.2.0" {
+		t.Errorf("it stood for %+v", before)
+	}
+	for name, change := range map[string]func(){
+		"another range":      func() { asked.key.ref.Semver = ">=1.1" },
+		"another repository": func() { asked.key.ref, helmOp.Spec.Source.URL = helmOp.Spec.Source.Ref, "oci://r.example/charts/d" },
+	} {
+		change()
+		if before := scope.beforeOf(asked); before != nil {
+			t.Errorf("%s: it stood for %+v", name, before)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+)
+
+// reconcileDelete ends the releases, each by the deletion policy and within the limits of the rollout, and then lets
+// the HelmOp go. Garbage collection may have deleted all HelmOpReleases already, with the propagation policy
+// Foreground: their releases wait for their turn, too. The releases of a HelmOp that is deleted with the propagation
+// policy Orphan stay in their clusters.
+func (r *Reconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmOp) error {
+	children, err := r.children(ctx, helmOp)
+	if err != nil {
+		return err
+	}
+	if len(children) == 0 {
+		return r.letGo(ctx, helmOp)
+	}
+	steps, err := r.planDeletion(ctx, helmOp, children)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	waiting := 0
+	for i, child := range children {
+		if steps[i].Action == rollout.ActionDelete {
+			errs = append(errs, r.endChild(ctx, helmOp, child))
+			continue
+		}
+		if !apiutil.IsEnding(helmOp, child) {
+			waiting++
+		}
+		if !isOrphaned(helmOp, child) {
+			errs = append(errs, r.repairChild(ctx, helmOp, child))
+		}
+	}
+	reportDeletion(helmOp, children, waiting)
+	return kerrors.NewAggregate(errs)
+}
+
+// planDeletion plans which of the releases of a HelmOp under deletion end now. With waves that cannot be read,
+// spec.rollout.maxUnavailable still counts. To orphan a release takes nothing away, so that needs no pace.
+func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease) ([]rollout.Step, error) {
+	limits, waves, err := strategy(helmOp.Spec.Rollout)
+	if err != nil {
+		limits = rollout.Strategy{MaxUnavailable: limitOf(helmOp.Spec.Rollout.MaxUnavailable)}
+	}
+	if !apiutil.EndsInTurn(helmOp) {
+		limits = rollout.Strategy{}
+	}
+	clusters := make([]rollout.Cluster, 0, len(children))
+	for _, child := range children {
+		key := apiutil.ClusterKey(child)
+		object, err := r.clusterOfChild(ctx, child)
+		if err != nil {
+			return nil, fmt.Errorf("reading Cluster %s: %w", key, err)
+		}
+		c := rollout.Cluster{Name: apiutil.TitleOf(helmOp.Namespace, key), Gone: object == nil, Paused: apiutil.IsChildPaused(child), Wave: len(limits.Waves)}
+		if object != nil {
+			cluster, err := apiutil.TypedCluster(object)
+			if err != nil {
+				return nil, fmt.Errorf("reading Cluster %s: %w", key, err)
+			}
+			c.Deleting, c.Paused = !cluster.DeletionTimestamp.IsZero(), c.Paused || apiutil.IsClusterPaused(cluster)
+			c.Wave = firstWave(object, waves)
+		}
+		c.Health, _ = plannedHealth(child)
+		c.Child = &rollout.Child{Deleting: apiutil.IsEnding(helmOp, child), Away: wasAwayAtDeletion(child)}
+		clusters = append(clusters, c)
+	}
+	return rollout.PlanDeletion(limits, clusters), nil
+}
+
+// clusterOfChild reads the Cluster of a release; nil if it is gone. The cache has the Clusters of the own shard only.
+func (r *Reconciler) clusterOfChild(ctx context.Context, child *addonsv1.HelmOpRelease) (*unstructured.Unstructured, error) {
+	object, err := clusterview.ReadCluster(ctx, r.Client, apiutil.ClusterKey(child), r.Shard)
+	if apierrors.IsNotFound(err) {
+		object, err = clusterview.ReadCluster(ctx, r.Live, apiutil.ClusterKey(child), r.Shard)
+	}
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return object, nil
+}
+
+// firstWave is the index of the first wave that chooses a Cluster, or the number of waves if none does.
+func firstWave(object *unstructured.Unstructured, waves []labels.Selector) int {
+	for i, selector := range waves {
+		if selector.Matches(labels.Set(object.GetLabels())) {
+			return i
+		}
+	}
+	return len(waves)
+}
+
+// endChild deletes a child of a HelmOp under deletion, whose turn has come. It reads the child from the API server:
+// garbage collection takes the owner references away for the propagation policy Orphan, and a cache may show the one
+// and not yet the other.
+func (r *Reconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
+	current := &addonsv1.HelmOpRelease{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(child), current); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !apiutil.IsOfShard(current, r.Shard) {
+		return nil
+	}
+	mark := ""
+	switch {
+	case isOrphaned(helmOp, current):
+		ctrl.LoggerFrom(ctx).Info("Leaving a release, since its HelmOp was deleted with the propagation policy Orphan", "HelmOpRelease", current.Name)
+		mark = addonsv1.OrphanAnnotation
+	case apiutil.EndsInTurn(helmOp):
+		mark = addonsv1.DeletionAdmittedAnnotation
+	}
+	if mark != addonsv1.OrphanAnnotation {
+		if err := r.repairChild(ctx, helmOp, current); err != nil {
+			return err
+		}
+	}
+	if mark != "" && current.Annotations[mark] != "true" {
+		data := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, mark)
+		if err := r.Client.Patch(ctx, current, client.RawPatch(types.MergePatchType, []byte(data))); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	if !current.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return client.IgnoreNotFound(r.Client.Delete(ctx, current, client.Preconditions{UID: &current.UID}))
+}
+
+// isOrphaned tells whether a child of a HelmOp under deletion is to leave its release in its cluster: the HelmOp says
+// so, or garbage collection has taken its owner reference away for that. What a restore brought back has the reference
+// to the HelmOp of before.
+func isOrphaned(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
+	owner := metav1.GetControllerOfNoCopy(child)
+	return apiutil.IsOrphaning(helmOp) || child.Annotations[addonsv1.OrphanAnnotation] == "true" ||
+		child.DeletionTimestamp.IsZero() && (owner == nil || owner.Kind != apiutil.HelmOpKind)
+}
+
+// LetGo ends a HelmOp without children. A manager of another shard may have created some meanwhile: the HelmOp stays
+// until these end. Garbage collection deletes the revisions of a HelmOp, but not those of one that was deleted with the
+// propagation policy Orphan.
+func (r *Reconciler) letGo(ctx context.Context, helmOp *addonsv1.HelmOp) error {
+	strays, err := r.takeAlong(ctx, helmOp)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(strays, func(a adoptee) bool { return a.kind == "HelmOpRelease" }) {
+		return nil
+	}
+	revisions, err := r.revisions(ctx, helmOp)
+	if err != nil {
+		return err
+	}
+	for _, revision := range revisions {
+		if apiutil.IsOrphaning(helmOp) || metav1.GetControllerOfNoCopy(revision) == nil {
+			if err := r.Client.Delete(ctx, revision); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("deleting revision %d: %w", revision.Spec.Number, err)
+			}
+		}
+	}
+	controllerutil.RemoveFinalizer(helmOp, addonsv1.HelmOpFinalizer)
+	return nil
+}

@@ -1,0 +1,214 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+)
+
+// endingHelmOp is a HelmOp under deletion with five releases.
+func endingHelmOp(t *testing.T, change func(*addonsv1.HelmOp), changeChild func(*addonsv1.HelmOpRelease)) (*Reconciler, *addonsv1.HelmOp) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := metav1.Now()
+	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "n", Name: "calico", UID: "u", Finalizers: []string{addonsv1.HelmOpFinalizer}, DeletionTimestamp: &now,
+	}}
+	if change != nil {
+		change(helmOp)
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOp.DeepCopy())
+	r := &Reconciler{Now: time.Now, Client: fake.NewClientBuilder().WithScheme(scheme).Build(), Rollouts: NewRevisionMemory()}
+	for i := range 5 {
+		name := fmt.Sprintf("c%d", i)
+		child := controllertest.ReleaseFor("n", apiutil.ChildName("calico", name), addonsv1.ClusterReference{Name: name})
+		child.UID, child.Finalizers = types.UID(name), []string{addonsv1.HelmOpReleaseFinalizer}
+		if err := r.own(helmOp, child); err != nil {
+			t.Fatal(err)
+		}
+		if changeChild != nil {
+			changeChild(child)
+		}
+		builder.WithObjects(child, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}})
+	}
+	r.Client = builder.Build()
+	r.Live = r.Client
+	return r, helmOp
+}
+
+// deletedChildren are the children under deletion, and how many of them are to be orphaned.
+func deletedChildren(t *testing.T, r *Reconciler) (deleted, orphaned int) {
+	t.Helper()
+	list := &addonsv1.HelmOpReleaseList{}
+	if err := r.Client.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp.IsZero() {
+			continue
+		}
+		deleted++
+		if list.Items[i].Annotations[addonsv1.OrphanAnnotation] == "true" {
+			orphaned++
+		}
+	}
+	return deleted, orphaned
+}
+
+// TestHelmOpEnds holds that the deletion of a HelmOp stays within the limits of its rollout, whatever else holds the
+// rollout, and that an orphaning one orphans: also where the cache shows the HelmOp as garbage collection left it.
+func TestHelmOpEnds(t *testing.T) {
+	t.Parallel()
+	two := intstr.FromInt32(2)
+	limited := func(h *addonsv1.HelmOp) { h.Spec.Rollout = &addonsv1.Rollout{MaxUnavailable: &two, Paused: true} }
+	for name, tc := range map[string]struct {
+		change            func(*addonsv1.HelmOp)
+		changeChild       func(*addonsv1.HelmOpRelease)
+		deleted, orphaned int
+		admitted          int
+	}{
+		"without limits all end":   {deleted: 5},
+		"within the limits":        {change: limited, deleted: 2, admitted: 2},
+		"whoever deletes them all": {change: limited, changeChild: func(c *addonsv1.HelmOpRelease) { now := metav1.Now(); c.DeletionTimestamp = &now }, deleted: 5, admitted: 2},
+		"orphans, whatever limits": {change: func(h *addonsv1.HelmOp) { limited(h); h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }, deleted: 5},
+		"deleted with Orphan": {change: func(h *addonsv1.HelmOp) {
+			limited(h)
+			h.Finalizers = append(h.Finalizers, metav1.FinalizerOrphanDependents)
+		}, deleted: 5, orphaned: 5},
+		"owner references are gone": {changeChild: func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil }, deleted: 5, orphaned: 5},
+		"they are those of before a restore": {
+			changeChild: func(c *addonsv1.HelmOpRelease) { c.OwnerReferences[0].UID = "before" }, deleted: 5,
+		},
+		"with waves that cannot be read": {
+			change: func(h *addonsv1.HelmOp) {
+				limited(h)
+				h.Spec.Rollout.Waves = []addonsv1.Wave{{Name: "w", ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "-"}}}}
+			},
+			deleted: 2, admitted: 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, helmOp := endingHelmOp(t, tc.change, tc.changeChild)
+			for range 2 {
+				if err := r.reconcileDelete(t.Context(), helmOp); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if deleted, orphaned := deletedChildren(t, r); deleted != tc.deleted || orphaned != tc.orphaned {
+				t.Errorf("%d releases are deleted, %d of them orphaned, want %d and %d", deleted, orphaned, tc.deleted, tc.orphaned)
+			}
+			children, err := r.children(t.Context(), helmOp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			admitted, waiting := 0, 0
+			for _, child := range children {
+				if child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true" {
+					admitted++
+				}
+				if apiutil.WaitsForTurn(helmOp, child) {
+					waiting++
+				}
+			}
+			if admitted != tc.admitted || tc.admitted > 0 && waiting != 5-admitted {
+				t.Errorf("%d releases are admitted and %d wait, want %d", admitted, waiting, tc.admitted)
+			}
+			if len(helmOp.Finalizers) == 0 || !conditions.IsFalse(helmOp, addonsv1.ReadyCondition) {
+				t.Errorf("the HelmOp goes: %+v", helmOp.Status.Conditions)
+			}
+		})
+	}
+}
+
+// TestOrphanedHelmOpTakesItsRevisions holds that no revision is left of a HelmOp that was deleted with the propagation
+// policy Orphan, which garbage collection takes their owner references for.
+func TestOrphanedHelmOpTakesItsRevisions(t *testing.T) {
+	t.Parallel()
+	r, helmOp := endingHelmOp(t, nil, nil)
+	if err := r.Client.DeleteAllOf(t.Context(), &addonsv1.HelmOpRelease{}, client.InNamespace("n")); err != nil {
+		t.Fatal(err)
+	}
+	list := &addonsv1.HelmOpReleaseList{}
+	if err := r.Client.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		list.Items[i].Finalizers = nil
+		if err := r.Client.Update(t.Context(), &list.Items[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for number := range int64(3) {
+		revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: apiutil.RevisionName("calico", number), Labels: apiutil.ChildSelector(helmOp)}}
+		revision.Spec.Number = number
+		if err := r.Client.Create(t.Context(), revision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.reconcileDelete(t.Context(), helmOp); err != nil || len(helmOp.Finalizers) > 0 {
+		t.Fatalf("it stays: %v, %v", helmOp.Finalizers, err)
+	}
+	revisions := &addonsv1.HelmOpRevisionList{}
+	if err := r.Client.List(t.Context(), revisions); err != nil || len(revisions.Items) > 0 {
+		t.Errorf("%d revisions are left, %v", len(revisions.Items), err)
+	}
+}
+
+// TestOrphanedChildStaysAnOrphan holds that a manager whose cache does not show the deletion of a HelmOp yet does not
+// give its releases the owner back that garbage collection has taken away: they would be uninstalled.
+func TestOrphanedChildStaysAnOrphan(t *testing.T) {
+	t.Parallel()
+	r, helmOp := endingHelmOp(t, nil, func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil })
+	cached := helmOp.DeepCopy()
+	cached.DeletionTimestamp = nil
+	children, err := r.children(t.Context(), cached)
+	if err != nil || len(children) != 5 {
+		t.Fatalf("%d children, %v", len(children), err)
+	}
+	for _, child := range children {
+		if err := r.repairChild(t.Context(), cached, child); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.reconcileDelete(t.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	if deleted, orphaned := deletedChildren(t, r); deleted != 5 || orphaned != 5 {
+		t.Errorf("%d releases are deleted, %d of them orphaned", deleted, orphaned)
+	}
+}

@@ -1,0 +1,64 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+)
+
+// addManagement adds the management cluster, if the HelmOp is to be installed there or was told to be.
+func (r *Reconciler) addManagement(ctx context.Context, scope *helmOpScope, children map[client.ObjectKey]*addonsv1.HelmOpRelease) error {
+	helmOp, child := scope.helmOp, children[clusterlink.Management]
+	delete(children, clusterlink.Management)
+	isWanted := helmOp.Spec.ManagementCluster != nil
+	if !isWanted && child == nil {
+		return nil
+	}
+	object, err := clusterview.ManagementCluster(ctx, r.Client, r.Shard)
+	if err != nil {
+		return err
+	}
+	c := &clusterScope{name: apiutil.ManagementTitle, key: clusterlink.Management, object: object, selected: isWanted, child: child}
+	if c.cluster, err = apiutil.TypedCluster(object); err != nil {
+		return err
+	}
+	allowed, err := r.Guard.Allows(ctx, helmOp, clusterlink.Management)
+	if err != nil {
+		return err
+	}
+	if isWanted && !allowed {
+		c.err = selection.DeniedError(helmOp, clusterlink.Management)
+		scope.programErr = c.err
+	}
+	scope.clusters = append(scope.clusters, c)
+	return nil
+}
+
+// actAs has everything done in the management cluster under the rights of the ServiceAccount that a HelmOp names.
+func actAs(options *addonsv1.ReleaseOptions, now *addonsv1.HelmOpSpec) {
+	if now.ManagementCluster != nil {
+		options.ServiceAccountName = now.ManagementCluster.ServiceAccountName
+	}
+}

@@ -1,0 +1,118 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+)
+
+// managingHelmOps is the reconciler of a manager that lets namespace "a" in.
+func managingHelmOps(t *testing.T, objects ...client.Object) *Reconciler {
+	t.Helper()
+	c := controllertest.ManagementClient(t, objects...)
+	return &Reconciler{
+		Client: c, Live: c, Guard: selection.NewGuard(c, "a"), Renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
+		Told: NewToldGenerations(), Now: time.Now,
+	}
+}
+
+func TestManagementClusterIsSelectedWhereItIsPermitted(t *testing.T) {
+	t.Parallel()
+	toClusters := controllertest.ManagementHelmOp("a")
+	toClusters.Spec.ManagementCluster, toClusters.Spec.ClusterSelector = nil, &metav1.LabelSelector{}
+	for name, tc := range map[string]struct {
+		helmOp   *addonsv1.HelmOp
+		children []client.Object
+		// want are the names of the Clusters that are found, with ! where they are not selected and ? where it may not be served.
+		want string
+	}{
+		"permitted":                     {helmOp: controllertest.ManagementHelmOp("a"), want: "management cluster"},
+		"not permitted":                 {helmOp: controllertest.ManagementHelmOp("b"), want: "management cluster?"},
+		"not permitted any more":        {helmOp: controllertest.ManagementHelmOp("b"), children: []client.Object{controllertest.ManagementRelease(controllertest.ManagementHelmOp("b"))}, want: "management cluster?"},
+		"it was for Clusters before":    {helmOp: controllertest.ManagementHelmOp("a"), children: []client.Object{controllertest.NearRelease(toClusters)}, want: "management cluster,management-cluster!"},
+		"it is for Clusters":            {helmOp: toClusters, want: "management-cluster"},
+		"it is for Clusters by now":     {helmOp: toClusters, children: []client.Object{controllertest.ManagementRelease(toClusters)}, want: "management cluster!,management-cluster"},
+		"a Cluster of the name is gone": {helmOp: controllertest.ManagementHelmOp("b"), children: []client.Object{controllertest.NearRelease(controllertest.ManagementHelmOp("b"))}, want: "management cluster?,management-cluster!"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := managingHelmOps(t, tc.children...)
+			scope := &helmOpScope{helmOp: tc.helmOp}
+			if err := m.selectClusters(t.Context(), scope); err != nil || scope.stale {
+				t.Fatalf("stale %t, %v", scope.stale, err)
+			}
+			var got []string
+			for _, c := range scope.clusters {
+				text := c.name
+				if !c.selected {
+					text += "!"
+				}
+				if c.err != nil {
+					text += "?"
+				}
+				got = append(got, text)
+			}
+			if strings.Join(got, ",") != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			if isDenied := strings.Contains(tc.want, "?"); isDenied != (scope.programErr != nil) ||
+				isDenied && reasons.ForRendering(scope.programErr) != addonsv1.ClusterAccessDeniedReason {
+				t.Errorf("the HelmOp says %v", scope.programErr)
+			}
+		})
+	}
+}
+
+func TestManagementClusterIsOfTheShardThatAsks(t *testing.T) {
+	t.Parallel()
+	m := managingHelmOps(t)
+	for _, shard := range []string{"", "b"} {
+		object, err := clusterview.ManagementCluster(t.Context(), m.Client, shard)
+		if err != nil || !apiutil.IsOfShard(object, shard) || !apiutil.IsManagement(object) || object.GetUID() != "system" {
+			t.Errorf("shard %q: %v, %v", shard, object, err)
+		}
+		cluster, err := apiutil.TypedCluster(object)
+		if err != nil || !apiutil.IsInitialized(cluster) || apiutil.IsClusterPaused(cluster) {
+			t.Errorf("shard %q: %v, %v", shard, cluster, err)
+		}
+	}
+	near := &dependencies.Dependency{HelmOp: &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}}}
+	there := &dependencies.Dependency{HelmOp: controllertest.ManagementHelmOp("a")}
+	object, err := clusterview.ManagementCluster(t.Context(), m.Client, "")
+	if err != nil || near.Selects(object) || !there.Selects(object) {
+		t.Errorf("dependencies select it: %t, %t, %v", near.Selects(object), there.Selects(object), err)
+	}
+	near.Name = "near"
+	if why := near.Unmet(object, nil); why != "HelmOp near does not select the management cluster" {
+		t.Errorf("a dependency on a HelmOp for Clusters is unmet: %q", why)
+	}
+}

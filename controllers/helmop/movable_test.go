@@ -1,0 +1,81 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+)
+
+func TestReportMovable(t *testing.T) {
+	object := func(name string, change ...func(*metav1.ObjectMeta)) *corev1.Secret {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		for _, apply := range change {
+			apply(&secret.ObjectMeta)
+		}
+		return secret
+	}
+	labelled := func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"clusterctl.cluster.x-k8s.io/move": ""} }
+	owned := func(apiVersion string) func(*metav1.ObjectMeta) {
+		return func(m *metav1.ObjectMeta) {
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: "Any", Name: "any", UID: "1"}}
+		}
+	}
+	for name, tc := range map[string]struct {
+		secret     *corev1.Secret
+		account    string
+		management *addonsv1.ManagementCluster
+		want       string
+	}{
+		"labelled":               {secret: object("values", labelled)},
+		"owned by a Cluster":     {secret: object("values", owned("cluster.x-k8s.io/v1beta2"))},
+		"owned by a HelmOp":      {secret: object("values", owned("addons.cluster.x-k8s.io/v1alpha1"))},
+		"owned by another":       {secret: object("values", owned("apps/v1")), want: "label secret/values clusterctl.cluster.x-k8s.io/move="},
+		"not labelled":           {secret: object("values"), want: "kubectl -n ns label secret/values clusterctl.cluster.x-k8s.io/move="},
+		"an account":             {secret: object("values", labelled), account: "puller", want: "no service accounts, create them in the other management cluster: puller"},
+		"the management cluster": {secret: object("values", labelled), management: &addonsv1.ManagementCluster{ServiceAccountName: "admin"}, want: "in the other management cluster: admin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
+			helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: apiutil.KindSecret, Name: "values"}, {Kind: apiutil.KindConfigMap, Name: "missing", Optional: true}}
+			helmOp.Spec.Source.ServiceAccountName, helmOp.Spec.ManagementCluster = tc.account, tc.management
+			secrets := controllertest.ClientOf(tc.secret)
+			references := references.NewReader(secrets, secrets)
+			r := &Reconciler{References: references}
+			if err := r.reportMovable(t.Context(), &helmOpScope{helmOp: helmOp}); err != nil {
+				t.Fatal(err)
+			}
+			movable := conditions.Get(helmOp, addonsv1.MovableCondition)
+			if isMovable := movable.Status == metav1.ConditionTrue; isMovable != (tc.want == "") || !strings.Contains(movable.Message, tc.want) {
+				t.Errorf("Movable is %s: %s", movable.Status, movable.Message)
+			}
+			helmOp.Spec.ValuesFrom, helmOp.Spec.Source.ServiceAccountName, helmOp.Spec.ManagementCluster = nil, "", nil
+			if err := r.reportMovable(t.Context(), &helmOpScope{helmOp: helmOp}); err != nil || conditions.Get(helmOp, addonsv1.MovableCondition) != nil {
+				t.Errorf("without references there is a condition, or %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,145 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+)
+
+// roaming is a HelmOp that serves the Clusters one and two of several namespaces, and has told of each one. Of the namespaces in broken, the
+// API server cannot tell whether they may be accessed; asked counts what it was asked of each.
+type roaming struct {
+	*Reconciler
+	helmOp *addonsv1.HelmOp
+	broken map[string]bool
+	asked  map[string]int
+	clock  time.Time
+}
+
+func newRoaming(t *testing.T, namespaces ...string) *roaming {
+	t.Helper()
+	r := &roaming{broken: map[string]bool{}, asked: map[string]int{}, clock: controllertest.Noon}
+	r.helmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
+	r.helmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{ServiceAccountName: "installer"}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, corev1.AddToScheme, authorizationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme)
+	for _, namespace := range namespaces {
+		builder.WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		for _, name := range []string{"one", "two"} {
+			builder.WithObjects(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+		}
+		ref := addonsv1.ClusterReference{Namespace: namespace, Name: "one"}
+		child := controllertest.ReleaseFor("platform", "", ref)
+		child.Name, child.Labels = apiutil.ChildName("calico", apiutil.ClusterTitle(child)), apiutil.ChildSelector(r.helmOp)
+		builder.WithObjects(child)
+	}
+	builder.WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+		review, ok := obj.(*authorizationv1.SubjectAccessReview)
+		if !ok {
+			return fmt.Errorf("%T is created", obj)
+		}
+		namespace := review.Spec.ResourceAttributes.Namespace
+		r.asked[namespace]++
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("a question without a deadline")
+		}
+		if r.broken[namespace] {
+			return errors.New("the authorizer is gone")
+		}
+		review.Status.Allowed = true
+		return nil
+	}})
+	c := builder.Build()
+	guard := selection.NewGuard(c)
+	guard.Now = func() time.Time { return r.clock }
+	r.Reconciler = &Reconciler{
+		Client: c, Live: c, Guard: guard, Told: NewToldGenerations(), Now: guard.Now, Renderer: render.New(nil, clusterview.NewReader(c)),
+	}
+	return r
+}
+
+func (r *roaming) selected(t *testing.T) (*helmOpScope, map[string]*clusterScope) {
+	t.Helper()
+	scope := &helmOpScope{helmOp: r.helmOp}
+	if err := r.selectClusters(t.Context(), scope); err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*clusterScope{}
+	for _, c := range scope.clusters {
+		byName[c.name] = c
+	}
+	return scope, byName
+}
+
+// That the API server cannot tell of one namespace whether it may be accessed is that namespace's own trouble. What is there stays.
+func TestAccessThatIsNotKnownConcernsItsNamespaceOnly(t *testing.T) {
+	t.Parallel()
+	r := newRoaming(t, "good", "bad")
+	r.broken["bad"] = true
+	scope, clusters := r.selected(t)
+	for _, name := range []string{"good/one", "good/two"} {
+		if c := clusters[name]; c == nil || c.err != nil || !c.selected {
+			t.Errorf("%s is %+v", name, c)
+		}
+	}
+	served := clusters["bad/one"]
+	if served == nil || !served.selected || !errors.Is(served.err, selection.ErrAccessUnknown) || isInvalid(served.err) || isAccessDenied(served) {
+		t.Fatalf("what is there is %+v", served)
+	}
+	if reason := reasons.ForRendering(served.err); reason != addonsv1.ObjectReadFailedReason {
+		t.Errorf("it says %s", reason)
+	}
+	if c := clusters["bad/two"]; c != nil {
+		t.Errorf("a Cluster that may not be served is %+v", c)
+	}
+	if scope.unasked != 2 || scope.denied != 0 || scope.requeueAfter != selection.FailedMemory {
+		t.Errorf("%d not known, %d denied, the next look is in %s", scope.unasked, scope.denied, scope.requeueAfter)
+	}
+	if r.asked["bad"] != 1 {
+		t.Errorf("asked %v; a failure must not be asked for again for each Cluster", r.asked)
+	}
+	r.clock, r.broken["bad"] = r.clock.Add(selection.FailedMemory+time.Second), false
+	if scope, clusters = r.selected(t); scope.unasked != 0 || len(clusters) != 4 || clusters["bad/one"].err != nil {
+		t.Errorf("afterwards: %+v", clusters)
+	}
+}

@@ -1,0 +1,396 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
+)
+
+// newVaried is a controller whose registry has a digest for each tag, and a HelmOp that refers to three of them.
+func newVaried(t *testing.T, objects ...client.Object) (*resolver, *addonsv1.HelmOp) {
+	t.Helper()
+	r := newResolver(t, objects...)
+	for _, tag := range []string{"source", "edge", "next"} {
+		r.registry.answer(tag, tagDouble{digest: "sha256:" + tag})
+	}
+	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Ref: controllertest.Tagged("source"), Interval: metav1.Duration{Duration: 10 * time.Minute}})
+	helmOp.Spec.Overrides = []addonsv1.Override{
+		{Name: "edge", ClusterSelector: controllertest.Labelled("site", "edge"), Ref: ptr.To(controllertest.Tagged("edge"))},
+		{Name: "back", ClusterSelector: controllertest.Labelled("back", "true"), Ref: ptr.To(controllertest.Tagged("source"))},
+	}
+	helmOp.Spec.KubernetesVersions = []addonsv1.KubernetesVersionReference{
+		{Kubernetes: ">=1.36", Ref: controllertest.Tagged("edge")}, {Kubernetes: ">=1.35", Ref: controllertest.Tagged("next")},
+	}
+	return r, helmOp
+}
+
+// known tells by tag what a pass knows.
+func (s *helmOpScope) known() map[string]string {
+	known := map[string]string{}
+	for ref, artifact := range s.artifacts {
+		known[ref.Tag] = artifact.Digest
+	}
+	return known
+}
+
+// others tells by tag what a status says of the references beside that of the source.
+func others(helmOp *addonsv1.HelmOp) map[string]string {
+	said := map[string]string{}
+	for _, artifact := range helmOp.Status.Artifacts {
+		said[artifact.Reference.Tag] = artifact.Digest
+	}
+	return said
+}
+
+func expectEqual[V comparable](t *testing.T, what string, got, want map[string]V) {
+	t.Helper()
+	if !maps.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func expectMessage(t *testing.T, helmOp *addonsv1.HelmOp, conditionType string, parts ...string) {
+	t.Helper()
+	message := conditions.GetMessage(helmOp, conditionType)
+	for _, part := range parts {
+		if !strings.Contains(message, part) {
+			t.Errorf("%s says %q, want %q in it", conditionType, message, part)
+		}
+	}
+}
+
+var allKnown = map[string]string{"source": "sha256:source", "edge": "sha256:edge", "next": "sha256:next"}
+
+// Each distinct reference is asked for once per interval, however often and for however many Clusters the HelmOp is looked at.
+func TestResolveAsksOncePerReference(t *testing.T) {
+	t.Parallel()
+	r, helmOp := newVaried(t)
+	for interval := 1; interval <= 5; interval++ {
+		for range 20 {
+			scope := r.pass(t, helmOp)
+			expectEqual(t, "known", scope.known(), allKnown)
+			if scope.artifact == nil || scope.artifact.Digest != "sha256:source" {
+				t.Errorf("the source is %v", scope.artifact)
+			}
+			if left := scope.requeueAfter; left <= 0 || left > 11*time.Minute {
+				t.Errorf("the next look is in %s", left)
+			}
+		}
+		expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": interval, "edge": interval, "next": interval})
+		r.clock = r.clock.Add(12 * time.Minute)
+	}
+	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
+	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
+	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:source", "2 more are resolved")
+}
+
+// A reference that fails is named, is asked for again on its own, and is no trouble of the others.
+func TestResolveOneReferenceFails(t *testing.T) {
+	t.Parallel()
+	r, helmOp := newVaried(t)
+	r.registry.answer("next", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+	scope := r.pass(t, helmOp)
+	expectEqual(t, "known", scope.known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
+	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ArtifactNotFoundReason)
+	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "spec.kubernetesVersions[1].ref: ")
+	var unresolved *reasons.UnresolvedError
+	if _, err := scope.artifactOf(controllertest.Tagged("next")); !errors.As(err, &unresolved) || unresolved.Reason != addonsv1.ArtifactNotFoundReason ||
+		!strings.HasPrefix(err.Error(), "spec.kubernetesVersions[1].ref: ") {
+		t.Errorf("a Cluster that needs it is told %v", err)
+	}
+	if artifact, err := scope.artifactOf(controllertest.Tagged("edge")); err != nil || artifact.Digest != "sha256:edge" {
+		t.Errorf("a Cluster that needs another is told %v, %v", artifact, err)
+	}
+	if scope.requeueAfter > 6*time.Second {
+		t.Errorf("the next look is in %s, want the retry's", scope.requeueAfter)
+	}
+	r.pass(t, helmOp)
+	r.clock = r.clock.Add(6 * time.Second)
+	r.pass(t, helmOp)
+	expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 1, "edge": 1, "next": 2})
+
+	r.registry.answer("next", tagDouble{digest: "sha256:next"})
+	r.clock = r.clock.Add(time.Minute)
+	expectEqual(t, "mended", r.pass(t, helmOp).known(), allKnown)
+	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
+
+	// What was known stays while the registry fails.
+	for tag := range allKnown {
+		r.registry.answer(tag, tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
+	}
+	r.clock = r.clock.Add(time.Hour)
+	expectEqual(t, "while the registry fails", r.pass(t, helmOp).known(), allKnown)
+	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
+	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "so it is with 2 more")
+}
+
+// Any number of references that hang hold a worker no longer than one does, and take nothing from those that are answered.
+func TestResolveReferencesSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, helmOp := newVaried(t)
+		for i := range 30 {
+			tag := fmt.Sprintf("slow-%d", i)
+			r.registry.answer(tag, tagDouble{hangs: true})
+			helmOp.Spec.Overrides = append(helmOp.Spec.Overrides, addonsv1.Override{Name: tag, Ref: ptr.To(controllertest.Tagged(tag))})
+		}
+		begun := time.Now()
+		scope := r.pass(t, helmOp)
+		if held := time.Since(begun); held != async.Grace {
+			t.Errorf("held the worker for %s, want %s", held, async.Grace)
+		}
+		expectEqual(t, "known", scope.known(), allKnown)
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason)
+		expectMessage(t, helmOp, addonsv1.ResolvedCondition, "spec.overrides[2] (slow-0).ref: ")
+		begun = time.Now()
+		r.pass(t, helmOp)
+		if held := time.Since(begun); held != 0 {
+			t.Errorf("held the worker for %s once more", held)
+		}
+		if times := r.registry.timesAsked(); times["source"] != 1 || times["slow-7"] != 1 {
+			t.Errorf("asked %v", times)
+		}
+	})
+}
+
+// While a reference is asked for the first time there is no new revision, and so dependents wait, whatever became of another reference.
+func TestDependentsWaitForAllReferences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, helmOp := newVaried(t)
+		r.registry.answer("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+		r.registry.answer("next", tagDouble{hangs: true})
+		report.SetCondition(helmOp, addonsv1.RolledOutCondition, metav1.ConditionTrue, addonsv1.RolledOutReason, "")
+		if scope := r.pass(t, helmOp); !scope.isResolving() {
+			t.Error("nothing is being resolved")
+		}
+		if why := dependencies.Unsettled(helmOp); why != "is not resolved yet" {
+			t.Errorf("dependents are told %q", why)
+		}
+		r, helmOp = newVaried(t)
+		r.registry.answer("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+		report.SetCondition(helmOp, addonsv1.RolledOutCondition, metav1.ConditionTrue, addonsv1.RolledOutReason, "")
+		r.pass(t, helmOp)
+		if why := dependencies.Unsettled(helmOp); why != "" {
+			t.Errorf("when all were asked, dependents are told %q", why)
+		}
+	})
+}
+
+// A reference that is not one any more is forgotten; one that changes its place is not asked for again.
+func TestResolveReferencesChange(t *testing.T) {
+	t.Parallel()
+	r, helmOp := newVaried(t)
+	r.pass(t, helmOp)
+
+	helmOp.Spec.KubernetesVersions = nil
+	expectEqual(t, "known", r.pass(t, helmOp).known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
+	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge"})
+	if n := len(r.Resolution.entries[client.ObjectKeyFromObject(helmOp)]); n != 2 {
+		t.Errorf("%d references are remembered, want 2", n)
+	}
+
+	// What was an override's becomes the source's, while the registry hangs, or fails after a restart.
+	after, _ := newVaried(t)
+	after.registry.answer("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
+	changed := helmOp.DeepCopy()
+	changed.Spec.Source.Ref = controllertest.Tagged("edge")
+	if scope := after.pass(t, changed); digestKnown(scope) != "sha256:edge" {
+		t.Errorf("the source is %q after a restart", digestKnown(scope))
+	}
+	r.registry.hangs.Store(true)
+	helmOp.Spec.Source.Ref, helmOp.Spec.Overrides = controllertest.Tagged("edge"), nil
+	scope := r.pass(t, helmOp)
+	if digestKnown(scope) != "sha256:edge" || helmOp.Status.Artifact.Digest != "sha256:edge" || len(helmOp.Status.Artifacts) != 0 {
+		t.Errorf("the source is %q, the status says %v and %v", digestKnown(scope), helmOp.Status.Artifact, helmOp.Status.Artifacts)
+	}
+	expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 1, "edge": 1, "next": 1})
+	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
+	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:edge")
+
+	r.Resolution.forget(client.ObjectKeyFromObject(helmOp))
+	if len(r.Resolution.entries) != 0 {
+		t.Error("a HelmOp that is gone is remembered")
+	}
+}
+
+// When the repository changes, nothing that is known of the one before is handed on, but the status keeps what runs.
+func TestResolveAnotherRepository(t *testing.T) {
+	t.Parallel()
+	r, helmOp := newVaried(t)
+	r.pass(t, helmOp)
+	for tag := range allKnown {
+		r.registry.answer(tag, tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+	}
+	helmOp.Spec.Source.URL = "oci://registry.example/charts/other"
+	scope := r.pass(t, helmOp)
+	if len(scope.artifacts) != 0 || scope.artifact != nil {
+		t.Errorf("handed on is %v", scope.known())
+	}
+	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
+	if helmOp.Status.Artifact.Digest != "sha256:source" {
+		t.Errorf("the status says %v", helmOp.Status.Artifact)
+	}
+}
+
+// Entries that are wrong keep nobody from what is known already, and are not asked for.
+func TestResolveWithInvalidVariants(t *testing.T) {
+	t.Parallel()
+	r, helmOp := newVaried(t)
+	r.pass(t, helmOp)
+	helmOp.Spec.KubernetesVersions[0].Kubernetes = "new"
+	r.clock = r.clock.Add(time.Hour)
+	scope := r.pass(t, helmOp)
+	if scope.variantsErr == nil || scope.variants != nil || digestKnown(scope) != "sha256:source" {
+		t.Errorf("got %v, %v, %q", scope.variants, scope.variantsErr, digestKnown(scope))
+	}
+	expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 2, "edge": 1, "next": 1})
+	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
+}
+
+// A pass over a status from before the last answers goes by the answers.
+func TestResolveReferencesOverStaleCache(t *testing.T) {
+	t.Parallel()
+	r, helmOp := newVaried(t)
+	stale := helmOp.DeepCopy()
+	r.pass(t, helmOp)
+	expectEqual(t, "after the first answers", r.pass(t, stale.DeepCopy()).known(), allKnown)
+
+	before := helmOp.DeepCopy()
+	r.registry.answer("edge", tagDouble{digest: "sha256:moved"})
+	r.clock = r.clock.Add(time.Hour)
+	moved := map[string]string{"source": "sha256:source", "edge": "sha256:moved", "next": "sha256:next"}
+	expectEqual(t, "after a tag moved", r.pass(t, helmOp).known(), moved)
+	expectEqual(t, "over the status from before", r.pass(t, before).known(), moved)
+	expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 2, "edge": 2, "next": 2})
+}
+
+// A request to resolve now is for all references, and is carried out when all of them have been answered.
+func TestResolveNowAllReferences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, helmOp := newVaried(t)
+		r.pass(t, helmOp)
+		r.registry.answer("next", tagDouble{hangs: true})
+		helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "now"}
+		r.pass(t, helmOp)
+		if helmOp.Status.LastResolveRequest != "" {
+			t.Error("carried out while a reference is being asked for")
+		}
+		expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 2, "edge": 2, "next": 2})
+
+		// One that does not hang: the request goes on after a restart.
+		after, _ := newVaried(t)
+		after.pass(t, helmOp)
+		after.pass(t, helmOp)
+		if helmOp.Status.LastResolveRequest != "now" {
+			t.Errorf("the status says %q", helmOp.Status.LastResolveRequest)
+		}
+		expectEqual(t, "asked after a restart", after.registry.timesAsked(), map[string]int{"source": 1, "edge": 1, "next": 1})
+	})
+}
+
+func TestResolveVerifiesAllReferences(t *testing.T) {
+	t.Parallel()
+	keys := controllertest.Opaque("keys", map[string]string{"cosign.pub": publicKey})
+	signed := func(t *testing.T, digests ...string) (*resolver, *addonsv1.HelmOp) {
+		t.Helper()
+		r, helmOp := newVaried(t, keys)
+		helmOp.Spec.Source.Verify = &addonsv1.Verification{SecretRef: controllertest.SecretRef("keys")}
+		for _, digest := range digests {
+			r.verifier.trusted[digest] = true
+		}
+		return r, helmOp
+	}
+	all := slices.Collect(maps.Values(allKnown))
+
+	t.Run("all are signed", func(t *testing.T) {
+		t.Parallel()
+		r, helmOp := signed(t, all...)
+		expectEqual(t, "known", r.pass(t, helmOp).known(), allKnown)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
+		expectMessage(t, helmOp, addonsv1.VerifiedCondition, "sha256:source is signed by", "2 more are signed")
+		policy, err := r.References.Policy(t.Context(), helmOp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		artifact := addonsv1.ResolvedArtifact{URL: "oci://registry.example/charts/hello", Digest: "sha256:next"}
+		if !verify.IsVerified(&verifierDouble{}, apiutil.KnownArtifacts(&helmOp.Status), &artifact, policy) {
+			t.Error("a release does not take it for verified")
+		}
+		// A restart asks nobody again.
+		after, _ := newVaried(t, keys)
+		expectEqual(t, "after a restart", after.pass(t, helmOp).known(), allKnown)
+		if after.verifier.asked != 0 {
+			t.Errorf("verified %d times again", after.verifier.asked)
+		}
+	})
+	t.Run("one is not", func(t *testing.T) {
+		t.Parallel()
+		r, helmOp := signed(t, "sha256:source", "sha256:next")
+		expectEqual(t, "known", r.pass(t, helmOp).known(), map[string]string{"source": "sha256:source", "next": "sha256:next"})
+		for _, name := range []string{addonsv1.VerifiedCondition, addonsv1.ResolvedCondition} {
+			expectCondition(t, helmOp, name, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+			expectMessage(t, helmOp, name, "spec.overrides[0] (edge).ref: ")
+		}
+		// The refusal stands over a restart and a registry that cannot be asked, until that one is looked at again.
+		after, _ := newVaried(t, keys)
+		after.verifier.err = verification.ErrUntrusted
+		after.registry.answer("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
+		after.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+		after.registry.answer("edge", tagDouble{digest: "sha256:edge"})
+		after.verifier.trusted["sha256:edge"] = true
+		after.clock = after.clock.Add(time.Minute)
+		after.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
+	})
+}
+
+// HelmOps with the same references share answers for each of them.
+func TestResolveSharesAnswersOfReferences(t *testing.T) {
+	t.Parallel()
+	r, first := newVaried(t)
+	second := first.DeepCopy()
+	second.Name = "second"
+	r.pass(t, first)
+	r.pass(t, second)
+	r.clock = r.clock.Add(12 * time.Minute)
+	r.pass(t, first)
+	r.pass(t, second)
+	expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 3, "edge": 3, "next": 3})
+}

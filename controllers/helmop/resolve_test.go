@@ -1,0 +1,516 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
+)
+
+const publicKey = "-----BEGIN PUBLIC KEY-----\n" +
+	"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE8nXRh950IZbRj8Ra/N9sbqOPZrfM\n" +
+	"5/KAQN0/KjHcorm/J5yctVd7iEcnessRQjU917hmKO6JWVGHpDguIyakZA==\n" +
+	"-----END PUBLIC KEY-----\n"
+
+// registryDouble answers at once or not at all, and counts.
+type registryDouble struct {
+	artifact oci.Artifact
+	err      error
+	hangs    atomic.Bool
+	asked    atomic.Int32
+
+	// tags are those that it answers otherwise than the rest. Guarded by mu, as times is: how often it was asked for each.
+	mu    sync.Mutex
+	tags  map[string]tagDouble
+	times map[string]int
+}
+
+// tagDouble is how a registry answers for one tag.
+type tagDouble struct {
+	digest string
+	err    error
+	hangs  bool
+}
+
+func (r *registryDouble) Resolve(ctx context.Context, source oci.Source) (oci.Artifact, error) {
+	r.asked.Add(1)
+	r.mu.Lock()
+	tag, isOwn := r.tags[source.Ref.Tag]
+	r.times[source.Ref.Tag]++
+	r.mu.Unlock()
+	if r.hangs.Load() || tag.hangs {
+		<-ctx.Done()
+		return oci.Artifact{}, ctx.Err()
+	}
+	if isOwn {
+		artifact := chartArtifact(tag.digest)
+		artifact.Tag, artifact.Version = source.Ref.Tag, source.Ref.Tag
+		return artifact, tag.err
+	}
+	return r.artifact, r.err
+}
+
+// answer has a tag answered otherwise than the rest.
+func (r *registryDouble) answer(tag string, double tagDouble) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tags[tag] = double
+}
+
+// timesAsked are how often each tag was asked for.
+func (r *registryDouble) timesAsked() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.times)
+}
+
+// verifierDouble trusts what it is told to.
+type verifierDouble struct {
+	trusted, remembered map[string]bool
+	err                 error
+
+	mu    sync.Mutex
+	asked int
+}
+
+func (v *verifierDouble) Verify(_ context.Context, _, digest string, _ oci.Access, _ verification.Policy) (verification.Result, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.asked++
+	if v.trusted[digest] {
+		return verification.Result{Signers: []string{"key cosign.pub"}}, nil
+	}
+	return verification.Result{}, v.err
+}
+
+func (v *verifierDouble) Remembered(_, digest, _ string) (verification.Result, bool) {
+	return verification.Result{}, v.remembered[digest]
+}
+
+// resolver is a HelmOp controller that does nothing but resolve.
+type resolver struct {
+	*Reconciler
+	registry *registryDouble
+	verifier *verifierDouble
+	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
+	clock    time.Time
+}
+
+func newResolver(t *testing.T, objects ...client.Object) *resolver {
+	t.Helper()
+	referred := controllertest.ClientOf(objects...)
+	references := references.NewReader(referred, referred)
+	r := &resolver{
+		registry: &registryDouble{artifact: chartArtifact("sha256:1"), tags: map[string]tagDouble{}, times: map[string]int{}},
+		verifier: &verifierDouble{err: verification.ErrUntrusted, trusted: map[string]bool{}},
+		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
+		clock:    controllertest.Noon,
+	}
+	r.Reconciler = &Reconciler{
+		Registry: r.registry, Verifier: r.verifier, Tasks: async.NewTasks[Resolution](4), References: references,
+		Resolution: NewResolutionSchedule(), Recorder: events.NewFakeRecorder(100), Now: func() time.Time { return r.clock },
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := r.Tasks.Waker.Source().Start(ctx, r.queue); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); r.queue.ShutDown() })
+	return r
+}
+
+func chartArtifact(digest string) oci.Artifact {
+	return oci.Artifact{
+		URL: "oci://registry.example/charts/hello", Tag: "1.0.0", Version: "1.0.0", Digest: digest,
+		MediaType: bundle.ChartConfigMediaType, Layers: []oci.Layer{{MediaType: bundle.ChartLayerMediaType}},
+		Annotations: map[string]string{"org.opencontainers.image.source": "https://me:token@git.example", "other": "x"},
+	}
+}
+
+func (r *resolver) pass(t *testing.T, helmOp *addonsv1.HelmOp) *helmOpScope {
+	t.Helper()
+	scope := &helmOpScope{helmOp: helmOp}
+	if err := r.resolve(t.Context(), scope); err != nil {
+		t.Fatal(err)
+	}
+	return scope
+}
+
+func expectCondition(t *testing.T, helmOp *addonsv1.HelmOp, conditionType string, status metav1.ConditionStatus, reason string) {
+	t.Helper()
+	got := conditions.Get(helmOp, conditionType)
+	if got == nil || got.Status != status || got.Reason != reason {
+		t.Errorf("%s is %+v, want %s, %s", conditionType, got, status, reason)
+	}
+}
+
+func digestKnown(scope *helmOpScope) string {
+	if scope.artifact == nil {
+		return ""
+	}
+	return scope.artifact.Digest
+}
+
+func TestResolveTellsProvenance(t *testing.T) {
+	t.Parallel()
+	r := newResolver(t)
+	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Hour}})
+	r.pass(t, helmOp)
+	artifact := helmOp.Status.Artifact
+	if artifact.MediaType != bundle.ChartConfigMediaType || *artifact.Provenance != (addonsv1.Provenance{Source: "https://git.example"}) {
+		t.Errorf("got %+v", artifact)
+	}
+	if conditions.Has(helmOp, addonsv1.VerifiedCondition) {
+		t.Error("a HelmOp that demands no signature says that it is verified")
+	}
+	r.clock = controllertest.Noon.Add(2 * time.Hour)
+	r.pass(t, helmOp)
+	if !helmOp.Status.Artifact.ResolvedAt.Time.Equal(controllertest.Noon) || r.registry.asked.Load() != 2 {
+		t.Errorf("the same answer, of %d, was written down with another time: %v", r.registry.asked.Load(), helmOp.Status.Artifact.ResolvedAt)
+	}
+}
+
+func TestResolveNow(t *testing.T) {
+	t.Parallel()
+	r := newResolver(t)
+	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Hour}})
+	r.pass(t, helmOp)
+	for i, value := range []string{"2026-11-21T10:00:00Z", strings.Repeat("long", 100)} {
+		helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: value}
+		r.pass(t, helmOp)
+		r.pass(t, helmOp)
+		if int(r.registry.asked.Load()) != i+2 {
+			t.Errorf("asked %d times, want %d", r.registry.asked.Load(), i+2)
+		}
+		if said := helmOp.Status.LastResolveRequest; said == "" || len(said) > requeue.MaxResolveRequest {
+			t.Errorf("the status says %q", said)
+		}
+	}
+	helmOp.Annotations = nil
+	r.pass(t, helmOp)
+	if r.registry.asked.Load() != 3 {
+		t.Error("an annotation that was taken away made a request")
+	}
+}
+
+// TestResolveNoMoreOftenThanTheMinimum holds that a short interval is raised to the manager's minimum, and that the condition says so.
+func TestResolveNoMoreOftenThanTheMinimum(t *testing.T) {
+	t.Parallel()
+	r := newResolver(t)
+	r.MinInterval = 30 * time.Second
+	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Second}})
+	r.pass(t, helmOp)
+	for range 29 {
+		r.clock = r.clock.Add(time.Second)
+		r.pass(t, helmOp)
+	}
+	if asked := r.registry.asked.Load(); asked != 1 {
+		t.Errorf("asked %d times in half a minute, want once", asked)
+	}
+	const note = "; resolved again every 30s, the manager's minimum, and not every 1s as spec.source.interval says"
+	if message := conditions.GetMessage(helmOp, addonsv1.ResolvedCondition); strings.Count(message, note) != 1 {
+		t.Errorf("Resolved says %q", message)
+	}
+	r.clock = r.clock.Add(5 * time.Second)
+	r.pass(t, helmOp)
+	if asked := r.registry.asked.Load(); asked != 2 {
+		t.Errorf("asked %d times, want a second time after the minimum", asked)
+	}
+	long := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
+	r.pass(t, long)
+	if message := conditions.GetMessage(long, addonsv1.ResolvedCondition); strings.Contains(message, "minimum") {
+		t.Errorf("Resolved says %q of an interval above the minimum", message)
+	}
+}
+
+// Fifty HelmOps with one reference cost the registry what one does, but for the first time and when asked to ask.
+func TestResolveSharesAnswers(t *testing.T) {
+	t.Parallel()
+	r := newResolver(t)
+	interval := 10 * time.Minute
+	var helmOps []*addonsv1.HelmOp
+	for i := range 50 {
+		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: interval}})
+		helmOp.Name = fmt.Sprintf("h%d", i)
+		helmOps = append(helmOps, helmOp)
+		r.pass(t, helmOp)
+	}
+	if r.registry.asked.Load() != 50 {
+		t.Fatalf("asked %d times at first, want each to ask for itself", r.registry.asked.Load())
+	}
+	next := map[int]time.Time{}
+	for i := range helmOps {
+		next[i] = controllertest.Noon
+	}
+	r.registry.asked.Store(0)
+	for elapsed := time.Duration(0); elapsed < 10*interval; elapsed += time.Second {
+		r.clock = controllertest.Noon.Add(elapsed)
+		for i, helmOp := range helmOps {
+			if r.clock.Before(next[i]) {
+				continue
+			}
+			next[i] = r.clock.Add(r.pass(t, helmOp).requeueAfter)
+		}
+	}
+	if r.registry.asked.Load() < 9 || r.registry.asked.Load() > 11 {
+		t.Errorf("asked %d times in ten intervals, want about ten", r.registry.asked.Load())
+	}
+	r.registry.asked.Store(0)
+	helmOps[7].Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "now"}
+	r.pass(t, helmOps[7])
+	fresh := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: interval}})
+	fresh.Name = "fresh"
+	r.pass(t, fresh)
+	if r.registry.asked.Load() != 2 {
+		t.Errorf("asked %d times, want one that was told to and one that is new to ask for themselves", r.registry.asked.Load())
+	}
+}
+
+// A registry that hangs holds no worker, takes away nothing that is known, and its end brings the HelmOp back.
+func TestResolveWithRegistryThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResolver(t)
+		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
+		r.registry.hangs.Store(true)
+		begun := time.Now()
+		if scope := r.pass(t, helmOp); scope.artifact != nil {
+			t.Error("something is known that was never asked")
+		}
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason)
+		if held := time.Since(begun); held > async.Grace {
+			t.Errorf("held the worker for %s", held)
+		}
+		r.registry.hangs.Store(false)
+		other := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
+		other.Name = "other"
+		if scope := r.pass(t, other); digestKnown(scope) != "sha256:1" {
+			t.Error("another HelmOp waits, too")
+		}
+		r.registry.hangs.Store(true)
+		r.clock = controllertest.Noon.Add(time.Hour)
+		if scope := r.pass(t, other); digestKnown(scope) != "sha256:1" {
+			t.Error("what was known is forgotten while the registry hangs")
+		}
+		expectCondition(t, other, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
+	})
+}
+
+// A registry that fails slowly must not make a condition change back and forth with each try.
+func TestResolveThatFailsSlowlyDoesNotFlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResolver(t)
+		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
+		r.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
+		r.registry.hangs.Store(true)
+		r.clock = r.clock.Add(time.Minute)
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
+	})
+}
+
+// resolvedSigned is a HelmOp whose artifact, sha256:1, was found to be signed.
+func resolvedSigned(t *testing.T, source addonsv1.ArtifactSource, keys client.Object) (*resolver, *addonsv1.HelmOp) {
+	t.Helper()
+	r := newResolver(t, keys)
+	r.verifier.trusted["sha256:1"] = true
+	helmOp := controllertest.HelmOpWith(source)
+	r.pass(t, helmOp)
+	return r, helmOp
+}
+
+// refuseAnother moves the tag to sha256:2, which is not signed, and has it refused.
+func (r *resolver) refuseAnother(t *testing.T, helmOp *addonsv1.HelmOp) {
+	t.Helper()
+	r.registry.artifact = chartArtifact("sha256:2")
+	r.clock = r.clock.Add(time.Hour)
+	r.pass(t, helmOp)
+	expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+}
+
+func TestResolveVerifies(t *testing.T) {
+	t.Parallel()
+	keys := controllertest.Opaque("keys", map[string]string{"cosign.pub": publicKey})
+	source := addonsv1.ArtifactSource{
+		Interval: metav1.Duration{Duration: time.Minute}, Verify: &addonsv1.Verification{SecretRef: controllertest.SecretRef("keys")},
+	}
+	t.Run("signed, then moved to something that is not", func(t *testing.T) {
+		t.Parallel()
+		r, helmOp := resolvedSigned(t, source, keys)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
+		if signed := helmOp.Status.Artifact.Verification; signed.Signers[0] != "key cosign.pub" || signed.PolicyDigest == "" {
+			t.Errorf("the status says %+v", signed)
+		}
+		r.registry.artifact = chartArtifact("sha256:2")
+		r.clock = controllertest.Noon.Add(time.Hour)
+		if scope := r.pass(t, helmOp); digestKnown(scope) != "sha256:1" {
+			t.Errorf("%q is what the releases get", digestKnown(scope))
+		}
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+	})
+	t.Run("never signed", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.err = verification.ErrUnsigned
+		helmOp := controllertest.HelmOpWith(source)
+		if scope := r.pass(t, helmOp); scope.artifact != nil || helmOp.Status.Artifact != nil {
+			t.Error("what is not signed is handed on")
+		}
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureNotFoundReason)
+	})
+	t.Run("the signatures cannot be had", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.err = &oci.Error{Op: "list", Kind: oci.ErrUnreachable}
+		helmOp := controllertest.HelmOpWith(source)
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionUnknown, addonsv1.RegistryUnreachableReason)
+		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
+	})
+	t.Run("a key that is none", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, controllertest.Opaque("keys", map[string]string{"cosign.pub": "none"}))
+		helmOp := controllertest.HelmOpWith(source)
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.InvalidVerificationPolicyReason)
+		if r.registry.asked.Load() != 0 {
+			t.Error("the registry was asked though nothing can come of it")
+		}
+	})
+	t.Run("a restart remembers who signed", func(t *testing.T) {
+		t.Parallel()
+		_, helmOp := resolvedSigned(t, source, keys)
+		after := newResolver(t, keys)
+		after.pass(t, helmOp)
+		if after.verifier.asked != 0 {
+			t.Error("what was verified before a restart is verified again")
+		}
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
+	})
+	t.Run("another key, while the registry is down", func(t *testing.T) {
+		t.Parallel()
+		_, helmOp := resolvedSigned(t, source, keys)
+		after := newResolver(t, controllertest.Opaque("keys", map[string]string{"other.pub": publicKey}))
+		after.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
+		if scope := after.pass(t, helmOp); digestKnown(scope) != "sha256:1" {
+			t.Error("what the releases have is taken away")
+		}
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionUnknown, addonsv1.RegistryUnreachableReason)
+		if known := helmOp.Status.Artifact; verify.IsKnownSigned(known, known.URL, known.Digest, &verification.Policy{}) {
+			t.Error("what was verified under one policy counts under another")
+		}
+	})
+	t.Run("the registry goes down after a digest was refused", func(t *testing.T) {
+		t.Parallel()
+		r, helmOp := resolvedSigned(t, source, keys)
+		r.refuseAnother(t, helmOp)
+		r.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
+		r.clock = r.clock.Add(time.Hour)
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+	})
+	t.Run("the status of one HelmOp vouches for no other", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.trusted["sha256:1"] = true
+		forger, victim := controllertest.HelmOpWith(source), controllertest.HelmOpWith(source)
+		victim.Name = "victim"
+		r.pass(t, victim)
+		r.pass(t, forger)
+		r.registry.artifact = chartArtifact("sha256:evil")
+		forger.Status.Artifact.Digest = "sha256:evil"
+		r.clock = r.clock.Add(time.Hour)
+		r.pass(t, forger)
+		r.clock = r.clock.Add(time.Second)
+		if scope := r.pass(t, victim); digestKnown(scope) != "sha256:1" {
+			t.Errorf("the victim gets %s", digestKnown(scope))
+		}
+		expectCondition(t, victim, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+	})
+	t.Run("a refusal stands while the registry is asked, and over a restart", func(t *testing.T) {
+		t.Parallel()
+		r, helmOp := resolvedSigned(t, source, keys)
+		r.refuseAnother(t, helmOp)
+		helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "now"}
+		r.registry.hangs.Store(true)
+		r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+		after := newResolver(t, keys)
+		after.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
+		after.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
+	})
+	t.Run("a cache that lags behind", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		r.verifier.trusted["sha256:1"] = true
+		helmOp := controllertest.HelmOpWith(source)
+		conditions.Set(helmOp, metav1.Condition{Type: addonsv1.VerifiedCondition, Status: metav1.ConditionUnknown, Reason: addonsv1.ResolvingReason})
+		stale := helmOp.DeepCopy()
+		r.pass(t, helmOp)
+		r.pass(t, stale)
+		expectCondition(t, stale, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
+		expectCondition(t, stale, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
+	})
+	t.Run("the keys do not exist", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t)
+		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: source.Interval})
+		r.pass(t, helmOp)
+		helmOp.Spec.Source.Verify = source.Verify
+		scope := r.pass(t, helmOp)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.ReferenceNotFoundReason)
+		if ready := readyCondition(scope, fleetSummary{}); ready.Status != metav1.ConditionFalse {
+			t.Error("a HelmOp whose demand cannot be read is Ready")
+		}
+	})
+	t.Run("no signature is demanded any more", func(t *testing.T) {
+		t.Parallel()
+		r := newResolver(t, keys)
+		helmOp := controllertest.HelmOpWith(source)
+		r.pass(t, helmOp)
+		helmOp.Spec.Source.Verify = nil
+		if scope := r.pass(t, helmOp); digestKnown(scope) != "sha256:1" || conditions.Has(helmOp, addonsv1.VerifiedCondition) {
+			t.Errorf("got %q, conditions %v", digestKnown(scope), helmOp.Status.Conditions)
+		}
+	})
+}

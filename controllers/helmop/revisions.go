@@ -1,0 +1,337 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
+)
+
+// defaultRevisionHistoryLimit is how many revisions are kept that are not in use.
+const defaultRevisionHistoryLimit = 10
+
+// revisionMemory remembers what was last written about the rollouts of revisions, until the cache shows it. The cache may lag behind, and
+// a rollout that was ended must not go on because of it.
+type revisionMemory struct {
+	mu       sync.Mutex
+	statuses map[types.UID]addonsv1.HelmOpRevisionStatus
+}
+
+// NewRevisionMemory remembers no status.
+func NewRevisionMemory() *revisionMemory {
+	return &revisionMemory{statuses: map[types.UID]addonsv1.HelmOpRevisionStatus{}}
+}
+
+func (m *revisionMemory) recall(revision *addonsv1.HelmOpRevision) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	status, ok := m.statuses[revision.UID]
+	switch {
+	case !ok:
+	case isSameStatus(status, revision.Status):
+		delete(m.statuses, revision.UID)
+	default:
+		revision.Status = status
+	}
+}
+
+// isSameStatus compares statuses as the API server keeps them, with times in seconds.
+func isSameStatus(a, b addonsv1.HelmOpRevisionStatus) bool {
+	before, errBefore := apiutil.DigestOf(a)
+	after, errAfter := apiutil.DigestOf(b)
+	return errBefore == nil && errAfter == nil && before == after
+}
+
+func (m *revisionMemory) remember(revision *addonsv1.HelmOpRevision) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.statuses[revision.UID] = revision.Status
+}
+
+func (m *revisionMemory) forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.statuses, uid)
+}
+
+// revisions returns the HelmOpRevisions of a HelmOp by their numbers, the newest last.
+func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
+	list := &addonsv1.HelmOpRevisionList{}
+	err := r.Client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing the revisions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
+	}
+	found := make([]*addonsv1.HelmOpRevision, 0, len(list.Items))
+	for i := range list.Items {
+		// Two long names may share a label value; the computed name tells them apart.
+		if item := &list.Items[i]; item.Name == apiutil.RevisionName(helmOp.Name, item.Spec.Number) && item.DeletionTimestamp.IsZero() {
+			// The spec is shared with the cache and only read; the status is written here.
+			revision := &addonsv1.HelmOpRevision{TypeMeta: item.TypeMeta, ObjectMeta: *item.ObjectMeta.DeepCopy(), Spec: item.Spec, Status: *item.Status.DeepCopy()}
+			r.Rollouts.recall(revision)
+			found = append(found, revision)
+		}
+	}
+	slices.SortFunc(found, func(a, b *addonsv1.HelmOpRevision) int { return int(a.Spec.Number - b.Spec.Number) })
+	revisions.Complete(found)
+	return found, nil
+}
+
+// readRevisions reads what was wanted before.
+func (r *Reconciler) readRevisions(ctx context.Context, scope *helmOpScope) (err error) {
+	scope.revisions, err = r.revisions(ctx, scope.helmOp)
+	return err
+}
+
+// revise makes what the HelmOp wants now its newest revision, if it is not. While it is not known what all is wanted, or while there is no
+// Cluster that could be told, the newest stays. The latter is not for thrift alone: clusterctl move brings HelmOps first, their revisions
+// seconds later, and pauses the Clusters meanwhile. A revision that is made in between would be in the way of those that come.
+func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
+	if err := r.readUncached(ctx, scope); err != nil {
+		return err
+	}
+	if scope.wanted == nil {
+		return nil
+	}
+	newest := scope.newestRevision()
+	if newest == nil || newest.Spec.Digest != scope.wanted.digest {
+		if !scope.hasServable() {
+			scope.wanted = nil
+			return nil
+		}
+		revision, err := r.createRevision(ctx, scope, newest)
+		if err != nil {
+			return err
+		}
+		scope.revisions = append(scope.revisions, revision)
+	}
+	scope.wanted.number = scope.newestRevision().Spec.Number
+	return r.supersede(ctx, scope)
+}
+
+// readUncached adds the revision that a release has and the cache does not have yet. Without it, the same spec would get a second revision,
+// and the first one's rollout would be superseded by its copy.
+func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error {
+	number := scope.releasedRevision()
+	if newest := scope.newestRevision(); newest != nil && newest.Spec.Number >= number || number == 0 {
+		return nil
+	}
+	revision := &addonsv1.HelmOpRevision{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: scope.helmOp.Namespace, Name: apiutil.RevisionName(scope.helmOp.Name, number)}, revision)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && !revision.DeletionTimestamp.IsZero():
+		// It was deleted, or a move of the management cluster has not brought it yet.
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading revision %d: %w", number, err)
+	}
+	r.Rollouts.recall(revision)
+	scope.revisions = append(scope.revisions, completed(scope, revision))
+	return nil
+}
+
+// releasedRevision is the newest revision that a release has, 0 if none has one.
+func (s *helmOpScope) releasedRevision() int64 {
+	number := int64(0)
+	for _, c := range s.clusters {
+		number = max(number, apiutil.RevisionOf(c.child))
+	}
+	return number
+}
+
+// hasServable tells whether there is a Cluster that can be told something.
+func (s *helmOpScope) hasServable() bool {
+	return slices.ContainsFunc(s.clusters, func(c *clusterScope) bool {
+		return c.selected && c.cluster != nil && c.cluster.DeletionTimestamp.IsZero() && !apiutil.IsClusterPaused(c.cluster) && apiutil.IsInitialized(c.cluster)
+	})
+}
+
+// createRevision writes down what is wanted now. The number of one that the cache has not seen yet is taken: then it is that one, or
+// the pass is one too early.
+func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope, newest *addonsv1.HelmOpRevision) (*addonsv1.HelmOpRevision, error) {
+	helmOp, number := scope.helmOp, int64(1)
+	if newest != nil {
+		number = newest.Spec.Number + 1
+	}
+	// A number is never used again, even if its revision was deleted.
+	number = max(number, scope.releasedRevision()+1)
+	revision := &addonsv1.HelmOpRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: apiutil.RevisionName(helmOp.Name, number), Namespace: helmOp.Namespace, Labels: apiutil.ChildSelector(helmOp),
+		},
+		Spec: addonsv1.HelmOpRevisionSpec{
+			Number: number, Digest: scope.wanted.digest, Artifact: scope.wanted.mainArtifact(), Artifacts: scope.referencedArtifacts(), HelmOp: helmOp.Spec,
+		},
+		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.Now())},
+	}
+	revisions.Share(&revision.Spec, scope.revisions)
+	apiutil.FollowLabels(revision.Labels, helmOp)
+	if err := controllerutil.SetControllerReference(helmOp, revision, r.Client.Scheme()); err != nil {
+		return nil, err
+	}
+	err := r.Client.Create(ctx, revision)
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			return nil, fmt.Errorf("writing revision %d: %w", number, err)
+		}
+		return completed(scope, revision), nil
+	}
+	existing := &addonsv1.HelmOpRevision{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(revision), existing); err != nil {
+		return nil, fmt.Errorf("reading revision %d: %w", number, err)
+	}
+	if existing.Spec.Digest != scope.wanted.digest {
+		// The cache has not seen it yet, or its label was lost by which revisions are found.
+		err := fmt.Errorf("revision %d is there, and the cache has not seen it yet", number)
+		return nil, kerrors.NewAggregate([]error{err, r.repairRevision(ctx, helmOp, existing)})
+	}
+	r.Rollouts.recall(existing)
+	return completed(scope, existing), nil
+}
+
+// completed gives a revision the fields that those of the pass hold.
+func completed(scope *helmOpScope, revision *addonsv1.HelmOpRevision) *addonsv1.HelmOpRevision {
+	revisions.Complete(append(slices.Clone(scope.revisions), revision))
+	return revision
+}
+
+// referencedArtifacts are what the references beside that of the source stand for.
+func (s *helmOpScope) referencedArtifacts() []addonsv1.ReferencedArtifact {
+	var artifacts []addonsv1.ReferencedArtifact
+	for _, ref := range s.wanted.Variants.References() {
+		if artifact, err := s.wanted.artifactOf(ref.ArtifactReference); err == nil {
+			artifacts = append(artifacts, addonsv1.ReferencedArtifact{
+				Reference: ref.ArtifactReference, ArtifactStatus: addonsv1.ArtifactStatus{ResolvedArtifact: *artifact},
+			})
+		}
+	}
+	return artifacts
+}
+
+// supersede ends the rollouts that another revision follows before they were complete.
+func (r *Reconciler) supersede(ctx context.Context, scope *helmOpScope) error {
+	newest := scope.newestRevision()
+	var errs []error
+	for _, revision := range scope.revisions {
+		status := revision.Status
+		if revision == newest || status.Phase != addonsv1.RolloutPhaseProgressing && status.Phase != addonsv1.RolloutPhasePaused {
+			continue
+		}
+		status.Phase, status.EndedAt = addonsv1.RolloutPhaseSuperseded, metav1.NewTime(r.Now())
+		status.Reason = fmt.Sprintf("revision %d is wanted", newest.Spec.Number)
+		errs = append(errs, r.writeRevision(ctx, revision, status))
+	}
+	return kerrors.NewAggregate(errs)
+}
+
+// writeRevision writes what became of a revision, if that is news.
+func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmOpRevision, status addonsv1.HelmOpRevisionStatus) error {
+	if equality.Semantic.DeepEqual(revision.Status, status) {
+		return nil
+	}
+	before := revision.DeepCopy()
+	revision.Status = status
+	if err := r.Client.Patch(ctx, revision, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("writing what became of revision %d: %w", revision.Spec.Number, err)
+	}
+	// The answer has no fields that other revisions hold.
+	revision.Spec = before.Spec
+	r.Rollouts.remember(revision)
+	return nil
+}
+
+// pruneRevisions deletes the oldest revisions that nothing is made from, beyond the limits of number and bytes.
+func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) error {
+	inUse := map[int64]bool{scope.lastGood(): true}
+	if newest := scope.newestRevision(); newest != nil {
+		inUse[newest.Spec.Number] = true
+	}
+	for _, c := range scope.clusters {
+		if c.child != nil && c.child.Spec.Rollout != nil {
+			inUse[c.child.Spec.Rollout.Revision] = true
+		}
+	}
+	keep := int(ptr.Deref(scope.helmOp.Spec.RevisionHistoryLimit, defaultRevisionHistoryLimit))
+	var errs []error
+	for _, revision := range revisions.Surplus(scope.revisions, inUse, keep, revisions.MaxBytes) {
+		r.Rollouts.forget(revision.UID)
+		errs = append(errs, client.IgnoreNotFound(r.Client.Delete(ctx, revision)))
+	}
+	return kerrors.NewAggregate(errs)
+}
+
+// repairRevisions gives revisions back what makes them known as the HelmOp's, which a restore from a backup may have lost.
+func (r *Reconciler) repairRevisions(ctx context.Context, scope *helmOpScope) error {
+	var errs []error
+	for _, revision := range scope.revisions {
+		if metav1.IsControlledBy(revision, scope.helmOp) && apiutil.Follows(revision, scope.helmOp) {
+			continue
+		}
+		errs = append(errs, r.repairRevision(ctx, scope.helmOp, revision))
+	}
+	return kerrors.NewAggregate(errs)
+}
+
+func (r *Reconciler) repairRevision(ctx context.Context, helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) error {
+	before := revision.DeepCopy()
+	if err := r.own(helmOp, revision); err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(r.Client.Patch(ctx, revision, client.MergeFrom(before)))
+}
+
+// newestRevision is what is wanted now, or was last; nil if there is none.
+func (s *helmOpScope) newestRevision() *addonsv1.HelmOpRevision {
+	if len(s.revisions) == 0 {
+		return nil
+	}
+	return s.revisions[len(s.revisions)-1]
+}
+
+// lastGood is the number of the last revision before the newest that was rolled out completely; 0 if there is none.
+func (s *helmOpScope) lastGood() int64 {
+	for i := len(s.revisions) - 2; i >= 0; i-- {
+		if s.revisions[i].Status.Good {
+			return s.revisions[i].Spec.Number
+		}
+	}
+	return 0
+}
+
+// revision is the one with a number; nil if there is none.
+func (s *helmOpScope) revision(number int64) *addonsv1.HelmOpRevision {
+	for _, revision := range s.revisions {
+		if revision.Spec.Number == number {
+			return revision
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
+)
+
+// reviser makes revisions of one HelmOp, and reads them as a new pass does.
+type reviser struct {
+	*testing.T
+	*Reconciler
+	helmOp *addonsv1.HelmOp
+}
+
+func newReviser(t *testing.T) *reviser {
+	t.Helper()
+	helmOp := &addonsv1.HelmOp{}
+	helmOp.Namespace, helmOp.Name, helmOp.UID = "fleet", "cni", "1"
+	c := controllertest.StoreOf(t)
+	return &reviser{T: t, helmOp: helmOp, Reconciler: &Reconciler{Client: c, Live: c, Rollouts: NewRevisionMemory(), Now: time.Now}}
+}
+
+func (r *reviser) scope() *helmOpScope {
+	r.Helper()
+	scope := &helmOpScope{helmOp: r.helmOp}
+	if err := r.readRevisions(r.Context(), scope); err != nil {
+		r.Fatal(err)
+	}
+	return scope
+}
+
+// revise makes the next revision, of what the HelmOp wants now.
+func (r *reviser) revise() *addonsv1.HelmOpRevision {
+	r.Helper()
+	scope := r.scope()
+	variants, err := render.NewVariants(&r.helmOp.Spec)
+	if err != nil {
+		r.Fatal(err)
+	}
+	unknown := func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) { return nil, errResolving }
+	scope.wanted = &wantedRevision{
+		digest: fmt.Sprint(len(scope.revisions)), helmOp: r.helmOp, Program: &render.Program{Variants: variants}, artifactOf: unknown,
+	}
+	revision, err := r.createRevision(r.Context(), scope, scope.newestRevision())
+	if err != nil {
+		r.Fatal(err)
+	}
+	return revision
+}
+
+// TestRevisionsStoreLargeFieldsOnce holds that what the API server has is small, and that each revision is read as it was made.
+func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
+	t.Parallel()
+	r := newReviser(t)
+	r.helmOp.Spec.ValuesTemplate = strings.Repeat("x", 1<<18)
+	for i := range 5 {
+		r.helmOp.Spec.Source.Ref.Tag = fmt.Sprint("1.0.", i)
+		if made := r.revise(); made.Spec.HelmOp.ValuesTemplate != r.helmOp.Spec.ValuesTemplate {
+			t.Fatalf("revision %d was made without its values", made.Spec.Number)
+		}
+	}
+	stored := &addonsv1.HelmOpRevisionList{}
+	if err := r.Client.List(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for i := range stored.Items {
+		size += len(stored.Items[i].Spec.HelmOp.ValuesTemplate)
+	}
+	if len(stored.Items) != 5 || size != 1<<18 {
+		t.Errorf("%d revisions have %d bytes of values", len(stored.Items), size)
+	}
+	for i, revision := range r.scope().revisions {
+		at, err := revisionstore.HelmOpAt(t.Context(), r.Client, r.helmOp, revision.Spec.Number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range []*addonsv1.HelmOpSpec{&revision.Spec.HelmOp, &at.Spec} {
+			if spec.ValuesTemplate != r.helmOp.Spec.ValuesTemplate || spec.Source.Ref.Tag != fmt.Sprint("1.0.", i) {
+				t.Errorf("revision %d is not what it was", i+1)
+			}
+		}
+	}
+	last := r.scope().revisions[4]
+	if err := r.writeRevision(t.Context(), last, addonsv1.HelmOpRevisionStatus{Good: true}); err != nil || last.Spec.HelmOp.ValuesTemplate == "" {
+		t.Errorf("a revision has no values after its status was written: %v", err)
+	}
+	if err := r.Client.Delete(t.Context(), r.scope().revisions[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := revisionstore.HelmOpAt(t.Context(), r.Client, r.helmOp, 5); !apierrors.IsNotFound(err) {
+		t.Errorf("error = %v, want NotFound: somebody deleted the revision with the values", err)
+	}
+}
+
+// TestRevisionsAreBoundedInBytes holds that a HelmOp with large values that change all the time keeps few revisions.
+func TestRevisionsAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	r := newReviser(t)
+	limit := int32(100)
+	r.helmOp.Spec.RevisionHistoryLimit = &limit
+	for i := range 40 {
+		r.helmOp.Spec.ValuesTemplate = fmt.Sprint(i) + strings.Repeat("x", 1<<18)
+		r.revise()
+		if err := r.pruneRevisions(t.Context(), r.scope()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	size, kept := 0, r.scope().revisions
+	for _, revision := range kept {
+		size += revisions.Bytes(&revision.Spec)
+	}
+	if size > revisions.MaxBytes || len(kept) < 10 || kept[len(kept)-1].Spec.Number != 40 {
+		t.Errorf("%d revisions are kept, of %d bytes", len(kept), size)
+	}
+	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(kept[0]), &addonsv1.HelmOpRevision{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReviseReadsWhatTheCacheHasNotSeen has a cache of HelmOpRevisions that is behind that of HelmOpReleases.
+func TestReviseReadsWhatTheCacheHasNotSeen(t *testing.T) {
+	t.Parallel()
+	r := newReviser(t)
+	made := r.revise()
+	made.Labels = nil // The cache finds revisions by their labels.
+	if err := r.Client.Update(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	scope := r.scope()
+	child := &addonsv1.HelmOpRelease{}
+	child.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: made.Spec.Number}
+	scope.clusters = []*clusterScope{{child: child}}
+	if err := r.readUncached(t.Context(), scope); err != nil || len(scope.revisions) != 1 || scope.newestRevision().Spec.Digest != made.Spec.Digest {
+		t.Fatalf("revisions = %v, err = %v, want the one that the release has", scope.revisions, err)
+	}
+	child.Spec.Rollout.Revision++
+	if err := r.readUncached(t.Context(), scope); err != nil || len(scope.revisions) != 1 {
+		t.Errorf("revisions = %v, err = %v, want no revision that was deleted", scope.revisions, err)
+	}
+}

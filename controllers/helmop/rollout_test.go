@@ -1,0 +1,292 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+)
+
+func stage(name string) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchLabels: map[string]string{"stage": name}}
+}
+
+func TestStrategy(t *testing.T) {
+	none, _, err := strategy(nil)
+	if err != nil || none.Budgeted || none.MaxUnavailable != (rollout.Limit{}) {
+		t.Errorf("without spec.rollout: %+v, %v", none, err)
+	}
+	s, waves, err := strategy(&addonsv1.Rollout{
+		MaxUnavailable: ptr.To(intstr.FromString("25%")), MinReadySeconds: 60, OnFailure: addonsv1.RolloutFailureActionRollback,
+		Waves: []addonsv1.Wave{
+			{Name: "canary", ClusterSelector: stage("canary"), Promotion: addonsv1.WavePromotionManual, MinReadySeconds: ptr.To[int32](0)},
+			{Name: "rest", ClusterSelector: stage("rest"), MaxUnavailable: ptr.To(intstr.FromInt32(3))},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Budgeted || s.MaxFailures.Count != 1 || !s.Rollback || s.MaxUnavailable.Percent != 25 || s.Soak != time.Minute {
+		t.Errorf("strategy = %+v", s)
+	}
+	if canary := s.Waves[0]; !canary.Manual || canary.Soak != 0 {
+		t.Errorf("canary = %+v, want no soak and a promotion", canary)
+	}
+	if rest := s.Waves[1]; rest.Manual || rest.Soak != time.Minute || rest.MaxUnavailable.Count != 3 {
+		t.Errorf("rest = %+v, want the soak of the rollout", rest)
+	}
+	for label, want := range map[string]int{"canary": 0, "rest": 1, "other": 2} {
+		object := &unstructured.Unstructured{}
+		object.SetLabels(map[string]string{"stage": label})
+		if got := waveOf(&clusterScope{object: object}, waves); got != want {
+			t.Errorf("wave of %s = %d, want %d", label, got, want)
+		}
+	}
+	if got := waveOf(&clusterScope{}, waves); got != 2 {
+		t.Errorf("wave of a Cluster that is gone = %d", got)
+	}
+	bad := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+	if _, _, err := strategy(&addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "bad", ClusterSelector: bad}}}); err == nil || !strings.Contains(err.Error(), "bad") {
+		t.Errorf("a malformed selector: %v", err)
+	}
+}
+
+func TestRolloutRequests(t *testing.T) {
+	revision := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 7}, Status: addonsv1.HelmOpRevisionStatus{LastContinueRequest: "7/1"}}
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		want        rollout.Requests
+	}{
+		"nothing":                    {},
+		"continue":                   {map[string]string{addonsv1.RolloutContinueAnnotation: "7"}, rollout.Requests{Continue: true}},
+		"continue once more":         {map[string]string{addonsv1.RolloutContinueAnnotation: "7/2"}, rollout.Requests{Continue: true}},
+		"continued already":          {map[string]string{addonsv1.RolloutContinueAnnotation: "7/1"}, rollout.Requests{}},
+		"continue another":           {map[string]string{addonsv1.RolloutContinueAnnotation: "6/9"}, rollout.Requests{}},
+		"a number that begins alike": {map[string]string{addonsv1.RolloutAbortAnnotation: "70"}, rollout.Requests{}},
+		"abort":                      {map[string]string{addonsv1.RolloutAbortAnnotation: "7"}, rollout.Requests{Abort: true}},
+		"promote":                    {map[string]string{addonsv1.RolloutPromoteAnnotation: "7/canary"}, rollout.Requests{Promoted: "canary"}},
+		"promote another":            {map[string]string{addonsv1.RolloutPromoteAnnotation: "6/canary"}, rollout.Requests{}},
+		"no sense": {map[string]string{addonsv1.RolloutPromoteAnnotation: "canary", addonsv1.RolloutAbortAnnotation: "true",
+			addonsv1.RolloutContinueAnnotation: strings.Repeat("x", 1<<16)}, rollout.Requests{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}
+			if got := rolloutRequests(helmOp, revision); got != tc.want {
+				t.Errorf("requests = %+v, want %+v", got, tc.want)
+			}
+			if got := rolloutRequests(helmOp, nil); got != (rollout.Requests{}) {
+				t.Errorf("without a revision: %+v", got)
+			}
+		})
+	}
+}
+
+func TestToldSpec(t *testing.T) {
+	r := &Reconciler{Now: func() time.Time { return controllertest.Noon }}
+	spec := func(values string, told *addonsv1.ReleaseRollout) *addonsv1.HelmOpReleaseSpec {
+		return &addonsv1.HelmOpReleaseSpec{ValuesDigest: values, Rollout: told}
+	}
+	good := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 3}, Status: addonsv1.HelmOpRevisionStatus{Good: true}}
+	newest := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 4}}
+	earlier := metav1.NewTime(controllertest.Noon.Add(-time.Hour))
+	old := &addonsv1.PreviousRevision{Revision: 3, ValuesDigest: "of 3"}
+	for name, tc := range map[string]struct {
+		child  *addonsv1.ReleaseRollout
+		values string
+		step   rollout.Step
+		want   addonsv1.ReleaseRollout
+	}{
+		"a new Cluster": {values: "", step: rollout.Step{Revision: 4, Joined: true},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, At: metav1.NewTime(controllertest.Noon)}},
+		"an update remembers what was good": {child: &addonsv1.ReleaseRollout{Revision: 3, At: earlier}, values: "of 3", step: rollout.Step{Revision: 4, FailedBefore: true},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: metav1.NewTime(controllertest.Noon), FailedBefore: true, Previous: old}},
+		"an update from what was never good keeps it": {child: &addonsv1.ReleaseRollout{Revision: 2, Previous: old}, values: "bad", step: rollout.Step{Revision: 4},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: metav1.NewTime(controllertest.Noon), Previous: old}},
+		"the same is not new": {child: &addonsv1.ReleaseRollout{Revision: 2, At: earlier}, values: "new", step: rollout.Step{Revision: 4},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: earlier}},
+		"a change of the Cluster leaves how it came there": {child: &addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, FailedBefore: true, At: earlier},
+			values: "else", step: rollout.Step{Revision: 4},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, FailedBefore: true, At: metav1.NewTime(controllertest.Noon)}},
+		"a return": {child: &addonsv1.ReleaseRollout{Revision: 4, At: earlier, Previous: old}, values: "bad", step: rollout.Step{Revision: 3, Returned: true},
+			want: addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned, At: metav1.NewTime(controllertest.Noon), Previous: old}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &clusterScope{name: "a", step: tc.step, target: spec("new", nil)}
+			if tc.child != nil {
+				c.child = &addonsv1.HelmOpRelease{Spec: *spec(tc.values, tc.child)}
+			}
+			got, err := r.toldSpec(&helmOpScope{revisions: []*addonsv1.HelmOpRevision{good, newest}}, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			previous, want := got.Rollout.Previous, tc.want.Previous
+			got.Rollout.Previous, tc.want.Previous = nil, nil
+			if *got.Rollout != tc.want || (previous == nil) != (want == nil) || previous != nil && *previous != *want {
+				t.Errorf("told %+v and %+v, want %+v and %+v", *got.Rollout, previous, tc.want, want)
+			}
+		})
+	}
+	if _, err := r.toldSpec(&helmOpScope{}, &clusterScope{step: rollout.Step{Source: rollout.SourceOwn}}); err == nil {
+		t.Error("what is not known is told")
+	}
+}
+
+func TestIsInvalid(t *testing.T) {
+	for _, err := range []error{nil, render.ErrObjectRead, &reasons.UnresolvedError{}, &selection.AccessDeniedError{}} {
+		if isInvalid(err) {
+			t.Errorf("%v counts against the revision", err)
+		}
+	}
+	if !isInvalid(errors.New("line 3: no key")) {
+		t.Error("a template that fails does not count against the revision")
+	}
+}
+
+func TestRevisionName(t *testing.T) {
+	long := strings.Repeat("a", 253)
+	names := map[string]bool{}
+	for _, helmOp := range []string{"calico", "calico-1", long, long[:252] + "b"} {
+		for _, number := range []int64{1, 2, 11, 1 << 40} {
+			name := apiutil.RevisionName(helmOp, number)
+			if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || names[name] {
+				t.Errorf("revisionName(%.20s, %d) = %s: %v", helmOp, number, name, problems)
+			}
+			names[name] = true
+		}
+	}
+}
+
+func TestWaitingForPromotion(t *testing.T) {
+	scope := &helmOpScope{helmOp: &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}}
+	scope.plan.Progress = rollout.Progress{WaitingFor: "the promotion of wave canary", Promote: "canary"}
+	if got := waitingFor(scope); got != "the promotion of wave canary" {
+		t.Errorf("without a revision it waits for %q", got)
+	}
+	scope.revisions = []*addonsv1.HelmOpRevision{{Spec: addonsv1.HelmOpRevisionSpec{Number: 7}}}
+	if got := waitingFor(scope); !strings.HasSuffix(got, "kubectl -n ns annotate helmop a --overwrite addons.cluster.x-k8s.io/rollout-promote=7/canary") {
+		t.Errorf("it waits for %q", got)
+	}
+}
+
+func TestIsKnown(t *testing.T) {
+	began, before, after := metav1.NewTime(controllertest.Noon), metav1.NewTime(controllertest.Noon.Add(-time.Hour)), metav1.NewTime(controllertest.Noon.Add(time.Hour))
+	cluster := func(created metav1.Time) *clusterScope {
+		return &clusterScope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}}
+	}
+	with := func(c *clusterScope, told *addonsv1.ReleaseRollout) *clusterScope {
+		c.child = &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{Rollout: told}}
+		return c
+	}
+	served := cluster(before)
+	served.cluster.Status.Conditions = []metav1.Condition{{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, LastTransitionTime: after}}
+	for name, tc := range map[string]struct {
+		cluster *clusterScope
+		want    bool
+	}{
+		"it was there":                       {cluster(before), true},
+		"it came later":                      {cluster(after), false},
+		"it was served later":                {served, false},
+		"it is gone":                         {&clusterScope{}, false},
+		"it was moved, with its release":     {with(cluster(after), &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutUpdated, At: before}), true},
+		"it joined with an earlier revision": {with(cluster(after), &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: before}), true},
+		"it joined since":                    {with(cluster(after), &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: after}), false},
+		"its release knows of no revision":   {with(cluster(after), nil), true},
+	} {
+		if got := isKnown(tc.cluster, began); got != tc.want {
+			t.Errorf("%s: known %t", name, got)
+		}
+	}
+}
+
+func TestRevisionMemory(t *testing.T) {
+	memory := NewRevisionMemory()
+	written := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
+	written.Status = addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhasePaused, EndedAt: metav1.NewTime(controllertest.Noon.Add(time.Millisecond))}
+	memory.remember(written)
+	cached := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
+	if memory.recall(cached); cached.Status.Phase != addonsv1.RolloutPhasePaused {
+		t.Error("a cache that lags behind wins")
+	}
+	cached.Status.EndedAt = metav1.NewTime(controllertest.Noon)
+	memory.recall(cached)
+	cached.Status.Phase = addonsv1.RolloutPhaseProgressing
+	if memory.recall(cached); cached.Status.Phase != addonsv1.RolloutPhaseProgressing {
+		t.Error("what the cache has shown is remembered for ever")
+	}
+}
+
+// That a release was ready counts for the rollout of what it was ready with, also when its Cluster is seen for a moment and goes again.
+func TestWhatWasReadyBeforeItsClusterWentDark(t *testing.T) {
+	t.Parallel()
+	ready := func(r *addonsv1.HelmOpRelease) {
+		report.SetCondition(r, addonsv1.ReadyCondition, report.True, addonsv1.ReadyReason, "")
+		conditions.Get(r, addonsv1.ReadyCondition).LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
+	}
+	notReady := func(reason string) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, reason, "") }
+	}
+	dark := func(r *addonsv1.HelmOpRelease) { report.Unreachable(r, "no answer") }
+	told := func(revision int64, ago time.Duration) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) {
+			r.Generation++
+			r.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: revision, At: metav1.NewTime(time.Now().Add(-ago))}
+		}
+	}
+	for name, tc := range map[string]struct {
+		steps []func(*addonsv1.HelmOpRelease)
+		was   bool
+		want  time.Duration
+	}{
+		"never ready":                         {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Hour), notReady(addonsv1.ProgressingReason), dark}},
+		"ready":                               {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark, dark}, was: true, want: time.Hour},
+		"ready already when it was told":      {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Minute), ready, dark}, was: true, want: time.Minute},
+		"ready with what was before":          {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready, told(7, time.Minute), dark}},
+		"told of another one since":           {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready, dark, told(7, 0)}},
+		"told once more since":                {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark, told(7, -time.Minute)}},
+		"gone again before anything was seen": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark, notReady(addonsv1.ProgressingReason), dark}, was: true, want: time.Hour},
+		"seen to fail, and gone again":        {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark, notReady(addonsv1.UpgradeFailedReason), dark}},
+		"of no rollout":                       {steps: []func(*addonsv1.HelmOpRelease){ready, dark}},
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		for _, step := range tc.steps {
+			step(release)
+		}
+		got, was := readyBefore(release)
+		if was != tc.was || (got-tc.want).Abs() > 10*time.Second {
+			t.Errorf("%s: %s, %t; want %s, %t", name, got, was, tc.want, tc.was)
+		}
+	}
+}

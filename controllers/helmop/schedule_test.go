@@ -1,0 +1,171 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+)
+
+func TestResolutionSchedule(t *testing.T) {
+	key := resolutionKey{helmOp: types.NamespacedName{Namespace: "default", Name: "calico"}}
+	usual := question{source: "s", access: "a"}
+	tag := resolutionEntry{question: usual}
+	digest := resolutionEntry{question: usual, fixed: true}
+	requested := resolutionEntry{question: question{source: "s", access: "a", request: "1"}}
+	ask := func(s *resolutionSchedule, asked question, known bool, after time.Duration) (bool, bool) {
+		wait, never := s.due(key, asked, known, controllertest.Noon.Add(after))
+		return wait <= 0 && !never, never
+	}
+
+	tests := map[string]struct {
+		before    func(*resolutionSchedule)
+		asked     question
+		known     bool
+		after     time.Duration
+		wantNow   bool
+		wantNever bool
+	}{
+		"never asked": {asked: usual, wantNow: true},
+		"asked within the interval": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
+			asked:  usual, known: true, after: 59 * time.Second},
+		"the interval is over": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
+			asked:  usual, known: true, after: 67 * time.Second, wantNow: true},
+		"another source": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
+			asked:  question{source: "other", access: "a"}, known: true, wantNow: true},
+		"other credentials": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, true, 0) },
+			asked:  question{source: "s", access: "other"}, wantNow: true},
+		"a success that was not written down": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
+			asked:  usual, wantNow: true},
+		"just failed": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
+			asked:  usual, after: 4 * time.Second},
+		"the registry asked to be left alone": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, time.Minute) },
+			asked:  usual, after: 59 * time.Second},
+		"the registry was left alone": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, time.Minute) },
+			asked:  usual, after: time.Minute, wantNow: true},
+		"asked to resolve now": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, false, 0) },
+			asked:  question{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
+		"asked to resolve now, and done": {
+			before: func(s *resolutionSchedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
+			asked:  question{source: "s", access: "a", request: "1"}, known: true, after: time.Second},
+		"not asked to resolve now any more": {
+			before: func(s *resolutionSchedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
+			asked:  usual, known: true, after: time.Second},
+		"a digest, asked to resolve now": {
+			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
+			asked:  question{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
+		"failed, and waited": {
+			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
+			asked:  usual, after: 6 * time.Second, wantNow: true},
+		"a digest never again": {
+			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
+			asked:  usual, known: true, after: 24 * time.Hour, wantNever: true},
+		"a digest that failed": {
+			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, true, 0) },
+			asked:  usual, after: time.Minute, wantNow: true},
+		"forgotten": {
+			before: func(s *resolutionSchedule) {
+				s.record(key, tag, time.Minute, controllertest.Noon, false, 0)
+				s.forget(key.helmOp)
+			},
+			asked: usual, known: true, wantNow: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := NewResolutionSchedule()
+			if tc.before != nil {
+				tc.before(s)
+			}
+			now, never := ask(s, tc.asked, tc.known, tc.after)
+			if now != tc.wantNow || never != tc.wantNever {
+				t.Errorf("now, never = %v, %v, want %v, %v", now, never, tc.wantNow, tc.wantNever)
+			}
+		})
+	}
+}
+
+// What was answered stands until something else is asked; a cache that lags behind the status must lead neither to another
+// question nor back to an older answer.
+func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
+	s := NewResolutionSchedule()
+	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
+	entry := resolutionEntry{question: question{source: "s"}}
+	expect := func(source, wantDigest string, wantFailing bool) {
+		t.Helper()
+		answer := s.answer(key, source)
+		_, failing, _ := s.said(key, question{source: source})
+		digest := ""
+		if answer != nil {
+			digest = answer.Digest
+		}
+		if digest != wantDigest || failing != wantFailing {
+			t.Errorf("answer(%s) = %q, %v, want %q, %v", source, digest, failing, wantDigest, wantFailing)
+		}
+	}
+	s.record(key, entry, time.Hour, controllertest.Noon, false, 0)
+	answer := &addonsv1.ArtifactStatus{ResolvedArtifact: addonsv1.ResolvedArtifact{Digest: "sha256:1"}}
+	s.remember(key, answer)
+	answer.Digest = "changed by the caller"
+	expect("s", "sha256:1", false)
+	expect("other", "", false)
+	s.record(key, entry, time.Hour, controllertest.Noon, true, 0)
+	expect("s", "sha256:1", true)
+	s.record(key, resolutionEntry{question: question{source: "other"}}, time.Hour, controllertest.Noon, true, 0)
+	expect("s", "", false)
+	expect("other", "", true)
+	s.forget(key.helmOp)
+	expect("other", "", false)
+}
+
+func TestResolutionScheduleBacksOff(t *testing.T) {
+	s := NewResolutionSchedule()
+	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
+	entry := resolutionEntry{question: question{source: "s"}}
+	expect := func(what string, got, want time.Duration) {
+		t.Helper()
+		if most := want + time.Duration(float64(want)*requeue.IntervalJitter); got < want || got > most {
+			t.Errorf("%s: wait %s, want %s to %s", what, got, want, most)
+		}
+	}
+	for i, seconds := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
+		got := s.record(key, entry, time.Hour, controllertest.Noon, true, 0)
+		expect(fmt.Sprintf("failure %d", i+1), got, seconds*time.Second)
+	}
+	expect("a short interval bounds the wait", s.record(key, entry, 30*time.Second, controllertest.Noon, true, 0), 30*time.Second)
+	expect("a very short interval", s.record(key, entry, time.Second, controllertest.Noon, true, 0), requeue.MinResolveRetry)
+	s.record(key, entry, time.Hour, controllertest.Noon, false, 0)
+	expect("the first failure after a success", s.record(key, entry, time.Hour, controllertest.Noon, true, 0), requeue.MinResolveRetry)
+	if got := s.record(key, entry, time.Hour, controllertest.Noon, true, time.Minute); got != time.Minute {
+		t.Errorf("the registry asked for a minute, the wait is %s", got)
+	}
+}

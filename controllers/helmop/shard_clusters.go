@@ -1,0 +1,147 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+)
+
+const (
+
+	// maxAskedSingly is up to how many Clusters are asked for one by one. A Cluster that is gone is one for each of its HelmOps, and a list of
+	// those of all other shards for each of these would be hundreds of megabytes.
+	maxAskedSingly = 50
+)
+
+// addUnlisted adds the Clusters of children that the selector may not choose from: they are gone, of another shard, or of a namespace
+// that is not chosen any more. That the cache does not have a Cluster says nothing yet: it has those of the own shard only.
+func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, selector labels.Selector,
+	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
+) error {
+	if len(children) == 0 {
+		return nil
+	}
+	absent, err := r.absentClusters(ctx, children)
+	if err != nil {
+		return err
+	}
+	elsewhere, err := r.clustersElsewhere(ctx, absent)
+	if err != nil {
+		return err
+	}
+	for key, child := range children {
+		if object, ok := elsewhere[key]; ok {
+			scope.clusters = append(scope.clusters, elsewhereScope(scope.helmOp, key, object, selector, child))
+			continue
+		}
+		c, err := r.unlistedCluster(ctx, scope, key, child)
+		if err != nil {
+			return err
+		}
+		scope.clusters = append(scope.clusters, c)
+	}
+	return nil
+}
+
+// absentClusters are the Clusters of children that the cache does not have.
+func (r *Reconciler) absentClusters(ctx context.Context, children map[client.ObjectKey]*addonsv1.HelmOpRelease) (sets.Set[client.ObjectKey], error) {
+	absent := sets.Set[client.ObjectKey]{}
+	for key := range children {
+		there, err := dependencies.Exists(ctx, r.Client, key, apiutil.NewCluster())
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			absent.Insert(key)
+		}
+	}
+	return absent, nil
+}
+
+// clustersElsewhere are those of some Clusters that are of other shards. Many are one question for each namespace.
+func (r *Reconciler) clustersElsewhere(ctx context.Context, keys sets.Set[client.ObjectKey]) (
+	map[client.ObjectKey]*metav1.PartialObjectMetadata, error,
+) {
+	elsewhere := map[client.ObjectKey]*metav1.PartialObjectMetadata{}
+	if keys.Len() <= maxAskedSingly {
+		for key := range keys {
+			object := partialCluster()
+			there, err := dependencies.Exists(ctx, r.Live, key, object)
+			if err != nil {
+				return nil, err
+			}
+			if there && !apiutil.IsOfShard(object, r.Shard) {
+				elsewhere[key] = object
+			}
+		}
+		return elsewhere, nil
+	}
+	namespaces := sets.Set[string]{}
+	for key := range keys {
+		namespaces.Insert(key.Namespace)
+	}
+	for namespace := range namespaces {
+		err := listMetadata(ctx, r.Live, clusterv1.GroupVersion.WithKind(apiutil.ClusterKind), func(object *metav1.PartialObjectMetadata) {
+			if key := client.ObjectKeyFromObject(object); keys.Has(key) {
+				elsewhere[key] = object.DeepCopy()
+			}
+		}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: apiutil.OtherShards(r.Shard)})
+		if err != nil {
+			return nil, fmt.Errorf("listing the Clusters of other shards: %w", err)
+		}
+	}
+	return elsewhere, nil
+}
+
+// elsewhereScope is a Cluster of another shard. Its labels are what is known of it, so that it stays in its wave.
+func elsewhereScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav1.PartialObjectMetadata, selector labels.Selector,
+	child *addonsv1.HelmOpRelease,
+) *clusterScope {
+	cluster := &clusterv1.Cluster{ObjectMeta: object.ObjectMeta}
+	known := apiutil.NewCluster()
+	known.SetNamespace(key.Namespace)
+	known.SetName(key.Name)
+	known.SetLabels(object.Labels)
+	return &clusterScope{
+		name: apiutil.TitleOf(helmOp.Namespace, key), key: key, cluster: cluster, object: known, child: child,
+		selected: selector.Matches(labels.Set(object.Labels)), elsewhere: apiutil.OtherShardMessage(object, helmOp),
+	}
+}
+
+// isHeldElsewhere tells whether a release is left alone because its Cluster is of another shard. One that is wanted no more may end if
+// that means to let go of it.
+func isHeldElsewhere(c *clusterScope, policy addonsv1.DeletionPolicy) bool {
+	return c.elsewhere != "" && (c.selected || policy != addonsv1.DeletionPolicyOrphan)
+}
+
+// partialCluster is the metadata of a Cluster, to read into.
+func partialCluster() *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(apiutil.ClusterKind))
+	return object
+}

@@ -1,0 +1,210 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// TestPausedHelmOpSaysSo holds that what was said of a shard without a manager goes when there is one.
+func TestPausedHelmOpSaysSo(t *testing.T) {
+	t.Parallel()
+	h, _, _ := controllertest.ShardedObjects("", "", "")
+	h.Spec.Suspend, h.Finalizers = true, []string{addonsv1.HelmOpFinalizer}
+	report.SetCondition(h, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.ShardNotServedReason, "")
+	_, c := controllertest.ShardStores(t, "", h)
+	r := &Reconciler{Client: c, Live: c, Now: time.Now, Resolution: NewResolutionSchedule(), Pace: NewStatusPace(), Adoptions: NewAdoptions(), ResyncPeriod: time.Hour}
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)})
+	if err != nil || result.RequeueAfter < 54*time.Minute || result.RequeueAfter > 66*time.Minute {
+		t.Errorf("%+v, %v", result, err)
+	}
+	current := &addonsv1.HelmOp{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(h), current); err != nil {
+		t.Fatal(err)
+	}
+	if got := conditions.GetReason(current, addonsv1.ReadyCondition); got != addonsv1.PausedReason {
+		t.Errorf("Ready says %q", got)
+	}
+}
+
+func TestAdoption(t *testing.T) {
+	t.Parallel()
+	h, c, release := controllertest.ShardedObjects("b", "b", "a")
+	revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h-1", Labels: apiutil.ChildSelector(h), OwnerReferences: release.OwnerReferences}}
+	stranger := controllertest.ReadyRelease("other", func(r *addonsv1.HelmOpRelease) {
+		r.ResourceVersion = ""
+		r.Labels[addonsv1.HelmOpNameLabel] = "h" // As two long names may share it.
+	})
+	_, live := controllertest.ShardStores(t, "b", h, c, release, revision, stranger)
+	empty, _ := controllertest.ShardStores(t, "b", h)
+	r := &Reconciler{Client: live, Live: live, Shard: "b", Adoptions: NewAdoptions(), Now: time.Now}
+	r.Client = &controllertest.Lagging{Client: live, Shown: empty}
+	for _, want := range []bool{false, false} {
+		if complete, err := r.adopt(t.Context(), h); err != nil || complete != want {
+			t.Fatalf("complete %v, %v, while the cache shows nothing", complete, err)
+		}
+	}
+	for name, obj := range map[string]client.Object{"release": release, "revision": revision} {
+		if err := live.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil || !apiutil.IsOfShard(obj, "b") {
+			t.Errorf("the %s has %v, %v", name, obj.GetLabels(), err)
+		}
+	}
+	if err := live.Get(t.Context(), client.ObjectKeyFromObject(stranger), stranger); err != nil || apiutil.IsOfShard(stranger, "b") {
+		t.Errorf("another HelmOp's has %v, %v", stranger.Labels, err)
+	}
+	r.Client = live
+	if complete, err := r.adopt(t.Context(), h); err != nil || !complete {
+		t.Errorf("complete %v, %v", complete, err)
+	}
+	if !r.Adoptions.Of(h).Done {
+		t.Error("it is asked anew each time")
+	}
+	r.Adoptions.forget(client.ObjectKeyFromObject(h), h.UID)
+	if r.Adoptions.Of(h).Done {
+		t.Error("a HelmOp that left is believed to have everything")
+	}
+}
+
+func TestClustersOfOtherShardsStay(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		cluster         string
+		gone            bool
+		policy          addonsv1.DeletionPolicy
+		selects         labels.Selector
+		elsewhere, held bool
+		stale           bool
+	}{
+		"of another shard":                      {cluster: "b", selects: labels.Everything(), elsewhere: true, held: true},
+		"of another shard, not wanted":          {cluster: "b", selects: labels.Nothing(), elsewhere: true, held: true},
+		"of another shard, to be let go":        {cluster: "b", selects: labels.Nothing(), policy: addonsv1.DeletionPolicyOrphan, elsewhere: true},
+		"of another shard, wanted, with Orphan": {cluster: "b", selects: labels.Everything(), policy: addonsv1.DeletionPolicyOrphan, elsewhere: true, held: true},
+		"just come into the shard":              {cluster: "a", selects: labels.Everything(), stale: true},
+		"gone":                                  {gone: true, selects: labels.Everything()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, c, release := controllertest.ShardedObjects("a", tc.cluster, "a")
+			h.Spec.DeletionPolicy = tc.policy
+			objects := []client.Object{h, release}
+			if !tc.gone {
+				objects = append(objects, c)
+			}
+			_, live := controllertest.ShardStores(t, "a", objects...)
+			cached, _ := controllertest.ShardStores(t, "a", h, release)
+			r := &Reconciler{Client: cached, Live: live, Shard: "a", Now: time.Now}
+			scope := &helmOpScope{helmOp: h}
+			err := r.addUnlisted(t.Context(), scope, tc.selects, map[client.ObjectKey]*addonsv1.HelmOpRelease{apiutil.ClusterKey(release): release})
+			if err != nil || len(scope.clusters) != 1 {
+				t.Fatal(scope.clusters, err)
+			}
+			got := scope.clusters[0]
+			planned, err := plannedCluster(got, 0, h.Spec.DeletionPolicy, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (got.elsewhere != "") != tc.elsewhere || planned.Paused != tc.held || scope.stale != tc.stale {
+				t.Errorf("elsewhere %q, held %v, stale %v", got.elsewhere, planned.Paused, scope.stale)
+			}
+			if !scope.stale && planned.Gone != tc.gone {
+				t.Errorf("gone %v", planned.Gone)
+			}
+			summary := summarize(scope)
+			if ready := readyCondition(scope, summary); tc.held && !strings.Contains(whyElsewhere(summary), `"b"`) {
+				t.Errorf("it says %+v", ready)
+			}
+		})
+	}
+}
+
+// TestUnlistedClustersCostLittle counts the requests for Clusters that the cache does not show: that one of them is gone must not read all
+// Clusters of other shards.
+func TestUnlistedClustersCostLittle(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		gone, elsewhere, others int
+		lists, maxGets          int
+	}{
+		"one is gone":            {gone: 1, others: 20, maxGets: 2},
+		"few are elsewhere":      {elsewhere: 5, others: 20, maxGets: 5},
+		"a namespace has gone":   {elsewhere: maxAskedSingly + 1, lists: 1},
+		"as many as are few":     {elsewhere: maxAskedSingly, maxGets: maxAskedSingly},
+		"a few of all are known": {elsewhere: 1, others: 2 * maxAskedSingly, maxGets: 1},
+	} {
+		h, _, _ := controllertest.ShardedObjects("a", "a", "a")
+		var objects []client.Object
+		children := map[client.ObjectKey]*addonsv1.HelmOpRelease{}
+		for i := range tc.gone + tc.elsewhere + tc.others {
+			_, c, release := controllertest.ShardedObjects("a", "b", "a")
+			c.Name = fmt.Sprint("c", i)
+			release.Spec.ClusterRef.Name = c.Name
+			if i < tc.gone+tc.elsewhere {
+				children[apiutil.ClusterKey(release)] = release
+			}
+			if i >= tc.gone {
+				objects = append(objects, c)
+			}
+		}
+		cached, live := controllertest.ShardStores(t, "a", objects...)
+		lists, gets := 0, 0
+		counting := interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+				gets++
+				return c.Get(ctx, key, obj, options...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				lists++
+				return c.List(ctx, list, options...)
+			},
+		})
+		r := &Reconciler{Client: cached, Live: counting, Shard: "a", Now: time.Now}
+		scope := &helmOpScope{helmOp: h}
+		if err := r.addUnlisted(t.Context(), scope, labels.Everything(), children); err != nil {
+			t.Fatal(err)
+		}
+		elsewhere := 0
+		for _, c := range scope.clusters {
+			if c.elsewhere != "" {
+				elsewhere++
+			}
+		}
+		if len(scope.clusters) != tc.gone+tc.elsewhere || elsewhere != tc.elsewhere {
+			t.Errorf("%s: %d Clusters, %d of them elsewhere", name, len(scope.clusters), elsewhere)
+		}
+		if lists != tc.lists || gets > tc.maxGets {
+			t.Errorf("%s: %d lists and %d reads", name, lists, gets)
+		}
+	}
+}
+
+func whyElsewhere(s fleetSummary) string { return s.whyElsewhere }

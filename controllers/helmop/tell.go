@@ -1,0 +1,147 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+)
+
+const (
+	// maxRolloutReason and maxWaitingFor are what the status has room for.
+	maxRolloutReason = 512
+	maxWaitingFor    = 512
+)
+
+// tellRollout tells, by Events, of what became of a rollout. Without spec.rollout there is none to tell of.
+func (r *Reconciler) tellRollout(scope *helmOpScope, before addonsv1.RolloutPhase, status addonsv1.HelmOpRevisionStatus) {
+	helmOp, number := scope.helmOp, scope.newestRevision().Spec.Number
+	if helmOp.Spec.Rollout == nil {
+		return
+	}
+	tell := func(eventType, reason, message string) { r.event(helmOp, eventType, reason, "Rollout", message) }
+	known := helmOp.Status.Rollout
+	if known == nil || known.Revision != number {
+		tell(corev1.EventTypeNormal, addonsv1.RolloutStartedEvent, fmt.Sprintf("Revision %d is rolled out", number))
+	}
+	if wave := waveName(scope); wave != "" && status.Phase == addonsv1.RolloutPhaseProgressing &&
+		(known == nil || known.Revision != number || known.Wave != wave) {
+		tell(corev1.EventTypeNormal, addonsv1.WaveStartedEvent, fmt.Sprintf("Revision %d: the turn of wave %s has come", number, wave))
+	}
+	if status.Phase == before {
+		return
+	}
+	switch status.Phase {
+	case addonsv1.RolloutPhaseComplete:
+		tell(corev1.EventTypeNormal, addonsv1.RolloutCompletedEvent, fmt.Sprintf("Revision %d is rolled out completely", number))
+	case addonsv1.RolloutPhasePaused:
+		tell(corev1.EventTypeWarning, addonsv1.RolloutPausedEvent, status.Reason)
+	case addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted:
+		tell(corev1.EventTypeWarning, addonsv1.RolloutRolledBackEvent, status.Reason)
+	case addonsv1.RolloutPhaseProgressing:
+		if before != "" {
+			tell(corev1.EventTypeNormal, addonsv1.RolloutContinuedEvent, fmt.Sprintf("The rollout of revision %d goes on", number))
+		}
+	}
+}
+
+// waveName is the name of the wave whose turn it is; empty if it is that of the Clusters in no wave, or of none.
+func waveName(scope *helmOpScope) string {
+	if i := scope.plan.Progress.Wave; i < len(scope.strategy.Waves) {
+		return scope.strategy.Waves[i].Name
+	}
+	return ""
+}
+
+// rolloutStatus is what the status says of the rollout of the newest revision; nil if there is none.
+func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
+	newest := scope.newestRevision()
+	if newest == nil {
+		return nil
+	}
+	progress := scope.plan.Progress
+	status := &addonsv1.RolloutStatus{
+		Revision: newest.Spec.Number, LastGoodRevision: scope.lastGood(), Phase: newest.Status.Phase, StartedAt: newest.Status.StartedAt,
+		Updated: int32(progress.Updated), Done: int32(progress.Done), InFlight: int32(progress.InFlight), Failed: int32(progress.Failed),
+		WaitingFor: apiutil.Truncate(waitingFor(scope), maxWaitingFor),
+	}
+	if newest.Status.Good {
+		status.LastGoodRevision = newest.Spec.Number
+	}
+	if status.Phase == addonsv1.RolloutPhaseProgressing {
+		status.Wave = waveName(scope)
+	}
+	return status
+}
+
+// waitingFor tells what a rollout waits for and, where it is a human, how to go on.
+func waitingFor(scope *helmOpScope) string {
+	progress, newest := scope.plan.Progress, scope.newestRevision()
+	if n := unrenderable(scope); n > 0 && progress.InFlight == 0 {
+		return fmt.Sprintf("a correction of the HelmOp or the Clusters: what is desired cannot be rendered for %d of %d, see status.failures",
+			n, len(scope.clusters))
+	}
+	if progress.Promote == "" || newest == nil {
+		return progress.WaitingFor
+	}
+	return fmt.Sprintf("%s: kubectl -n %s annotate helmop %s --overwrite %s=%d/%s", progress.WaitingFor, scope.helmOp.Namespace,
+		scope.helmOp.Name, addonsv1.RolloutPromoteAnnotation, newest.Spec.Number, progress.Promote)
+}
+
+// unrenderable is the number of Clusters for which the newest revision cannot be rendered, if all others have the
+// revision; else 0.
+func unrenderable(scope *helmOpScope) int {
+	newest, count := scope.newestRevision(), 0
+	if newest == nil || newest.Status.Phase != addonsv1.RolloutPhaseProgressing {
+		return 0
+	}
+	for _, c := range scope.clusters {
+		switch {
+		case !c.selected || c.step.Told:
+		case c.err == nil || errors.Is(c.err, reasons.ErrRecord):
+			return 0
+		default:
+			count++
+		}
+	}
+	return count
+}
+
+// isHeld tells whether a rollout goes on only if somebody does something, and why.
+func isHeld(scope *helmOpScope) (reason, message string, held bool) {
+	newest := scope.newestRevision()
+	if newest == nil {
+		return "", "", false
+	}
+	switch status := newest.Status; rollout.Phase(status.Phase) {
+	case rollout.PhasePaused:
+		return addonsv1.RolloutPausedReason, status.Reason, true
+	case rollout.PhaseRolledBack:
+		return addonsv1.RolloutRolledBackReason, status.Reason, true
+	case rollout.PhaseAborted:
+		return addonsv1.RolloutAbortedReason, status.Reason, true
+	default:
+		return "", "", false
+	}
+}

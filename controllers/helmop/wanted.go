@@ -1,0 +1,295 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
+)
+
+// wantedRevision is what a revision of a HelmOp wants, ready to meet Clusters.
+type wantedRevision struct {
+	// number of the revision; 0 until the HelmOpRevision is known.
+	number int64
+	// digest changes whenever the outcome for any Cluster might.
+	digest string
+	helmOp *addonsv1.HelmOp
+	*render.Program
+	// artifactOf is what a reference stands for, or why that is not known.
+	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error)
+}
+
+// newWanted compiles what a HelmOp wants, with what its references stand for.
+func (r *Reconciler) newWanted(ctx context.Context, helmOp *addonsv1.HelmOp,
+	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error),
+) (*wantedRevision, error) {
+	program, err := r.Renderer.Compile(ctx, helmOp)
+	if err != nil {
+		return nil, err
+	}
+	w := &wantedRevision{helmOp: helmOp, Program: program, artifactOf: artifactOf}
+	identities := []string{identityOf(artifactOf(helmOp.Spec.Source.Ref))}
+	for _, ref := range program.Variants.References() {
+		identities = append(identities, identityOf(artifactOf(ref.ArtifactReference)))
+	}
+	w.digest, err = apiutil.DigestOf(program.Digest, identities, helmOp.Spec.ReleaseOptions, helmOp.Spec.Overrides, helmOp.Spec.KubernetesVersions)
+	return w, err
+}
+
+func identityOf(artifact *addonsv1.ResolvedArtifact, err error) string {
+	if err != nil {
+		return ""
+	}
+	return apiutil.ArtifactIdentity(artifact)
+}
+
+// compile finds out what is wanted of all Clusters. While that is not known, releases stay as they are.
+func (r *Reconciler) compile(ctx context.Context, scope *helmOpScope) error {
+	wanted, err := r.newWanted(ctx, scope.helmOp, scope.knownArtifactOf)
+	if err != nil {
+		return scope.takeProgramError(err)
+	}
+	if len(scope.artifacts) == 0 || scope.isResolving() {
+		return nil
+	}
+	scope.wanted, scope.helmOp.Status.Revision = wanted, wanted.digest
+	return nil
+}
+
+// knownArtifactOf is what a reference stands for or, while that cannot be found out, what it stood for when the newest revision was made of
+// the same source: after a move, or a restore, the status does not know it, and what cannot be resolved now is no other revision.
+func (s *helmOpScope) knownArtifactOf(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
+	artifact, err := s.artifactOf(ref)
+	newest := s.newestRevision()
+	if err == nil || newest == nil {
+		return artifact, err
+	}
+	then, now := newest.Spec.HelmOp.Source, s.helmOp.Spec.Source
+	if then.URL != now.URL || apiutil.Selected(&then) != apiutil.Selected(&now) {
+		return nil, err
+	}
+	if recorded, unknown := artifactsOfRevision(newest)(ref); unknown == nil {
+		return recorded, nil
+	}
+	return nil, err
+}
+
+// mainArtifact is what spec.source stands for; nil if that is not known.
+func (w *wantedRevision) mainArtifact() *addonsv1.ResolvedArtifact {
+	artifact, err := w.artifactOf(w.helmOp.Spec.Source.Ref)
+	if err != nil {
+		return nil
+	}
+	return artifact
+}
+
+// isResolving tells whether a reference is being resolved for the first time. A revision that is made before there is an answer would
+// be followed by another one moments later.
+func (s *helmOpScope) isResolving() bool {
+	for _, missing := range s.unresolved {
+		if missing.Status == metav1.ConditionUnknown {
+			return true
+		}
+	}
+	return false
+}
+
+// takeProgramError keeps an error that somebody has to mend: an event of the HelmOp or of what it refers to brings the next pass.
+func (s *helmOpScope) takeProgramError(err error) error {
+	var invalid *templating.Error
+	var variant *render.VariantError
+	if errors.As(err, &invalid) || errors.As(err, &variant) || errors.Is(err, references.ErrReferenceNotFound) {
+		s.programErr = err
+		return nil
+	}
+	return err
+}
+
+// wantedNumber is the number of the revision that is wanted; 0 if that is not known.
+func (s *helmOpScope) wantedNumber() int64 {
+	if s.wanted == nil {
+		return 0
+	}
+	return s.wanted.number
+}
+
+// wantedAt is what a revision wants; nil if that cannot be told any more, because what its valuesFrom name has changed since.
+func (r *Reconciler) wantedAt(ctx context.Context, scope *helmOpScope, number int64) *wantedRevision {
+	if scope.wanted != nil && scope.wanted.number == number {
+		return scope.wanted
+	}
+	if known, ok := scope.past[number]; ok {
+		return known
+	}
+	if scope.past == nil {
+		scope.past = map[int64]*wantedRevision{}
+	}
+	scope.past[number] = nil
+	revision := scope.revision(number)
+	if revision == nil {
+		return nil
+	}
+	w, err := r.newWanted(ctx, revisionstore.WithRevision(scope.helmOp, revision), artifactsOfRevision(revision))
+	if err != nil || w.digest != revision.Spec.Digest {
+		return nil
+	}
+	w.number = number
+	scope.past[number] = w
+	return w
+}
+
+// render finds out what each Cluster is to have. What fails for one Cluster is that Cluster's own trouble.
+func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
+	state := scope.rolloutState()
+	for _, c := range scope.clusters {
+		if !c.selected || c.err != nil || !c.cluster.DeletionTimestamp.IsZero() || !apiutil.IsInitialized(c.cluster) {
+			continue
+		}
+		if scope.wanted != nil {
+			c.target, c.err = r.renderFor(ctx, scope, scope.wanted, c)
+			switch {
+			case errors.Is(c.err, kindcache.ErrPending):
+				scope.pending = true
+			case errors.Is(c.err, render.ErrObjectRead):
+				scope.retryWithin(requeue.ObjectReadRetry)
+			}
+		}
+		own := apiutil.RevisionOf(c.child)
+		if own != 0 && (scope.wanted == nil || own != scope.wanted.number) {
+			c.own = r.renderPast(ctx, scope, own, c)
+		}
+		isGoodWanted := c.child == nil || returns(state.Phase)
+		switch {
+		case state.Good == 0 || !isGoodWanted:
+		case state.Good == own:
+			c.good = c.own
+		default:
+			c.good = r.renderPast(ctx, scope, state.Good, c)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// renderPast renders what a revision wants that is not wanted any more. That it cannot be rendered is no trouble.
+func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number int64, c *clusterScope) *addonsv1.HelmOpReleaseSpec {
+	w := r.wantedAt(ctx, scope, number)
+	if w == nil {
+		return nil
+	}
+	spec, err := r.renderFor(ctx, scope, w, c)
+	if err != nil {
+		return nil
+	}
+	return spec
+}
+
+// renderFor renders what a revision wants of a Cluster.
+func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wantedRevision, c *clusterScope) (*addonsv1.HelmOpReleaseSpec, error) {
+	rendered, chosen, objects := r.Renderer.Outcome(ctx, w.Program, c.object, c.cluster)
+	if objects != nil {
+		r.watchKinds(ctx, objects.Watched)
+	}
+	if rendered.Err != nil {
+		return nil, rendered.Err
+	}
+	artifact, err := w.artifactOf(chosen.Ref)
+	if err != nil {
+		return nil, err
+	}
+	now := &scope.helmOp.Spec
+	options := chosen.Options
+	actAs(&options, now)
+	spec := &addonsv1.HelmOpReleaseSpec{
+		ClusterRef:       apiutil.ClusterRefOf(scope.helmOp.Namespace, c.key),
+		Release:          rendered.Release,
+		Artifact:         *artifact,
+		ValuesDigest:     rendered.ValuesDigest,
+		PostRenderDigest: rendered.PostRenderDigest,
+		ReleaseOptions:   options,
+		ClusterOptions:   now.ClusterOptions,
+		Storage:          now.Storage,
+		DeletionPolicy:   now.DeletionPolicy,
+	}
+	if w.Ahead {
+		spec.KubernetesVersion = chosen.Version
+	}
+	return spec, nil
+}
+
+// artifactsOfRevision is what the references of a revision stood for.
+func artifactsOfRevision(revision *addonsv1.HelmOpRevision) func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
+	return func(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
+		if ref == revision.Spec.HelmOp.Source.Ref && revision.Spec.Artifact != nil {
+			return revision.Spec.Artifact, nil
+		}
+		for i := range revision.Spec.Artifacts {
+			if revision.Spec.Artifacts[i].Reference == ref {
+				return &revision.Spec.Artifacts[i].ResolvedArtifact, nil
+			}
+		}
+		return nil, &reasons.UnresolvedError{
+			Reason:  addonsv1.ArtifactNotFoundReason,
+			Message: fmt.Sprintf("it was not known what the reference stood for at revision %d", revision.Spec.Number),
+		}
+	}
+}
+
+// retryWithin makes the next pass come no later than after a delay.
+func (s *helmOpScope) retryWithin(delay time.Duration) {
+	if delay > 0 && (s.requeueAfter == 0 || s.requeueAfter > delay) {
+		s.requeueAfter = delay
+	}
+}
+
+// watchKinds makes changes of the kinds of these objects reach the HelmOps of their Clusters.
+func (r *Reconciler) watchKinds(ctx context.Context, objects []*unstructured.Unstructured) {
+	for _, obj := range objects {
+		if err := r.Kinds.Watch(obj.GroupVersionKind()); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot watch a kind that templates see; its changes wait for the next resync",
+				"kind", obj.GroupVersionKind().String())
+		}
+	}
+}
+
+// HandlerForClusterObjects enqueues the HelmOps of the Cluster that an object belongs to.
+func (r *Reconciler) HandlerForClusterObjects() handler.EventHandler {
+	return watches.Delayed(func(ctx context.Context, obj client.Object) []ctrl.Request {
+		return watches.RequestsForClusterObject(ctx, r.Client, obj)
+	})
+}

@@ -1,0 +1,127 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+)
+
+// The deletion of a release stops what is under way for it, unless the release is to be left behind, and nothing else does.
+func TestDeletionStopsActions(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	deleted := func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)
+		want   bool
+	}{
+		"deleted":            {deleted, true},
+		"the HelmOp is gone": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); h.Name = "another" }, true},
+		"another spec":       {func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { r.Generation++ }, false},
+		"left behind": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+			deleted(h, r)
+			h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
+		}, false},
+		"to be left behind": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+			deleted(h, r)
+			r.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
+		}, false},
+		"left behind no more": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+			deleted(h, r)
+			r.Spec.DeletionPolicy, h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan, addonsv1.DeletionPolicyUninstall
+		}, true},
+		"the HelmOp suspended": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); h.Spec.Suspend = true }, false},
+		"paused": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+			deleted(h, r)
+			r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		}, false},
+		"moved somewhere else": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+			deleted(h, r)
+			r.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+		}, false},
+		"of another name still": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); r.Name = "other" }, false},
+	} {
+		helmOp := controllertest.SettledHelmOp(t, "cni", nil)
+		before := controllertest.ReadyRelease("cni", nil)
+		after := before.DeepCopy()
+		tc.change(helmOp, after)
+		var actions runningActions
+		stop, over := actions.begin(client.ObjectKeyFromObject(before))
+		handler := actions.Stopping(helmOpClient(t, helmOp))
+		handler.Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, nil)
+		if got := stop.Err() != nil; got != tc.want || got && !errors.Is(context.Cause(stop), errReleaseDeleted) {
+			t.Errorf("%s: stopped %t because of %v", name, got, context.Cause(stop))
+		}
+		over()
+		if len(actions.stops) != 0 {
+			t.Errorf("%s: %d actions are remembered", name, len(actions.stops))
+		}
+		// It was deleted before: there is nothing new.
+		again, over := actions.begin(client.ObjectKeyFromObject(before))
+		handler.Update(t.Context(), event.UpdateEvent{ObjectOld: after, ObjectNew: after}, nil)
+		if again.Err() != nil {
+			t.Errorf("%s: an old event stops what is new", name)
+		}
+		over()
+	}
+}
+
+func helmOpClient(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := addonsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+}
+
+// Nothing is begun for a release that was deleted since the pass began, or made anew.
+func TestNothingIsBegunForWhatEnds(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOpRelease)
+		want   bool
+	}{
+		"there":       {func(*addonsv1.HelmOpRelease) {}, true},
+		"changed":     {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, true},
+		"ending":      {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, false},
+		"made anew":   {func(r *addonsv1.HelmOpRelease) { r.UID = "another" }, false},
+		"gone by now": {func(r *addonsv1.HelmOpRelease) { r.Name = "another" }, false},
+	} {
+		release := controllertest.ReadyRelease("cni", nil)
+		known := release.DeepCopy()
+		tc.change(known)
+		r := &Reconciler{Client: helmOpClient(t, known)}
+		if got, err := r.mayBegin(t.Context(), &releaseScope{release: release}); got != tc.want || err != nil {
+			t.Errorf("%s: %t, %v", name, got, err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+)
+
+// ContendersOnNews enqueues the other HelmOpReleases that name the same release in the same Cluster, when one of them
+// has made a revision of it or is gone: a HelmOp whose release was taken over would say until the next resync that all
+// is well, and one that waits for the release would look again only now and then. Before they are enqueued, outdate is
+// called, since what was read of the release is wrong by now.
+func ContendersOnNews(reader client.Reader, outdate func(ctrl.Request)) handler.EventHandler {
+	enqueue := func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease) {
+		for _, other := range apiutil.ChildrenOfCluster(ctx, reader, apiutil.ClusterKey(release)) {
+			if other.UID == release.UID || other.Spec.Release != release.Spec.Release {
+				continue
+			}
+			request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&other)}
+			outdate(request)
+			q.Add(request)
+		}
+	}
+	return handler.Funcs{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q async.RequestQueue) {
+			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOpRelease)
+			after, afterOK := e.ObjectNew.(*addonsv1.HelmOpRelease)
+			if beforeOK && afterOK && hasNewRevision(before, after) {
+				enqueue(ctx, q, after)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q async.RequestQueue) {
+			if release, ok := e.Object.(*addonsv1.HelmOpRelease); ok {
+				enqueue(ctx, q, release)
+			}
+		},
+	}
+}
+
+// hasNewRevision tells whether a HelmOpRelease says after an event that it has made a revision of its release.
+func hasNewRevision(before, after *addonsv1.HelmOpRelease) bool {
+	made := after.Status.Release
+	return made != nil && (before.Status.Release == nil || before.Status.Release.Revision != made.Revision)
+}

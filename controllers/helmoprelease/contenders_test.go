@@ -1,0 +1,81 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+)
+
+// TestContendersHearOfEachOther holds that a release which was taken over is looked at when the new owner says that it
+// has made a revision, be it followed by watches or not, and that others are not.
+func TestContendersHearOfEachOther(t *testing.T) {
+	t.Parallel()
+	named := func(helmOp, cluster, release string) *addonsv1.HelmOpRelease {
+		r := controllertest.ReleaseFor("default", helmOp, addonsv1.ClusterReference{Name: cluster})
+		r.UID = types.UID(helmOp + cluster)
+		r.Spec.Release = addonsv1.ReleaseIdentity{Name: release, Namespace: "kube-system"}
+		return r
+	}
+	loser := named("loser", "one", "cilium")
+	store := controllertest.StoreOf(t, loser, named("winner", "one", "cilium"), named("other", "one", "calico"), named("far", "two", "cilium"))
+	before, after := named("winner", "one", "cilium"), named("winner", "one", "cilium")
+	after.Status.Release = &addonsv1.ReleaseObservation{Revision: 2}
+	wanted := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(loser)}
+	for name, tc := range map[string]struct {
+		event any
+		heard bool
+	}{
+		"a new revision": {event: event.UpdateEvent{ObjectOld: before, ObjectNew: after}, heard: true},
+		"no revision":    {event: event.UpdateEvent{ObjectOld: after, ObjectNew: after}},
+		"gone":           {event: event.DeleteEvent{Object: after}, heard: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var outdated []ctrl.Request
+			h := ContendersOnNews(store, func(request ctrl.Request) { outdated = append(outdated, request) })
+			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+			defer queue.ShutDown()
+			switch e := tc.event.(type) {
+			case event.UpdateEvent:
+				h.Update(t.Context(), e, queue)
+			case event.DeleteEvent:
+				h.Delete(t.Context(), e, queue)
+			}
+			if !tc.heard {
+				if queue.Len() != 0 || len(outdated) != 0 {
+					t.Errorf("%d releases are enqueued, %v outdated", queue.Len(), outdated)
+				}
+				return
+			}
+			if queue.Len() != 1 || len(outdated) != 1 || outdated[0] != wanted {
+				t.Fatalf("%d releases are enqueued, %v outdated", queue.Len(), outdated)
+			}
+			if got, _ := queue.Get(); got != wanted {
+				t.Errorf("%v is enqueued", got)
+			}
+		})
+	}
+}

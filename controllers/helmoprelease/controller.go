@@ -1,0 +1,451 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/lru"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
+)
+
+// Reconciler connects, observes, decides, acts and reports.
+type Reconciler struct {
+	Client     client.Client
+	Live       client.Reader
+	Clusters   clusterview.Clusters
+	Registry   Fetcher
+	Verifier   verify.Verifier
+	Charts     ChartLoader
+	Tasks      *async.Tasks[*oci.Content]
+	Fetches    *fetchFailures
+	Engine     Engine
+	Watcher    Watcher
+	References *references.Reader
+	Renderer   *render.Renderer
+	Slots      *slots.Slots
+	Reads      *recordreads.Reads
+	Recorder   events.EventRecorder
+	Budgets    *report.EventBudgets
+	delays     requeue.Delays
+	Now        func() time.Time
+
+	// Kubeconfigs reads the Secrets with the kubeconfigs, and refuses those that must not be used.
+	Kubeconfigs client.Reader
+
+	// Written and drifts are what is remembered of the objects of releases.
+	Written *writtenGenerations
+	Drifts  *driftmemory.Memories
+
+	// listings are what was listed for requests to retry.
+	listings retryListings
+
+	// blindness is since when the objects of releases are not fully seen.
+	blindness blindness
+
+	// Guard tells which Clusters of other namespaces may be accessed.
+	Guard *selection.Guard
+
+	// Actions are those under way, but for uninstallations.
+	Actions runningActions
+
+	// tries are what was last written of releases.
+	tries lastTries
+
+	// rendered are the artifacts that were rendered well.
+	rendered renderedArtifacts
+
+	// Incarnations are the Clusters that connections are to.
+	Incarnations *clusterview.Incarnations
+
+	// ResyncPeriod is Options.ResyncPeriod.
+	ResyncPeriod time.Duration
+
+	// WatchFilter is Options.WatchFilterValue, shard is Options.Shard.
+	WatchFilter, Shard string
+
+	// Records is Options.Records, RecordsLeft are the HelmOps that were told of records which a registry keeps.
+	Records     RecordStorage
+	RecordsLeft *lru.Cache
+
+	// Unseen are the releases that ended without anybody seeing that all of their objects are gone.
+	Unseen *clusterlife.UnseenReleases
+}
+
+// releaseScope is what one pass over a HelmOpRelease knows.
+type releaseScope struct {
+	release *addonsv1.HelmOpRelease
+
+	// before is the release as the API server has it, as far as is known.
+	before *addonsv1.HelmOpRelease
+
+	// HelmOp is the HelmOp of the release; nil if it is gone.
+	helmOp *addonsv1.HelmOp
+
+	// cluster is the Cluster of the release; nil if it is gone. object is the same as the API server serves it.
+	cluster *clusterv1.Cluster
+	object  *unstructured.Unstructured
+
+	// elsewhere tells that the Cluster is of another shard than the HelmOp, so that nothing may be done; empty if it is not.
+	elsewhere string
+
+	// isLeaving tells that the release is, or is about to be, of another shard, whose manager writes it from now on.
+	isLeaving bool
+}
+
+// Reconcile makes one pass over a HelmOpRelease, and says when the next is due and how urgent that is.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
+	ctx = oci.ForTenant(ctx, req.Namespace)
+	defer func() {
+		r.Slots.Settle(req.NamespacedName)
+		if r.Slots.IsGranted(req.NamespacedName) {
+			result.Priority = new(async.PriorityOfTurn)
+		}
+	}()
+	release := &addonsv1.HelmOpRelease{}
+	if err := r.Client.Get(ctx, req.NamespacedName, release); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.part(req)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !apiutil.IsWatched(release, r.WatchFilter) {
+		r.part(req)
+		return ctrl.Result{}, nil
+	}
+	if report.IsBeingMoved(release) {
+		r.part(req)
+		return ctrl.Result{}, report.BeingMoved(ctx, r.Client, release, "helmoprelease", releaseConditions)
+	}
+	if r.tries.isStale(req.NamespacedName, lastTryOf(release), r.Now()) {
+		r.Slots.Keep(req.NamespacedName)
+		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, nil
+	}
+	result, err = r.reconcile(ctx, req, release)
+	result.Priority = new(queue.PriorityOf(release, queue.AnswersOf(r.Clusters)(apiutil.ClusterKey(release)), r.Now()))
+	if err == nil {
+		result.RequeueAfter = queue.WithinResync(result.RequeueAfter, r.ResyncPeriod, release)
+	}
+	return requeue.OrError(result, err)
+}
+
+// reconcile is Reconcile for a release that is to be worked on, and as it was left.
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *addonsv1.HelmOpRelease) (result ctrl.Result, reterr error) {
+	reader := client.Reader(r.Client)
+	if !release.DeletionTimestamp.IsZero() {
+		// A pause or a DeletionPolicy that a cache has not seen yet must not be missed when a release is about to end.
+		reader = r.Live
+	}
+	scope, err := r.gather(ctx, reader, release)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if scope.isLeaving {
+		r.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	scope.before = release.DeepCopy()
+	defer func() {
+		if scope.isLeaving {
+			return
+		}
+		report.Outdated(release)
+		// The outcome of an action must be recorded also when the manager is told to stop meanwhile.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
+		defer cancel()
+		release.Status.ObservedGeneration = release.Generation
+		if err := report.WriteObject(ctx, r.Client, scope.before, release, releaseConditions); err != nil {
+			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
+			return
+		}
+		r.tries.written(req.NamespacedName, lastTryOf(release), r.Now())
+	}()
+	r.settleCluster(ctx, scope)
+	if !release.DeletionTimestamp.IsZero() {
+		return r.reconcileDelete(ctx, scope)
+	}
+	return r.reconcileNormal(ctx, scope)
+}
+
+// part drops all that is remembered of a release that is gone, or no longer this manager's.
+func (r *Reconciler) part(req ctrl.Request) {
+	r.forget(req.NamespacedName)
+	r.Reads.Part(req)
+	r.tries.forget(req.NamespacedName)
+	r.delays.Forget(req)
+}
+
+// forget drops what is remembered of the objects of a release.
+func (r *Reconciler) forget(key client.ObjectKey) {
+	r.Watcher.Forget(key)
+	r.Written.forget(key)
+	r.blindness.end(key)
+	r.listings.forget(key)
+	r.Drifts.Forget(key)
+}
+
+// patchTimeout bounds the last write of a pass.
+const patchTimeout = 10 * time.Second
+
+// gather reads what a release depends on.
+func (r *Reconciler) gather(ctx context.Context, reader client.Reader, release *addonsv1.HelmOpRelease) (*releaseScope, error) {
+	scope := &releaseScope{release: release}
+	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == apiutil.HelmOpKind {
+		helmOp, key := &addonsv1.HelmOp{}, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}
+		err := reader.Get(ctx, key, helmOp)
+		if apierrors.IsNotFound(err) {
+			// It may be of another shard by now, where its releases follow it.
+			err = r.Live.Get(ctx, key, helmOp)
+		}
+		switch {
+		case err == nil && !apiutil.IsOfShard(helmOp, r.Shard):
+			scope.isLeaving = true
+			return scope, nil
+		case err == nil:
+			scope.helmOp = helmOp
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("reading the HelmOp of the release: %w", err)
+		}
+	}
+	object, err := clusterview.ReadCluster(ctx, reader, apiutil.ClusterKey(release), r.Shard)
+	if apierrors.IsNotFound(err) {
+		// That a Cluster is gone makes its release forgotten. It is worth asking the API server and not a cache, which has the Clusters
+		// of the own shard only.
+		object, err = clusterview.ReadCluster(ctx, r.Live, apiutil.ClusterKey(release), r.Shard)
+	}
+	if apierrors.IsNotFound(err) {
+		r.Incarnations.Forget(apiutil.ClusterKey(release))
+		r.forgetCluster(apiutil.ClusterKey(release))
+		return scope, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Cluster %s: %w", apiutil.ClusterKey(release), err)
+	}
+	scope.object = object
+	if scope.elsewhere = otherShardOf(r.Shard, release, object); scope.elsewhere != "" {
+		r.forgetCluster(apiutil.ClusterKey(release))
+	}
+	scope.cluster, err = r.Renderer.Objects.Typed(object)
+	return scope, err
+}
+
+func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (ctrl.Result, error) {
+	release := scope.release
+	switch why := pauseOf(scope); {
+	case scope.cluster == nil:
+		r.forget(client.ObjectKeyFromObject(release))
+		report.SetNotReady(release, addonsv1.ClusterNotFoundReason, "the Cluster is gone: its release is forgotten")
+		return ctrl.Result{}, nil
+	case !scope.cluster.DeletionTimestamp.IsZero():
+		r.forget(client.ObjectKeyFromObject(release))
+		report.SetNotReady(release, addonsv1.ClusterDeletingReason, "the Cluster is under deletion: its release is left alone")
+		return ctrl.Result{}, nil
+	case why != "":
+		report.SetPaused(release, true, why)
+		release.Status.NextTryAt = metav1.Time{}
+		return ctrl.Result{}, nil
+	case scope.elsewhere != "":
+		return r.leaveElsewhere(scope), nil
+	case scope.helmOp != nil && !scope.helmOp.DeletionTimestamp.IsZero():
+		// What is begun now would have to end before it can be uninstalled.
+		report.SetPaused(release, false, "")
+		report.SetNotReady(release, addonsv1.DeletingReason, "the HelmOp is under deletion: nothing is begun for its release any more")
+		return ctrl.Result{}, nil
+	case !apiutil.IsInitialized(scope.cluster):
+		report.SetPaused(release, false, "")
+		report.SetNotReady(release, addonsv1.ControlPlaneNotInitializedReason, "the control plane of the Cluster is not initialized")
+		return ctrl.Result{}, nil
+	}
+	report.SetPaused(release, false, "")
+	if allowed, err := r.mayAccess(ctx, scope); !allowed {
+		return ctrl.Result{RequeueAfter: selection.DeniedMemory}, err
+	}
+	if controllerutil.AddFinalizer(release, addonsv1.HelmOpReleaseFinalizer) {
+		// The finalizer must stand before there is anything to uninstall.
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	target, ok := r.connect(ctx, release)
+	if !ok {
+		return ctrl.Result{RequeueAfter: reconnectRetry(release, r.Clusters.State(apiutil.ClusterKey(release)))}, nil
+	}
+	target.Storage = r.storage(scope)
+	return r.ensure(ctx, scope, target)
+}
+
+// reconcileDelete ends the release and lets the object go. The order matters: a Cluster that goes or is gone needs no
+// call, whoever is paused; a pause stops everything else.
+func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (ctrl.Result, error) {
+	release := scope.release
+	if !controllerutil.ContainsFinalizer(release, addonsv1.HelmOpReleaseFinalizer) {
+		return ctrl.Result{}, nil
+	}
+	clusterGoes := scope.cluster == nil || !scope.cluster.DeletionTimestamp.IsZero()
+	if clusterGoes && !r.uninstallsBefore(scope) {
+		ctrl.LoggerFrom(ctx).Info("Forgetting the release of a Cluster that goes", "Cluster", apiutil.ClusterKey(release))
+		r.noteUnseen(scope, clusterlife.AsksForUninstall(release, scope.helmOp))
+		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+		return ctrl.Result{}, nil
+	}
+	if why := pauseOf(scope); why != "" {
+		report.SetPaused(release, true, why)
+		release.Status.NextTryAt = metav1.Time{}
+		return ctrl.Result{}, nil
+	}
+	report.SetPaused(release, false, "")
+	if clusterGoes && !apiutil.HoldOf(scope.cluster).IsOn() {
+		report.SetNotReady(release, addonsv1.DeletingReason, "the release is uninstalled as soon as the deletion of the Cluster is held")
+		return ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil
+	}
+	// What an uninstallation deletes is no news.
+	r.forget(client.ObjectKeyFromObject(release))
+	if why := whyOrphaned(scope); why != "" {
+		return r.orphan(scope, corev1.EventTypeNormal, ": "+why), nil
+	}
+	if scope.elsewhere != "" {
+		return r.leaveElsewhere(scope), nil
+	}
+	if !clusterGoes && apiutil.WaitsForTurn(scope.helmOp, scope.release) {
+		report.SetNotReady(release, addonsv1.DeletingReason, "the HelmOp is under deletion: the release waits for its turn (spec.rollout.maxUnavailable)")
+		return ctrl.Result{}, nil
+	}
+	fate, err := fateEnds, error(nil)
+	if !clusterGoes {
+		fate, err = r.fateOf(ctx, release)
+	}
+	switch {
+	case err != nil:
+		report.SetNotReady(release, addonsv1.DeletingReason, "it is not known whether the release is still wanted: "+err.Error())
+		return ctrl.Result{}, err
+	case fate == fateWanted:
+		ctrl.LoggerFrom(ctx).Info("Leaving a release that its HelmOp still wants", "Cluster", apiutil.ClusterKey(release))
+		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+		return ctrl.Result{}, nil
+	case fate == fateUnknown && isOwnerAwaited(release, r.Now()):
+		return r.awaitOwner(ctx, scope), nil
+	}
+	switch allowed, err := r.mayAccess(ctx, scope); {
+	case err != nil:
+		return ctrl.Result{}, err
+	case !allowed:
+		// Whoever took the right away keeps what is there, and the object is not kept for it.
+		return r.orphan(scope, corev1.EventTypeWarning, ", which may not be accessed any more"), nil
+	}
+	if ok, err := r.mayEnd(ctx, scope, fate); !ok {
+		if clusterGoes && err == nil {
+			// The HelmOp of what is waited for may be suspended meanwhile. Nothing tells of that, and the time is short.
+			return ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil
+		}
+		return ctrl.Result{}, err
+	}
+	target, ok := r.connect(ctx, release)
+	if !ok {
+		return ctrl.Result{RequeueAfter: reconnectRetry(release, r.Clusters.State(apiutil.ClusterKey(release)))}, nil
+	}
+	target.Storage = r.storage(scope)
+	return r.uninstall(ctx, scope, target)
+}
+
+// pauseOf tells why nothing may be done for a release; empty if something may.
+func pauseOf(scope *releaseScope) string {
+	switch {
+	case scope.cluster != nil && apiutil.IsClusterPaused(scope.cluster):
+		return "the Cluster is paused"
+	case scope.helmOp != nil && scope.helmOp.Spec.Suspend:
+		return "the HelmOp is suspended (spec.suspend)"
+	case scope.helmOp != nil && annotations.HasPaused(scope.helmOp):
+		return "the HelmOp has the paused annotation"
+	case apiutil.IsChildPaused(scope.release):
+		why := "this object has the paused annotation"
+		if said := scope.release.Annotations[clusterv1.PausedAnnotation]; said != "" && said != "true" {
+			why += ": " + apiutil.Truncate(said, maxPauseReason)
+		}
+		return why
+	default:
+		return ""
+	}
+}
+
+// maxPauseReason bounds what an annotation adds to a message.
+const maxPauseReason = 512
+
+// orphan ends a HelmOpRelease and leaves its release in the cluster. The text why follows the name of the Cluster.
+func (r *Reconciler) orphan(scope *releaseScope, eventType, why string) ctrl.Result {
+	release := scope.release
+	r.event(scope, eventType, addonsv1.OrphanedEvent, "Orphan", fmt.Sprintf("Left release %s in Cluster %s%s", describe(release), apiutil.ClusterTitle(release), why))
+	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+	return ctrl.Result{}
+}
+
+// whyOrphaned tells why a release that ends stays in its cluster; empty if it is uninstalled.
+func whyOrphaned(scope *releaseScope) string {
+	switch {
+	case scope.release.Annotations[addonsv1.OrphanAnnotation] == "true":
+		return "the HelmOpRelease has the annotation " + addonsv1.OrphanAnnotation
+	case apiutil.DeletionPolicy(scope.release, scope.helmOp) == addonsv1.DeletionPolicyOrphan:
+		return "deletionPolicy is Orphan"
+	default:
+		return ""
+	}
+}
+
+func describe(release *addonsv1.HelmOpRelease) string {
+	return release.Spec.Release.Namespace + "/" + release.Spec.Release.Name
+}
+
+// releaseConditions are those of a HelmOpRelease that this controller owns.
+var releaseConditions = []string{
+	addonsv1.ReadyCondition, addonsv1.ClusterReachableCondition, addonsv1.ReleasedCondition, addonsv1.PausedCondition,
+	addonsv1.HealthyCondition, addonsv1.TestedCondition, addonsv1.DriftedCondition, addonsv1.StalledCondition,
+}
+
+// event tells of something that happened to a release, at the release and, as long as there are not too many, at its HelmOp.
+func (r *Reconciler) event(scope *releaseScope, eventType, reason, action, message string) {
+	message = apiutil.Truncate(message, report.MaxEventMessage)
+	r.Recorder.Eventf(scope.release, nil, eventType, reason, action, "%s", message)
+	if scope.helmOp != nil && r.Budgets.Take(scope.helmOp, reason) {
+		r.Recorder.Eventf(scope.helmOp, scope.release, eventType, reason, action, "%s", message)
+	}
+}

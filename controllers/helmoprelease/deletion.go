@@ -1,0 +1,73 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
+)
+
+// uninstallsBefore tells whether a release is to be uninstalled although its Cluster goes.
+func (r *Reconciler) uninstallsBefore(scope *releaseScope) bool {
+	return scope.cluster != nil && clusterlife.UninstallsBeforeDeletion(scope.cluster, scope.release, scope.helmOp, r.Now())
+}
+
+// uninstallSlot takes a slot for an uninstallation. One that is to wait, and finds too many others that do until three quarters of its
+// time are over, is done without waiting: that is better than never. If done is nil, there is no slot: the release is woken in its
+// turn, or looks again after wait if that is not 0.
+func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.UninstallOptions, cluster, helmOp string) (done func(), wait time.Duration) {
+	if scope.cluster != nil {
+		clusterlife.BeforeDeletion(options, scope.cluster, scope.release, r.Now())
+	}
+	claim := slots.Claim{Release: client.ObjectKeyFromObject(scope.release), Cluster: cluster, HelmOp: helmOp}
+	if options.Wait {
+		claim.Ending = true
+		if done, ok := r.Slots.Acquire(claim); ok {
+			return done, 0
+		}
+		if scope.cluster == nil || !apiutil.HoldOf(scope.cluster).IsOn() {
+			return nil, 0
+		}
+		if rest := clusterlife.DeletionRest(apiutil.HoldOf(scope.cluster), scope.release, r.Now()) - clusterlife.DeletionTimeout(scope.release)/4; rest > 0 {
+			return nil, rest
+		}
+		claim.Ending, options.Wait = false, false
+	}
+	done, _ = r.Slots.Acquire(claim)
+	return done, 0
+}
+
+// lastUninstallFailed tells whether an uninstallation was the last thing done for a release, and failed.
+func lastUninstallFailed(release *addonsv1.HelmOpRelease) bool {
+	history := release.Status.History
+	return len(history) > 0 && history[0].Action == verbUninstall && !history[0].Succeeded
+}
+
+// noteUnseen notes that a release ends while the deletion of its Cluster is held, and nobody saw that all of its objects are gone.
+// Helm forgets a release whose objects did not go in time, so there is nothing left to wait for.
+func (r *Reconciler) noteUnseen(scope *releaseScope, unseen bool) {
+	if unseen && scope.cluster != nil && apiutil.HoldOf(scope.cluster).IsOn() {
+		r.Unseen.Add(apiutil.ClusterKey(scope.release), scope.release.Name)
+	}
+}

@@ -1,0 +1,146 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capilabels "sigs.k8s.io/cluster-api/util/labels/format"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// mayEnd tells whether nothing in the Cluster depends any more on a release that is about to be uninstalled. If something does, it
+// says so; events of that bring the next pass. A release that is replaced by another one of the same HelmOp waits for nobody: what depends on it
+// stays, and would be waited for without end.
+func (r *Reconciler) mayEnd(ctx context.Context, scope *releaseScope, fate releaseFate) (bool, error) {
+	if fate == fateReplaced {
+		return true, nil
+	}
+	siblings, err := apiutil.SiblingsOf(ctx, r.Client, scope.release)
+	if err != nil {
+		return false, err
+	}
+	if ok, err := r.isFree(ctx, r.Client, scope, siblings); !ok {
+		return false, err
+	}
+	// What the cache does not show yet counts, too.
+	list := &addonsv1.HelmOpReleaseList{}
+	err = r.Live.List(ctx, list, client.InNamespace(scope.release.Namespace), client.MatchingLabels{
+		clusterv1.ClusterNameLabel: capilabels.MustFormatValue(scope.release.Spec.ClusterRef.Name),
+	})
+	if err != nil {
+		return false, fmt.Errorf("listing the releases of Cluster %s: %w", apiutil.ClusterKey(scope.release), err)
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(other addonsv1.HelmOpRelease) bool {
+		return apiutil.ClusterKey(&other) != apiutil.ClusterKey(scope.release)
+	})
+	return r.isFree(ctx, r.Live, scope, apiutil.ByHelmOp(list.Items, scope.release))
+}
+
+// isFree tells whether none of the other releases in a Cluster keeps one from ending, and says at the release if one does.
+func (r *Reconciler) isFree(ctx context.Context, reader client.Reader, scope *releaseScope,
+	siblings map[string]*addonsv1.HelmOpRelease,
+) (bool, error) {
+	staying, err := r.stayingIn(ctx, reader, scope, siblings)
+	if err != nil {
+		return false, err
+	}
+	needing := neededBy(scope.release, siblings, staying)
+	if needing != "" {
+		report.SetNotReady(scope.release, addonsv1.DeletingReason, needing)
+	}
+	return needing == "", nil
+}
+
+// stayingIn are those of the releases that depend on one, by the names of their HelmOps, that nobody ends before their Cluster, which is under
+// deletion, goes. There are none in a Cluster that stays: what depends on something is waited for there, whatever it takes.
+func (r *Reconciler) stayingIn(ctx context.Context, reader client.Reader, scope *releaseScope,
+	siblings map[string]*addonsv1.HelmOpRelease,
+) (map[string]bool, error) {
+	if scope.cluster == nil || scope.cluster.DeletionTimestamp.IsZero() {
+		return nil, nil
+	}
+	name, staying := apiutil.OwnerName(scope.release), map[string]bool{}
+	for other, sibling := range siblings {
+		if !sibling.DeletionTimestamp.IsZero() || !dependencies.DependsOn(sibling.Spec.DependsOn, name) {
+			continue
+		}
+		if sibling.Spec.BeforeClusterDelete == nil || !apiutil.IsWatched(sibling, r.WatchFilter) || report.IsBeingMoved(sibling) {
+			staying[other] = true
+			continue
+		}
+		helmOp := &addonsv1.HelmOp{}
+		err := reader.Get(ctx, client.ObjectKey{Namespace: sibling.Namespace, Name: other}, helmOp)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading HelmOp %s: %w", other, err)
+		}
+		staying[other] = err != nil || !clusterlife.UninstallsBeforeDeletion(scope.cluster, sibling, helmOp, r.Now())
+	}
+	return staying, nil
+}
+
+// neededBy tells which of the other releases in a Cluster, by the names of their HelmOps, keeps one from ending; empty if none does. Those that
+// need each other do not wait for each other, and nobody waits for those that stay.
+func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.HelmOpRelease, staying map[string]bool) string {
+	name := apiutil.OwnerName(release)
+	if name == "" {
+		return ""
+	}
+	graph := dependencies.DependencyGraph{}
+	graph.Add(name, release.Spec.DependsOn)
+	for other, sibling := range siblings {
+		graph.Add(other, sibling.Spec.DependsOn)
+	}
+	var needing []string
+	for other, sibling := range siblings {
+		if !dependencies.DependsOn(sibling.Spec.DependsOn, name) || staying[other] || isNotThere(sibling) || graph.Path(name, other) != nil {
+			continue
+		}
+		needing = append(needing, other)
+	}
+	if len(needing) == 0 {
+		return ""
+	}
+	slices.Sort(needing)
+	first, others := siblings[needing[0]], ""
+	if more := len(needing) - 1; more > 0 {
+		others = fmt.Sprintf(" (and %d more)", more)
+	}
+	message := fmt.Sprintf("waits for the release of HelmOp %s%s, which depends on it", needing[0], others)
+	if apiutil.IsChildPaused(first) {
+		message += " and is paused"
+	}
+	if !first.DeletionTimestamp.IsZero() {
+		return message + " and is ending"
+	}
+	return message + fmt.Sprintf(": delete HelmOp %s, let it not select the Cluster, or take the dependency out", needing[0])
+}
+
+// isNotThere tells whether a release waits to be installed for the first time: what it depends on may go before it came.
+func isNotThere(release *addonsv1.HelmOpRelease) bool {
+	return release.Status.Release == nil && release.Status.State == string(model.StateAbsent) && apiutil.IsAwaiting(release)
+}

@@ -1,0 +1,79 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+func TestNeededBy(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	depending := func(name string, change func(*addonsv1.HelmOpRelease), names ...string) *addonsv1.HelmOpRelease {
+		return controllertest.ReadyRelease(name, func(r *addonsv1.HelmOpRelease) {
+			r.Spec.DependsOn = controllertest.DependingOn(names...)
+			if change != nil {
+				change(r)
+			}
+		})
+	}
+	ending := func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }
+	paused := func(r *addonsv1.HelmOpRelease) { r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }
+	absent := func(r *addonsv1.HelmOpRelease) {
+		r.Status.Release, r.Status.State = nil, "Absent"
+		report.SetNotReady(r, addonsv1.WaitingForDependenciesReason, "")
+	}
+	tests := map[string]struct {
+		of      *addonsv1.HelmOpRelease
+		others  []*addonsv1.HelmOpRelease
+		staying string
+		want    string
+	}{
+		"nobody":             {of: depending("a", nil, "z"), others: []*addonsv1.HelmOpRelease{depending("z", nil), depending("b", nil, "z")}},
+		"one":                {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")}, want: "waits for the release of HelmOp b, which depends on it: delete HelmOp b, let it not select the Cluster, or take the dependency out"},
+		"ending":             {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", ending, "a")}, want: "waits for the release of HelmOp b, which depends on it and is ending"},
+		"paused":             {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", paused, "a")}, want: "waits for the release of HelmOp b, which depends on it and is paused: delete HelmOp b, let it not select the Cluster, or take the dependency out"},
+		"three":              {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("d", nil, "a"), depending("b", ending, "a"), depending("c", nil, "a")}, want: "waits for the release of HelmOp b (and 2 more), which depends on it and is ending"},
+		"not installed yet":  {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", absent, "a")}},
+		"cycle":              {of: depending("a", nil, "b"), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")}},
+		"longer cycle":       {of: depending("a", nil, "c"), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a"), depending("c", nil, "b")}},
+		"cycle and outsider": {of: depending("a", nil, "b"), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a"), depending("c", ending, "a")}, want: "waits for the release of HelmOp c, which depends on it and is ending"},
+		"stays":              {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")}, staying: "b"},
+		"one of two stays":   {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a"), depending("c", ending, "a")}, staying: "b", want: "waits for the release of HelmOp c, which depends on it and is ending"},
+		"nobody's":           {of: controllertest.ReadyRelease("a", func(r *addonsv1.HelmOpRelease) { r.OwnerReferences = nil }), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			siblings := map[string]*addonsv1.HelmOpRelease{}
+			for _, other := range tc.others {
+				siblings[apiutil.OwnerName(other)] = other
+			}
+			if got := neededBy(tc.of, siblings, map[string]bool{tc.staying: true}); got != tc.want {
+				t.Errorf("neededBy = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,156 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+const (
+
+	// claimed is what a release says when what it waited for is ready.
+	claimed = "all that comes first is ready: the release is about to be installed"
+)
+
+// needsDependencies tells whether a decision changes what a release is, so that what comes first must be ready. What repairs,
+// finishes or takes away does not wait: a change that was cut off had begun in order, and a rollback of a failed upgrade returns to what worked.
+// Nor does a return of what is there to the last good revision, by Helm's history or made anew: what was given up may be what broke the others.
+func needsDependencies(decision decide.Decision, isReturn bool) bool {
+	switch decision.Action {
+	case model.ActionInstall:
+		return true
+	case model.ActionUpgrade:
+		return !isReturn
+	case model.ActionRecoverThenInstall:
+		return decision.Recovery != decide.RecoverReplace
+	case model.ActionRecoverThenUpgrade:
+		return !isReturn && decision.Recovery != decide.RecoverReplace
+	default:
+		return false
+	}
+}
+
+// mayAct tells whether all that comes before a release is ready in its Cluster, as far as a decision needs that. If not, it says
+// so; events of what it waits for bring the next pass.
+func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
+	if len(p.release.Spec.DependsOn) == 0 || !needsDependencies(decision, p.desired.Return) {
+		return true, nil
+	}
+	reason, message, err := r.dependenciesOf(ctx, p.releaseScope)
+	if err != nil {
+		return false, err
+	}
+	if reason == "" && isNotThere(p.release) {
+		reason, message, err = r.claimDependencies(ctx, p)
+		if err != nil {
+			return false, err
+		}
+	}
+	if reason != "" {
+		report.SetNotReady(p.release, reason, message)
+	}
+	return reason == "", nil
+}
+
+// claimDependencies says at a release that it is about to be installed, and asks anew why its dependencies are not ready. While a release
+// waits to come, what it depends on may go. From now on that waits, and what began to go just before is seen to.
+func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (reason, message string, err error) {
+	said := p.release.DeepCopy()
+	say := func(reason, message string) error {
+		before := said.DeepCopy()
+		report.SetNotReady(said, reason, message)
+		return r.Client.Status().Patch(ctx, said, client.MergeFrom(before))
+	}
+	if err := say(addonsv1.UpdatingReason, claimed); err != nil {
+		return "", "", fmt.Errorf("saying that the release is about to be installed: %w", err)
+	}
+	reason, message, err = r.dependenciesOf(ctx, p.releaseScope)
+	if err != nil || reason == "" {
+		return "", "", err
+	}
+	// The pass may find that this is what it said before, and not write it.
+	if err := say(reason, message); err != nil {
+		return "", "", fmt.Errorf("saying what the release waits for: %w", err)
+	}
+	return reason, message, nil
+}
+
+// dependenciesOf tells why the dependencies of a release are not ready: a reason and a message. Both are empty if they are.
+func (r *Reconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (reason, message string, err error) {
+	release := scope.release
+	if why := dependencies.InvalidDependency(release.Spec.DependsOn); why != "" {
+		return addonsv1.InvalidDependencyReason, why, nil
+	}
+	helmOps := &addonsv1.HelmOpList{}
+	if err := r.Client.List(ctx, helmOps, client.InNamespace(release.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return "", "", fmt.Errorf("listing HelmOps: %w", err)
+	}
+	// What this release was told counts, too: its HelmOp may have changed since.
+	name, graph := apiutil.OwnerName(release), dependencies.GraphOf(helmOps.Items)
+	graph.Add(name, release.Spec.DependsOn)
+	if path := graph.Path(name, name); path != nil {
+		return addonsv1.DependencyCycleReason, dependencies.CycleMessage(path), nil
+	}
+	siblings, err := apiutil.SiblingsOf(ctx, r.Client, release)
+	if err != nil {
+		return "", "", err
+	}
+	var waits []string
+	for _, named := range release.Spec.DependsOn {
+		d, err := dependencies.ReadDependency(ctx, r.Live, r.Shard, release.Namespace, named, helmOps.Items)
+		if err != nil {
+			return "", "", err
+		}
+		why, err := r.unmet(ctx, scope, d, siblings[named.Name])
+		if err != nil {
+			return "", "", err
+		}
+		if why != "" {
+			waits = append(waits, why)
+		}
+	}
+	if len(waits) == 0 {
+		return "", "", nil
+	}
+	return addonsv1.WaitingForDependenciesReason, dependencies.ListUnmet(waits), nil
+}
+
+// unmet tells why a dependency is not ready. That it is must not be a matter of a cache that lags behind: its HelmOp may
+// just have told it something else.
+func (r *Reconciler) unmet(ctx context.Context, scope *releaseScope, d dependencies.Dependency, release *addonsv1.HelmOpRelease) (string, error) {
+	if why := d.Unmet(scope.cluster, release); why != "" {
+		return why, nil
+	}
+	now := &addonsv1.HelmOpRelease{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(release), now); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return d.Unmet(scope.cluster, nil), nil
+		}
+		return "", fmt.Errorf("reading the release of HelmOp %s: %w", d.Name, err)
+	}
+	return d.Unmet(scope.cluster, now), nil
+}

@@ -1,0 +1,230 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+)
+
+// manifestEngine knows what a release installed, and where.
+type manifestEngine struct {
+	Engine
+	objects []*unstructured.Unstructured
+	err     error
+	access  *helmclient.Access
+	// asked counts the manifests that were asked for.
+	asked int
+}
+
+func (e *manifestEngine) Manifest(context.Context, model.Target, string, string, int) ([]*unstructured.Unstructured, error) {
+	e.asked++
+	return e.objects, e.err
+}
+
+func (e *manifestEngine) Access(model.Target) (*helmclient.Access, error) { return e.access, nil }
+
+// driftBench is a release whose revision 2 is deployed, and a cluster that serves its ConfigMaps.
+type driftBench struct {
+	*testing.T
+	r        *Reconciler
+	p        *releasePass
+	engine   *manifestEngine
+	recorder *events.FakeRecorder
+	now      time.Time
+	refs     []inventory.Ref
+
+	mu sync.Mutex
+	// values are what the ConfigMaps hold that do not hold "1".
+	values map[string]string
+	// missing is the ConfigMap that does not exist.
+	missing string
+	// gets, patches and posts count requests; refuse answers the patches that are no dry runs.
+	gets, patches, posts int
+	refuse               *apierrors.StatusError
+}
+
+func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
+	t.Helper()
+	b := &driftBench{T: t, now: time.Unix(1_800_000_000, 0), values: map[string]string{}, recorder: events.NewFakeRecorder(1000)}
+	server := httptest.NewServer(http.HandlerFunc(b.serve))
+	t.Cleanup(server.Close)
+	mapper := apimeta.NewDefaultRESTMapper(nil)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, apimeta.RESTScopeNamespace)
+	b.engine = &manifestEngine{access: &helmclient.Access{Config: &rest.Config{Host: server.URL, QPS: -1}, Mapper: mapper}}
+	b.r = &Reconciler{
+		Engine: b.engine, Drifts: driftmemory.New(), Slots: NewActionSlots(8, 0, &async.Waker{}), Recorder: b.recorder,
+		Now: func() time.Time { return b.now },
+	}
+	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}}
+	release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect}
+	b.r.Client = helmOpClient(t, release)
+	desired := model.Desired{Name: "web", Namespace: "apps", Owner: "fleet.web", UID: "u", ArtifactDigest: "a", ValuesDigest: "v", OptionsDigest: "o"}
+	b.p = &releasePass{
+		releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}}, desired: desired,
+		policy: model.Policy{CorrectDrift: true}, target: model.Target{Key: "fleet/one"},
+	}
+	b.p.observation = model.Observation{Records: []model.Record{{
+		Revision: 2, Status: "deployed", Owner: desired.Owner, UID: desired.UID, LabelledRevision: 2, ChangedAt: b.now.Add(-time.Hour),
+		ArtifactDigest: desired.ArtifactDigest, ValuesDigest: desired.ValuesDigest, OptionsDigest: desired.OptionsDigest,
+	}}}
+	b.p.snapshot = &objectwatch.Snapshot{Synced: true, Fingerprint: "f", Objects: map[inventory.Ref]objectwatch.State{}}
+	for i := range configMaps {
+		b.add(inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "apps", Name: fmt.Sprintf("c%d", i)}, true)
+	}
+	for i := range unserved {
+		b.add(inventory.Ref{Group: "example.com", Version: "v1", Kind: "Widget", Namespace: "apps", Name: fmt.Sprintf("w%d", i)}, false)
+	}
+	release.Status.Inventory = inventoryOf(&release.Spec, b.refs, 2)
+	return b
+}
+
+func (b *driftBench) add(ref inventory.Ref, exists bool) {
+	object := controllertest.ObjectOf(ref)
+	object.Object["data"] = map[string]any{"key": "1"}
+	b.engine.objects = append(b.engine.objects, object)
+	b.refs = append(b.refs, ref)
+	b.p.snapshot.Objects[ref] = objectwatch.State{Exists: exists, Fingerprint: 7}
+}
+
+func (b *driftBench) serve(w http.ResponseWriter, req *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	name := req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]
+	value := b.values[name]
+	switch {
+	case req.Method == http.MethodPost:
+		b.posts++
+		b.missing = ""
+	case req.Method == http.MethodGet && name == b.missing:
+		b.gets++
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, name).ErrStatus)
+		return
+	case req.Method == http.MethodGet:
+		b.gets++
+	case req.URL.Query().Get("dryRun") != "":
+		value = "1"
+	case b.refuse != nil:
+		status := b.refuse.ErrStatus
+		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		w.WriteHeader(int(status.Code))
+		_ = json.NewEncoder(w).Encode(status)
+		return
+	default:
+		b.patches++
+		delete(b.values, name)
+		value = "1"
+	}
+	if value == "" {
+		value = "1"
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"key": value},
+		"metadata": map[string]any{
+			"name": name, "namespace": "apps", "uid": "x", "resourceVersion": "1",
+			"labels":      map[string]any{"app.kubernetes.io/managed-by": "Helm"},
+			"annotations": map[string]any{"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": "apps"},
+		},
+	})
+}
+
+// edit is what somebody does to a ConfigMap.
+func (b *driftBench) edit(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.values[name] = "changed"
+	for ref, state := range b.p.snapshot.Objects {
+		if ref.Name == name {
+			state.Fingerprint++
+			b.p.snapshot.Objects[ref] = state
+		}
+	}
+}
+
+// vanish has the watch tell that a ConfigMap is gone.
+func (b *driftBench) vanish(name string) {
+	for ref := range b.p.snapshot.Objects {
+		if ref.Name == name {
+			b.p.snapshot.Objects[ref] = objectwatch.State{}
+		}
+	}
+}
+
+// pass is as the engine goes over a release that is in sync, and returns the number of objects that it read.
+func (b *driftBench) pass() int {
+	b.Helper()
+	b.mu.Lock()
+	b.gets = 0
+	b.mu.Unlock()
+	b.p.drifted, b.p.differences, b.p.requeueAfter = false, nil, 0
+	b.r.decide(b.p)
+	b.r.assessDrift(b.Context(), b.p)
+	if decision := b.r.decide(b.p); decision.Action == model.ActionCorrectDrift {
+		b.r.correctDrift(b.Context(), b.p, decision)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.gets
+}
+
+func (b *driftBench) want(status metav1.ConditionStatus, reason, message string) {
+	b.Helper()
+	got := conditions.Get(b.p.release, addonsv1.DriftedCondition)
+	if got == nil || got.Status != status || got.Reason != reason || !strings.Contains(got.Message, message) {
+		b.Fatalf("Drifted is %v, want %s, %s with %q", got, status, reason, message)
+	}
+}
+
+// wantState holds that status.state says the same as the condition.
+func (b *driftBench) wantState(state model.State) {
+	b.Helper()
+	if got := b.p.release.Status.State; got != string(state) {
+		b.Fatalf("state is %s, want %s", got, state)
+	}
+}
+
+func (b *driftBench) memory() *driftmemory.Memory {
+	return b.r.Drifts.Of(client.ObjectKeyFromObject(b.p.release))
+}

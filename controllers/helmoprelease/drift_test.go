@@ -1,0 +1,372 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
+)
+
+// TestUncomparableObjectsDoNotHoldUpTheOthers holds that whatever number of objects cannot be compared, the others are compared
+// once, what differs is told and put right, and nobody asks all the time.
+func TestUncomparableObjectsDoNotHoldUpTheOthers(t *testing.T) {
+	t.Parallel()
+	for _, unserved := range []int{0, 1, 11} {
+		t.Run(fmt.Sprint(unserved), func(t *testing.T) {
+			t.Parallel()
+			b := newDriftBench(t, 50, unserved)
+			status, reason, message := report.False, addonsv1.NoDriftReason, ""
+			if unserved > 0 {
+				status, reason, message = metav1Unknown, addonsv1.DriftCheckFailedReason, "does not know the kind"
+			}
+			b.edit("c0")
+			if reads := b.pass(); reads != 50 || b.patches != 1 {
+				t.Fatalf("%d objects read, %d put right", reads, b.patches)
+			}
+			b.want(status, reason, message)
+			if !b.p.release.Status.Drift.LastCheckedAt.Time.Equal(b.now) {
+				t.Errorf("checked at %s", b.p.release.Status.Drift.LastCheckedAt)
+			}
+			b.now = b.now.Add(time.Second)
+			if reads := b.pass(); reads != 1 {
+				t.Errorf("what was put right is looked at again, but %d objects were read", reads)
+			}
+			for range 3 {
+				b.now = b.now.Add(10 * time.Minute)
+				asked := b.engine.asked
+				if reads := b.pass(); reads != 0 || unserved == 0 && b.engine.asked != asked {
+					t.Errorf("nothing changed, but %d objects were read", reads)
+				}
+				b.want(status, reason, message)
+			}
+			if hasFingerprint := b.p.release.Status.Drift.Fingerprint != ""; hasFingerprint != (unserved == 0) {
+				t.Errorf("fingerprint %q", b.p.release.Status.Drift.Fingerprint)
+			}
+			b.p.policy.CorrectDrift = false
+			b.edit("c1")
+			b.pass()
+			b.want(report.True, addonsv1.DriftDetectedReason, "c1 differs")
+			b.want(report.True, addonsv1.DriftDetectedReason, message)
+		})
+	}
+}
+
+// TestDriftOfManifestThatCannotBeRead holds that a release is not asked for at each event because its manifest cannot be read.
+func TestDriftOfManifestThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 3, 0)
+	b.engine.err = errors.New("the record cannot be read")
+	for range 5 {
+		b.pass()
+		b.now = b.now.Add(time.Second)
+		b.want(metav1Unknown, addonsv1.DriftCheckFailedReason, "the record cannot be read")
+	}
+	if b.engine.asked != 1 || b.p.requeueAfter <= 0 || b.p.requeueAfter > time.Minute {
+		t.Errorf("asked %d times, due in %s", b.engine.asked, b.p.requeueAfter)
+	}
+	b.engine.err = nil
+	b.now = b.now.Add(time.Minute)
+	b.pass()
+	b.want(report.False, addonsv1.NoDriftReason, "")
+}
+
+// TestInvalidDriftRuleIsHeardOfAtOnce holds that a rule that is put right, or changed, counts from then on.
+func TestInvalidDriftRuleIsHeardOfAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 3, 0)
+	b.p.policy.CorrectDrift = false
+	b.edit("c0")
+	ignore := func(path string) {
+		b.p.release.Spec.DriftDetection.Ignore = []addonsv1.DriftIgnoreRule{{Paths: []string{path}}}
+		b.pass()
+	}
+	ignore("data")
+	b.want(metav1Unknown, addonsv1.InvalidDriftRuleReason, "data")
+	ignore("/other")
+	b.want(report.True, addonsv1.DriftDetectedReason, "c0")
+	ignore("/data")
+	b.want(report.False, addonsv1.NoDriftReason, "")
+}
+
+// TestComparisonTakesASlot holds that no more releases of a cluster are compared or corrected at a time than may be acted upon.
+func TestComparisonTakesASlot(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 3, 0)
+	var taken []func()
+	take := func() {
+		for i := range slots.DefaultPerCluster {
+			if done, ok := b.r.Slots.Acquire(slots.Claim{Release: controllertest.RequestFor(strconv.Itoa(i)).NamespacedName, Cluster: b.p.target.Key, HelmOp: "other"}); ok {
+				taken = append(taken, done)
+			}
+		}
+	}
+	free := func() {
+		for _, done := range taken {
+			done()
+		}
+		taken = nil
+	}
+	take()
+	if reads := b.pass(); reads != 0 || b.p.requeueAfter != 0 {
+		t.Fatalf("%d objects read, due in %s", reads, b.p.requeueAfter)
+	}
+	free()
+	if reads := b.pass(); reads != 3 {
+		t.Fatalf("%d objects read", reads)
+	}
+	b.edit("c0")
+	b.r.assessDrift(t.Context(), b.p)
+	take()
+	b.p.requeueAfter = 0
+	b.r.correctDrift(t.Context(), b.p, decide.Decision{})
+	if b.patches != 0 || b.p.requeueAfter != 0 {
+		t.Errorf("%d put right, due in %s", b.patches, b.p.requeueAfter)
+	}
+	free()
+	if b.pass(); b.patches != 1 {
+		t.Errorf("%d put right", b.patches)
+	}
+	take()
+	if len(taken) != slots.DefaultPerCluster {
+		t.Errorf("%d slots are left", len(taken))
+	}
+}
+
+// TestRefusedCorrectionIsNoFight holds that what cannot be put right is called by its cause, also while it is left alone, and
+// that nobody is accused.
+func TestRefusedCorrectionIsNoFight(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 3, 0)
+	b.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c0", errors.New("ValidatingAdmissionPolicy 'by policy' with binding 'all' denied request: no"))
+	b.edit("c0")
+	for range 20 {
+		b.pass()
+		b.want(report.True, addonsv1.DriftCorrectionFailedReason, "by policy")
+		b.wantState(model.StateDrifted)
+		if !b.p.release.Status.Drift.Objects[0].HeldUntil.IsZero() || b.p.requeueAfter > driftmemory.Interval(b.p.release) {
+			t.Fatalf("status %+v, due in %s", b.p.release.Status.Drift, b.p.requeueAfter)
+		}
+		b.now = b.now.Add(40 * time.Second)
+	}
+	told := 0
+	for range len(b.recorder.Events) {
+		if strings.Contains(<-b.recorder.Events, addonsv1.DriftCorrectionFailedReason) {
+			told++
+		}
+	}
+	// At the release, and at its HelmOp.
+	if told != 2 {
+		t.Errorf("told %d times", told)
+	}
+	b.refuse = nil
+	b.now = b.now.Add(time.Hour)
+	b.pass()
+	b.want(report.False, addonsv1.NoDriftReason, "")
+	b.wantState(model.StateInSync)
+}
+
+// TestNothingIsCorrectedForOthers holds that what differs is left alone once the release is somebody else's, or about to end: what would be put
+// right may be what another manager has just taken away.
+func TestNothingIsCorrectedForOthers(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*driftBench) error{
+		"of another shard": func(b *driftBench) error { return b.r.Client.Delete(t.Context(), b.p.release.DeepCopy()) },
+		"under deletion": func(b *driftBench) error {
+			ending := b.p.release.DeepCopy()
+			ending.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
+			return errors.Join(b.r.Client.Update(t.Context(), ending), b.r.Client.Delete(t.Context(), ending))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newDriftBench(t, 2, 0)
+			b.edit("c0")
+			b.missing = "c1"
+			b.vanish("c1")
+			if err := lose(b); err != nil {
+				t.Fatal(err)
+			}
+			b.pass()
+			if b.patches+b.posts > 0 {
+				t.Errorf("%d objects were patched, %d created", b.patches, b.posts)
+			}
+			b.want(report.True, addonsv1.DriftDetectedReason, "")
+		})
+	}
+}
+
+// TestForeignObjectIsNoFight holds the same of an object that belongs to another release by now.
+func TestForeignObjectIsNoFight(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 1, 0)
+	for range 5 {
+		b.r.assessDrift(t.Context(), b.p)
+		b.p.differences = []drift.Difference{{Ref: b.refs[0], Paths: []string{"/metadata"}, Owner: "apps/other"}}
+		b.memory().Standing[b.refs[0]] = b.p.differences[0]
+		b.r.correctDrift(t.Context(), b.p, decide.Decision{})
+		b.want(report.True, addonsv1.DriftCorrectionFailedReason, "it belongs to release apps/other now")
+		b.now = b.now.Add(driftmemory.Retry)
+	}
+}
+
+// TestConflictIsNoFight holds that corrections which came too late, because the object changed meanwhile, are not held against
+// anybody.
+func TestConflictIsNoFight(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 1, 0)
+	b.refuse = apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "c0", errors.New("it changed"))
+	b.edit("c0")
+	for range 5 {
+		if reads := b.pass(); reads != 1 {
+			t.Errorf("%d objects read", reads)
+		}
+		b.want(report.True, addonsv1.DriftDetectedReason, "")
+		b.now = b.now.Add(driftmemory.Retry)
+	}
+	b.refuse = nil
+	b.pass()
+	b.want(report.False, addonsv1.NoDriftReason, "")
+}
+
+// TestFightIsNamed holds that an object which is changed back after each correction is left alone, and who does it is told.
+func TestFightIsNamed(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 1, 0)
+	for range 4 {
+		b.edit("c0")
+		b.pass()
+		b.now = b.now.Add(time.Second)
+	}
+	b.want(report.True, addonsv1.DriftContestedReason, "changes ConfigMap apps/c0 back again and again")
+	b.wantState(model.StateDrifted)
+	if b.patches != 3 || b.p.release.Status.Drift.Objects[0].HeldUntil.IsZero() {
+		t.Errorf("put right %d times, %+v", b.patches, b.p.release.Status.Drift)
+	}
+}
+
+// TestStateSaysDriftedAsLongAsItIs holds that the state does not return to InSync while nothing is compared.
+func TestStateSaysDriftedAsLongAsItIs(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 2, 0)
+	b.p.policy.CorrectDrift = false
+	b.edit("c0")
+	for range 3 {
+		b.pass()
+		b.wantState(model.StateDrifted)
+	}
+	b.p.snapshot.Synced = false
+	b.pass()
+	b.wantState(model.StateDrifted)
+	b.p.snapshot.Synced = true
+	delete(b.values, "c0")
+	b.now = b.now.Add(2 * time.Hour)
+	b.pass()
+	b.wantState(model.StateInSync)
+}
+
+// TestEndedDriftIntervalIsDueAtOnce holds that a check whose time came while something else was done is not forgotten.
+func TestEndedDriftIntervalIsDueAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 1, 0)
+	b.pass()
+	b.p.requeueAfter = 0
+	b.now = b.now.Add(driftmemory.Interval(b.p.release))
+	b.r.reportDrift(b.p, b.memory(), 0, nil)
+	if b.p.requeueAfter <= 0 || b.p.requeueAfter > time.Second {
+		t.Errorf("due in %s", b.p.requeueAfter)
+	}
+}
+
+// TestCorrectionLeavesNoFingerprint holds that a restarted manager does not take for unchanged what was seen before a correction.
+func TestCorrectionLeavesNoFingerprint(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 2, 0)
+	b.edit("c0")
+	b.pass()
+	b.want(report.False, addonsv1.NoDriftReason, "")
+	if got := b.p.release.Status.Drift.Fingerprint; got != "" || b.patches != 1 {
+		t.Errorf("fingerprint %q, %d put right", got, b.patches)
+	}
+	b.p.snapshot.Fingerprint = "g"
+	b.pass()
+	if got := b.p.release.Status.Drift.Fingerprint; got != "g" {
+		t.Errorf("fingerprint %q", got)
+	}
+}
+
+// TestDriftOfObjectsThatCannotBeWatched holds that nobody is told for ever what was true before the objects went out of sight.
+func TestDriftOfObjectsThatCannotBeWatched(t *testing.T) {
+	t.Parallel()
+	denied := fmt.Errorf("%w: widgets", objectwatch.ErrForbidden)
+	broken := errors.New("widgets: the server answered 500")
+	for name, test := range map[string]struct {
+		err   error
+		since time.Duration
+		told  bool
+	}{
+		"denied":          {denied, 0, true},
+		"broken":          {broken, objectwatch.StuckAfter, true},
+		"broken just now": {broken, objectwatch.StuckAfter - 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newDriftBench(t, 2, 0)
+			b.p.policy.CorrectDrift = false
+			b.pass()
+			lose := func(lost bool) {
+				b.p.snapshot.Synced, b.p.snapshot.Err, b.p.snapshot.ErrSince = !lost, nil, time.Time{}
+				if lost {
+					b.p.snapshot.Err, b.p.snapshot.ErrSince = test.err, b.now.Add(-test.since)
+				}
+				b.pass()
+			}
+			lose(true)
+			if test.told {
+				b.want(metav1Unknown, addonsv1.DriftCheckFailedReason, "widgets")
+			} else {
+				b.want(report.False, addonsv1.NoDriftReason, "")
+			}
+			b.edit("c0")
+			lose(false)
+			b.want(report.True, addonsv1.DriftDetectedReason, "c0")
+			lose(true)
+			if test.told {
+				b.want(report.True, addonsv1.DriftCheckFailedReason, "1 objects differed when they were last compared")
+			} else {
+				b.want(report.True, addonsv1.DriftDetectedReason, "c0")
+			}
+			b.wantState(model.StateDrifted)
+		})
+	}
+}

@@ -1,0 +1,285 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/secret"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+const (
+	// unreachableRetry is how often a cluster that did not answer is tried again. The link to the Cluster tells when
+	// it answers again, sooner; this is for one that it did not yet see break.
+	unreachableRetry = 15 * time.Second
+
+	// downRetry is the same of one whose link saw it break: the link tells when it answers.
+	downRetry = 2 * time.Minute
+
+	// conflictRetry is how often it is looked whether a conflict has passed.
+	conflictRetry = 30 * time.Second
+
+	// lookAgain brings the next pass at once, to see what the last action came to.
+	lookAgain = time.Millisecond
+
+	// pendingTimeout is how old an unfinished action of somebody else must be before it counts as abandoned. Helm's
+	// own default timeout is 5 min; nobody is likely to wait for longer than this.
+	pendingTimeout = 15 * time.Minute
+)
+
+// Engine brings releases in workload clusters to what is wanted.
+type Engine interface {
+	Observe(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error)
+	Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
+		options model.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
+	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error)
+	Access(target model.Target) (*helmclient.Access, error)
+	TakeOver(ctx context.Context, target model.Target, desired model.Desired, observation model.Observation) error
+	Forget(key string)
+}
+
+// releasePass is one pass over a release whose cluster answers.
+type releasePass struct {
+	*releaseScope
+
+	target  model.Target
+	desired model.Desired
+	options model.Options
+	policy  model.Policy
+
+	// observation is what the cluster said. Set by observe.
+	observation model.Observation
+
+	// snapshot is what is seen of the objects of the release; nil if that is not known. Set by follow.
+	snapshot *objectwatch.Snapshot
+
+	// unread is why it is not known what the newest revision installed; nil if it is. Set by follow.
+	unread error
+
+	// unhealthy tells that a new revision did not become healthy. Set by assessHealth.
+	unhealthy bool
+
+	// unseeable tells that objects of the release cannot be watched for lack of rights. Set by assessHealth.
+	unseeable bool
+
+	// missing is how many objects of the release were deleted, and unlisted tells that there are others of which that is yet to be seen. Set by
+	// assessHealth.
+	missing  int
+	unlisted bool
+
+	// isListing tells that it is yet to be seen whether objects are missing that a request to retry is to put back. Set by listForRetry.
+	isListing bool
+
+	// drifted tells that something differs from what the release installed; differences are what was found to. Set by
+	// assessDrift.
+	drifted     bool
+	differences []drift.Difference
+
+	// RequeueAfter is when something is due without an event; 0 is never.
+	requeueAfter time.Duration
+}
+
+// due makes the next pass come no later than after a delay.
+func (p *releasePass) due(delay time.Duration) {
+	if delay > 0 && (p.requeueAfter == 0 || p.requeueAfter > delay) {
+		p.requeueAfter = delay
+	}
+}
+
+// connect returns the connection to the cluster of a release; ok is false if there is none.
+func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpRelease) (target model.Target, ok bool) {
+	key := apiutil.ClusterKey(release)
+	restConfig, err := r.Clusters.GetRESTConfig(ctx, key)
+	if state := r.Clusters.State(key); err == nil && state.IsSilent() {
+		// To ask the cluster again would end in the same, later. The watches stay: it may be back in a moment.
+		report.Unreachable(release, noConnection(release, state.Cause))
+		return model.Target{}, false
+	}
+	if err == nil {
+		return model.Target{Key: key.String(), Config: restConfig, Impersonate: impersonated(release)}, true
+	}
+	r.Watcher.Disconnect(key.String())
+	if err := r.checkKubeconfig(ctx, key); err != nil {
+		report.SetCondition(release, addonsv1.ClusterReachableCondition, report.False, addonsv1.KubeconfigRefusedReason, err.Error())
+		report.SetNotReady(release, addonsv1.KubeconfigRefusedReason, err.Error())
+		return model.Target{}, false
+	}
+	if errors.Is(err, clusterlink.ErrNotTried) {
+		return model.Target{}, false
+	}
+	report.Unreachable(release, noConnection(release, r.Clusters.State(key).Cause))
+	return model.Target{}, false
+}
+
+// noConnection says what to do about a Cluster that does not answer. It is the same as long as that lasts: each other
+// message is a write.
+func noConnection(release *addonsv1.HelmOpRelease, cause clusterlink.Cause) string {
+	if cause != "" {
+		return "there is no connection to the API server of the Cluster: " + string(cause) + "; correct the Secret " +
+			apiutil.ClusterTitle(release) + "-kubeconfig; the release goes on when the API server answers"
+	}
+	return "there is no connection to the API server of the Cluster: see that it runs, that the Secret " + apiutil.ClusterTitle(release) +
+		"-kubeconfig is valid, that the manager may read it and that nothing blocks the way; the release goes on when it answers"
+}
+
+// reconnectRetry is when a release without a connection is looked at again.
+func reconnectRetry(release *addonsv1.HelmOpRelease, state clusterlink.State) time.Duration {
+	if state.Failures > 0 {
+		return queue.Spread(downRetry, release)
+	}
+	return queue.Spread(unreachableRetry, release)
+}
+
+// checkKubeconfig returns why the kubeconfig of a Cluster must not be used; nil if it may, or if it cannot be read.
+func (r *Reconciler) checkKubeconfig(ctx context.Context, cluster client.ObjectKey) error {
+	key := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
+	if err := r.Kubeconfigs.Get(ctx, key, &corev1.Secret{}); errors.Is(err, clusterview.ErrKubeconfigRefused) {
+		return err
+	}
+	return nil
+}
+
+// ensure makes the release what it is wanted to be, with the least action that is needed.
+func (r *Reconciler) ensure(ctx context.Context, scope *releaseScope, target model.Target) (ctrl.Result, error) {
+	p := &releasePass{releaseScope: scope, target: target, policy: releasePolicy(&scope.release.Spec)}
+	p.desired, p.options = desiredRelease(scope.release)
+	r.settleRequests(p)
+	err := r.nameManagementCluster(ctx, scope.release, &p.desired)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	var ok bool
+	var remembered bool
+	if p.observation, remembered = r.remembered(p); !remembered {
+		if p.observation, err, ok = r.observe(ctx, scope.release, target, p.desired); !ok {
+			return ctrl.Result{}, nil
+		}
+		if err != nil {
+			return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
+		}
+	}
+	reportReachable(scope.release)
+	if err := r.takeOverAfterMove(ctx, p); err != nil {
+		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
+	}
+	r.follow(ctx, p)
+	if r.stopsForMove(ctx, p) {
+		return ctrl.Result{}, nil
+	}
+	r.assessHealth(p)
+	r.listForRetry(p)
+	decision := r.decide(p)
+	if remembered && !recordreads.MemorySuffices(decision, p.policy) {
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	if isIdle(decision) {
+		r.assessDrift(ctx, p)
+		if drifted := r.decide(p); drifted.Action == model.ActionCorrectDrift {
+			r.correctDrift(ctx, p, drifted)
+		}
+	}
+	if !isIdle(decision) {
+		r.Reads.Outdate(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)})
+	}
+	result, err := r.carryOut(ctx, p, decision)
+	p.due(result.RequeueAfter)
+	result.RequeueAfter = p.requeueAfter
+	return result, err
+}
+
+func (r *Reconciler) decide(p *releasePass) decide.Decision {
+	decision := decide.Next(p.observation, p.desired, p.policy, pastOf(p), r.Now())
+	p.release.Status.State = string(decision.State)
+	return decision
+}
+
+// isIdle tells whether a decision leaves the release as it is.
+func isIdle(decision decide.Decision) bool {
+	switch decision.Action {
+	case model.ActionNone, model.ActionWait, model.ActionStall:
+		return true
+	default:
+		return false
+	}
+}
+
+// carryOut does what was decided, or says why nothing is done.
+func (r *Reconciler) carryOut(ctx context.Context, p *releasePass, decision decide.Decision) (ctrl.Result, error) {
+	release := p.release
+	if decision.Action != model.ActionStall {
+		conditions.Delete(release, addonsv1.StalledCondition)
+	}
+	release.Status.NextTryAt = metav1.NewTime(decision.NextTryAt)
+	if isIdle(decision) {
+		r.delays.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)})
+	}
+	switch decision.Action {
+	case model.ActionNone:
+		reportInSync(p)
+		return ctrl.Result{}, nil
+	case model.ActionWait:
+		reportWaiting(p, decision)
+		return ctrl.Result{RequeueAfter: decision.RequeueAfter}, nil
+	case model.ActionStall:
+		r.reportStalled(p, decision)
+		return ctrl.Result{}, nil
+	case model.ActionRefuse:
+		if reportNotReleased(release, addonsv1.ReleaseConflictReason, decision.Message) {
+			r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ReleaseConflictReason, string(decision.Action), decision.Message)
+		}
+		return ctrl.Result{RequeueAfter: conflictRetry}, nil
+	default:
+		if ok, err := r.mayAct(ctx, p, decision); !ok {
+			return ctrl.Result{}, err
+		}
+		noteUnhealthy(release, decision, r.Now())
+		return r.act(ctx, p, decision)
+	}
+}
+
+// firstServed tells when the control plane of a Cluster became initialized, if that was after the HelmOp was created:
+// only then is the time to the first deployment this program's.
+func firstServed(cluster *clusterv1.Cluster, helmOp *addonsv1.HelmOp) (time.Time, bool) {
+	since := conditions.GetLastTransitionTime(cluster, clusterv1.ClusterControlPlaneInitializedCondition)
+	if since == nil || helmOp == nil || since.Time.Before(helmOp.CreationTimestamp.Time) {
+		return time.Time{}, false
+	}
+	return since.Time, true
+}

@@ -1,0 +1,190 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+)
+
+// releaseFate is what becomes of a release whose object is under deletion.
+type releaseFate int
+
+const (
+	// fateEnds: the HelmOp wants none in the Cluster.
+	fateEnds releaseFate = iota
+
+	// fateReplaced: the HelmOp wants another one in the Cluster.
+	fateReplaced
+
+	// fateWanted: the HelmOp wants this very release.
+	fateWanted
+
+	// fateUnknown: the HelmOp that the release belongs to does not exist, and may be restored from a backup.
+	fateUnknown
+)
+
+// fateOf tells, by the API server and not by a cache, whether the HelmOp wants this very release although the object
+// is under deletion: somebody deleted it by hand, garbage collection took it for an orphan after a restore, a Cluster
+// came back under the selector before the uninstallation began, or a cache lagged behind. The HelmOp makes the object
+// anew then, and the labels in the cluster tell that nothing needs to be done.
+func (r *Reconciler) fateOf(ctx context.Context, release *addonsv1.HelmOpRelease) (releaseFate, error) {
+	owner := metav1.GetControllerOf(release)
+	if owner == nil || owner.Kind != apiutil.HelmOpKind {
+		return fateEnds, nil
+	}
+	helmOp := &addonsv1.HelmOp{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
+	if apierrors.IsNotFound(err) {
+		return fateUnknown, nil
+	}
+	if err != nil {
+		return fateEnds, fmt.Errorf("reading the HelmOp of the release: %w", err)
+	}
+	object, err := clusterview.ReadCluster(ctx, r.Live, apiutil.ClusterKey(release), r.Shard)
+	if err != nil {
+		return fateEnds, fmt.Errorf("reading Cluster %s: %w", apiutil.ClusterKey(release), err)
+	}
+	if !helmOp.DeletionTimestamp.IsZero() {
+		return fateEnds, nil
+	}
+	switch selected, err := r.isSelected(ctx, helmOp, object); {
+	case err != nil:
+		return fateEnds, err
+	case !selected && owner.UID != helmOp.UID:
+		// The Clusters may be restored after the HelmOp.
+		return fateUnknown, nil
+	case !selected:
+		return fateEnds, nil
+	}
+	return r.fateByIdentity(ctx, release, helmOp, object)
+}
+
+// isSelected tells, by the API server, whether a HelmOp chooses a Cluster.
+func (r *Reconciler) isSelected(ctx context.Context, helmOp *addonsv1.HelmOp, cluster *unstructured.Unstructured) (bool, error) {
+	if apiutil.IsManagement(cluster) {
+		return helmOp.Spec.ManagementCluster != nil, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector)
+	if err != nil {
+		return false, fmt.Errorf("spec.clusterSelector of the HelmOp: %w", err)
+	}
+	if !selector.Matches(labels.Set(cluster.GetLabels())) || cluster.GetNamespace() == helmOp.Namespace {
+		return selector.Matches(labels.Set(cluster.GetLabels())), nil
+	}
+	if helmOp.Spec.ClusterNamespaces == nil {
+		return false, nil
+	}
+	if selector, err = metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterNamespaces.NamespaceSelector); err != nil {
+		return false, fmt.Errorf("spec.clusterNamespaces.namespaceSelector of the HelmOp: %w", err)
+	}
+	namespace := apiutil.PartialOf(apiutil.KindNamespace)
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: cluster.GetNamespace()}, namespace); err != nil {
+		return false, fmt.Errorf("reading Namespace %s: %w", cluster.GetNamespace(), err)
+	}
+	return selector.Matches(labels.Set(namespace.Labels)), nil
+}
+
+// fateByIdentity tells whether it is this very release that a HelmOp wants in a Cluster which it chooses. Under which revision
+// is for its rollout to say: where it replaces a release by another one, it says so at the object. Otherwise what counts is what
+// the release is made from, be it that another revision is wanted by now.
+func (r *Reconciler) fateByIdentity(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
+	object *unstructured.Unstructured,
+) (releaseFate, error) {
+	cluster, err := apiutil.TypedCluster(object)
+	if err != nil {
+		return fateEnds, err
+	}
+	at, err := r.judgedBy(ctx, release, helmOp)
+	switch {
+	case apierrors.IsNotFound(err):
+		// Somebody deleted the revision, which is kept while there is a release of it: nobody said that this one is to be another.
+		return fateWanted, nil
+	case err != nil:
+		return fateEnds, err
+	}
+	identity, err := r.Renderer.Identity(ctx, at, object, cluster)
+	switch {
+	case err != nil:
+		return fateEnds, err
+	case identity == release.Spec.Release:
+		return fateWanted, nil
+	default:
+		return fateReplaced, nil
+	}
+}
+
+// judgedBy is the HelmOp by which it is judged whether a release is wanted: as it was at the revision that the release is made from or,
+// where it makes way to another one, at the revision that wants so. That one may have been given up since, or something else may be
+// wanted by now: then its word does not count any more.
+func (r *Reconciler) judgedBy(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) (*addonsv1.HelmOp, error) {
+	number, isReplaced := apiutil.ReplacedBy(release)
+	if !isReplaced {
+		return revisionstore.HelmOpAt(ctx, r.Live, helmOp, apiutil.RevisionOf(release))
+	}
+	revision, err := revisionstore.ReadRevision(ctx, r.Live, helmOp, number)
+	switch {
+	case apierrors.IsNotFound(err):
+		return helmOp, nil
+	case err != nil:
+		return nil, err
+	}
+	switch revision.Status.Phase {
+	case addonsv1.RolloutPhaseSuperseded:
+		return helmOp, nil
+	case addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted:
+		return revisionstore.HelmOpAt(ctx, r.Live, helmOp, apiutil.RevisionOf(release))
+	default:
+		return revisionstore.WithRevision(helmOp, revision), nil
+	}
+}
+
+// mayAccess tells whether a release may be worked on in its Cluster, and says at the release if not: those of other namespaces are for
+// HelmOps that somebody there has let in. It sends no request for a Cluster of the release's own namespace.
+func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, error) {
+	release, key := scope.release, apiutil.ClusterKey(scope.release)
+	if key.Namespace == release.Namespace {
+		return true, nil
+	}
+	denied := fmt.Sprintf("%s is not of the namespace, and the HelmOp that may access it is gone", apiutil.TitleOf(release.Namespace, key))
+	if scope.helmOp != nil {
+		allowed, err := r.Guard.Allows(ctx, scope.helmOp, key)
+		if err != nil || allowed {
+			return allowed, err
+		}
+		denied = selection.DeniedError(scope.helmOp, key).Error()
+	}
+	r.forget(client.ObjectKeyFromObject(release))
+	if report.SetNotReady(release, addonsv1.ClusterAccessDeniedReason, denied) {
+		r.event(scope, corev1.EventTypeWarning, addonsv1.ClusterAccessDeniedReason, "Connect", denied)
+	}
+	return false, nil
+}

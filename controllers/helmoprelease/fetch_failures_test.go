@@ -1,0 +1,61 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+func TestFetchFailures(t *testing.T) {
+	t.Parallel()
+	f := NewFetchFailures()
+	down := errors.New("down")
+	now := controllertest.Noon
+	for i, seconds := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
+		f.record("k", down, now)
+		failure := f.standing("k", now)
+		least := seconds * time.Second
+		if failure == nil || !errors.Is(failure, down) || failure.wait < least || failure.wait > least+least/10 {
+			t.Fatalf("failure %d: %+v, want a wait of %s and a bit", i+1, failure, least)
+		}
+		now = now.Add(failure.wait)
+		if f.standing("k", now) != nil || !f.isFailing("k") {
+			t.Errorf("failure %d: the time has come, and is not taken", i+1)
+		}
+	}
+	if f.standing("other", now) != nil || f.isFailing("other") {
+		t.Error("an artifact pays for another")
+	}
+	f.record("k", &oci.Error{Kind: oci.ErrRateLimited, RetryAfter: time.Hour}, now)
+	if failure := f.standing("k", now); failure.wait != time.Hour {
+		t.Errorf("the wait is %s, want what the registry asked for", failure.wait)
+	}
+	f.record("k", nil, now)
+	if f.standing("k", now) != nil || f.isFailing("k") {
+		t.Error("a success leaves a failure")
+	}
+	f.record("forsaken", down, now)
+	f.record("k", nil, now.Add(3*time.Hour))
+	if f.isFailing("forsaken") {
+		t.Error("what nobody wants is kept for ever")
+	}
+}

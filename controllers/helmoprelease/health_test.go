@@ -1,0 +1,568 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
+)
+
+// healthBench is a release, with revision 2 deployed from what is wanted and revision 1 to go back to, that was deployed long ago.
+type healthBench struct {
+	*testing.T
+	r       *Reconciler
+	now     time.Time
+	release *addonsv1.HelmOpRelease
+	objects map[inventory.Ref]objectwatch.State
+	watched objectwatch.Snapshot
+
+	// spared are those that the trouble of what is watched does not concern.
+	spared map[inventory.Ref]bool
+
+	policy model.Policy
+
+	// changedAt is when the records were written last. Default: long ago.
+	changedAt time.Time
+
+	// unreadable is why the records of the release cannot be read.
+	unreadable error
+}
+
+// healthEngine and healthWatcher are what a release in a healthBench has for a cluster.
+type (
+	healthEngine struct {
+		Engine
+		bench *healthBench
+	}
+	healthWatcher struct {
+		Watcher
+		bench *healthBench
+	}
+)
+
+func (e healthEngine) Manifest(context.Context, model.Target, string, string, int) ([]*unstructured.Unstructured, error) {
+	if e.bench.unreadable != nil {
+		return nil, e.bench.unreadable
+	}
+	var objects []*unstructured.Unstructured
+	for ref := range e.bench.objects {
+		object := &unstructured.Unstructured{}
+		object.SetAPIVersion(ref.APIVersion())
+		object.SetKind(ref.Kind)
+		object.SetNamespace(ref.Namespace)
+		object.SetName(ref.Name)
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+func (e healthEngine) Access(model.Target) (*helmclient.Access, error) {
+	return &helmclient.Access{}, nil
+}
+
+func (w healthWatcher) Follow(types.NamespacedName, objectwatch.Connection, objectwatch.Plan) {}
+func (w healthWatcher) Forget(types.NamespacedName)                                           {}
+func (healthWatcher) List(types.NamespacedName)                                               {}
+func (healthWatcher) Installed(types.NamespacedName)                                          {}
+
+func (w healthWatcher) Look(types.NamespacedName) (objectwatch.Snapshot, bool) {
+	snapshot := w.bench.watched
+	snapshot.Objects = map[inventory.Ref]objectwatch.State{}
+	for ref, state := range w.bench.objects {
+		isFound := state.Exists || state.Verdict == health.NotFound || state.Message != ""
+		state.Known = isFound && (snapshot.Synced || w.bench.spared[ref])
+		if snapshot.Err != nil && !w.bench.spared[ref] {
+			state.Trouble = &objectwatch.Trouble{Err: snapshot.Err, Since: snapshot.ErrSince}
+			if snapshot.ErrSince.IsZero() {
+				state.Trouble.Since = w.bench.now
+			}
+		}
+		snapshot.Objects[ref] = state
+	}
+	return snapshot, true
+}
+
+func newHealthBench(t *testing.T) *healthBench {
+	b := &healthBench{
+		T: t, now: time.Unix(1_800_000_000, 0),
+		release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}},
+		objects: map[inventory.Ref]objectwatch.State{controllertest.Deployment: {Exists: true, UID: "d", Generation: 2, Verdict: health.InProgress}},
+		watched: objectwatch.Snapshot{Synced: true},
+		policy:  model.Policy{Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}},
+	}
+	b.r = &Reconciler{
+		Now: func() time.Time { return b.now }, Written: NewWrittenGenerations(), Drifts: driftmemory.New(),
+		Slots: NewActionSlots(4, 0, &async.Waker{}), Recorder: events.NewFakeRecorder(100), Engine: healthEngine{bench: b}, Watcher: healthWatcher{bench: b},
+	}
+	return b
+}
+
+// begin returns a pass that has observed the release.
+func (b *healthBench) begin() *releasePass {
+	desired := model.Desired{
+		Name: "web", Namespace: "apps", Owner: "fleet.web", ArtifactDigest: "a2", ValuesDigest: "v", OptionsDigest: "o",
+	}
+	desired.UID = string(b.release.UID)
+	changedAt := b.changedAt
+	if changedAt.IsZero() {
+		changedAt = b.now.Add(-7 * 24 * time.Hour)
+	}
+	record := func(revision int, status, artifact string) model.Record {
+		return model.Record{
+			Revision: revision, Status: status, Owner: "fleet.web", UID: "u", ArtifactDigest: artifact, ValuesDigest: "v",
+			OptionsDigest: "o", LabelledRevision: revision, ChangedAt: changedAt,
+		}
+	}
+	return &releasePass{
+		releaseScope: &releaseScope{release: b.release, helmOp: &addonsv1.HelmOp{}}, desired: desired,
+		policy:      b.policy,
+		observation: model.Observation{Records: []model.Record{record(2, statusDeployed, "a2"), record(1, "superseded", "a1")}},
+	}
+}
+
+// deploy is the action that made revision 2, as written.
+func (b *healthBench) deploy(generations map[inventory.Ref]model.Generation) {
+	result := helmclient.Result{Revision: 2, Generations: generations}
+	for ref := range b.objects {
+		result.Objects = append(result.Objects, ref)
+	}
+	// Helm's time is that of the beginning, however long hooks took.
+	result.LastDeployed = b.now.Add(-time.Hour)
+	b.r.followNew(context.Background(), b.begin(), result)
+}
+
+// pass makes a pass some time after the one before and returns what it does. It checks the condition Healthy.
+func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, reason string) model.Action {
+	b.Helper()
+	b.now = b.now.Add(after)
+	p := b.begin()
+	b.r.follow(context.Background(), p)
+	b.r.assessHealth(p)
+	b.r.listForRetry(p)
+	decision := b.r.decide(p)
+	if decision.Action == model.ActionNone {
+		if _, err := b.r.carryOut(context.Background(), p, decision); err != nil {
+			b.Fatal(err)
+		}
+	}
+	healthy := conditions.Get(b.release, addonsv1.HealthyCondition)
+	if healthy == nil || healthy.Status != status || healthy.Reason != reason {
+		b.Fatalf("Healthy is %v, want %s, %s", healthy, status, reason)
+	}
+	if isReady := conditions.IsTrue(b.release, addonsv1.ReadyCondition); decision.Action == model.ActionNone && isReady != (status == report.True) {
+		b.Fatalf("Ready is %t while Healthy is %s", isReady, status)
+	}
+	if isInLine := b.r.Slots.IsWaiting(client.ObjectKeyFromObject(b.release)); healthy.Status == metav1Unknown && p.requeueAfter == 0 && !isInLine {
+		b.Fatal("nothing brings the release back")
+	}
+	return decision.Action
+}
+
+func (b *healthBench) is(ref inventory.Ref, verdict health.Verdict) {
+	state := b.objects[ref]
+	state.Verdict, state.Exists = verdict, verdict != health.NotFound
+	b.objects[ref] = state
+}
+
+func (b *healthBench) want(action, want model.Action) {
+	b.Helper()
+	if action != want {
+		b.Fatalf("%s, want %s", action, want)
+	}
+}
+
+func TestARevisionThatDoesNotBecomeHealthyIsRolledBack(t *testing.T) {
+	t.Parallel()
+	t.Run("in time", func(t *testing.T) {
+		t.Parallel()
+		b := newHealthBench(t)
+		b.deploy(nil)
+		b.want(b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+		b.want(b.pass(time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionRollback)
+		// It may have to wait for its turn, for however long.
+		b.want(b.pass(time.Hour, report.False, addonsv1.HealthTimeoutReason), model.ActionRollback)
+		b.is(controllertest.Deployment, health.Current)
+		b.want(b.pass(0, report.True, addonsv1.HealthyReason), model.ActionNone)
+	})
+	t.Run("for good", func(t *testing.T) {
+		t.Parallel()
+		b := newHealthBench(t)
+		b.deploy(nil)
+		b.is(controllertest.Deployment, health.Failed)
+		b.want(b.pass(time.Second, report.False, addonsv1.HealthFailedReason), model.ActionRollback)
+	})
+	t.Run("gone after the action", func(t *testing.T) {
+		t.Parallel()
+		b := newHealthBench(t)
+		b.deploy(map[inventory.Ref]model.Generation{controllertest.Deployment: {UID: "new", Number: 1}})
+		b.is(controllertest.Deployment, health.NotFound)
+		b.want(b.pass(30*time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+		b.want(b.pass(30*time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionRollback)
+	})
+}
+
+// TestARevisionThatMayHaveWorkedIsNotRolledBack: of a revision that was not followed from its deployment on, nobody knows
+// whether it was healthy before.
+func TestARevisionThatMayHaveWorkedIsNotRolledBack(t *testing.T) {
+	t.Parallel()
+	healthy := func(b *healthBench) {
+		b.deploy(nil)
+		b.is(controllertest.Deployment, health.Current)
+		b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
+		b.is(controllertest.Deployment, health.InProgress)
+	}
+	for name, lose := range map[string]func(b *healthBench){
+		"the status is lost": func(b *healthBench) { healthy(b); b.release.Status = addonsv1.HelmOpReleaseStatus{} },
+		"health was off for a while": func(b *healthBench) {
+			healthy(b)
+			b.release.Spec.Health = &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled}
+			b.r.assessHealth(b.begin())
+			b.release.Spec.Health = nil
+		},
+		"the status is of the revision before": func(b *healthBench) {
+			b.release.Status.Inventory = inventoryOf(&b.release.Spec, []inventory.Ref{controllertest.Deployment}, 1)
+			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, Deployed: true, Since: metav1.NewTime(b.now.Add(-time.Hour)), Failed: true}
+			b.release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1, LastDeployed: metav1.NewTime(b.now.Add(-time.Hour))}
+			report.SetCondition(b.release, addonsv1.HealthyCondition, report.True, addonsv1.HealthyReason, "")
+		},
+		"it was paused for long right after its deployment": func(b *healthBench) { b.deploy(nil); b.now = b.now.Add(7 * 24 * time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			lose(b)
+			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.want(b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.want(b.pass(2*time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
+			b.is(controllertest.Deployment, health.Failed)
+			b.want(b.pass(time.Minute, report.False, addonsv1.HealthFailedReason), model.ActionNone)
+		})
+	}
+}
+
+// TestTestsWaitForHealth: before, they would be those of what ran until now, or of what does not run yet.
+func TestTestsWaitForHealth(t *testing.T) {
+	t.Parallel()
+	begin := func(t *testing.T) *healthBench {
+		b := newHealthBench(t)
+		b.release.Spec.Test = &addonsv1.TestOptions{Enabled: new(true)}
+		b.policy.Test.Enabled = true
+		b.deploy(nil)
+		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+		if tested := conditions.Get(b.release, addonsv1.TestedCondition); tested == nil || tested.Reason != addonsv1.TestsPendingReason {
+			t.Errorf("Tested is %v", tested)
+		}
+		return b
+	}
+	t.Run("healthy", func(t *testing.T) {
+		t.Parallel()
+		b := begin(t)
+		b.is(controllertest.Deployment, health.Current)
+		b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionTest)
+	})
+	t.Run("unhealthy", func(t *testing.T) {
+		t.Parallel()
+		b := begin(t)
+		b.policy.Upgrade.Remediate = model.RemediateNothing
+		b.want(b.pass(6*time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionTest)
+	})
+	t.Run("not to be seen", func(t *testing.T) {
+		t.Parallel()
+		b := begin(t)
+		b.watched = objectwatch.Snapshot{Err: errors.New("watch deployments: 500"), ErrSince: b.now.Add(-objectwatch.StuckAfter)}
+		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthUnknownReason), model.ActionTest)
+	})
+	t.Run("met as it was", func(t *testing.T) {
+		t.Parallel()
+		b := begin(t)
+		b.release.Status.Health.Deployed = false
+		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionTest)
+	})
+}
+
+// TestHealthOfARevisionWhoseDeploymentWasNotNoted: the process ended between the action and the status.
+func TestHealthOfARevisionWhoseDeploymentWasNotNoted(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		changed time.Duration
+		uid     types.UID
+		want    model.Action
+	}{
+		"a moment ago":           {-time.Second, "u", model.ActionRollback},
+		"by a clock far ahead":   {time.Hour, "u", model.ActionRollback},
+		"long ago":               {-time.Hour, "u", model.ActionNone},
+		"for what was here then": {-time.Second, "before the move", model.ActionNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, Deployed: true, WasHealthy: true}
+			b.changedAt = b.now.Add(tc.changed)
+			b.release.UID = tc.uid
+			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.want(b.pass(6*time.Minute, report.False, addonsv1.HealthTimeoutReason), tc.want)
+		})
+	}
+}
+
+func TestNothingIsRolledBackForWhatIsNotSeen(t *testing.T) {
+	t.Parallel()
+	written := map[inventory.Ref]model.Generation{controllertest.Deployment: {UID: "d", Number: 5}}
+	for name, blind := range map[string]func(b *healthBench){
+		"the watch shows what was before": func(b *healthBench) { b.is(controllertest.Deployment, health.Failed) },
+		"a broken watch shows it in progress": func(b *healthBench) {
+			b.objects[controllertest.Deployment] = objectwatch.State{Exists: true, UID: "d", Generation: 5, Verdict: health.InProgress}
+			b.watched.Err = errors.New("watch widgets: 500")
+		},
+		"another object was not looked at": func(b *healthBench) { b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown} },
+		"another object may not be read": func(b *healthBench) {
+			b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown, Message: "may not be read"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			blind(b)
+			b.deploy(written)
+			for range 8 {
+				b.now = b.now.Add(time.Minute)
+				p := b.begin()
+				b.r.follow(context.Background(), p)
+				b.r.assessHealth(p)
+				b.want(b.r.decide(p).Action, model.ActionNone)
+				if conditions.IsTrue(b.release, addonsv1.HealthyCondition) || p.requeueAfter == 0 {
+					t.Fatalf("Healthy is %v, next pass in %s", conditions.Get(b.release, addonsv1.HealthyCondition), p.requeueAfter)
+				}
+			}
+		})
+	}
+	t.Run("an object was made anew since", func(t *testing.T) {
+		t.Parallel()
+		b := newHealthBench(t)
+		b.deploy(written)
+		b.objects[controllertest.Deployment] = objectwatch.State{Exists: true, UID: "e", Generation: 1, Verdict: health.Current}
+		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+		b.want(b.pass(writtenGrace, report.True, addonsv1.HealthyReason), model.ActionNone)
+	})
+}
+
+// TestHealthIsUnknownIfTheInventoryCannotBeRead: the health of nothing, or of another revision, is not that of this one.
+func TestHealthIsUnknownIfTheInventoryCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(b *healthBench){
+		"lost": func(*healthBench) {},
+		"of the revision before": func(b *healthBench) {
+			b.release.Status.Inventory = inventoryOf(&b.release.Spec, []inventory.Ref{controllertest.Deployment}, 1)
+			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, WasHealthy: true}
+			report.SetCondition(b.release, addonsv1.HealthyCondition, report.True, addonsv1.HealthyReason, "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			before(b)
+			b.is(controllertest.Deployment, health.Current)
+			b.unreadable = errors.New("the record is damaged")
+			b.want(b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason), model.ActionNone)
+			if message := conditions.GetMessage(b.release, addonsv1.ReadyCondition); !strings.Contains(message, "the record is damaged") {
+				t.Errorf("the cause is missing: %s", message)
+			}
+			b.unreadable = nil
+			b.want(b.pass(time.Minute, report.True, addonsv1.HealthyReason), model.ActionNone)
+		})
+	}
+	t.Run("for lack of a slot", func(t *testing.T) {
+		t.Parallel()
+		b := newHealthBench(t)
+		b.r.Slots = NewActionSlots(1, 0, &async.Waker{})
+		done, _ := b.r.Slots.Acquire(slots.Claim{HelmOp: "fleet.web"})
+		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+		done()
+		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+	})
+}
+
+func TestOneBrokenWatchDoesNotHideTheOthers(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
+	b.deploy(nil)
+	b.is(controllertest.Deployment, health.Current)
+	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
+	// The manager starts anew, and the list of one kind fails for ever.
+	b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown}
+	b.watched = objectwatch.Snapshot{Err: errors.New("watch widgets: 500")}
+	b.pass(time.Second, report.True, addonsv1.HealthyReason)
+	b.is(controllertest.Deployment, health.Failed)
+	b.want(b.pass(time.Second, report.False, addonsv1.HealthFailedReason), model.ActionNone)
+	b.is(controllertest.Deployment, health.Current)
+	b.pass(time.Second, report.False, addonsv1.HealthFailedReason)
+	b.pass(objectwatch.StuckAfter, metav1Unknown, addonsv1.HealthUnknownReason)
+	if message := conditions.GetMessage(b.release, addonsv1.HealthyCondition); !strings.Contains(message, "widgets: 500") {
+		t.Errorf("the cause is missing: %s", message)
+	}
+	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
+	b.watched = objectwatch.Snapshot{Synced: true}
+	b.pass(time.Second, report.True, addonsv1.HealthyReason)
+}
+
+func TestATimeoutBesideABrokenWatchStands(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown}
+	b.deploy(nil)
+	b.watched = objectwatch.Snapshot{Err: errors.New("watch widgets: 500")}
+	b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthUnknownReason)
+	for range 4 {
+		b.want(b.pass(4*time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
+	}
+	// By now nobody knows how it fared.
+	b.watched = objectwatch.Snapshot{Synced: true}
+	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
+	b.want(b.pass(time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
+}
+
+func TestHealthStandsWhileAnAPIServerRestarts(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.deploy(nil)
+	b.is(controllertest.Deployment, health.Current)
+	b.pass(time.Second, report.True, addonsv1.HealthyReason)
+	for range 2 {
+		b.watched = objectwatch.Snapshot{Synced: true, Err: errors.New("connection refused"), ErrSince: b.now}
+		b.pass(time.Minute, report.True, addonsv1.HealthyReason)
+		b.watched = objectwatch.Snapshot{Err: objectwatch.ErrDisconnected, ErrSince: b.now}
+		b.pass(time.Minute, report.True, addonsv1.HealthyReason)
+		b.watched = objectwatch.Snapshot{Synced: true}
+		b.pass(time.Minute, report.True, addonsv1.HealthyReason)
+	}
+	// What has gone on for long unnoticed counts from its beginning.
+	b.watched = objectwatch.Snapshot{Synced: true, Err: errors.New("connection refused"), ErrSince: b.now.Add(-objectwatch.StuckAfter)}
+	b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason)
+}
+
+func TestLackOfRightsIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.deploy(nil)
+	b.is(controllertest.Deployment, health.Current)
+	b.pass(time.Second, report.True, addonsv1.HealthyReason)
+	b.watched = objectwatch.Snapshot{Synced: true, Err: objectwatch.ErrForbidden}
+	p := b.begin()
+	b.r.follow(context.Background(), p)
+	b.r.assessHealth(p)
+	if reason := conditions.GetReason(b.release, addonsv1.HealthyCondition); reason != addonsv1.HealthUnknownReason {
+		t.Errorf("Healthy is for the reason %s", reason)
+	}
+}
+
+// TestLackOfRightsIsNoLackOfProof: else a failure would return to what was there before the rights were lost, however long ago.
+func TestLackOfRightsIsNoLackOfProof(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.deploy(nil)
+	for _, tc := range []struct {
+		err  error
+		want bool
+	}{{nil, true}, {objectwatch.ErrForbidden, false}, {errors.New("connection refused"), true}} {
+		b.watched = objectwatch.Snapshot{Synced: true, Err: tc.err}
+		p := b.begin()
+		b.r.follow(context.Background(), p)
+		b.r.assessHealth(p)
+		if got := pastOf(p).Unproven; got != tc.want {
+			t.Errorf("%v: unproven %t", tc.err, got)
+		}
+	}
+}
+
+func TestNothingIsSaidOfObjectsThatAreNoLongerFollowed(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
+	for name, observation := range map[string]model.Observation{
+		"uninstalled by hand": {},
+		"somebody else's":     {Records: []model.Record{{Revision: 7, Status: statusDeployed, Owner: "other", UID: "x"}}},
+	} {
+		b.deploy(nil)
+		report.SetCondition(b.release, addonsv1.HealthyCondition, report.True, addonsv1.HealthyReason, "")
+		report.SetCondition(b.release, addonsv1.DriftedCondition, report.True, addonsv1.DriftDetectedReason, "")
+		p := b.begin()
+		p.observation = observation
+		b.r.follow(context.Background(), p)
+		b.r.assessHealth(p)
+		if conditions.Has(b.release, addonsv1.HealthyCondition) || conditions.Has(b.release, addonsv1.DriftedCondition) {
+			t.Errorf("%s: %v", name, b.release.Status.Conditions)
+		}
+	}
+}
+
+func TestHealthTellsOfObjectsThatAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	b := newHealthBench(t)
+	b.deploy(nil)
+	b.release.Status.Inventory.Truncated = true
+	b.is(controllertest.Deployment, health.Current)
+	b.pass(time.Second, report.True, addonsv1.HealthyReason)
+	message := conditions.GetMessage(b.release, addonsv1.HealthyCondition)
+	if !strings.Contains(message, "2000") || strings.HasSuffix(message, "; ") {
+		t.Errorf("%q", message)
+	}
+	b.is(controllertest.Deployment, health.Failed)
+	b.pass(time.Second, report.False, addonsv1.HealthFailedReason)
+	if message := conditions.GetMessage(b.release, addonsv1.HealthyCondition); !strings.Contains(message, "2000") || !strings.Contains(message, "web") {
+		t.Errorf("%q", message)
+	}
+}
+
+// TestJobMadeAnewIsNotHealthyByItsPredecessor: both have the generation 1.
+func TestJobMadeAnewIsNotHealthyByItsPredecessor(t *testing.T) {
+	t.Parallel()
+	job := inventory.Ref{Group: "batch", Version: "v1", Kind: "Job", Namespace: "apps", Name: "migrate"}
+	b := newHealthBench(t)
+	b.objects = map[inventory.Ref]objectwatch.State{job: {Exists: true, UID: "old", Generation: 1, Verdict: health.Current}}
+	b.deploy(map[inventory.Ref]model.Generation{job: {UID: "new", Number: 1}})
+	b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason)
+	b.is(job, health.NotFound)
+	b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason)
+	b.objects[job] = objectwatch.State{Exists: true, UID: "new", Generation: 1, Verdict: health.Current}
+	b.pass(time.Second, report.True, addonsv1.HealthyReason)
+	if _, ok := b.r.Written.byRelease[client.ObjectKeyFromObject(b.release)].objects[job]; ok {
+		t.Error("what was seen is remembered for ever")
+	}
+}

@@ -1,0 +1,53 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"fmt"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// admitLoss returns what is asked before an upgrade in the management cluster deletes objects: the desired state of a
+// management cluster has Clusters among them, and a folder that is lost from its artifact would delete these. Nil for
+// workload clusters.
+func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
+	if apiutil.ClusterKey(scope.release) != clusterlink.Management || scope.helmOp == nil {
+		return nil, nil
+	}
+	content, err := apiutil.ContentDigest(&scope.release.Spec)
+	if err != nil {
+		return nil, err
+	}
+	helmOp := scope.helmOp
+	return func(loss model.Loss) error {
+		lost := brake.ObjectLoss{
+			Objects: loss.Objects, Total: loss.Total, Max: helmOp.Spec.MaxDeletions,
+			Occasion: fmt.Sprintf("%d/%s", loss.Revision, content),
+		}
+		why, confirmation := lost.Why(), lost.Confirmation()
+		if why == "" || helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation] == confirmation {
+			return nil
+		}
+		return fmt.Errorf("the upgrade of release %s %s. Correct the artifact, or confirm: kubectl -n %s annotate helmop %s --overwrite %s=%s",
+			describe(scope.release), why, helmOp.Namespace, helmOp.Name, addonsv1.ConfirmDeletionsAnnotation, confirmation)
+	}, nil
+}

@@ -1,0 +1,62 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+)
+
+// nameManagementCluster adds to what is desired of a release the management cluster of this manager, and the one that the HelmOpRelease
+// was moved or restored from, if it was.
+func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv1.HelmOpRelease, desired *model.Desired) error {
+	system, err := apiutil.SystemNamespace(ctx, r.Client)
+	if err != nil {
+		return err
+	}
+	desired.ManagementCluster = string(system.UID)
+	if former := release.Annotations[addonsv1.ManagementClusterAnnotation]; former != desired.ManagementCluster {
+		desired.FormerManagementCluster = former
+	}
+	return nil
+}
+
+// takeOverAfterMove takes over the records of a release that was moved or restored from another management cluster, and notes that
+// the release is this one's. The order matters: a manager that ends between the two takes over again.
+func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) error {
+	own, former := p.desired.ManagementCluster, p.desired.FormerManagementCluster
+	if p.release.Annotations[addonsv1.ManagementClusterAnnotation] == own {
+		return nil
+	}
+	if p.observation.NamesFormer(p.desired) {
+		ctx, cancel := context.WithTimeout(ctx, recordreads.ObserveTimeout)
+		defer cancel()
+		if err := r.Engine.TakeOver(ctx, p.target, p.desired, p.observation); err != nil {
+			return err
+		}
+		ctrl.LoggerFrom(ctx).Info("Took over a release from another management cluster", "former", former)
+	}
+	metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, own)
+	return nil
+}

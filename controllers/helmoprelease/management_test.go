@@ -1,0 +1,118 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+)
+
+// managingReleases is the reconciler of a manager that lets namespace "a" in.
+func managingReleases(t *testing.T, objects ...client.Object) *Reconciler {
+	t.Helper()
+	c := controllertest.ManagementClient(t, objects...)
+	return &Reconciler{Client: c, Live: c, Guard: selection.NewGuard(c, "a"), Renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c))}
+}
+
+func TestManagementReleaseIsForWhoMayServeIt(t *testing.T) {
+	t.Parallel()
+	m := managingReleases(t)
+	for name, tc := range map[string]struct {
+		helmOp *addonsv1.HelmOp
+		want   bool
+	}{
+		"permitted": {controllertest.ManagementHelmOp("a"), true}, "another namespace": {controllertest.ManagementHelmOp("b"), false}, "the HelmOp is gone": {nil, false},
+		"the HelmOp is for Clusters by now": {&addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}}, true},
+	} {
+		guard := m.Guard
+		allowed := false
+		if tc.helmOp != nil {
+			var err error
+			if allowed, err = guard.Allows(t.Context(), tc.helmOp, clusterlink.Management); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if allowed != tc.want {
+			t.Errorf("%s: allowed %t", name, allowed)
+		}
+	}
+}
+
+func TestManagementReleaseActsAsItsServiceAccount(t *testing.T) {
+	t.Parallel()
+	release := controllertest.ManagementRelease(controllertest.ManagementHelmOp("a"))
+	release.Spec.ServiceAccountName = "admin"
+	near := controllertest.NearRelease(controllertest.ManagementHelmOp("a"))
+	near.Spec.ServiceAccountName = "admin"
+	unnamed := controllertest.ManagementRelease(controllertest.ManagementHelmOp("a"))
+	for user, release := range map[string]*addonsv1.HelmOpRelease{
+		"system:serviceaccount:a:admin": release, "system:serviceaccount:system:admin": near, "system:serviceaccount:a:": unnamed,
+	} {
+		if got := impersonated(release); got != user {
+			t.Errorf("%s, want %s", got, user)
+		}
+	}
+}
+
+func TestFateOfAManagementRelease(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOp)
+		want   releaseFate
+	}{
+		"wanted": {func(*addonsv1.HelmOp) {}, fateWanted},
+		"for Clusters by now": {func(h *addonsv1.HelmOp) {
+			h.Spec.ManagementCluster, h.Spec.ClusterSelector = nil, &metav1.LabelSelector{}
+		}, fateEnds},
+		"another name is wanted": {func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "other" }, fateReplaced},
+	} {
+		helmOp := controllertest.ManagementHelmOp("a")
+		tc.change(helmOp)
+		m := managingReleases(t, helmOp)
+		if fate, err := m.fateOf(t.Context(), controllertest.ManagementRelease(helmOp)); err != nil || fate != tc.want {
+			t.Errorf("%s: fate %d, %v", name, fate, err)
+		}
+		// Whatever becomes of it, it may be carried out.
+		if may, err := m.mayAccess(t.Context(), &releaseScope{release: controllertest.ManagementRelease(helmOp), helmOp: helmOp}); !may || err != nil {
+			t.Errorf("%s: may access %t, %v", name, may, err)
+		}
+	}
+}
+
+// What the object that stands for the management cluster is read from must not be taken for a Cluster that is gone.
+func TestManagementClusterThatCannotBeReadIsNotGone(t *testing.T) {
+	t.Parallel()
+	m := managingReleases(t)
+	if err := m.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}); err != nil {
+		t.Fatal(err)
+	}
+	release := controllertest.ManagementRelease(controllertest.ManagementHelmOp("a"))
+	if scope, err := m.gather(t.Context(), m.Client, release); err == nil {
+		t.Errorf("it is %v", scope.cluster)
+	}
+}

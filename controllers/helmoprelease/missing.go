@@ -1,0 +1,131 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// restoreHint says how objects that were deleted come back.
+const restoreHint = "set driftDetection.mode to Correct, or request a retry, to create what is missing"
+
+// listRetry is when a release is looked at again whose objects are being listed. The watcher asks for it sooner.
+const listRetry = 15 * time.Second
+
+// lacksObjects tells whether objects of a release were found to be missing.
+func lacksObjects(release *addonsv1.HelmOpRelease) bool {
+	return conditions.GetReason(release, addonsv1.HealthyCondition) == addonsv1.ObjectsMissingReason
+}
+
+// seeExistence adds to what is seen of a release those objects that are healthy as long as they exist. They are watched for drift, or
+// listed from time to time, and count as existing until they are known not to.
+func (r *Reconciler) seeExistence(p *releasePass, seen *sight) {
+	for _, object := range seen.objects {
+		if object.Verdict == health.NotFound && !isJob(object.Ref) {
+			seen.missing++
+		}
+	}
+	if p.snapshot == nil {
+		return
+	}
+	checked := checkedKinds(&p.release.Spec)
+	for _, ref := range refsOf(p.release.Status.Inventory) {
+		if hasHealth(checked, ref) {
+			continue
+		}
+		state, isFollowed := p.snapshot.Objects[ref]
+		seen.unlisted = seen.unlisted || isFollowed && !state.Known
+		if !state.Exists && state.Verdict == health.NotFound {
+			seen.missing++
+			seen.objects = append(seen.objects, health.Object{Ref: ref, Verdict: health.NotFound, Message: state.Message})
+		} else {
+			seen.objects = append(seen.objects, health.Object{Ref: ref, Verdict: health.Current})
+		}
+	}
+	if seen.unlisted && seen.missing == 0 && seen.obstacle == "" && lacksObjects(p.release) {
+		// A manager that was restarted does not know yet what its predecessor knew.
+		seen.obstacle = aboutToLook
+	}
+}
+
+// isRestoreRequested tells whether somebody asks to put back objects that are missing. A change of the spec alone does not ask for it.
+func isRestoreRequested(p *releasePass) bool {
+	return p.missing > 0 && isRetryAnnotated(p)
+}
+
+func isJob(ref inventory.Ref) bool { return ref.Group == "batch" && ref.Kind == "Job" }
+
+// isRetryAnnotated tells whether there is a request to retry, by the annotation, that was not met yet.
+func isRetryAnnotated(p *releasePass) bool {
+	request := retryRequest(p.releaseScope)
+	return request != "" && request != p.release.Status.LastRetryRequest
+}
+
+// listForRetry has the objects listed that nothing watches before a request to retry counts as met: some may have been deleted a moment
+// ago, which is the cause of the request.
+func (r *Reconciler) listForRetry(p *releasePass) {
+	key := client.ObjectKeyFromObject(p.release)
+	isWatched := driftMode(&p.release.Spec) != addonsv1.DriftModeDisabled || !followsHealth(&p.release.Spec)
+	if p.snapshot == nil || isWatched || p.missing > 0 || !isRetryAnnotated(p) {
+		r.listings.forget(key)
+		return
+	}
+	p.isListing = p.unlisted
+	if r.listings.begin(key, retryRequest(p.releaseScope)) {
+		r.Watcher.List(key)
+		p.isListing = true
+	}
+	if p.isListing {
+		p.due(listRetry)
+	}
+}
+
+// retryListings remember for which request to retry the objects of a release are listed, or were. The zero value is empty; it is safe
+// for concurrent use.
+type retryListings struct {
+	mu        sync.Mutex
+	byRelease map[types.NamespacedName]string
+}
+
+// begin notes a request and tells whether it is new.
+func (l *retryListings) begin(key types.NamespacedName, request string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byRelease[key] == request {
+		return false
+	}
+	if l.byRelease == nil {
+		l.byRelease = map[types.NamespacedName]string{}
+	}
+	l.byRelease[key] = request
+	return true
+}
+
+func (l *retryListings) forget(key types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.byRelease, key)
+}

@@ -1,0 +1,115 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// newMissingBench is a release that is healthy, with a ConfigMap that exists as far as is known.
+func newMissingBench(t *testing.T) *healthBench {
+	b := newHealthBench(t)
+	b.objects[controllertest.ConfigMap] = objectwatch.State{Exists: true, Verdict: health.Unknown}
+	b.deploy(nil)
+	b.is(controllertest.Deployment, health.Current)
+	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
+	return b
+}
+
+func (b *healthBench) request(value string) {
+	b.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: value}
+}
+
+// TestMissingObjectWithoutAHealth holds that a release that lacks a ConfigMap is not healthy, says so, and gets it back on request.
+func TestMissingObjectWithoutAHealth(t *testing.T) {
+	t.Parallel()
+	b := newMissingBench(t)
+	b.is(controllertest.ConfigMap, health.NotFound)
+	b.want(b.pass(time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionNone)
+	message := conditions.GetMessage(b.release, addonsv1.HealthyCondition)
+	if !strings.Contains(message, controllertest.ConfigMap.String()) || !strings.Contains(message, restoreHint) {
+		t.Errorf("the message is %q", message)
+	}
+	b.request("now")
+	b.want(b.pass(time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionUpgrade)
+	// The upgrade has met the request, and the object exists.
+	b.release.Status.LastRetryRequest = "now"
+	b.is(controllertest.ConfigMap, health.Current)
+	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
+	b.is(controllertest.ConfigMap, health.NotFound)
+	b.want(b.pass(time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionNone)
+}
+
+// listingWatcher notes for which releases objects are listed at once.
+type listingWatcher struct {
+	healthWatcher
+	listed int
+}
+
+func (w *listingWatcher) List(types.NamespacedName) { w.listed++ }
+
+// TestRetryWaitsForTheList holds that a request to retry is not taken for met before it is known whether objects are missing.
+func TestRetryWaitsForTheList(t *testing.T) {
+	t.Parallel()
+	b := newMissingBench(t)
+	watcher := &listingWatcher{healthWatcher: healthWatcher{bench: b}}
+	b.r.Watcher = watcher
+	b.release.Status.LastRetryRequest = ""
+	b.request("now")
+	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
+	if watcher.listed != 1 || b.release.Status.LastRetryRequest != "" {
+		t.Fatalf("listed %d times, the request %q counts as met", watcher.listed, b.release.Status.LastRetryRequest)
+	}
+	b.is(controllertest.ConfigMap, health.NotFound)
+	b.want(b.pass(time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionUpgrade)
+	// Where nothing is missing, the request is met.
+	b.is(controllertest.ConfigMap, health.Current)
+	b.request("later")
+	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
+	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
+	if watcher.listed != 2 || b.release.Status.LastRetryRequest != "later" {
+		t.Errorf("listed %d times, the request %q counts as met", watcher.listed, b.release.Status.LastRetryRequest)
+	}
+}
+
+// TestRestartedManagerKeepsWhatIsMissing holds that a manager that has not listed anything yet does not call a release healthy that lacks
+// objects as far as is known.
+func TestRestartedManagerKeepsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	b := newMissingBench(t)
+	b.is(controllertest.ConfigMap, health.NotFound)
+	b.want(b.pass(time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionNone)
+	b.objects[controllertest.ConfigMap] = objectwatch.State{Exists: true, Verdict: health.Unknown}
+	b.watched.Synced = false
+	b.spared = map[inventory.Ref]bool{controllertest.Deployment: true}
+	b.want(b.pass(time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionNone)
+	b.watched.Synced = true
+	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
+}

@@ -1,0 +1,93 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+)
+
+// TestStopsForMove holds that a release of which something was moved is paused, says why, and says it once; and that what is merely
+// missing pauses nothing.
+func TestStopsForMove(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 0, 0)
+	b.r.Watcher, b.r.Written = &movedWatcher{}, NewWrittenGenerations()
+	cluster := inventory.Ref{Group: clusterv1.GroupVersion.Group, Version: "v1beta2", Kind: "Cluster", Namespace: "z", Name: "one"}
+	secret := inventory.Ref{Version: "v1", Kind: "Secret", Namespace: "a", Name: "kept"}
+	b.p.snapshot.Objects[cluster], b.p.snapshot.Objects[secret] = objectwatch.State{Known: true}, objectwatch.State{Known: true}
+	if b.r.stopsForMove(t.Context(), b.p) || len(b.p.release.Annotations) != 0 {
+		t.Fatal("paused for what is missing")
+	}
+	for ref := range b.p.snapshot.Objects {
+		b.p.snapshot.Objects[ref] = objectwatch.State{Known: true, Moved: true}
+	}
+	if b.r.stopsForMove(t.Context(), b.p) || len(b.p.release.Annotations) != 0 {
+		t.Fatal("paused by an annotation in a workload cluster")
+	}
+	b.p.release.Spec.ClusterRef.Kind = addonsv1.ClusterKindManagementCluster
+	if !b.r.stopsForMove(t.Context(), b.p) {
+		t.Fatal("not paused")
+	}
+	why := "clusterctl move took Cluster z/one, Secret a/kept to another management cluster"
+	if got := b.p.release.Annotations[clusterv1.PausedAnnotation]; got != why {
+		t.Errorf("annotated with %q", got)
+	}
+	paused := conditions.Get(b.p.release, addonsv1.PausedCondition)
+	if paused == nil || paused.Status != metav1.ConditionTrue || !strings.Contains(paused.Message, why) || pauseOf(b.p.releaseScope) != paused.Message {
+		t.Errorf("%+v", paused)
+	}
+	if told := len(b.recorder.Events); told != 2 {
+		t.Errorf("%d Events, want one of the release and one of the HelmOp", told)
+	}
+	if event := <-b.recorder.Events; !strings.Contains(event, addonsv1.ObjectsMovedEvent) || !strings.Contains(event, why) {
+		t.Errorf("told %q", event)
+	}
+}
+
+// movedWatcher follows nothing.
+type movedWatcher struct{ Watcher }
+
+func (*movedWatcher) Forget(types.NamespacedName) {}
+
+// TestMissingObjectIsPutBackOnceItsEndIsSeen holds that nothing is made again while the watch has not told how it went.
+func TestMissingObjectIsPutBackOnceItsEndIsSeen(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 2, 0)
+	b.pass()
+	b.missing = "c0"
+	b.edit("c0")
+	b.pass()
+	if b.posts != 0 {
+		t.Fatal("made again before the watch told of its end")
+	}
+	b.want(metav1.ConditionTrue, addonsv1.DriftDetectedReason, "c0 is missing")
+	b.vanish("c0")
+	b.pass()
+	if b.posts != 1 {
+		t.Errorf("made again %d times", b.posts)
+	}
+}

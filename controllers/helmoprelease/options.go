@@ -1,0 +1,249 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// desiredRelease is the spec of a release as the engine knows it.
+func desiredRelease(release *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
+	options := engineOptions(&release.Spec.ReleaseOptions)
+	if release.Spec.Artifact.Format != "" && !hasCRDPolicy(&release.Spec.ReleaseOptions) {
+		options.Install.CRDs, options.Upgrade.CRDs = model.CRDsCreateReplace, model.CRDsCreateReplace
+	}
+	owner := metav1.GetControllerOf(release)
+	ownerName := ""
+	if owner != nil {
+		ownerName = owner.Name
+	}
+	return model.Desired{
+		Name:             release.Spec.Release.Name,
+		Namespace:        release.Spec.Release.Namespace,
+		Owner:            release.Namespace + "." + ownerName,
+		UID:              string(release.UID),
+		Shard:            release.Labels[addonsv1.ShardLabel],
+		ArtifactDigest:   apiutil.ArtifactIdentity(&release.Spec.Artifact),
+		ValuesDigest:     release.Spec.ValuesDigest,
+		OptionsDigest:    model.OptionsDigest(options),
+		PostRenderDigest: release.Spec.PostRenderDigest,
+		Return:           isReturned(&release.Spec),
+	}, options
+}
+
+// isReturned tells whether what is wanted of a release is what it had before a newer revision of its HelmOp was given up.
+func isReturned(spec *addonsv1.HelmOpReleaseSpec) bool {
+	return spec.Rollout != nil && spec.Rollout.Reason == addonsv1.ReleaseRolloutReturned
+}
+
+// engineOptions are the options of a release as the engine knows them. What is not set is left to the engine's defaults.
+func engineOptions(spec *addonsv1.ReleaseOptions) model.Options {
+	options := model.Options{
+		Install:   installOptions(ptr.Deref(spec.Install, addonsv1.InstallOptions{})),
+		Upgrade:   upgradeOptions(ptr.Deref(spec.Upgrade, addonsv1.UpgradeOptions{})),
+		Rollback:  rollbackOptions(ptr.Deref(spec.Rollback, addonsv1.RollbackOptions{})),
+		Uninstall: uninstallOptions(ptr.Deref(spec.Uninstall, addonsv1.UninstallOptions{})),
+		Test:      testOptions(ptr.Deref(spec.Test, addonsv1.TestOptions{})),
+	}
+	options.Upgrade.TakeOwnership = options.Install.TakeOwnership
+	return options
+}
+
+func installOptions(spec addonsv1.InstallOptions) model.InstallOptions {
+	metadata := ptr.Deref(spec.NamespaceMetadata, addonsv1.ObjectMetadata{})
+	return model.InstallOptions{
+		Timeout:                  duration(spec.Timeout),
+		DisableHooks:             ptr.Deref(spec.DisableHooks, false),
+		CreateNamespace:          spec.CreateNamespace,
+		NamespaceLabels:          metadata.Labels,
+		NamespaceAnnotations:     metadata.Annotations,
+		CRDs:                     crdPolicy(spec.CRDs),
+		TakeOwnership:            ptr.Deref(spec.TakeOwnership, false),
+		DisableOpenAPIValidation: ptr.Deref(spec.DisableOpenAPIValidation, false),
+		DisableSchemaValidation:  ptr.Deref(spec.DisableSchemaValidation, false),
+	}
+}
+
+func upgradeOptions(spec addonsv1.UpgradeOptions) model.UpgradeOptions {
+	options := model.UpgradeOptions{
+		Timeout:                  duration(spec.Timeout),
+		DisableHooks:             ptr.Deref(spec.DisableHooks, false),
+		Force:                    ptr.Deref(spec.Force, false),
+		CleanupOnFail:            ptr.Deref(spec.CleanupOnFail, false),
+		CRDs:                     crdPolicy(spec.CRDs),
+		DisableOpenAPIValidation: ptr.Deref(spec.DisableOpenAPIValidation, false),
+		DisableSchemaValidation:  ptr.Deref(spec.DisableSchemaValidation, false),
+	}
+	if spec.ValuesPolicy != addonsv1.ValuesPolicyReset {
+		options.Values = model.ValuesPolicy(spec.ValuesPolicy)
+	}
+	if spec.MaxHistory != nil {
+		options.MaxHistory = ptr.To(int(*spec.MaxHistory))
+	}
+	return options
+}
+
+func rollbackOptions(spec addonsv1.RollbackOptions) model.RollbackOptions {
+	return model.RollbackOptions{
+		Timeout:       duration(spec.Timeout),
+		DisableHooks:  ptr.Deref(spec.DisableHooks, false),
+		Force:         ptr.Deref(spec.Force, false),
+		CleanupOnFail: ptr.Deref(spec.CleanupOnFail, false),
+	}
+}
+
+func uninstallOptions(spec addonsv1.UninstallOptions) model.UninstallOptions {
+	return model.UninstallOptions{
+		Timeout:      duration(spec.Timeout),
+		DisableHooks: ptr.Deref(spec.DisableHooks, false),
+		KeepHistory:  ptr.Deref(spec.KeepHistory, false),
+		Propagation:  metav1.DeletionPropagation(spec.DeletionPropagation),
+	}
+}
+
+func testOptions(spec addonsv1.TestOptions) model.TestOptions {
+	options := model.TestOptions{Timeout: duration(spec.Timeout)}
+	for _, filter := range spec.Filters {
+		if filter.Exclude {
+			options.Except = append(options.Except, filter.Name)
+		} else {
+			options.Only = append(options.Only, filter.Name)
+		}
+	}
+	return options
+}
+
+// hasCRDPolicy tells whether somebody said what happens to CRDs. Where nobody did, those of an artifact that is no chart are
+// replaced: they are objects like the others of it.
+func hasCRDPolicy(spec *addonsv1.ReleaseOptions) bool {
+	return spec.Install != nil && spec.Install.CRDs != "" || spec.Upgrade != nil && spec.Upgrade.CRDs != ""
+}
+
+// crdPolicy is the policy as the engine knows it.
+func crdPolicy(policy addonsv1.CRDPolicy) model.CRDPolicy {
+	if policy == addonsv1.CRDPolicyCreate {
+		return model.CRDsCreate
+	}
+	return model.CRDPolicy(policy)
+}
+
+func duration(d *metav1.Duration) time.Duration { return ptr.Deref(d, metav1.Duration{}).Duration }
+
+// releasePolicy is what a release allows to be done.
+func releasePolicy(spec *addonsv1.HelmOpReleaseSpec) model.Policy {
+	policy := model.Policy{
+		PendingTimeout: pendingTimeout,
+		CorrectDrift:   driftMode(spec) == addonsv1.DriftModeCorrect,
+	}
+	if spec.Install != nil {
+		policy.TakeOwnership = ptr.Deref(spec.Install.TakeOwnership, false)
+		if remediation := spec.Install.Remediation; remediation != nil {
+			policy.Install.Retries = toInt(remediation.Retries)
+			if remediation.Strategy == addonsv1.InstallRemediationUninstall {
+				policy.Install.Remediate = model.RemediateUninstall
+			}
+		}
+	}
+	if spec.Upgrade != nil && spec.Upgrade.Remediation != nil {
+		policy.Upgrade.Retries = toInt(spec.Upgrade.Remediation.Retries)
+		if spec.Upgrade.Remediation.Strategy == addonsv1.UpgradeRemediationRollback {
+			policy.Upgrade.Remediate = model.RemediateRollback
+		}
+	}
+	if spec.Test != nil {
+		policy.Test = model.TestPolicy{
+			Enabled:        ptr.Deref(spec.Test.Enabled, false),
+			IgnoreFailures: ptr.Deref(spec.Test.IgnoreFailures, false),
+		}
+	}
+	return policy
+}
+
+func toInt(n *int32) *int {
+	if n == nil {
+		return nil
+	}
+	return ptr.To(int(*n))
+}
+
+// postRender is spec.postRender, as it was rendered for a Cluster, as the engine knows it.
+func postRender(spec *addonsv1.PostRender) *model.PostRender {
+	if spec == nil {
+		return nil
+	}
+	var rendered model.PostRender
+	for _, patch := range spec.Patches {
+		rendered.Patches = append(rendered.Patches, model.Patch{Patch: patch.Patch, Target: objectSelector(patch.Target)})
+	}
+	for _, image := range spec.Images {
+		rendered.Images = append(rendered.Images, model.ImageOverride{
+			Name: image.Name, NewName: image.NewName, NewTag: image.NewTag, Digest: image.Digest,
+		})
+	}
+	if metadata := spec.CommonMetadata; metadata != nil {
+		rendered.Labels, rendered.Annotations = metadata.Labels, metadata.Annotations
+	}
+	return &rendered
+}
+
+func objectSelector(selector *addonsv1.ObjectSelector) *inventory.Selector {
+	if selector == nil {
+		return nil
+	}
+	return &inventory.Selector{
+		Group: selector.Group, Version: selector.Version, Kind: selector.Kind,
+		Name: selector.Name, Namespace: selector.Namespace,
+		LabelSelector: selector.LabelSelector, AnnotationSelector: selector.AnnotationSelector,
+	}
+}
+
+// impersonated is the user as whom everything is done in the cluster of a release; empty is the kubeconfig's own.
+func impersonated(release *addonsv1.HelmOpRelease) string {
+	spec := &release.Spec
+	account := func(namespace string) string {
+		return "system:serviceaccount:" + namespace + ":" + spec.ServiceAccountName
+	}
+	switch {
+	case apiutil.ClusterKey(release) == clusterlink.Management:
+		// Without a name this is nobody: the manager's own rights are never used.
+		return account(release.Namespace)
+	case spec.ServiceAccountName == "":
+		return ""
+	default:
+		return account(spec.Release.Namespace)
+	}
+}
+
+func driftMode(spec *addonsv1.HelmOpReleaseSpec) addonsv1.DriftMode {
+	if spec.DriftDetection == nil || spec.DriftDetection.Mode == "" {
+		return addonsv1.DriftModeDisabled
+	}
+	return spec.DriftDetection.Mode
+}
+
+func followsHealth(spec *addonsv1.HelmOpReleaseSpec) bool {
+	return spec.Health == nil || spec.Health.Mode != addonsv1.HealthModeDisabled
+}

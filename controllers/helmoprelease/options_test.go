@@ -1,0 +1,201 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// fill sets every field of a struct, so that a field which is added and not mapped is noticed.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("key").Convert(v.Type().Key()), reflect.ValueOf("value").Convert(v.Type().Elem()))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.String:
+		v.SetString("text")
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(7)
+	}
+}
+
+// zeroFields are the paths of the fields of a struct that are not set.
+func zeroFields(path string, v reflect.Value) []string {
+	if v.Kind() != reflect.Struct {
+		if v.IsZero() {
+			return []string{path}
+		}
+		return nil
+	}
+	var zero []string
+	for i := range v.NumField() {
+		zero = append(zero, zeroFields(path+"."+v.Type().Field(i).Name, v.Field(i))...)
+	}
+	return zero
+}
+
+func TestEveryOptionReachesTheEngine(t *testing.T) {
+	t.Parallel()
+	var spec addonsv1.ReleaseOptions
+	fill(reflect.ValueOf(&spec).Elem())
+	spec.Test.Filters = []addonsv1.TestFilter{{Name: "a"}, {Name: "b", Exclude: true}}
+	options := engineOptions(&spec)
+	zero := zeroFields("", reflect.ValueOf(options))
+	// These are not of the spec.
+	want := []string{".Uninstall.Wait", ".PostRender", ".SecretValues", ".Admit", ".Progress", ".Stop"}
+	if !reflect.DeepEqual(zero, want) {
+		t.Errorf("not set: %v, want %v", zero, want)
+	}
+}
+
+func TestEveryFieldOfPostRenderReachesTheEngine(t *testing.T) {
+	t.Parallel()
+	var spec addonsv1.PostRender
+	fill(reflect.ValueOf(&spec).Elem())
+	rendered := postRender(&spec)
+	for _, part := range []any{*rendered, rendered.Patches[0], *rendered.Patches[0].Target, rendered.Images[0]} {
+		if zero := zeroFields("", reflect.ValueOf(part)); len(zero) > 0 {
+			t.Errorf("%T: not set: %v", part, zero)
+		}
+	}
+	if postRender(nil) != nil {
+		t.Error("nothing becomes something")
+	}
+}
+
+func TestUnsetOptionsAreTheEnginesDefaults(t *testing.T) {
+	t.Parallel()
+	want := model.Options{}
+	for name, spec := range map[string]addonsv1.ReleaseOptions{
+		"nothing": {},
+		"empty": {
+			Install: &addonsv1.InstallOptions{}, Upgrade: &addonsv1.UpgradeOptions{}, Rollback: &addonsv1.RollbackOptions{},
+			Uninstall: &addonsv1.UninstallOptions{}, Test: &addonsv1.TestOptions{},
+		},
+		"defaults": {
+			Install: &addonsv1.InstallOptions{CRDs: addonsv1.CRDPolicyCreate, DisableHooks: ptr.To(false)},
+			Upgrade: &addonsv1.UpgradeOptions{CRDs: addonsv1.CRDPolicyCreate, ValuesPolicy: addonsv1.ValuesPolicyReset, Force: ptr.To(false)},
+		},
+	} {
+		if got := engineOptions(&spec); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	zero := engineOptions(&addonsv1.ReleaseOptions{
+		Install: &addonsv1.InstallOptions{CreateNamespace: ptr.To(false)},
+		Upgrade: &addonsv1.UpgradeOptions{MaxHistory: ptr.To(int32(0))},
+	})
+	if zero.Install.CreateNamespace == nil || *zero.Install.CreateNamespace || zero.Upgrade.MaxHistory == nil || *zero.Upgrade.MaxHistory != 0 {
+		t.Errorf("false and zero are taken for unset: %+v", zero)
+	}
+}
+
+// TestCRDsOfManifests: the default is another one for artifacts that are no charts.
+func TestCRDsOfManifests(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		format           addonsv1.ArtifactFormat
+		options          addonsv1.ReleaseOptions
+		install, upgrade model.CRDPolicy
+	}{
+		"chart":            {"", addonsv1.ReleaseOptions{}, model.CRDsCreate, model.CRDsCreate},
+		"manifests":        {"Flux", addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{}}, model.CRDsCreateReplace, model.CRDsCreateReplace},
+		"set for installs": {"Flux", addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{CRDs: addonsv1.CRDPolicyCreate}}, model.CRDsCreate, model.CRDsCreate},
+		"set for upgrades": {"Flux", addonsv1.ReleaseOptions{Upgrade: &addonsv1.UpgradeOptions{CRDs: addonsv1.CRDPolicySkip}}, model.CRDsCreate, model.CRDsSkip},
+	} {
+		release := &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{
+			Artifact: addonsv1.ResolvedArtifact{Digest: "sha256:1", Format: tc.format}, ReleaseOptions: tc.options,
+		}}
+		if _, got := desiredRelease(release); got.Install.CRDs != tc.install || got.Upgrade.CRDs != tc.upgrade {
+			t.Errorf("%s: %q, %q", name, got.Install.CRDs, got.Upgrade.CRDs)
+		}
+	}
+}
+
+func TestReleasePolicy(t *testing.T) {
+	t.Parallel()
+	if got, want := releasePolicy(&addonsv1.HelmOpReleaseSpec{}), (model.Policy{PendingTimeout: pendingTimeout}); !reflect.DeepEqual(got, want) {
+		t.Errorf("unset: %+v", got)
+	}
+	spec := addonsv1.HelmOpReleaseSpec{ReleaseOptions: addonsv1.ReleaseOptions{
+		Install: &addonsv1.InstallOptions{
+			TakeOwnership: ptr.To(true),
+			Remediation:   &addonsv1.InstallRemediation{Retries: ptr.To(int32(0)), Strategy: addonsv1.InstallRemediationUninstall},
+		},
+		Upgrade: &addonsv1.UpgradeOptions{
+			Remediation: &addonsv1.UpgradeRemediation{Retries: ptr.To(int32(-1)), Strategy: addonsv1.UpgradeRemediationRollback},
+		},
+		Test:           &addonsv1.TestOptions{Enabled: ptr.To(true), IgnoreFailures: ptr.To(true)},
+		DriftDetection: &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect},
+	}}
+	want := model.Policy{
+		TakeOwnership: true, PendingTimeout: pendingTimeout, CorrectDrift: true,
+		Install: model.FailurePolicy{Retries: ptr.To(0), Remediate: model.RemediateUninstall},
+		Upgrade: model.FailurePolicy{Retries: ptr.To(-1), Remediate: model.RemediateRollback},
+		Test:    model.TestPolicy{Enabled: true, IgnoreFailures: true},
+	}
+	if got := releasePolicy(&spec); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestJitterIsSteadyAndSpreads(t *testing.T) {
+	t.Parallel()
+	low, high := 0, 0
+	for i := range 200 {
+		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{UID: nthUID(i)}}
+		j := apiutil.Jitter(release)
+		if j < 0 || j > 1 || j != apiutil.Jitter(release) {
+			t.Fatalf("jitter %v", j)
+		}
+		if j < 0.5 {
+			low++
+		} else {
+			high++
+		}
+		if interval := driftmemory.Interval(release); interval < time.Hour || interval > 66*time.Minute {
+			t.Fatalf("interval %v", interval)
+		}
+	}
+	if low < 50 || high < 50 {
+		t.Errorf("%d low, %d high", low, high)
+	}
+}

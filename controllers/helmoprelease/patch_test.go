@@ -1,0 +1,143 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// writes notes which requests write an object, and what somebody does just before the first.
+type writes struct {
+	client.Client
+	sent []string
+}
+
+func newWrites(t *testing.T, release *addonsv1.HelmOpRelease) *writes {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := addonsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	w := &writes{}
+	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(release).WithStatusSubresource(release).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
+			w.sent = append(w.sent, "object")
+			return c.Patch(ctx, obj, patch, options...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption,
+		) error {
+			w.sent = append(w.sent, name)
+			return c.SubResource(name).Patch(ctx, obj, patch, options...)
+		},
+	}).Build()
+	return w
+}
+
+func condition(kind, reason string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(time.Unix(1e9, 0))}
+}
+
+// TestWritingAnObject holds that a pass is one request, and that what others write stays.
+func TestWritingAnObject(t *testing.T) {
+	t.Parallel()
+	changeStatus := func(release *addonsv1.HelmOpRelease) {
+		release.Status.ObservedGeneration, release.Status.Failures = 3, 2
+		conditions.Set(release, condition(addonsv1.ReadyCondition, "Ours"))
+	}
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOpRelease)
+		// foreign is whether somebody writes a condition of theirs, and a Ready one, meanwhile.
+		foreign, ending bool
+		want            []string
+		gone            bool
+	}{
+		"nothing":    {change: func(*addonsv1.HelmOpRelease) {}},
+		"the status": {change: changeStatus, want: []string{"status"}},
+		"the status, which another one wrote meanwhile": {change: changeStatus, foreign: true, want: []string{"status", "status", "status"}},
+		"a finalizer": {change: func(r *addonsv1.HelmOpRelease) { r.Finalizers = append(r.Finalizers, "x.example/y") }, want: []string{"object"}},
+		"the last finalizer, and the status": {
+			change: func(r *addonsv1.HelmOpRelease) { changeStatus(r); r.Finalizers = nil }, ending: true, want: []string{"object"}, gone: true,
+		},
+		"the last finalizer, and the status, another one wrote meanwhile": {
+			change: func(r *addonsv1.HelmOpRelease) { changeStatus(r); r.Finalizers = nil }, ending: true, foreign: true, want: []string{"object"}, gone: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: "calico-one", Finalizers: []string{addonsv1.HelmOpReleaseFinalizer},
+			}}
+			w, key := newWrites(t, stored), client.ObjectKeyFromObject(stored)
+			if tc.ending {
+				if err := w.Delete(t.Context(), stored); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read := &addonsv1.HelmOpRelease{}
+			if err := w.Get(t.Context(), key, read); err != nil {
+				t.Fatal(err)
+			}
+			if tc.foreign {
+				theirs := read.DeepCopy()
+				conditions.Set(theirs, condition("Theirs", "Theirs"))
+				conditions.Set(theirs, condition(addonsv1.ReadyCondition, "Theirs"))
+				if err := w.Status().Update(t.Context(), theirs); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := read.DeepCopy()
+			tc.change(read)
+			if err := report.WriteObject(t.Context(), w, before, read, releaseConditions); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(w.sent, tc.want) {
+				t.Errorf("sent %q, want %q", w.sent, tc.want)
+			}
+			got := &addonsv1.HelmOpRelease{}
+			if err := w.Get(t.Context(), key, got); (err != nil) != tc.gone {
+				t.Fatalf("gone: %v, want %t", err, tc.gone)
+			}
+			if tc.gone {
+				return
+			}
+			if got.Status.Failures != read.Status.Failures || got.Status.ObservedGeneration != read.Status.ObservedGeneration {
+				t.Errorf("the status is %+v, want %+v", got.Status, read.Status)
+			}
+			for kind, reason := range map[string]string{
+				addonsv1.ReadyCondition: conditions.GetReason(read, addonsv1.ReadyCondition), "Theirs": map[bool]string{true: "Theirs"}[tc.foreign],
+			} {
+				if found := conditions.GetReason(got, kind); found != reason {
+					t.Errorf("the condition %s has the reason %q, want %q", kind, found, reason)
+				}
+			}
+		})
+	}
+}

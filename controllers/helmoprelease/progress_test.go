@@ -1,0 +1,108 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// TestProgressIsNoConflict has an action take long, which says what it is at: the outcome is one more write, unless somebody else has written the
+// object meanwhile, whose change stays.
+func TestProgressIsNoConflict(t *testing.T) {
+	for name, isShared := range map[string]bool{"alone": false, "somebody else writes, too": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testProgress(t, isShared) })
+		})
+	}
+}
+
+func testProgress(t *testing.T, isShared bool) {
+	scheme := runtime.NewScheme()
+	if err := addonsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	stored := controllertest.ReadyRelease("cni", nil)
+	stored.ResourceVersion = ""
+	patches := 0
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored).WithStatusSubresource(stored).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			patches++
+			return c.SubResource(name).Patch(ctx, obj, patch, options...)
+		},
+	}).Build()
+	r := &Reconciler{Client: c, Now: time.Now}
+	read := func() *addonsv1.HelmOpRelease {
+		t.Helper()
+		release := &addonsv1.HelmOpRelease{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(stored), release); err != nil {
+			t.Fatal(err)
+		}
+		return release
+	}
+	says := func(what string) {
+		t.Helper()
+		<-time.After(progressInterval)
+		synctest.Wait()
+		if got := conditions.GetMessage(read(), addonsv1.ReadyCondition); !strings.Contains(got, what) {
+			t.Errorf("Ready says %q, not %q", got, what)
+		}
+	}
+	release := read()
+	scope := &releaseScope{release: release, before: release.DeepCopy()}
+	progress := r.startProgress(t.Context(), scope, decide.Decision{Action: model.ActionInstall})
+	says("it has begun")
+	if isShared {
+		other := read()
+		other.Spec.ValuesDigest = "another"
+		if err := c.Update(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	progress.tell("a hook")
+	says("a hook")
+	progress.stop()
+	progress.stop()
+	report.SetCondition(release, addonsv1.ReadyCondition, report.True, "Ready", "done")
+	release.Status.Failures = 3
+	if err := report.WriteObject(t.Context(), c, scope.before, release, releaseConditions); err != nil {
+		t.Fatal(err)
+	}
+	got := read()
+	if !conditions.IsTrue(got, addonsv1.ReadyCondition) || got.Status.Failures != 3 || (got.Spec.ValuesDigest == "another") != isShared {
+		t.Errorf("%+v, %+v", got.Spec, got.Status)
+	}
+	// What is said twice and the outcome; where somebody else writes, two of them are tried in vain.
+	if want := 3; !isShared && patches != want {
+		t.Errorf("%d writes, want %d", patches, want)
+	}
+}

@@ -1,0 +1,126 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// TestFirstRenderingIsCounted has a manager end while it renders: what it wrote before says that a try failed. In any other case the outcome
+// of the try replaces it.
+func TestFirstRenderingIsCounted(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := addonsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	install := decide.Decision{Action: model.ActionInstall, Failures: 2}
+	for name, tc := range map[string]struct {
+		change   func(*Reconciler, *releasePass)
+		decision decide.Decision
+		want     int32
+	}{
+		"the first time":    {decision: install, want: 3},
+		"an uninstallation": {decision: decide.Decision{Action: model.ActionUninstall}},
+		"rendered before": {decision: install, change: func(r *Reconciler, p *releasePass) {
+			r.noteRendered(p, install, helmclient.Result{}, nil)
+		}},
+		"rendering was ended before": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
+			r.noteRendered(p, install, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrRenderLimit})
+		}},
+		"the release is made from it": {decision: install, change: func(_ *Reconciler, p *releasePass) {
+			p.before.Status.Release = &addonsv1.ReleaseObservation{ArtifactDigest: p.release.Spec.Artifact.Digest}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored := controllertest.ReadyRelease("cni", nil)
+			stored.ResourceVersion = ""
+			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored).WithStatusSubresource(stored).Build()
+			read := func() *addonsv1.HelmOpRelease {
+				release := &addonsv1.HelmOpRelease{}
+				if err := c.Get(t.Context(), client.ObjectKeyFromObject(stored), release); err != nil {
+					t.Fatal(err)
+				}
+				return release
+			}
+			now := time.Unix(1_800_000_000, 0)
+			r := &Reconciler{Client: c, Now: func() time.Time { return now }}
+			release := read()
+			release.Status.Release = nil
+			p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}, desired: model.Desired{ArtifactDigest: "a"}}
+			if tc.change != nil {
+				tc.change(r, p)
+			}
+			before := read().Status.Failures
+			if err := r.countRendering(t.Context(), p, tc.decision); err != nil {
+				t.Fatal(err)
+			}
+			counted := read()
+			if tc.want == 0 {
+				if counted.Status.Failures != before {
+					t.Errorf("%d failures, want none to be counted", counted.Status.Failures)
+				}
+				return
+			}
+			at := metav1.NewTime(now.Add(-time.Second))
+			if counted.Status.Failures != tc.want || !counted.Status.LastAttemptedAt.Equal(&at) || counted.Status.LastError == "" {
+				t.Errorf("status %+v", counted.Status)
+			}
+			past := pastOf(&releasePass{releaseScope: &releaseScope{release: counted}, desired: p.desired})
+			if past.Failures != int(tc.want) || past.RetryRequested {
+				t.Errorf("the next manager knows of %+v", past)
+			}
+			// The try did not reach the cluster: it does not count.
+			if err := report.WriteObject(t.Context(), c, p.before, release, releaseConditions); err != nil {
+				t.Fatal(err)
+			}
+			if after := read(); after.Status.Failures != before || after.Status.LastError != release.Status.LastError {
+				t.Errorf("after the outcome: %+v", after.Status)
+			}
+		})
+	}
+}
+
+// TestEndedRenderingCounts holds that a try which was ended while its chart was rendered counts, although nothing has changed.
+func TestEndedRenderingCounts(t *testing.T) {
+	t.Parallel()
+	decision := decide.Decision{Action: model.ActionInstall, Failures: 1}
+	for kind, want := range map[error]int32{helmerr.ErrRenderLimit: 2, helmerr.ErrInvalidChart: 7} {
+		p := triedPass()
+		p.release.Status.Failures = 7
+		r := &Reconciler{Now: time.Now}
+		r.recordAttempt(p, decision, helmclient.Result{}, &helmerr.Error{Kind: kind})
+		if p.release.Status.Failures != want {
+			t.Errorf("%v: %d failures, want %d", kind, p.release.Status.Failures, want)
+		}
+	}
+}

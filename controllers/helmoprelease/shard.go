@@ -1,0 +1,67 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// otherShardOf tells why a release is left alone because its Cluster, as the API server serves it, is of another shard than its HelmOp;
+// empty if it is not.
+func otherShardOf(shard string, release *addonsv1.HelmOpRelease, cluster *unstructured.Unstructured) string {
+	if apiutil.IsOfShard(cluster, shard) {
+		return ""
+	}
+	return apiutil.OtherShardMessage(cluster, release)
+}
+
+// elsewhereRetry is how often it is looked whether a Cluster of another shard is still there, where nothing else is waited for.
+const elsewhereRetry = 5 * time.Minute
+
+// leaveElsewhere leaves a release alone whose Cluster is of another shard. The Cluster's way into the shard is an event; its end is none, and
+// with it a release under deletion may go.
+func (r *Reconciler) leaveElsewhere(scope *releaseScope) ctrl.Result {
+	r.forget(client.ObjectKeyFromObject(scope.release))
+	report.SetPaused(scope.release, false, "")
+	report.SetNotReady(scope.release, addonsv1.OtherShardReason, scope.elsewhere)
+	if !scope.release.DeletionTimestamp.IsZero() {
+		return ctrl.Result{RequeueAfter: queue.Spread(downRetry, scope.release)}
+	}
+	return ctrl.Result{RequeueAfter: queue.Spread(elsewhereRetry, scope.release)}
+}
+
+// stillServes returns, right before an action begins, the release as it is now, if it is this manager's still; nil if it is not: the manager of
+// another shard may have taken it over since the pass began. What was begun is ended by who began it, and known by the record of Helm.
+func (r *Reconciler) stillServes(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOpRelease, error) {
+	now := &addonsv1.HelmOpRelease{}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(scope.release), now); err != nil {
+		scope.isLeaving = apierrors.IsNotFound(err)
+		return nil, client.IgnoreNotFound(err)
+	}
+	return now, nil
+}

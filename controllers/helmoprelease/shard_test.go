@@ -1,0 +1,122 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+)
+
+// forgetting counts what is forgotten.
+type forgetting struct {
+	Engine
+	clusters, disconnected []string
+	releases               []types.NamespacedName
+}
+
+func (f *forgetting) Forget(key string) { f.clusters = append(f.clusters, key) }
+
+type forgettingWatcher struct {
+	Watcher
+	*forgetting
+}
+
+func (w forgettingWatcher) Disconnect(cluster string) {
+	w.disconnected = append(w.disconnected, cluster)
+}
+
+func (w forgettingWatcher) Forget(key types.NamespacedName) { w.releases = append(w.releases, key) }
+
+func TestGatherKnowsOtherShards(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		helmOp, cluster       string
+		noHelmOp, noCluster   bool
+		leaving, elsewhere    bool
+		wantHelmOp, wantThere bool
+	}{
+		"all of the shard":             {helmOp: "a", cluster: "a", wantHelmOp: true, wantThere: true},
+		"the Cluster is of another":    {helmOp: "a", cluster: "b", wantHelmOp: true, wantThere: true, elsewhere: true},
+		"the Cluster is of none":       {helmOp: "a", cluster: "", wantHelmOp: true, wantThere: true, elsewhere: true},
+		"the Cluster's label is empty": {helmOp: "a", cluster: "-", wantHelmOp: true, wantThere: true, elsewhere: true},
+		"the Cluster is gone":          {helmOp: "a", noCluster: true, wantHelmOp: true},
+		"the HelmOp is of another":     {helmOp: "b", cluster: "a", leaving: true},
+		"the HelmOp is of none":        {helmOp: "", cluster: "a", leaving: true},
+		"the HelmOp is gone":           {noHelmOp: true, cluster: "a", wantThere: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, c, release := controllertest.ShardedObjects(tc.helmOp, tc.cluster, "a")
+			objects := []client.Object{release}
+			if !tc.noHelmOp {
+				objects = append(objects, h)
+			}
+			if !tc.noCluster {
+				objects = append(objects, c)
+			}
+			cached, live := controllertest.ShardStores(t, "a", objects...)
+			r := &Reconciler{
+				Client: cached, Live: live, Shard: "a", Engine: &forgetfulEngine{}, Watcher: &forgetfulWatcher{}, Reads: recordreads.New(1), Incarnations: &clusterview.Incarnations{},
+				Renderer: render.New(nil, clusterview.NewReader(cached)),
+			}
+			scope, err := r.gather(t.Context(), cached, release)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if scope.isLeaving != tc.leaving || (scope.elsewhere != "") != tc.elsewhere {
+				t.Errorf("leaving %v, elsewhere %q", scope.isLeaving, scope.elsewhere)
+			}
+			if (scope.helmOp != nil) != tc.wantHelmOp || (scope.cluster != nil) != tc.wantThere {
+				t.Errorf("HelmOp %v, Cluster %v", scope.helmOp, scope.cluster)
+			}
+		})
+	}
+}
+
+type forgetfulEngine struct{ Engine }
+
+func (*forgetfulEngine) Forget(string) {}
+
+type forgetfulWatcher struct{ Watcher }
+
+func (*forgetfulWatcher) Disconnect(string) {}
+
+// TestWhatIsElsewhereIsLookedAtAgain holds that a release which waits for a Cluster of another shard finds out in time that this is gone: no event
+// tells it.
+func TestWhatIsElsewhereIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	_, _, release := controllertest.ShardedObjects("a", "b", "a")
+	r := &Reconciler{Written: NewWrittenGenerations(), Drifts: driftmemory.New(), Reads: recordreads.New(1), Watcher: forgettingWatcher{forgetting: &forgetting{}}}
+	scope := &releaseScope{release: release, elsewhere: "it is of shard b"}
+	if again := r.leaveElsewhere(scope).RequeueAfter; again <= 0 || again > 2*elsewhereRetry {
+		t.Errorf("looked at again after %s", again)
+	}
+	release.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	if again := r.leaveElsewhere(scope).RequeueAfter; again <= 0 || again > 2*downRetry {
+		t.Errorf("one that waits for its end is looked at again after %s", again)
+	}
+}

@@ -1,0 +1,111 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+func TestWhatIsSeenMustBeAsNewAsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	present := func(uid types.UID, generation int64) objectwatch.State {
+		return objectwatch.State{Exists: true, UID: uid, Generation: generation, Verdict: health.Current}
+	}
+	gone := objectwatch.State{Verdict: health.NotFound}
+	const early, late = writtenGrace - time.Second, writtenGrace
+	for name, tc := range map[string]struct {
+		state     objectwatch.State
+		isWell    bool
+		after     time.Duration
+		want      bool
+		isVersion bool
+	}{
+		"a version of before, early":             {present("b", 1), true, early, false, true},
+		"a version of before, by a broken watch": {present("b", 1), false, late, false, true},
+		"a version of before, by odd counting":   {present("b", 1), true, late, true, true},
+		"a version of later":                     {present("b", 7), true, 0, true, true},
+		"as it was written":                      {present("b", 2), true, 0, true, false},
+		"as it was written, by a broken watch":   {present("b", 2), false, 0, true, false},
+		"changed since":                          {present("b", 3), true, 0, true, false},
+		"as it was before":                       {present("b", 1), true, late, false, false},
+		"as it was before, by a broken watch":    {present("b", 1), false, late, false, false},
+		// A Job that was made anew must not pass by the completion of its predecessor.
+		"its predecessor":                          {present("a", 2), true, early, false, false},
+		"its predecessor, by a broken watch":       {present("a", 2), false, late, false, false},
+		"one that was made anew after it":          {present("c", 1), true, late, true, false},
+		"not there, before it could show":          {gone, true, early, false, false},
+		"not there, by a broken watch":             {gone, false, late, false, false},
+		"not there any more":                       {gone, true, late, true, false},
+		"not there, long after, by a broken watch": {gone, false, time.Hour, false, false},
+	} {
+		key, now := types.NamespacedName{Namespace: "fleet", Name: "one"}, time.Unix(1_800_000_000, 0)
+		written := NewWrittenGenerations()
+		written.set(key, []inventory.Ref{controllertest.Deployment}, map[inventory.Ref]model.Generation{
+			controllertest.Deployment: {UID: "b", Number: 2, IsVersion: tc.isVersion}, controllertest.ConfigMap: {UID: "x"},
+		}, now)
+		if got := written.isSeen(key, controllertest.Deployment, tc.state, tc.isWell, now.Add(tc.after)); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+		// What was seen once may go: that is news.
+		if got := written.isSeen(key, controllertest.Deployment, gone, false, now); got != tc.want {
+			t.Errorf("%s, then gone: %t", name, got)
+		}
+		if !written.isSeen(key, controllertest.ConfigMap, gone, false, now) {
+			t.Errorf("%s: an object is remembered that nobody asks for", name)
+		}
+		written.forget(key)
+		if !written.isSeen(key, controllertest.Deployment, gone, false, now) {
+			t.Errorf("%s: something is left of a release that was forgotten", name)
+		}
+	}
+}
+
+// TestAWatchThatHealthDoesNotNeed: with drift detection more is watched than what health is about.
+func TestAWatchThatHealthDoesNotNeed(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"broken": errors.New("watch configmaps: 405"), "forbidden": objectwatch.ErrForbidden} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
+			b.objects[controllertest.ConfigMap] = objectwatch.State{Verdict: health.Unknown}
+			b.spared = map[inventory.Ref]bool{controllertest.Deployment: true}
+			b.watched = objectwatch.Snapshot{Err: err, ErrSince: b.now}
+			b.deploy(nil)
+			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.is(controllertest.Deployment, health.Current)
+			b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
+			b.want(b.pass(2*objectwatch.StuckAfter, report.True, addonsv1.HealthyReason), model.ActionNone)
+
+			b.is(controllertest.Deployment, health.Failed)
+			b.deploy(nil)
+			b.want(b.pass(time.Second, report.False, addonsv1.HealthFailedReason), model.ActionRollback)
+		})
+	}
+}

@@ -1,0 +1,46 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
+)
+
+// NewActionSlots bounds the actions of a number of workers, and of each Cluster. A release is woken before all others when a slot is granted to it.
+func NewActionSlots(workers, perCluster int, wake *async.Waker) *slots.Slots {
+	return slots.New(slots.Options{
+		Workers: workers, PerCluster: perCluster,
+		Wake: func(release client.ObjectKey) { wake.WakeFirst(ctrl.Request{NamespacedName: release}) },
+		Report: func(inUse, waiting int) {
+			monitoring.SlotsInUse.Set(float64(inUse))
+			monitoring.SlotsWaiting.Set(float64(waiting))
+		},
+	})
+}
+
+// slot takes a slot for what a pass is about to do.
+func (r *Reconciler) slot(p *releasePass) (done func(), ok bool) {
+	return r.Slots.Acquire(slots.Claim{
+		Release: client.ObjectKeyFromObject(p.release), Cluster: p.target.Key, HelmOp: p.desired.Owner, First: queue.IsFirst(p.release),
+	})
+}

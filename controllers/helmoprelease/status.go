@@ -1,0 +1,304 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// What is done to a release, in status, Events and metrics.
+const (
+	verbInstall      = "Install"
+	verbUpgrade      = "Upgrade"
+	verbRollback     = "Rollback"
+	verbTest         = "Test"
+	verbCorrectDrift = "CorrectDrift"
+	verbUninstall    = "Uninstall"
+)
+
+const (
+	metav1Unknown = metav1.ConditionUnknown
+)
+
+// retryDelay is how long an uninstallation must still wait because the same one failed before; 0 is not at all.
+func retryDelay(release *addonsv1.HelmOpRelease, attempt string, now time.Time) time.Duration {
+	status := &release.Status
+	if status.Failures == 0 || status.LastAttemptedRevision != attempt {
+		return 0
+	}
+	return max(0, status.LastAttemptedAt.Add(model.Backoff(int(status.Failures), apiutil.Jitter(release))).Sub(now))
+}
+
+// recordUninstall notes how a try to end a release ended.
+func (r *Reconciler) recordUninstall(scope *releaseScope, decision decide.Decision, result helmclient.Result, attempt string, err error) {
+	status := &scope.release.Status
+	if err == nil || !result.StorageChanged {
+		return
+	}
+	if status.LastAttemptedRevision != attempt {
+		status.Failures = 0
+	}
+	status.Failures++
+	status.LastAttemptedRevision, status.LastAttemptedAt = attempt, metav1.NewTime(r.Now())
+	status.LastRetryRequest = retryRequest(scope)
+	remember(status, addonsv1.ReleaseAction{
+		Action: verbUninstall, Reason: decision.Reason, FromRevision: int64(decision.FromRevision), Time: status.LastAttemptedAt,
+	})
+}
+
+func reportReachable(release *addonsv1.HelmOpRelease) {
+	report.SetCondition(release, addonsv1.ClusterReachableCondition, report.True, addonsv1.ClusterReachableReason, "")
+}
+
+// reportNotReleased tells why the release is not as it is wanted, and whether that is news.
+func reportNotReleased(release *addonsv1.HelmOpRelease, reason, message string) bool {
+	changed := report.SetCondition(release, addonsv1.ReleasedCondition, report.False, reason, message)
+	return report.SetNotReady(release, reason, message) || changed
+}
+
+// reportWaiting says what is waited for: somebody else's action, or the time of the next try.
+func reportWaiting(p *releasePass, decision decide.Decision) {
+	switch {
+	case decision.Reason != decide.ReasonBackoff:
+		reportNotReleased(p.release, addonsv1.ReleasePendingReason, decision.Message)
+	case p.observation.State(p.desired) == model.StateInSync:
+		reportDeployed(p)
+	default:
+		reportNotReleased(p.release, standingReason(p.release, decision), withLastError(p.release, decision.Message))
+	}
+}
+
+// reportInLine says of a release of which nothing was said yet why nothing happens. What was said of others stands until something does.
+func reportInLine(release *addonsv1.HelmOpRelease) {
+	if conditions.Get(release, addonsv1.ReadyCondition) == nil {
+		report.SetNotReady(release, addonsv1.UpdatingReason, "the release waits for its turn: as many others are worked on as the manager may at a time")
+	}
+}
+
+// reportStalled says that nothing is tried any more.
+func (r *Reconciler) reportStalled(p *releasePass, decision decide.Decision) {
+	release := p.release
+	message := withLastError(release, decision.Message)
+	if report.SetCondition(release, addonsv1.StalledCondition, report.True, addonsv1.RetriesExhaustedReason, message) {
+		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RetriesExhaustedReason, string(decision.Action),
+			fmt.Sprintf("Cluster %s, release %s: %s", apiutil.ClusterTitle(release), describe(release), message))
+	}
+	if p.observation.State(p.desired) == model.StateInSync {
+		reportDeployed(p)
+		return
+	}
+	reportNotReleased(release, standingReason(release, decision), message)
+}
+
+// noteUnhealthy notes, for the messages until the next success, which objects were not healthy when an upgrade is
+// rolled back for that.
+func noteUnhealthy(release *addonsv1.HelmOpRelease, decision decide.Decision, now time.Time) {
+	healthy := conditions.Get(release, addonsv1.HealthyCondition)
+	if decision.Reason != decide.ReasonUnhealthy || healthy == nil {
+		return
+	}
+	noteError(release, fmt.Sprintf("revision %d was not healthy at %s (%s): %s", decision.FromRevision,
+		now.UTC().Format(time.RFC3339), healthy.Reason, healthy.Message))
+}
+
+// maxReleaseStatus is what the status has room for. Helm's own words are shorter, but anyone may write a record.
+const maxReleaseStatus = 32
+
+// noteError notes the error that messages name until the next success.
+func noteError(release *addonsv1.HelmOpRelease, message string) {
+	release.Status.LastError = apiutil.Truncate(message, report.MaxConditionMessage)
+}
+
+// standingReason is the reason for which a release is not as it is wanted, while nothing is done about it.
+func standingReason(release *addonsv1.HelmOpRelease, decision decide.Decision) string {
+	if decision.State == model.StateRolledBack {
+		return addonsv1.RolledBackReason
+	}
+	switch known := conditions.GetReason(release, addonsv1.ReleasedCondition); known {
+	case "", addonsv1.ReleasedReason, addonsv1.UpdatingReason, addonsv1.ReleasePendingReason:
+		if decision.FromRevision <= 1 {
+			return addonsv1.InstallFailedReason
+		}
+		return addonsv1.UpgradeFailedReason
+	default:
+		return known
+	}
+}
+
+// withLastError adds the last error to a message, in front of which it is what people look for.
+func withLastError(release *addonsv1.HelmOpRelease, message string) string {
+	if release.Status.LastError == "" {
+		return message
+	}
+	return strings.TrimRight(message, ". ") + "; the last error: " + release.Status.LastError
+}
+
+// failureReason is the reason of an action that failed for no reason with a name of its own.
+func failureReason(decision decide.Decision) string {
+	switch verbOf(decision.Action) {
+	case verbInstall:
+		return addonsv1.InstallFailedReason
+	case verbUninstall:
+		return addonsv1.UninstallFailedReason
+	case verbRollback:
+		return addonsv1.RollbackFailedReason
+	case verbTest:
+		return addonsv1.TestsFailedReason
+	default:
+		return addonsv1.UpgradeFailedReason
+	}
+}
+
+// reportInSync says that the cluster has what is wanted and that nothing is left to do.
+func reportInSync(p *releasePass) {
+	if !p.isListing {
+		// A request to try again is met where there is nothing to try.
+		p.release.Status.LastRetryRequest = retryRequest(p.releaseScope)
+	}
+	p.release.Status.Failures, p.release.Status.LastError = 0, ""
+	reportDeployed(p)
+}
+
+// reportDeployed says that what is wanted is deployed. Its tests may have failed.
+func reportDeployed(p *releasePass) {
+	release := p.release
+	newest, _ := p.observation.Newest()
+	known := release.Status.Release
+	if known == nil || known.Revision != int64(newest.Revision) || known.Status != apiutil.Truncate(newest.Status, maxReleaseStatus) ||
+		known.ArtifactDigest != release.Spec.Artifact.Digest || known.ValuesDigest != release.Spec.ValuesDigest {
+		// The status was lost, in a move for example; the labels in the cluster tell that nothing needs to be done.
+		release.Status.Release = &addonsv1.ReleaseObservation{
+			Revision: int64(newest.Revision), Status: apiutil.Truncate(newest.Status, maxReleaseStatus), Version: release.Spec.Artifact.Version,
+			ArtifactDigest: release.Spec.Artifact.Digest, ValuesDigest: release.Spec.ValuesDigest,
+			LastDeployed: metav1.NewTime(newest.ChangedAt),
+		}
+		if known != nil && known.ArtifactDigest == release.Spec.Artifact.Digest {
+			release.Status.Release.Chart, release.Status.Release.AppVersion = known.Chart, known.AppVersion
+		}
+	}
+	reportTests(p, newest)
+	setReleased(release)
+}
+
+func setReleased(release *addonsv1.HelmOpRelease) {
+	message := fmt.Sprintf("revision %d is %s", release.Status.Release.Revision, release.Status.Release.Status)
+	report.SetCondition(release, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, message)
+	reportReady(release)
+}
+
+// reportReady sums a release up whose newest revision is what is wanted: it is ready once it is healthy and its tests
+// succeeded, as far as these are asked for.
+func reportReady(release *addonsv1.HelmOpRelease) {
+	released := conditions.Get(release, addonsv1.ReleasedCondition)
+	if released == nil || released.Status != report.True {
+		return
+	}
+	for _, name := range []string{addonsv1.HealthyCondition, addonsv1.TestedCondition} {
+		gate := conditions.Get(release, name)
+		if gate == nil || gate.Status == report.True || isIgnored(release, name) {
+			continue
+		}
+		reason := gate.Reason
+		if reason == addonsv1.TestsPendingReason {
+			reason = addonsv1.ProgressingReason
+		}
+		report.SetNotReady(release, reason, gate.Message)
+		return
+	}
+	report.SetCondition(release, addonsv1.ReadyCondition, report.True, addonsv1.ReadyReason, released.Message)
+}
+
+// isIgnored tells whether a release may be ready although a condition is not true.
+func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
+	return condition == addonsv1.TestedCondition && releasePolicy(&release.Spec).Test.IgnoreFailures
+}
+
+func observed(release *addonsv1.HelmOpRelease, decision decide.Decision, result helmclient.Result) *addonsv1.ReleaseObservation {
+	return &addonsv1.ReleaseObservation{
+		Revision:       int64(result.Revision),
+		Status:         apiutil.Truncate(result.Status, maxReleaseStatus),
+		Chart:          apiutil.Truncate(result.ChartName, 253),
+		Version:        apiutil.Truncate(result.ChartVersion, 256),
+		AppVersion:     apiutil.Truncate(result.AppVersion, 256),
+		ArtifactDigest: madeFromDesired(decision, release.Spec.Artifact.Digest),
+		ValuesDigest:   madeFromDesired(decision, release.Spec.ValuesDigest),
+		LastDeployed:   metav1.NewTime(result.LastDeployed),
+	}
+}
+
+// reportReleased tells of a successful installation or upgrade.
+func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, result helmclient.Result) {
+	release := p.release
+	wasReleased := conditions.IsTrue(release, addonsv1.ReleasedCondition)
+	if p.policy.Test.Enabled {
+		report.SetCondition(release, addonsv1.TestedCondition, metav1Unknown, addonsv1.TestsPendingReason, "the tests are about to run")
+	}
+	release.Status.LastError = ""
+	setReleased(release)
+	reason := addonsv1.UpgradedEvent
+	switch {
+	case decision.Returns:
+		reason = addonsv1.ReturnedEvent
+	case verbOf(decision.Action) == verbInstall:
+		reason = addonsv1.InstalledEvent
+		if since, ok := firstServed(p.cluster, p.helmOp); ok && !wasReleased {
+			monitoring.TimeToDeployed.Observe(r.Now().Sub(since).Seconds())
+		}
+	}
+	if decision.Recovery != decide.RecoverNothing {
+		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, verbOf(decision.Action), decision.Message)
+	}
+	r.event(p.releaseScope, corev1.EventTypeNormal, reason, verbOf(decision.Action), fmt.Sprintf(
+		"%s release %s in Cluster %s: chart %s %s, revision %d to %d (%s)", reason, describe(release), apiutil.ClusterTitle(release),
+		result.ChartName, result.ChartVersion, decision.FromRevision, result.Revision, decision.Reason))
+}
+
+// reportRolledBack tells of a return to a revision that worked.
+func (r *Reconciler) reportRolledBack(p *releasePass, decision decide.Decision, result helmclient.Result) {
+	release := p.release
+	reportNotReleased(release, addonsv1.RolledBackReason, withLastError(release, decision.Message))
+	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RolledBackEvent, verbRollback, fmt.Sprintf(
+		"Rolled release %s in Cluster %s back: revision %d is as revision %d was, chart %s %s (%s): %s", describe(release),
+		apiutil.ClusterTitle(release), result.Revision, decision.RollbackTo, result.ChartName, result.ChartVersion, decision.Reason,
+		release.Status.LastError))
+}
+
+// verbOf is the Helm action that a decision comes down to.
+func verbOf(action model.Action) string {
+	switch action {
+	case model.ActionInstall, model.ActionRecoverThenInstall:
+		return verbInstall
+	case model.ActionUpgrade, model.ActionRecoverThenUpgrade:
+		return verbUpgrade
+	default:
+		return string(action)
+	}
+}

@@ -1,0 +1,73 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+func TestReleaseStatusFits(t *testing.T) {
+	t.Parallel()
+	controllertest.CheckStatus(t, "../../config/crd/bases/addons.cluster.x-k8s.io_helmopreleases.yaml", longReleaseStatus(controllertest.LongText()))
+}
+
+func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
+	r := &Reconciler{Now: time.Now}
+	release := &addonsv1.HelmOpRelease{}
+	release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: long}
+	p := &releasePass{releaseScope: &releaseScope{release: release}}
+	status := &release.Status
+
+	var refs []inventory.Ref
+	for i := range 2 * maxInventory {
+		number := fmt.Sprint(i)
+		refs = append(refs, inventory.Ref{Version: "v1", Kind: "A", Namespace: "x", Name: number}, inventory.Ref{Version: "v1", Kind: "A" + number, Name: "x"})
+		if i < 10 {
+			refs = append(refs, inventory.Ref{Group: long, Version: "v1", Kind: "A" + number, Name: "x"},
+				inventory.Ref{Version: "v1", Kind: number + long, Name: "x"},
+				inventory.Ref{Version: "v1", Kind: "A", Namespace: long, Name: number},
+				inventory.Ref{Version: "v1", Kind: "A", Name: number + long})
+		}
+	}
+	status.Inventory = inventoryOf(&release.Spec, refs, 1)
+	status.Release = observed(release, decide.Decision{}, helmclient.Result{Status: long, ChartName: long, ChartVersion: long, AppVersion: long})
+	status.Tests = testResults(slices.Repeat([]helmclient.TestResult{{Name: long, Phase: long}}, 2*maxTests))
+	difference := drift.Difference{
+		Ref:     inventory.Ref{Group: long, Version: long, Kind: long, Namespace: long, Name: long},
+		Manager: long, Paths: slices.Repeat([]string{long}, 2*maxDriftPaths),
+	}
+	status.Drift = &addonsv1.DriftStatus{Objects: r.driftedObjects(p, &driftmemory.Memory{}, slices.Repeat([]drift.Difference{difference}, 2*maxDriftedObjects))}
+	for range 2 * maxHistory {
+		remember(status, addonsv1.ReleaseAction{Action: "install"})
+	}
+	report.SetCondition(release, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, long)
+	status.LastRetryRequest = retryRequest(p.releaseScope)
+	noteError(release, long)
+	return status
+}

@@ -1,0 +1,261 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
+)
+
+func TestReportReady(t *testing.T) {
+	t.Parallel()
+	type gates map[string]metav1.Condition
+	healthy := metav1.Condition{Status: report.True, Reason: addonsv1.HealthyReason}
+	for name, tc := range map[string]struct {
+		gates  gates
+		test   *addonsv1.TestOptions
+		status metav1.ConditionStatus
+		reason string
+	}{
+		"released":         {gates{}, nil, report.True, addonsv1.ReadyReason},
+		"healthy":          {gates{addonsv1.HealthyCondition: healthy}, nil, report.True, addonsv1.ReadyReason},
+		"on its way":       {gates{addonsv1.HealthyCondition: {Status: metav1Unknown, Reason: addonsv1.HealthProgressingReason}}, nil, report.False, addonsv1.ProgressingReason},
+		"unhealthy":        {gates{addonsv1.HealthyCondition: {Status: report.False, Reason: addonsv1.HealthTimeoutReason}}, nil, report.False, addonsv1.HealthTimeoutReason},
+		"to be tested":     {gates{addonsv1.TestedCondition: {Status: metav1Unknown, Reason: addonsv1.TestsPendingReason}}, nil, report.False, addonsv1.ProgressingReason},
+		"tests failed":     {gates{addonsv1.HealthyCondition: healthy, addonsv1.TestedCondition: {Status: report.False, Reason: addonsv1.TestsFailedReason}}, nil, report.False, addonsv1.TestsFailedReason},
+		"failures ignored": {gates{addonsv1.TestedCondition: {Status: report.False, Reason: addonsv1.TestsFailedReason}}, &addonsv1.TestOptions{IgnoreFailures: ptr.To(true)}, report.True, addonsv1.ReadyReason},
+		"drift is no gate": {gates{addonsv1.DriftedCondition: {Status: report.True, Reason: addonsv1.DriftDetectedReason}}, nil, report.True, addonsv1.ReadyReason},
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		release.Spec.Test = tc.test
+		release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1, Status: "deployed"}
+		for name, gate := range tc.gates {
+			report.SetCondition(release, name, gate.Status, gate.Reason, "why")
+		}
+		setReleased(release)
+		ready := conditions.Get(release, addonsv1.ReadyCondition)
+		if ready == nil || ready.Status != tc.status || ready.Reason != tc.reason {
+			t.Errorf("%s: %+v", name, ready)
+		}
+	}
+}
+
+func TestNotReleasedIsNotMadeReadyByItsHealth(t *testing.T) {
+	t.Parallel()
+	release := &addonsv1.HelmOpRelease{}
+	reportNotReleased(release, addonsv1.RolledBackReason, "why")
+	report.SetCondition(release, addonsv1.HealthyCondition, report.True, addonsv1.HealthyReason, "")
+	reportReady(release)
+	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready.Status != report.False || ready.Reason != addonsv1.RolledBackReason {
+		t.Errorf("%+v", ready)
+	}
+}
+
+// TestARollbackForHealthSaysWhatWasUnhealthy holds that the message of a release that was rolled back names the object,
+// the cause and the times, until the next success.
+func TestARollbackForHealthSaysWhatWasUnhealthy(t *testing.T) {
+	t.Parallel()
+	release := &addonsv1.HelmOpRelease{}
+	report.SetCondition(release, addonsv1.HealthyCondition, report.False, addonsv1.HealthTimeoutReason, "Deployment a/agent: not all pods are available")
+	noteUnhealthy(release, decide.Decision{Reason: decide.ReasonUpgradeFailed, FromRevision: 4}, controllertest.Noon)
+	if release.Status.LastError != "" {
+		t.Fatalf("an upgrade that failed says %q", release.Status.LastError)
+	}
+	noteUnhealthy(release, decide.Decision{Reason: decide.ReasonUnhealthy, FromRevision: 4}, controllertest.Noon)
+	p := &releasePass{releaseScope: &releaseScope{release: release}}
+	reportWaiting(p, decide.Decision{
+		Action: model.ActionWait, State: model.StateRolledBack, Reason: decide.ReasonBackoff, FromRevision: 5,
+		Message: "The upgrade failed, and revision 5 is the return to what worked before.",
+	})
+	ready := conditions.Get(release, addonsv1.ReadyCondition)
+	if ready.Reason != addonsv1.RolledBackReason {
+		t.Errorf("the reason is %s", ready.Reason)
+	}
+	for _, part := range []string{"revision 4", "Deployment a/agent: not all pods are available", addonsv1.HealthTimeoutReason, controllertest.Noon.UTC().Format(time.RFC3339)} {
+		if !strings.Contains(ready.Message, part) {
+			t.Errorf("%q does not say %q", ready.Message, part)
+		}
+	}
+}
+
+// TestFailuresThatAreToldAreNoErrors holds that what a user can mend is no error of the controller, and is tried again
+// later and later.
+func TestFailuresThatAreToldAreNoErrors(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler{Recorder: events.NewFakeRecorder(10), Budgets: report.NewEventBudgets(time.Now), Now: time.Now}
+	release := controllertest.SettledRelease("one")
+	scope := &releaseScope{release: release}
+	for name, tc := range map[string]struct {
+		err    error
+		reason string
+	}{
+		"the chart's own fail": {&helmerr.Error{Kind: helmerr.ErrChartFailed}, addonsv1.ChartFailedReason},
+		"a kind without CRD":   {&helmerr.Error{Kind: helmerr.ErrKindNotServed}, addonsv1.KindNotServedReason},
+		"the chart's schema":   {&helmerr.Error{Kind: helmerr.ErrInvalidValues}, addonsv1.ValuesInvalidReason},
+		"a conflict":           {&helmerr.Error{Kind: helmerr.ErrConflict}, addonsv1.ReleaseConflictReason},
+		"a stale decision":     {&helmerr.Error{Kind: helmerr.ErrStale}, addonsv1.UpdatingReason},
+	} {
+		for _, about := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+			result, err := r.failed(t.Context(), scope, addonsv1.InstallFailedReason, tc.err)
+			if err != nil || (result.RequeueAfter-about).Abs() > about/4 {
+				t.Errorf("%s: %+v, %v, want %s", name, result, err, about)
+			}
+		}
+		if ready := conditions.Get(release, addonsv1.ReadyCondition); ready.Reason != tc.reason {
+			t.Errorf("%s: the reason is %s, want %s", name, ready.Reason, tc.reason)
+		}
+	}
+}
+
+// TestUnreachableClustersKeepTheirFirstMessage holds that connections which break in several ways are one write.
+func TestUnreachableClustersKeepTheirFirstMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := &addonsv1.HelmOpRelease{}
+		told := func(message string) string {
+			report.Unreachable(release, message)
+			ready, reachable := conditions.Get(release, addonsv1.ReadyCondition), conditions.Get(release, addonsv1.ClusterReachableCondition)
+			if ready.Message != reachable.Message {
+				t.Errorf("Ready says %q, ClusterReachable %q", ready.Message, reachable.Message)
+			}
+			return ready.Message
+		}
+		if got := told("connection lost"); got != "connection lost" {
+			t.Errorf("at first it says %q", got)
+		}
+		<-time.After(report.OneTrouble / 2)
+		if got := told("connection refused"); got != "connection lost" {
+			t.Errorf("a moment later it says %q", got)
+		}
+		<-time.After(report.OneTrouble)
+		if got := told("connection refused"); got != "connection refused" {
+			t.Errorf("a while later it says %q", got)
+		}
+		reportReachable(release)
+		if got := told("unknown host"); got != "unknown host" {
+			t.Errorf("after it answered again it says %q", got)
+		}
+		now := metav1.Now()
+		release.DeletionTimestamp = &now
+		for range 2 {
+			if got := told("unknown host"); got != "unknown host"+report.OrphanHint {
+				t.Errorf("under deletion it says %q", got)
+			}
+		}
+	})
+}
+
+// linkMadeMeanwhile are the ways to Clusters of which the first is made just after it was asked for.
+type linkMadeMeanwhile struct {
+	clusterview.Clusters
+	err      error
+	failures int
+	cause    clusterlink.Cause
+}
+
+func (l linkMadeMeanwhile) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
+	if l.err == nil {
+		return &rest.Config{}, nil
+	}
+	return nil, l.err
+}
+
+func (l linkMadeMeanwhile) State(client.ObjectKey) clusterlink.State {
+	return clusterlink.State{LastTry: time.Now(), LastAnswer: time.Now(), Failures: l.failures, Cause: l.cause}
+}
+
+// TestConnectSaysNothingOfWhatWasNotTried holds that a release stays as it was where its Cluster is about to be connected: every release of a
+// fleet comes to that when its manager is started again.
+func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err      error
+		failures int
+		cause    clusterlink.Cause
+		want     metav1.ConditionStatus
+		up       bool
+	}{
+		"not tried yet":       {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotTried), want: report.True},
+		"tried, without luck": {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotConnected), want: report.False},
+		"one lost probe":      {failures: 1, want: report.True, up: true},
+		"silent":              {failures: 2, want: report.False},
+		"refused":             {failures: 2, cause: clusterlink.CauseCredentials, want: report.False},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release := &addonsv1.HelmOpRelease{}
+			reportReachable(release)
+			r := &Reconciler{
+				Clusters: linkMadeMeanwhile{err: tc.err, failures: tc.failures, cause: tc.cause}, Kubeconfigs: controllertest.StoreOf(t), Watcher: &forgetfulWatcher{},
+			}
+			if _, ok := r.connect(t.Context(), release); ok != tc.up {
+				t.Errorf("there is a connection: %t, want %t", ok, tc.up)
+			}
+			got := conditions.Get(release, addonsv1.ClusterReachableCondition)
+			if got.Status != tc.want || !strings.Contains(got.Message, string(tc.cause)) {
+				t.Errorf("ClusterReachable is %s: %s, want %s", got.Status, got.Message, tc.want)
+			}
+		})
+	}
+}
+
+// TestAReleaseInLineSaysSo holds that a release that waits for others tells that, where it has told nothing yet, and nothing but that.
+func TestAReleaseInLineSaysSo(t *testing.T) {
+	t.Parallel()
+	taken := NewActionSlots(1, 1, &async.Waker{})
+	if _, ok := taken.Acquire(slots.Claim{Cluster: "busy", HelmOp: "busy"}); !ok {
+		t.Fatal("the only slot is taken")
+	}
+	r := &Reconciler{Slots: taken}
+	act := func(release *addonsv1.HelmOpRelease) *metav1.Condition {
+		p := &releasePass{releaseScope: &releaseScope{release: release}}
+		if result, err := r.act(t.Context(), p, decide.Decision{Action: model.ActionRollback}); err != nil || !result.IsZero() {
+			t.Errorf("%+v, %v", result, err)
+		}
+		return conditions.Get(release, addonsv1.ReadyCondition)
+	}
+	if ready := act(&addonsv1.HelmOpRelease{}); ready == nil || ready.Status != report.False || ready.Reason != addonsv1.UpdatingReason {
+		t.Errorf("a new release says %+v", ready)
+	}
+	failed := &addonsv1.HelmOpRelease{}
+	report.SetNotReady(failed, addonsv1.UpgradeFailedReason, "no")
+	if ready := act(failed); ready.Reason != addonsv1.UpgradeFailedReason || ready.Message != "no" {
+		t.Errorf("one that failed says %+v", ready)
+	}
+}

@@ -1,0 +1,121 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/lru"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
+)
+
+// TestRecordRepositories holds where new records go, and which repositories are asked for others.
+func TestRecordRepositories(t *testing.T) {
+	t.Parallel()
+	own := &addonsv1.RecordRegistry{URL: "oci://own/records"}
+	for name, test := range map[string]struct {
+		manager, former string
+		told            *addonsv1.RecordStorage
+		outside         bool
+		goes            string
+		known           []string
+	}{
+		"nothing said":         {},
+		"manager":              {manager: "oci://m/r", outside: true, goes: "oci://m/r", known: []string{"oci://m/r"}},
+		"empty":                {manager: "oci://m/r", told: &addonsv1.RecordStorage{}, outside: true, goes: "oci://m/r", known: []string{"oci://m/r"}},
+		"manager's former":     {former: "oci://f/r", known: []string{"oci://f/r"}},
+		"own":                  {told: &addonsv1.RecordStorage{Registry: own}, outside: true, goes: own.URL, known: []string{own.URL}},
+		"own before manager's": {manager: "oci://m/r", told: &addonsv1.RecordStorage{Registry: own}, outside: true, goes: own.URL, known: []string{own.URL, "oci://m/r"}},
+		"in the cluster in spite of the manager": {manager: "oci://m/r", told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster},
+			known: []string{"oci://m/r"}},
+		"back in the cluster": {told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster, Registry: own}, known: []string{own.URL}},
+		"another one": {told: &addonsv1.RecordStorage{Registry: own, FormerURLs: []string{"oci://a/r", "oci://b/r"}}, outside: true, goes: own.URL,
+			known: []string{own.URL, "oci://a/r", "oci://b/r"}},
+		"a registry, but none there": {told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeRegistry}, outside: true},
+		"the manager's by name":      {manager: "oci://m/r", told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeRegistry}, outside: true, goes: "oci://m/r", known: []string{"oci://m/r"}},
+	} {
+		r := &Reconciler{Records: RecordStorage{URL: test.manager, Access: func(context.Context) (oci.Access, error) { return oci.Access{}, nil }}}
+		if test.former != "" {
+			r.Records.FormerURLs = []string{test.former}
+		}
+		options, outside := r.recordRepositories(test.told, "default")
+		goes := ""
+		if options.New != nil {
+			goes = options.New.URL
+		}
+		var known []string
+		for _, repository := range options.Known {
+			known = append(known, repository.URL)
+		}
+		if outside != test.outside || goes != test.goes || !slices.Equal(known, test.known) {
+			t.Errorf("%s: outside %t, new %q, known %q", name, outside, goes, known)
+		}
+	}
+}
+
+// TestStorageOfHelmOp holds that what the HelmOp says now counts, and what the release was told where the HelmOp is gone.
+func TestStorageOfHelmOp(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler{Records: RecordStorage{Registries: payloadregistry.New(nil)}}
+	release := &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{
+		ClusterRef: addonsv1.ClusterReference{Name: "one"},
+		Storage:    &addonsv1.RecordStorage{Registry: &addonsv1.RecordRegistry{URL: "oci://told/records"}},
+	}}
+	scope := &releaseScope{release: release}
+	if !r.storage(scope).Outside {
+		t.Error("without its HelmOp, the release does not go by what it was told")
+	}
+	scope.helmOp = &addonsv1.HelmOp{}
+	if r.storage(scope).Outside {
+		t.Error("the release goes by what it was told, and not by what its HelmOp says now")
+	}
+	if got := (&Reconciler{}).storage(scope); got.Store != nil || got.Outside {
+		t.Errorf("without registries: %+v", got)
+	}
+}
+
+// TestRecordsLeftOnce holds that a HelmOp is told once of records which a registry keeps, however many releases it has.
+func TestRecordsLeftOnce(t *testing.T) {
+	t.Parallel()
+	recorder := events.NewFakeRecorder(10)
+	r := &Reconciler{Recorder: recorder, RecordsLeft: lru.New(MaxToldOfRecords)}
+	tell := func(uid, release string, left int) {
+		r.reportRecordsLeft(&releaseScope{
+			release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: release}},
+			helmOp:  &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)}},
+		}, helmclient.Result{PayloadsLeft: left, PayloadsLeftReason: "405"})
+	}
+	tell("a", "one", 0)
+	if len(recorder.Events) != 0 {
+		t.Error("told of nothing")
+	}
+	tell("a", "one", 1)
+	tell("a", "two", 3)
+	tell("b", "one", 1)
+	if len(recorder.Events) != 2 {
+		t.Errorf("%d Events", len(recorder.Events))
+	}
+}

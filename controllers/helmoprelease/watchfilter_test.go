@@ -1,0 +1,125 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helmoprelease
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
+)
+
+func TestIsWatched(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, filter string
+		labels       map[string]string
+		want         bool
+	}{
+		{name: "no filter", want: true},
+		{name: "no filter, a label", labels: map[string]string{clusterv1.WatchLabel: "red"}, want: true},
+		{name: "the filter's label", filter: "blue", labels: map[string]string{clusterv1.WatchLabel: "blue"}, want: true},
+		{name: "another label", filter: "blue", labels: map[string]string{clusterv1.WatchLabel: "red"}},
+		{name: "no label", filter: "blue"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels}}
+			if got := apiutil.IsWatched(helmOp, tc.filter); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestAReleaseThatLeavesIsForgotten holds that nothing is followed for a release that another manager works on.
+func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		labels, annotations map[string]string
+		isMoved             bool
+	}{
+		"it has another label now": {labels: map[string]string{clusterv1.WatchLabel: "red"}},
+		"it has no label any more": {},
+		"clusterctl takes it along": {
+			labels: map[string]string{clusterv1.WatchLabel: "blue"}, annotations: map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""},
+			isMoved: true,
+		},
+	} {
+		b := newRecreation(t)
+		release := triedFor("it")
+		release.Labels, release.Annotations = tc.labels, tc.annotations
+		b.r.Client = controllertest.StoreOf(t, release)
+		b.r.WatchFilter, b.r.Slots = "blue", NewActionSlots(1, 0, &async.Waker{})
+		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
+		b.r.Reads.Meet(request, "", model.Observation{}, time.Now())
+		if _, err := b.r.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		if len(b.forgot.releases) != 1 || len(b.r.Reads.Firsts) != 0 {
+			t.Errorf("%s: forgotten %v, known %v", name, b.forgot.releases, b.r.Reads.Firsts)
+		}
+		if err := b.r.Client.Get(t.Context(), request.NamespacedName, release); err != nil {
+			t.Fatal(err)
+		}
+		isTold := conditions.GetReason(release, addonsv1.PausedCondition) == addonsv1.BeingMovedReason
+		if why := conditions.GetMessage(release, addonsv1.PausedCondition); isTold != tc.isMoved || tc.isMoved && !strings.Contains(why, "annotate helmoprelease it ") {
+			t.Errorf("%s: the condition Paused says %q", name, why)
+		}
+	}
+}
+
+func TestOfWatchFilter(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		filter, before, after string
+		want                  bool
+	}{
+		"no filter":                 {before: "red", after: "red", want: true},
+		"it is watched":             {filter: "blue", before: "blue", after: "blue", want: true},
+		"it comes":                  {filter: "blue", after: "blue", want: true},
+		"it leaves":                 {filter: "blue", before: "blue", after: "red", want: true},
+		"it loses its label":        {filter: "blue", before: "blue", want: true},
+		"it is another manager's":   {filter: "blue", before: "red", after: "red"},
+		"it goes between other two": {filter: "blue", before: "red", after: "green"},
+	} {
+		of := func(label string) client.Object {
+			return &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{clusterv1.WatchLabel: label}}}
+		}
+		passes, is := watches.OfWatchFilter(tc.filter), apiutil.IsWatched(of(tc.after), tc.filter)
+		if got := passes.Update(event.UpdateEvent{ObjectOld: of(tc.before), ObjectNew: of(tc.after)}); got != tc.want {
+			t.Errorf("%s: update %t", name, got)
+		}
+		if passes.Create(event.CreateEvent{Object: of(tc.after)}) != is || passes.Delete(event.DeleteEvent{Object: of(tc.after)}) != is {
+			t.Errorf("%s: create or delete", name)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllers
+
+import (
+	"testing"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/helmoprelease"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+)
+
+// TestAClusterThatIsGoneIsForgotten holds that nothing of a Cluster is kept that went after the last of its releases.
+func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
+	t.Parallel()
+	var engine forgottenByEngine
+	var watcher forgottenByWatcher
+	common := &sharedParts{reads: recordreads.New(1), incarnations: &clusterview.Incarnations{}}
+	key := client.ObjectKey{Namespace: "ns", Name: "c"}
+	common.incarnations.IsAnother(key, "first")
+	_, _ = common.reads.Begin(key.String(), ctrl.Request{})
+	common.reads.Hangs(key.String(), 0)
+	if grace, _ := common.reads.Grace(key.String()); grace != 0 {
+		t.Fatalf("a worker waits %s for a Cluster that hangs", grace)
+	}
+	common.forgetting(&engine, &watcher)(key)
+	grace, _ := common.reads.Grace(key.String())
+	if len(engine.clusters) != 1 || len(watcher.clusters) != 1 || grace == 0 || common.incarnations.IsAnother(key, "second") {
+		t.Errorf("forgotten by the engine %v, by the watcher %v; a worker waits %s", engine.clusters, watcher.clusters, grace)
+	}
+}
+
+// forgottenByEngine and forgottenByWatcher note of which Clusters they are to forget all.
+type forgottenByEngine struct {
+	helmoprelease.Engine
+	clusters []string
+}
+
+func (f *forgottenByEngine) Forget(cluster string) { f.clusters = append(f.clusters, cluster) }
+
+type forgottenByWatcher struct {
+	helmoprelease.Watcher
+	clusters []string
+}
+
+func (f *forgottenByWatcher) Disconnect(cluster string) { f.clusters = append(f.clusters, cluster) }

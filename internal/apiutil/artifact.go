@@ -1,0 +1,57 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiutil
+
+import (
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// Selected is what a HelmOp wants of its artifact, as a release is told of it.
+func Selected(source *addonsv1.ArtifactSource) addonsv1.ResolvedArtifact {
+	artifact := addonsv1.ResolvedArtifact{Format: source.Format, Path: source.Path}
+	if source.Templating != addonsv1.TemplatingNone {
+		artifact.Templating = source.Templating
+	}
+	if source.LayerSelector != nil {
+		artifact.LayerMediaType = source.LayerSelector.MediaType
+	}
+	return artifact
+}
+
+// BundleSelection is what is wanted of an artifact, as the loader knows it.
+func BundleSelection(artifact *addonsv1.ResolvedArtifact) bundle.Selection {
+	return bundle.Selection{
+		Format: bundle.Format(artifact.Format), LayerMediaType: artifact.LayerMediaType,
+		Path: artifact.Path, Templates: artifact.Templating == addonsv1.TemplatingHelm,
+	}
+}
+
+// BundleManifest is a manifest, as the loader knows it.
+func BundleManifest(configMediaType, artifactType string, layers []oci.Layer) bundle.Manifest {
+	manifest := bundle.Manifest{ConfigMediaType: configMediaType, ArtifactType: artifactType, Layers: make([]bundle.Layer, 0, len(layers))}
+	for _, layer := range layers {
+		manifest.Layers = append(manifest.Layers, bundle.Layer{
+			MediaType: layer.MediaType, Size: layer.Size,
+			Title: layer.Annotations[ocispec.AnnotationTitle], IsFolder: layer.Annotations[bundle.UnpackAnnotation] == "true",
+		})
+	}
+	return manifest
+}

@@ -1,0 +1,53 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiutil
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+)
+
+// ManagementTitle is what the management cluster is called to people. No Cluster has a name with a space.
+const ManagementTitle = "management cluster"
+
+// IsManagement tells whether an object is the one that stands for the management cluster.
+func IsManagement(cluster metav1.Object) bool {
+	return cluster.GetNamespace() == clusterlink.Management.Namespace && cluster.GetName() == clusterlink.Management.Name
+}
+
+// PlaceOf is what a cluster is called in a sentence.
+func PlaceOf(cluster metav1.Object) string {
+	if IsManagement(cluster) {
+		return "the " + ManagementTitle
+	}
+	return "Cluster " + cluster.GetName()
+}
+
+// SystemNamespace reads the namespace kube-system, whose UID identifies the management cluster.
+func SystemNamespace(ctx context.Context, reader client.Reader) (*metav1.PartialObjectMetadata, error) {
+	system := PartialOf(KindNamespace)
+	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		// That it is not found must not pass for a Cluster that is gone.
+		return nil, fmt.Errorf("finding out which cluster the management cluster is: %s", err.Error())
+	}
+	return system, nil
+}

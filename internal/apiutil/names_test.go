@@ -1,0 +1,87 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiutil
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func TestChildName(t *testing.T) {
+	long := strings.Repeat("a", 253)
+	names := map[string]string{}
+	for _, pair := range [][2]string{
+		{"calico", "one"}, {"calico", "two"}, {"cilium", "one"},
+		{"a-b", "c"}, {"a", "b-c"}, {"a.b", "c"}, {long, "one"}, {long, "two"}, {"calico", long}, {strings.Repeat("a.", 120) + "a", "one"},
+	} {
+		name := ChildName(pair[0], pair[1])
+		if name != ChildName(pair[0], pair[1]) {
+			t.Errorf("the name of %v is not always the same", pair)
+		}
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+			t.Errorf("childName(%.20s, %.20s) = %s: %v", pair[0], pair[1], name, problems)
+		}
+		if other, taken := names[name]; taken {
+			t.Errorf("%v has the same name as %s: %s", pair, other, name)
+		}
+		names[name] = strings.Join(pair[:], "/")
+	}
+}
+
+func TestDigestOf(t *testing.T) {
+	digest := func(values ...any) string {
+		t.Helper()
+		d, err := DigestOf(values...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if first, second := digest("a", "b"), digest("a", "b"); first != second {
+		t.Error("equal arguments have different digests")
+	}
+	if digest("a", "b") == digest("ab") || digest("a", "b") == digest("b", "a") {
+		t.Error("different arguments have equal digests")
+	}
+	if _, err := DigestOf(func() {}); err == nil {
+		t.Error("what has no JSON has a digest")
+	}
+}
+
+func TestTruncate(t *testing.T) {
+	tests := map[string]struct {
+		message string
+		limit   int
+		want    string
+	}{
+		"short":                           {"abc", 5, "abc"},
+		"just fits":                       {"abcde", 5, "abcde"},
+		"long":                            {"abcdefgh", 6, "abc…"},
+		"cut at the border of characters": {"aäöü", 6, "aä…"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := Truncate(tc.message, tc.limit)
+			if got != tc.want || len(got) > tc.limit || !utf8.ValidString(got) {
+				t.Errorf("truncate(%q, %d) = %q, want %q", tc.message, tc.limit, got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,85 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apiutil
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// defaultShardLease is the lease of the managers that serve what has no shard.
+const defaultShardLease = "controller-leader-election-helmop"
+
+// ShardLease is the name of the lease by which the managers of a shard, which must be a DNS label or empty, elect their leader, and
+// which tells the manager without a shard that they live.
+func ShardLease(shard string) string {
+	if shard == "" {
+		return defaultShardLease
+	}
+	return defaultShardLease + "-" + shard
+}
+
+// ShardSelector chooses the objects of a shard. The empty one has the objects without the label.
+func ShardSelector(shard string) labels.Selector {
+	if shard == "" {
+		return shardRequirement(selection.DoesNotExist)
+	}
+	return shardRequirement(selection.Equals, shard)
+}
+
+// OtherShards chooses what ShardSelector does not.
+func OtherShards(shard string) labels.Selector {
+	if shard == "" {
+		return shardRequirement(selection.Exists)
+	}
+	return shardRequirement(selection.NotEquals, shard)
+}
+
+func shardRequirement(operator selection.Operator, values ...string) labels.Selector {
+	requirement, err := labels.NewRequirement(addonsv1.ShardLabel, operator, values)
+	if err != nil {
+		// What no label can be chooses nothing.
+		return labels.Nothing()
+	}
+	return labels.NewSelector().Add(*requirement)
+}
+
+// IsOfShard tells whether an object is of a shard. One that was read from the cache always is of the manager's own.
+func IsOfShard(obj metav1.Object, shard string) bool {
+	value, ok := obj.GetLabels()[addonsv1.ShardLabel]
+	return value == shard && ok == (shard != "")
+}
+
+// ShardTitle names the shard of an object to people.
+func ShardTitle(obj metav1.Object) string {
+	value, ok := obj.GetLabels()[addonsv1.ShardLabel]
+	if !ok {
+		return "of no shard"
+	}
+	return fmt.Sprintf("of shard %q", value)
+}
+
+// OtherShardMessage tells why a release is left alone whose Cluster is of another shard than its HelmOp, and what to do about it.
+func OtherShardMessage(cluster, helmOp metav1.Object) string {
+	return fmt.Sprintf("Cluster %s is %s and the HelmOp %s: the release is left alone until both have the same label %s; "+
+		"one that is to end is let go with deletionPolicy Orphan", cluster.GetName(), ShardTitle(cluster), ShardTitle(helmOp), addonsv1.ShardLabel)
+}

@@ -1,0 +1,311 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package async
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fairshare"
+)
+
+const (
+	// Grace is how long a worker waits for a task before it goes on to other objects. A registry that is well
+	// has answered by then, and the object needs no second pass.
+	Grace = 500 * time.Millisecond
+
+	// resultKept is how long the result of a task waits for the objects that wait for it. They come as soon as there is a
+	// worker for them, unless they were suspended meanwhile or want something else; an older result is none.
+	resultKept = 5 * time.Minute
+
+	// maxTasks bounds the tasks of a controller that run at the same time. The others wait in a queue that namespaces share.
+	maxTasks = 256
+
+	// sweepsPerKept is how often results are looked for in the time for which they are kept.
+	sweepsPerKept = 10
+)
+
+// errPanic stands for a panic, whose text may hold anything.
+var errPanic = errors.New("the program failed at this; its log says where. Please report it")
+
+// Tasks run what may wait for a registry outside of the workers: a registry that hangs must not hold one. An object whose
+// task is not done within Grace is looked at again when it is.
+type Tasks[T any] struct {
+	Now func() time.Time
+
+	// Waker brings back the objects whose tasks are done. Tasks run only once it has started.
+	Waker Waker
+
+	mu sync.Mutex
+	// patience are the workers that may wait for a task, shared by the namespaces of the objects.
+	patience *fairshare.Pool[string]
+	// places are the tasks that run, and queue those that do not run yet, by the namespace of the first object; nil if all run at once.
+	places *fairshare.Pool[string]
+	queue  *fairshare.Queue[string, *task[T]]
+	// Kept is how long a result waits for who asked for it.
+	Kept    time.Duration
+	running map[string]*task[T]
+	// swept is when results that nobody came for were looked for last.
+	swept time.Time
+}
+
+// Len is how many tasks run, or are done and their result is not used yet.
+func (e *Tasks[T]) Len() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.running)
+}
+
+type task[T any] struct {
+	// done is closed when value, err and ended are set.
+	done         chan struct{}
+	value        T
+	err          error
+	begun, ended time.Time
+
+	// begin does the work.
+	begin func()
+
+	// waiting are the objects that were sent away and have not collected the result. Guarded by tasks.mu.
+	waiting map[ctrl.Request]struct{}
+}
+
+// NewTasks are the tasks of a controller with a number of workers. Never more than half of them wait for one, and of that half no
+// namespace has more than its share.
+func NewTasks[T any](workers int) *Tasks[T] {
+	e := NewUnboundedTasks[T](max(1, workers/2))
+	e.places = fairshare.NewPool[string](maxTasks, maxTasks)
+	e.queue = fairshare.NewQueue[string, *task[T]](e.places)
+	return e
+}
+
+// NewUnboundedTasks are tasks that all run at once, for which a number of workers may wait.
+func NewUnboundedTasks[T any](patience int) *Tasks[T] {
+	return &Tasks[T]{
+		Now: time.Now, patience: fairshare.NewPool[string](patience, patience), Kept: resultKept, running: map[string]*task[T]{},
+	}
+}
+
+// Task is work with the key by which objects share it.
+type Task[T any] struct {
+	Key  string
+	Work func(context.Context) (T, error)
+}
+
+// TaskOutcome is what a task came to. done is false if it is not done yet: the object is looked at again when it is.
+type TaskOutcome[T any] struct {
+	Value T
+	Err   error
+	Done  bool
+}
+
+// Run runs work once for all objects that come with the same key before it is done; each collects the result once. ok is false
+// if it is not done yet: the object is looked at again when it is.
+func (e *Tasks[T]) Run(ctx context.Context, key string, object ctrl.Request, work func(context.Context) (T, error)) (value T, err error, ok bool) {
+	return e.RunWithin(ctx, Grace, key, object, work)
+}
+
+// RunWithin is run with another grace than Grace; with none, the worker does not wait at all.
+func (e *Tasks[T]) RunWithin(ctx context.Context, grace time.Duration, key string, object ctrl.Request,
+	work func(context.Context) (T, error),
+) (value T, err error, ok bool) {
+	job := e.join(ctx, key, object, work)
+	if err := e.await(ctx, grace, object.Namespace, job); err != nil {
+		return value, err, true
+	}
+	return e.collect(key, job, object)
+}
+
+// RunAll runs several tasks side by side, each as run does, and holds the worker no longer than one of them would. Its error is that
+// of ctx.
+func (e *Tasks[T]) RunAll(ctx context.Context, object ctrl.Request, tasks []Task[T]) ([]TaskOutcome[T], error) {
+	jobs := make([]*task[T], 0, len(tasks))
+	for _, t := range tasks {
+		jobs = append(jobs, e.join(ctx, t.Key, object, t.Work))
+	}
+	if err := e.await(ctx, Grace, object.Namespace, jobs...); err != nil {
+		return nil, err
+	}
+	outcomes := make([]TaskOutcome[T], 0, len(tasks))
+	for i, job := range jobs {
+		value, err, done := e.collect(tasks[i].Key, job, object)
+		outcomes = append(outcomes, TaskOutcome[T]{value, err, done})
+	}
+	return outcomes, nil
+}
+
+// await gives tasks the rest of the grace of the one that began last. Those that have had it are waited for by nobody.
+func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace string, jobs ...*task[T]) error {
+	e.mu.Lock()
+	var rest time.Duration
+	for _, job := range jobs {
+		rest = max(rest, grace-e.Now().Sub(job.begun))
+	}
+	if rest <= 0 || !e.patience.Admits(namespace) {
+		e.mu.Unlock()
+		return nil
+	}
+	e.patience.Take(namespace)
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.patience.GiveBack(namespace)
+	}()
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	for _, job := range jobs {
+		select {
+		case <-job.done:
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// join returns the task of a key, and begins it if there is none or if the object has its result already.
+func (e *Tasks[T]) join(ctx context.Context, key string, object ctrl.Request, work func(context.Context) (T, error)) *task[T] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sweep()
+	if job, ok := e.running[key]; ok {
+		if _, waited := job.waiting[object]; waited || job.ended.IsZero() {
+			return job
+		}
+	}
+	job := &task[T]{done: make(chan struct{}), begun: e.Now(), waiting: map[ctrl.Request]struct{}{}}
+	e.running[key] = job
+	base := e.Waker.life()
+	if e.queue == nil {
+		go e.perform(ctx, base, key, job, work)
+		return job
+	}
+	job.begin = func() {
+		e.perform(ctx, base, key, job, work)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.places.GiveBack(object.Namespace)
+		e.beginNext()
+	}
+	e.queue.Push(object.Namespace, job)
+	e.beginNext()
+	return job
+}
+
+// beginNext begins the tasks for which there is a place. The caller holds mu.
+func (e *Tasks[T]) beginNext() {
+	for {
+		_, job, ok := e.queue.Pop()
+		if !ok {
+			return
+		}
+		go job.begin()
+	}
+}
+
+// collect returns the result, or notes who waits for it.
+func (e *Tasks[T]) collect(key string, job *task[T], object ctrl.Request) (value T, err error, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if job.ended.IsZero() {
+		job.waiting[object] = struct{}{}
+		return value, nil, false
+	}
+	delete(job.waiting, object)
+	e.release(key, job)
+	return job.value, job.err, true
+}
+
+// perform does the work. It keeps what the context of the first object says, but ends with the manager only.
+func (e *Tasks[T]) perform(ctx, base context.Context, key string, job *task[T], work func(context.Context) (T, error)) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	if base != nil {
+		stop := context.AfterFunc(base, cancel)
+		defer stop()
+	}
+	value, err := Guarded(ctx, work)
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	job.value, job.err, job.ended = value, err, e.Now()
+	close(job.done)
+	e.release(key, job)
+	for object := range job.waiting {
+		e.Waker.Wake(object)
+	}
+}
+
+// Guarded makes an error of a panic, as the controller does for its workers: what one artifact holds must not end the manager.
+func Guarded[T any](ctx context.Context, work func(context.Context) (T, error)) (value T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			for _, handle := range utilruntime.PanicHandlers {
+				handle(ctx, r)
+			}
+			err = errPanic
+		}
+	}()
+	return work(ctx)
+}
+
+// release forgets a task that is done and that nobody waits for. The caller holds mu.
+func (e *Tasks[T]) release(key string, job *task[T]) {
+	if len(job.waiting) == 0 && e.running[key] == job {
+		delete(e.running, key)
+	}
+}
+
+// IsUnderWay tells whether there is a task of a key, or a result that is not too old.
+func (e *Tasks[T]) IsUnderWay(key string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	job, ok := e.running[key]
+	if ok && e.isOutdated(job) {
+		// Whoever asked begins anew, and knows it.
+		delete(e.running, key)
+		return false
+	}
+	return ok
+}
+
+// isOutdated tells whether a task ended too long ago for its result to be used. The caller holds mu.
+func (e *Tasks[T]) isOutdated(job *task[T]) bool {
+	return !job.ended.IsZero() && e.Now().Sub(job.ended) > e.Kept
+}
+
+// sweep forgets the results that nobody came for: their objects are gone, or want something else by now. It looks at thousands now
+// and then, and not with every task. The caller holds mu.
+func (e *Tasks[T]) sweep() {
+	if e.Now().Sub(e.swept) < e.Kept/sweepsPerKept {
+		return
+	}
+	e.swept = e.Now()
+	for key, job := range e.running {
+		if e.isOutdated(job) {
+			delete(e.running, key)
+		}
+	}
+}

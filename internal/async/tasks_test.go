@@ -1,0 +1,309 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package async
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+)
+
+// begin begins a task for an object that is sent away.
+func begin(t *testing.T, e *Tasks[int], key, name string, work func(context.Context) (int, error)) {
+	t.Helper()
+	if _, err, ok := e.Run(t.Context(), key, controllertest.RequestFor(name), work); ok || err != nil {
+		t.Fatalf("%s: done before it can be: %v", name, err)
+	}
+}
+
+// startedTasks are tasks of a controller that runs, and its queue.
+func startedTasks(t *testing.T) (*Tasks[int], workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	t.Helper()
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	e := NewTasks[int](4)
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := e.Waker.Source().Start(ctx, queue); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); queue.ShutDown() })
+	return e, queue
+}
+
+func TestTaskThatIsQuickNeedsNoSecondPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, queue := startedTasks(t)
+		value, err, ok := e.Run(t.Context(), "k", controllertest.RequestFor("a"), func(context.Context) (int, error) { return 1, nil })
+		synctest.Wait()
+		if value != 1 || err != nil || !ok {
+			t.Errorf("got %d, %v, %v", value, err, ok)
+		}
+		if queue.Len() != 0 || len(e.running) != 0 {
+			t.Errorf("%d objects come back, %d tasks are kept, want none", queue.Len(), len(e.running))
+		}
+	})
+}
+
+func TestTaskThatIsSlowHoldsNoWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, queue := startedTasks(t)
+		begun := time.Now()
+		failure := errors.New("no answer")
+		var runs atomic.Int32
+		work := func(context.Context) (int, error) {
+			runs.Add(1)
+			<-time.After(30 * time.Second)
+			return 0, failure
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			if _, _, ok := e.Run(t.Context(), "k", controllertest.RequestFor(name), work); ok {
+				t.Fatalf("%s: done before it can be", name)
+			}
+		}
+		if held := time.Since(begun); held != Grace {
+			t.Errorf("workers were held for %s, want %s: who comes later waits for nothing", held, Grace)
+		}
+		for range 3 {
+			object, _ := queue.Get()
+			queue.Done(object)
+			if _, err, ok := e.Run(t.Context(), "k", object, work); !ok || !errors.Is(err, failure) {
+				t.Errorf("%s: got %v, %v, want the failure", object.Name, err, ok)
+			}
+		}
+		if runs.Load() != 1 || len(e.running) != 0 {
+			t.Errorf("ran %d times, %d tasks are kept, want 1 and none", runs.Load(), len(e.running))
+		}
+	})
+}
+
+// Tasks of one object run side by side; those that are done are collected while others go on.
+func TestTasksSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, queue := startedTasks(t)
+		after := func(wait time.Duration, value int) func(context.Context) (int, error) {
+			return func(context.Context) (int, error) {
+				<-time.After(wait)
+				return value, nil
+			}
+		}
+		tasks := []Task[int]{{"slow", after(time.Minute, 1)}, {"quick", after(time.Millisecond, 2)}, {"also slow", after(2*time.Minute, 3)}}
+		begun := time.Now()
+		outcomes, err := e.RunAll(t.Context(), controllertest.RequestFor("a"), tasks)
+		if held := time.Since(begun); err != nil || held != Grace {
+			t.Errorf("held the worker for %s: %v", held, err)
+		}
+		want := []TaskOutcome[int]{{}, {Value: 2, Done: true}, {}}
+		if !slices.Equal(outcomes, want) {
+			t.Errorf("got %v, want %v", outcomes, want)
+		}
+		object, _ := queue.Get()
+		queue.Done(object)
+		if outcomes, err = e.RunAll(t.Context(), object, []Task[int]{tasks[0], tasks[2]}); err != nil || outcomes[0].Value != 1 || outcomes[1].Done {
+			t.Errorf("got %v, %v, want the first and not yet the other", outcomes, err)
+		}
+		if held := time.Since(begun); held != time.Minute {
+			t.Errorf("came back after %s", held)
+		}
+		queue.Get()
+		synctest.Wait()
+	})
+}
+
+// An object that has collected a result and asks again must not get the old one, though another object never came for it.
+func TestTaskResultIsCollectedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := startedTasks(t)
+		var runs atomic.Int32
+		work := func(context.Context) (int, error) {
+			<-time.After(3 * time.Second)
+			return int(runs.Add(1)), nil
+		}
+		begin(t, e, "k", "deleted", work)
+		begin(t, e, "k", "a", work)
+		<-time.After(4 * time.Second)
+		if value, _, ok := e.Run(t.Context(), "k", controllertest.RequestFor("a"), work); !ok || value != 1 {
+			t.Fatalf("got %d, %v, want the first result", value, ok)
+		}
+		if _, _, ok := e.Run(t.Context(), "k", controllertest.RequestFor("a"), work); ok {
+			t.Fatal("got a result that was collected already")
+		}
+		<-time.After(4 * time.Second)
+		if value, _, ok := e.Run(t.Context(), "k", controllertest.RequestFor("a"), work); !ok || value != 2 {
+			t.Errorf("got %d, %v, want the second result", value, ok)
+		}
+		begin(t, e, "forsaken", "deleted", work)
+		<-time.After(resultKept + 4*time.Second)
+		_, _, ok := e.Run(t.Context(), "other", controllertest.RequestFor("a"), func(context.Context) (int, error) { return 0, nil })
+		if !ok || len(e.running) != 0 {
+			t.Errorf("%d tasks are kept, want none", len(e.running))
+		}
+	})
+}
+
+func TestTasksEndWithTheManager(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+		defer queue.ShutDown()
+		e := NewTasks[int](4)
+		ctx, stop := context.WithCancel(context.Background())
+		if err := e.Waker.Source().Start(ctx, queue); err != nil {
+			t.Fatal(err)
+		}
+		work := func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		pass, endPass := context.WithCancel(t.Context())
+		if _, _, ok := e.Run(pass, "k", controllertest.RequestFor("a"), work); ok {
+			t.Fatal("done before it can be")
+		}
+		endPass()
+		synctest.Wait()
+		if queue.Len() != 0 {
+			t.Error("the end of a pass ended its task")
+		}
+		stop()
+		object, _ := queue.Get()
+		queue.Done(object)
+		if _, err, ok := e.Run(t.Context(), "k", object, work); !ok || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, %v", err, ok)
+		}
+	})
+}
+
+// Half of the workers are left for what needs no registry, however many tasks hang, and half of the others for other namespaces.
+func TestTasksLeaveWorkersFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := startedTasks(t)
+		hang := func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		begun := time.Now()
+		waited := map[string]*atomic.Int32{"a": {}, "b": {}}
+		for i := range 100 {
+			object := controllertest.RequestFor(strconv.Itoa(i))
+			object.Namespace = "a"
+			if i >= 50 {
+				object.Namespace = "b"
+			}
+			go func() {
+				if _, _, ok := e.Run(t.Context(), strconv.Itoa(i), object, hang); ok {
+					t.Error("done before it can be")
+				}
+				if time.Since(begun) > 0 {
+					waited[object.Namespace].Add(1)
+				}
+			}()
+		}
+		<-time.After(2 * Grace)
+		if a, b := waited["a"].Load(), waited["b"].Load(); a != 1 || b != 1 {
+			t.Errorf("of 4 workers, %d and %d waited for two namespaces, want one each", a, b)
+		}
+	})
+}
+
+// TestTasksOfANamespaceLeavePlacesToOthers holds that a namespace whose tasks hang does not stop those of another one.
+func TestTasksOfANamespaceLeavePlacesToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, queue := startedTasks(t)
+		end := make(chan struct{})
+		var running atomic.Int32
+		hang := func(context.Context) (int, error) {
+			running.Add(1)
+			<-end
+			return 0, nil
+		}
+		for i := range 2 * maxTasks {
+			begin(t, e, strconv.Itoa(i), strconv.Itoa(i), hang)
+		}
+		synctest.Wait()
+		if n := running.Load(); n >= maxTasks {
+			t.Errorf("one namespace has %d of %d places", n, maxTasks)
+		}
+		other := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "other", Name: "a"}}
+		if value, err, ok := e.Run(t.Context(), "other", other, func(context.Context) (int, error) { return 1, nil }); !ok || value != 1 {
+			t.Errorf("got %d, %v, %t", value, err, ok)
+		}
+		close(end)
+		synctest.Wait()
+		if n := running.Load(); n != 2*maxTasks || queue.Len() != 2*maxTasks || e.places.Total() != 0 || e.queue.Len() != 0 {
+			t.Errorf("%d tasks ran, %d objects come back, %d places are taken, %d wait", n, queue.Len(), e.places.Total(), e.queue.Len())
+		}
+	})
+}
+
+// An object that was suspended while its task ran must not get what was true then.
+func TestTaskResultDoesNotKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := startedTasks(t)
+		var runs atomic.Int32
+		work := func(context.Context) (int, error) {
+			<-time.After(time.Second)
+			return int(runs.Add(1)), nil
+		}
+		begin(t, e, "k", "a", work)
+		<-time.After(48 * time.Hour)
+		if value, _, ok := e.Run(t.Context(), "k", controllertest.RequestFor("a"), work); ok {
+			t.Errorf("got %d, of two days ago", value)
+		}
+		<-time.After(2 * time.Second)
+	})
+}
+
+func TestTaskThatPanicsIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := startedTasks(t)
+		_, err, ok := e.Run(t.Context(), "k", controllertest.RequestFor("a"), func(context.Context) (int, error) { panic("secret") })
+		if !ok || !errors.Is(err, errPanic) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v, %v", err, ok)
+		}
+	})
+}
+
+// TestOutdatedResultIsNotUsed holds that whoever asks whether there is something to join learns that it is too old: it would be begun anew by join,
+// and nobody had counted that.
+func TestOutdatedResultIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := startedTasks(t)
+		work := func(context.Context) (int, error) {
+			<-time.After(time.Second)
+			return 1, nil
+		}
+		begin(t, e, "k", "a", work)
+		for _, step := range []struct {
+			after time.Duration
+			want  bool
+		}{{0, true}, {2 * time.Second, true}, {e.Kept - 2*time.Second, true}, {2 * time.Second, false}} {
+			<-time.After(step.after)
+			if got := e.IsUnderWay("k"); got != step.want {
+				t.Errorf("%s later: %t", step.after, got)
+			}
+		}
+	})
+}

@@ -1,0 +1,82 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package async
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+const (
+	// PriorityOfTurn is for what has been given a slot, which nobody else can use meanwhile.
+	PriorityOfTurn = 100
+)
+
+// Waker brings objects back to a controller when what they wait for has come, so that nobody has to look again and again. The
+// zero value wakes nobody until its source is started. It is safe for concurrent use.
+type Waker struct {
+	mu    sync.Mutex
+	base  context.Context
+	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
+}
+
+// Source lets a controller be told whom to look at.
+func (w *Waker) Source() source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.base, w.queue = ctx, queue
+		return nil
+	})
+}
+
+// life ends when the controller does; nil before it starts.
+func (w *Waker) life() context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.base
+}
+
+// Wake has an object looked at, with the priority that its state gives it.
+func (w *Waker) Wake(object ctrl.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.queue != nil {
+		w.queue.Add(object)
+	}
+}
+
+// WakeFirst has an object looked at before all others: it has been given what others wait for.
+func (w *Waker) WakeFirst(object ctrl.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch queue := w.queue.(type) {
+	case nil:
+	case priorityqueue.PriorityQueue[ctrl.Request]:
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(PriorityOfTurn)}, object)
+	default:
+		queue.Add(object)
+	}
+}
+
+// RequestQueue is the queue of a controller.
+type RequestQueue = workqueue.TypedRateLimitingInterface[ctrl.Request]

@@ -1,0 +1,139 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package clusterlife
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+func TestHoldOf(t *testing.T) {
+	t.Parallel()
+	alive := controllertest.GoingCluster(controllertest.HeldSince, true)
+	alive.DeletionTimestamp = nil
+	tests := map[string]struct {
+		cluster  *clusterv1.Cluster
+		on, over bool
+		paused   bool
+	}{
+		"none":                              {cluster: controllertest.GoingCluster("", false)},
+		"none, and somebody paused it":      {cluster: controllertest.GoingCluster("", true), paused: true},
+		"on: the pause is ours":             {cluster: controllertest.GoingCluster(controllertest.HeldSince, true), on: true},
+		"over":                              {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, false), over: true},
+		"over, and somebody paused it":      {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, true), over: true, paused: true},
+		"malformed, until it is mended":     {cluster: controllertest.GoingCluster("yes", true), paused: true},
+		"one that came back is not deleted": {cluster: alive, paused: true},
+	}
+	for name, tc := range tests {
+		hold := apiutil.HoldOf(tc.cluster)
+		if hold.IsOn() != tc.on || hold.Over != tc.over || apiutil.IsClusterPaused(tc.cluster) != tc.paused {
+			t.Errorf("%s: %+v, paused %t", name, hold, apiutil.IsClusterPaused(tc.cluster))
+		}
+	}
+	annotated := controllertest.GoingCluster(controllertest.HeldSince, true)
+	annotated.Annotations[clusterv1.PausedAnnotation] = ""
+	if !apiutil.IsClusterPaused(annotated) {
+		t.Error("the paused annotation is somebody else's and counts")
+	}
+}
+
+func TestUninstallsBeforeDeletion(t *testing.T) {
+	t.Parallel()
+	none := controllertest.LeavingRelease(time.Hour)
+	none.Spec.BeforeClusterDelete = nil
+	orphan := controllertest.LeavingRelease(time.Hour)
+	orphan.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
+	paused := controllertest.LeavingRelease(time.Hour)
+	paused.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	withDefaults := controllertest.LeavingRelease(0)
+	tests := map[string]struct {
+		hold    string
+		release *addonsv1.HelmOpRelease
+		helmOp  func(*addonsv1.HelmOp)
+		want    bool
+	}{
+		"it does not ask":                    {hold: controllertest.HeldSince, release: none},
+		"it asks, before the hold":           {release: controllertest.LeavingRelease(time.Minute), want: true},
+		"it asks, in time":                   {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), want: true},
+		"it asks, and the default is longer": {hold: controllertest.HeldSince, release: withDefaults, want: true},
+		"its time is over":                   {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(5 * time.Minute)},
+		"the hold is over":                   {hold: apiutil.DeletionHoldOver, release: controllertest.LeavingRelease(time.Hour)},
+		"it is orphaned":                     {hold: controllertest.HeldSince, release: orphan},
+		"its HelmOp orphans it":              {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }},
+		"its HelmOp is suspended":            {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }},
+		"its HelmOp is being deleted":        {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &metav1.Time{Time: controllertest.LifeNow} }, want: true},
+		"its HelmOp is another one":          {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.UID = "another" }},
+		"it is of another namespace":         {hold: controllertest.HeldSince, release: controllertest.OfNamespace("tenant", controllertest.LeavingRelease(time.Hour)), helmOp: func(h *addonsv1.HelmOp) { h.Namespace = "tenant" }},
+		"it is paused":                       {hold: controllertest.HeldSince, release: paused},
+	}
+	for name, tc := range tests {
+		helmOp := controllertest.LeavingHelmOp()
+		if tc.helmOp != nil {
+			tc.helmOp(helmOp)
+		}
+		if got := UninstallsBeforeDeletion(controllertest.GoingCluster(tc.hold, true), tc.release, helmOp, controllertest.LifeNow); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if UninstallsBeforeDeletion(controllertest.GoingCluster(controllertest.HeldSince, true), controllertest.LeavingRelease(time.Hour), nil, controllertest.LifeNow) {
+		t.Error("it has no HelmOp")
+	}
+}
+
+func TestBeforeDeletionWaitsWithinTheHold(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		hold    string
+		timeout time.Duration
+		want    model.UninstallOptions
+	}{
+		"no hold":                  {want: model.UninstallOptions{}},
+		"the hold ends first":      {hold: controllertest.HeldSince, timeout: time.Hour, want: model.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
+		"the uninstall ends first": {hold: controllertest.HeldSince, timeout: time.Minute, want: model.UninstallOptions{Wait: true, Timeout: time.Minute}},
+		"the user says nothing":    {hold: controllertest.HeldSince, want: model.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
+	}
+	for name, tc := range tests {
+		options := model.UninstallOptions{Timeout: tc.timeout}
+		BeforeDeletion(&options, controllertest.GoingCluster(tc.hold, true), controllertest.LeavingRelease(12*time.Minute), controllertest.LifeNow)
+		if options != tc.want {
+			t.Errorf("%s: %+v", name, options)
+		}
+	}
+}
+
+func TestUpgradeHoldIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	since := time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC)
+	for _, hold := range []upgradeHold{{}, {version: "v1.35.0"}, {version: "v1.36.0+vendor.1", since: since}} {
+		if got := parseUpgradeHold(hold.String()); got != hold {
+			t.Errorf("%+v is read as %+v", hold, got)
+		}
+	}
+	for _, malformed := range []string{"v1.36.0 since ever", " since ", "since", "v1.36.0 since 2026-11-21T22:00:00Z since"} {
+		if got := parseUpgradeHold(malformed); !got.since.IsZero() {
+			t.Errorf("%q has a time: %v", malformed, got)
+		}
+	}
+}

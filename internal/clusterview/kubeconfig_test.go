@@ -1,0 +1,73 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package clusterview
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+func TestSafeKubeconfigs(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ cluster, user, refused string }{
+		"token":              {cluster: "server: https://127.0.0.1:1", user: "token: x"},
+		"data":               {cluster: "certificate-authority-data: YQ==", user: "client-certificate-data: YQ==, client-key-data: YQ=="},
+		"authority file":     {cluster: "certificate-authority: /etc/ca", user: "token: x", refused: "certificate-authority-data"},
+		"certificate file":   {user: "client-certificate: /var/run/secrets/x", refused: "client-certificate-data"},
+		"key file":           {user: "client-key: relative", refused: "client-key-data"},
+		"token file":         {user: "tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token", refused: "tokenFile"},
+		"program":            {user: "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}", refused: "exec"},
+		"auth provider":      {user: "auth-provider: {name: gcp}", refused: "auth-provider"},
+		"not used, but told": {user: "token: x}}, {name: other, user: {exec: {command: sh, apiVersion: v1}", refused: "exec"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kubeconfig := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one-kubeconfig"},
+				Data: map[string][]byte{"value": fmt.Appendf(nil, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {%s}}]\n"+
+					"users: [{name: u, user: {%s}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n", tc.cluster, tc.user)},
+			}
+			reader := SafeKubeconfigs(fake.NewClientBuilder().WithObjects(kubeconfig).Build())
+			err := reader.Get(t.Context(), client.ObjectKeyFromObject(kubeconfig), &corev1.Secret{})
+			if tc.refused == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if !errors.Is(err, ErrKubeconfigRefused) || !strings.Contains(err.Error(), tc.refused) {
+				t.Fatalf("got %v, want a refusal that names %q", err, tc.refused)
+			}
+		})
+	}
+}
+
+func TestSafeKubeconfigsLeaveTheUnreadableToOthers(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{"", "{", "[]", "users: [{name: u}]"} {
+		if err := checkKubeconfig([]byte(data)); err != nil {
+			t.Errorf("%q: %v", data, err)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package clusterview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
+)
+
+// failingReader fails to read anything.
+type failingReader struct {
+	client.Reader
+	err error
+}
+
+func (r failingReader) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return r.err
+}
+
+// TestKindThatCannotBeRead holds that the error of a Cluster says what to do, and that a kind that is being read is told apart.
+func TestKindThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	kind := schema.GroupKind{Group: "infrastructure.example", Kind: "ExampleCluster"}
+	for name, tc := range map[string]struct {
+		err       error
+		want      string
+		isPending bool
+	}{
+		"forbidden": {
+			err:  &kindcache.UnreadableError{Kind: kind, Reason: "the manager may not list exampleclusters.infrastructure.example"},
+			want: "cannot be read: the manager may not list exampleclusters.infrastructure.example; give the manager list and watch on its kind",
+		},
+		"too many": {err: kindcache.ErrTooMany, want: "delete Clusters, or correct their references"},
+		"pending":  {err: kindcache.ErrPending, want: "its kind is being read for the first time", isPending: true},
+	} {
+		objects := NewReader(failingReader{err: fmt.Errorf("reading: %w", tc.err)})
+		objects.versions[kind] = knownVersion{version: schema.GroupVersion{Group: kind.Group, Version: "v1"}, since: time.Now()}
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet"}}
+		cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: "one"}
+		_, err := objects.Read(t.Context(), apiutil.NewCluster(), cluster)
+		if err == nil || !strings.Contains(err.Error(), "infrastructure object ExampleCluster.infrastructure.example fleet/one") ||
+			!strings.Contains(err.Error(), tc.want) || errors.Is(err, kindcache.ErrPending) != tc.isPending {
+			t.Errorf("%s: error = %v", name, err)
+		}
+	}
+}
+
+// TestClustersAreConvertedOncePerVersion also holds that one Cluster is never taken for another.
+func TestClustersAreConvertedOncePerVersion(t *testing.T) {
+	t.Parallel()
+	objects := NewReader(nil)
+	read := func(name, uid, version string, labels map[string]string) string {
+		u := apiutil.NewCluster()
+		u.SetName(name)
+		u.SetUID(types.UID(uid))
+		u.SetResourceVersion(version)
+		u.SetLabels(labels)
+		cluster, err := objects.Typed(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cluster.Labels["cni"]
+	}
+	calico, cilium := map[string]string{"cni": "calico"}, map[string]string{"cni": "cilium"}
+	for _, step := range []struct {
+		about, name, uid, version string
+		labels                    map[string]string
+		want                      string
+	}{
+		{"first", "one", "1", "10", calico, "calico"},
+		{"unchanged, as far as the version tells", "one", "1", "10", cilium, "calico"},
+		{"changed", "one", "1", "11", cilium, "cilium"},
+		{"another one of the same version", "two", "2", "11", calico, "calico"},
+		{"without a UID", "three", "", "11", calico, "calico"},
+		{"another one without a UID", "four", "", "11", cilium, "cilium"},
+	} {
+		if got := read(step.name, step.uid, step.version, step.labels); got != step.want {
+			t.Errorf("%s: the label is %q, want %q", step.about, got, step.want)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllertest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+)
+
+// LifeNow is the time in tests of the life of Clusters.
+var LifeNow = time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
+
+// HeldSince is the annotation of a hold that began a moment before LifeNow.
+const HeldSince = "2026-11-21T22:25:00Z" // 5 minutes ago
+
+// GoingCluster is a Cluster under deletion.
+func GoingCluster(hold string, paused bool) *clusterv1.Cluster {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u",
+		DeletionTimestamp: &metav1.Time{Time: LifeNow}, Finalizers: []string{clusterv1.ClusterFinalizer}, Annotations: map[string]string{}}}
+	if hold != "" {
+		cluster.Annotations[addonsv1.DeletionHoldAnnotation] = hold
+	}
+	if paused {
+		cluster.Spec.Paused = ptr.To(true)
+	}
+	return cluster
+}
+
+// LeavingRelease is a release that asks to be uninstalled before its Cluster goes.
+func LeavingRelease(timeout time.Duration) *addonsv1.HelmOpRelease {
+	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h-c", UID: "r", Finalizers: []string{addonsv1.HelmOpReleaseFinalizer},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind, Name: "h", UID: "o", Controller: ptr.To(true)}}}}
+	release.Spec.ClusterRef.Name = "c"
+	release.Spec.DeletionPolicy = addonsv1.DeletionPolicyUninstall
+	release.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{Timeout: metav1.Duration{Duration: timeout}}
+	return release
+}
+
+// LeavingHelmOp is the HelmOp of LeavingRelease.
+func LeavingHelmOp() *addonsv1.HelmOp {
+	return &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "o"}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
+}
+
+// OfNamespace is a release of another namespace than its Cluster.
+func OfNamespace(namespace string, release *addonsv1.HelmOpRelease) *addonsv1.HelmOpRelease {
+	release.Spec.ClusterRef.Namespace, release.Namespace = release.Namespace, namespace
+	return release
+}
+
+// ReleaseFor is a release for a Cluster.
+func ReleaseFor(namespace, name string, cluster addonsv1.ClusterReference) *addonsv1.HelmOpRelease {
+	return &addonsv1.HelmOpRelease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       addonsv1.HelmOpReleaseSpec{ClusterRef: cluster},
+	}
+}
+
+// FateBench is a HelmOp with revisions, a Cluster of another namespace, and a release for it that is made from revision 1.
+type FateBench struct {
+	*testing.T
+	HelmOp    *addonsv1.HelmOp
+	Revisions []*addonsv1.HelmOpRevision
+	namespace *corev1.Namespace
+	Cluster   *clusterv1.Cluster
+	Release   *addonsv1.HelmOpRelease
+}
+
+// NewFateBench returns a FateBench with everything in place.
+func NewFateBench(t *testing.T) *FateBench {
+	b := &FateBench{T: t}
+	b.HelmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
+	b.HelmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{ServiceAccountName: "installer"}
+	b.HelmOp.Spec.Release.Name = "three"
+	b.Revisions = []*addonsv1.HelmOpRevision{b.revision(1, "one"), b.revision(2, "two")}
+	b.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Labels: map[string]string{"team": "a"}}}
+	b.Cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "one"}}
+	b.Release = ReleaseFor("platform", "child", addonsv1.ClusterReference{Namespace: "team", Name: "one"})
+	b.Release.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(b.HelmOp, addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))}
+	b.Release.Spec.Release = addonsv1.ReleaseIdentity{Name: "one", Namespace: apiutil.DefaultReleaseNamespace}
+	b.Release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 1, Reason: addonsv1.ReleaseRolloutUpdated}
+	return b
+}
+
+// revision is one under which the release has a name.
+func (b *FateBench) revision(number int64, name string) *addonsv1.HelmOpRevision {
+	revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: apiutil.RevisionName("calico", number)}}
+	revision.Spec.Number = number
+	revision.Spec.HelmOp = *b.HelmOp.Spec.DeepCopy()
+	revision.Spec.HelmOp.Release.Name = name
+	return revision
+}
+
+// Client has a copy of all that there is: the fake one writes resource versions into what it is given.
+func (b *FateBench) Client() client.Client {
+	b.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, corev1.AddToScheme, authorizationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			b.Fatal(err)
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease).
+		WithObjects(b.namespace.DeepCopy(), b.Cluster.DeepCopy(), b.Release.DeepCopy())
+	if b.HelmOp != nil {
+		builder.WithObjects(b.HelmOp.DeepCopy())
+	}
+	for _, revision := range b.Revisions {
+		builder.WithObjects(revision.DeepCopy())
+	}
+	return builder.Build()
+}
+
+// ManagementClient is the client of a management cluster with a Cluster that has its name.
+func ManagementClient(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme), addonsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	objects = append(objects,
+		KubeSystem(),
+		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: clusterlink.Management.Name, UID: "c"}})
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+	return builder.WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease).Build()
+}
+
+// ManagementHelmOp is a HelmOp for the management cluster.
+func ManagementHelmOp(namespace string) *addonsv1.HelmOp {
+	return &addonsv1.HelmOp{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "platform", UID: "h"},
+		Spec: addonsv1.HelmOpSpec{
+			ManagementCluster: &addonsv1.ManagementCluster{ServiceAccountName: "admin"},
+			Release:           addonsv1.ReleaseTemplate{Namespace: "system"},
+		},
+	}
+}
+
+// ManagementRelease is the release of a HelmOp in the management cluster, and NearRelease that in the Cluster of the same name.
+func ManagementRelease(helmOp *addonsv1.HelmOp) *addonsv1.HelmOpRelease {
+	release := NearRelease(helmOp)
+	release.Name = apiutil.ChildName(helmOp.Name, apiutil.ManagementTitle)
+	release.Spec.ClusterRef = apiutil.ClusterRefOf(helmOp.Namespace, clusterlink.Management)
+	return release
+}
+
+// NearRelease is the release of a HelmOp in the Cluster that has the name of the management cluster.
+func NearRelease(helmOp *addonsv1.HelmOp) *addonsv1.HelmOpRelease {
+	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: helmOp.Namespace, Name: apiutil.ChildName(helmOp.Name, clusterlink.Management.Name), Labels: apiutil.ChildSelector(helmOp),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(helmOp, addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))},
+	}}
+	release.Spec.ClusterRef.Name = clusterlink.Management.Name
+	release.Spec.Release = addonsv1.ReleaseIdentity{Namespace: "system", Name: "platform"}
+	return release
+}

@@ -1,0 +1,326 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package controllertest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// Objects of releases.
+var (
+	Deployment = inventory.Ref{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "apps", Name: "web"}
+
+	ConfigMap = inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "apps", Name: "config"}
+
+	Custom = inventory.Ref{Group: "example.com", Version: "v1", Kind: "Widget", Namespace: "apps", Name: "w"}
+)
+
+// Meta is the metadata of an object in namespace "n".
+func Meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "n", Name: name} }
+
+// Opaque is a Secret.
+func Opaque(name string, data map[string]string) *corev1.Secret {
+	secret := &corev1.Secret{ObjectMeta: Meta(name), Type: corev1.SecretTypeOpaque, Data: map[string][]byte{}}
+	for key, value := range data {
+		secret.Data[key] = []byte(value)
+	}
+	return secret
+}
+
+// PullSecret is a Secret with credentials of a registry.
+func PullSecret(name, config string) *corev1.Secret {
+	secret := Opaque(name, map[string]string{corev1.DockerConfigJsonKey: config})
+	secret.Type = corev1.SecretTypeDockerConfigJson
+	return secret
+}
+
+// HelmOpWith is a HelmOp with a source.
+func HelmOpWith(source addonsv1.ArtifactSource) *addonsv1.HelmOp {
+	source.URL = "oci://registry.example/charts/hello"
+	return &addonsv1.HelmOp{ObjectMeta: Meta("hello"), Spec: addonsv1.HelmOpSpec{Source: source}}
+}
+
+// SecretRef is a reference to a Secret.
+func SecretRef(name string) *addonsv1.SecretReference { return &addonsv1.SecretReference{Name: name} }
+
+// ClientOf is a client of copies of some core objects.
+func ClientOf(objects ...client.Object) client.Client {
+	builder := fake.NewClientBuilder()
+	for _, object := range objects {
+		builder.WithObjects(object.DeepCopyObject().(client.Object)) // it is written to
+	}
+	return builder.Build()
+}
+
+// LetGo removes the finalizer of a release.
+func LetGo(t *testing.T, c client.Client, release *addonsv1.HelmOpRelease) {
+	t.Helper()
+	stored := &addonsv1.HelmOpRelease{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil {
+		t.Fatal(err)
+	}
+	stored.Finalizers = nil
+	if err := c.Update(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// StoreOf is a management cluster with some objects.
+func StoreOf(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&addonsv1.HelmOpRelease{}).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
+	for _, obj := range objects {
+		obj = obj.DeepCopyObject().(client.Object)
+		obj.SetResourceVersion("")
+		builder.WithObjects(obj)
+	}
+	return builder.Build()
+}
+
+// SettledHelmOp is a HelmOp, which selects the Clusters with its name as label, that has told its releases what it wants.
+func SettledHelmOp(t testing.TB, name string, change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
+	t.Helper()
+	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u", Generation: 3, ResourceVersion: "1"}}
+	h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{name: "yes"}}
+	h.Spec.Source.URL = "oci://registry.example/charts/" + name
+	source, err := apiutil.SourceDigest(&h.Spec.Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Status.Artifact = &addonsv1.ArtifactStatus{SourceDigest: source}
+	h.Status.Rollout = &addonsv1.RolloutStatus{Revision: 7, Phase: addonsv1.RolloutPhaseComplete}
+	report.SetCondition(h, addonsv1.RolledOutCondition, metav1.ConditionTrue, addonsv1.RolledOutReason, "")
+	if change != nil {
+		change(h)
+	}
+	return h
+}
+
+// ReadyRelease is a release in Cluster one that is Ready.
+func ReadyRelease(helmOp string, change func(*addonsv1.HelmOpRelease)) *addonsv1.HelmOpRelease {
+	owner := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: helmOp, UID: "u"}}
+	r := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "n", Name: helmOp + "-one", Generation: 2, ResourceVersion: "1",
+		Labels:          apiutil.ChildSelector(owner),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))},
+		Finalizers:      []string{addonsv1.HelmOpReleaseFinalizer},
+	}}
+	r.Labels[clusterv1.ClusterNameLabel] = "one"
+	r.Spec.ClusterRef.Name = "one"
+	r.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 7}
+	r.Status.Release = &addonsv1.ReleaseObservation{Version: "1.2.3", Revision: 1}
+	r.Status.State = "InSync"
+	report.SetCondition(r, addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason, "")
+	if change != nil {
+		change(r)
+	}
+	return r
+}
+
+// DependingOn are dependencies on HelmOps.
+func DependingOn(names ...string) []addonsv1.Dependency {
+	var dependencies []addonsv1.Dependency
+	for _, name := range names {
+		dependencies = append(dependencies, addonsv1.Dependency{Name: name})
+	}
+	return dependencies
+}
+
+// Awaiting makes a release wait for its dependencies.
+func Awaiting(r *addonsv1.HelmOpRelease) {
+	report.SetNotReady(r, addonsv1.WaitingForDependenciesReason, "")
+}
+
+// ObjectOf is the object that a reference means.
+func ObjectOf(ref inventory.Ref) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(ref.GroupVersionKind())
+	object.SetNamespace(ref.Namespace)
+	object.SetName(ref.Name)
+	return object
+}
+
+// RequestFor is the request for an object in namespace "default".
+func RequestFor(name string) ctrl.Request {
+	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}
+}
+
+// KubeSystem is the namespace that identifies the management cluster.
+func KubeSystem() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "system"}}
+}
+
+// SettledRelease is one that is as it is wanted.
+func SettledRelease(name string) *addonsv1.HelmOpRelease {
+	release := ReleaseFor("default", name, addonsv1.ClusterReference{Name: name})
+	release.UID, release.Generation = types.UID(name), 1
+	release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1}
+	release.Status.ObservedGeneration = 1
+	report.SetCondition(release, addonsv1.ClusterReachableCondition, report.True, "Reachable", "")
+	report.SetCondition(release, addonsv1.ReadyCondition, report.True, "Ready", "")
+	return release
+}
+
+// Noon is the time in tests.
+var Noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// ShardView reads what a manager of a shard has in its cache, and writes whatever it is told to.
+type ShardView struct {
+	client.Client
+	Shard string
+}
+
+// Get implements client.Reader.
+func (v *ShardView) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	if err := v.Client.Get(ctx, key, obj, options...); err != nil || apiutil.IsOfShard(obj, v.Shard) {
+		return err
+	}
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+// List implements client.Reader.
+func (v *ShardView) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return v.Client.List(ctx, list, append(slices.Clone(options), client.MatchingLabelsSelector{Selector: apiutil.ShardSelector(v.Shard)})...)
+}
+
+// OfShard are the labels of a shard; "-" is the label without a value.
+func OfShard(shard string) map[string]string {
+	switch shard {
+	case "":
+		return map[string]string{}
+	case "-":
+		return map[string]string{addonsv1.ShardLabel: ""}
+	default:
+		return map[string]string{addonsv1.ShardLabel: shard}
+	}
+}
+
+// ShardStores are what the cache of a manager holds and, live, all there is.
+func ShardStores(t *testing.T, shard string, objects ...client.Object) (cached, live client.Client) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, own := fake.NewClientBuilder().WithScheme(scheme), fake.NewClientBuilder().WithScheme(scheme)
+	all.WithStatusSubresource(&addonsv1.HelmOp{})
+	all.WithObjects(KubeSystem())
+	own.WithObjects(KubeSystem())
+	for _, obj := range objects {
+		all.WithObjects(obj.DeepCopyObject().(client.Object))
+		if apiutil.IsOfShard(obj, shard) {
+			own.WithObjects(obj.DeepCopyObject().(client.Object))
+		}
+	}
+	return own.Build(), all.Build()
+}
+
+// ShardedObjects are a HelmOp, a Cluster, and the release of the one in the other.
+func ShardedObjects(helmOp, cluster, release string) (*addonsv1.HelmOp, *clusterv1.Cluster, *addonsv1.HelmOpRelease) {
+	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u", Labels: OfShard(helmOp)}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
+	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", UID: "c", Labels: OfShard(cluster)}}
+	r := ReadyRelease("h", func(r *addonsv1.HelmOpRelease) {
+		r.ResourceVersion = ""
+		maps.Copy(r.Labels, OfShard(release))
+	})
+	return h, c, r
+}
+
+// Lagging writes at once, and reads what was.
+type Lagging struct {
+	client.Client
+	Shown client.Reader
+}
+
+// Get implements client.Reader.
+func (l *Lagging) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	return l.Shown.Get(ctx, key, obj, options...)
+}
+
+// Tagged is a reference by tag.
+func Tagged(tag string) addonsv1.ArtifactReference { return addonsv1.ArtifactReference{Tag: tag} }
+
+// Labelled selects by one label.
+func Labelled(key, value string) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}
+
+// Varied is a spec with overrides that overlap and a fleet in the middle of an upgrade.
+func Varied() *addonsv1.HelmOpSpec {
+	return &addonsv1.HelmOpSpec{
+		Source: addonsv1.ArtifactSource{URL: "oci://registry.example/charts/hello", Ref: Tagged("1.0.0")},
+		ReleaseOptions: addonsv1.ReleaseOptions{
+			Install: &addonsv1.InstallOptions{
+				CreateNamespace:   ptr.To(true),
+				NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"a": "1", "b": "1"}},
+			},
+			Health: &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "A", Current: "true"}}},
+		},
+		Overrides: []addonsv1.Override{
+			{Name: "edge", ClusterSelector: Labelled("site", "edge"), Ref: ptr.To(Tagged("1.0.0-edge")), Options: &addonsv1.ReleaseOptions{
+				Install: &addonsv1.InstallOptions{
+					CreateNamespace:   ptr.To(false),
+					Timeout:           &metav1.Duration{Duration: time.Minute},
+					NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"b": "2", "c": "2"}},
+				},
+				ServiceAccountName: "edge",
+			}},
+			{Name: "gpu", ClusterSelector: Labelled("gpu", "true")},
+			{Name: "gpu-edge", ClusterSelector: Labelled("gpu", "true"), Ref: ptr.To(Tagged("1.0.0-gpu")), Options: &addonsv1.ReleaseOptions{
+				Health:             &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled, Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "B", Current: "true"}}},
+				ServiceAccountName: "gpu",
+			}},
+			{Name: "same", ClusterSelector: Labelled("same", "true"), Ref: ptr.To(Tagged("1.0.0"))},
+		},
+		KubernetesVersions: []addonsv1.KubernetesVersionReference{
+			{Kubernetes: ">=1.35", Ref: Tagged("2.0.0")},
+			{Kubernetes: ">=1.33 <1.36", Ref: Tagged("1.5.0")},
+			{Kubernetes: "1.30.x || 1.31.x", Ref: Tagged("1.0.0-edge")},
+		},
+	}
+}

@@ -1,0 +1,307 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package dependencies
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/celexpr"
+)
+
+const (
+	// maxUnmet bounds how many dependencies a message names.
+	maxUnmet = 3
+)
+
+// Dependency is a HelmOp that comes first.
+type Dependency struct {
+	addonsv1.Dependency
+
+	// HelmOp is the HelmOp of that name; nil if there is none, or it is of another shard.
+	HelmOp *addonsv1.HelmOp
+
+	// elsewhere tells that it is of another shard; empty if it is not.
+	elsewhere string
+
+	// selector chooses its Clusters; nil if it is malformed.
+	selector labels.Selector
+
+	// unsettled tells why it is not known yet what the HelmOp wants; empty if it is.
+	unsettled string
+}
+
+func newDependency(named addonsv1.Dependency, helmOp *addonsv1.HelmOp) Dependency {
+	d := Dependency{Dependency: named, HelmOp: helmOp}
+	if helmOp == nil {
+		return d
+	}
+	if selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector); err == nil {
+		d.selector = selector
+	}
+	d.unsettled = Unsettled(helmOp)
+	return d
+}
+
+// Unsettled tells why a HelmOp has not yet told its releases what it wants now. What is applied together must be installed in
+// order, and a release is Ready with what it was told before until it is told something else.
+func Unsettled(helmOp *addonsv1.HelmOp) string {
+	if apiutil.IsHelmOpPaused(helmOp) {
+		return "" // Nothing is told, and what is there stands.
+	}
+	rolledOut := conditions.Get(helmOp, addonsv1.RolledOutCondition)
+	if rolledOut == nil || rolledOut.ObservedGeneration != helmOp.Generation {
+		return "has changed and is about to be looked at"
+	}
+	source, err := apiutil.SourceDigest(&helmOp.Spec.Source)
+	if err == nil && (helmOp.Status.Artifact == nil || helmOp.Status.Artifact.SourceDigest != source) {
+		return "is not resolved yet"
+	}
+	// The same of a reference of an override or for a Kubernetes version: until it has an answer, there is no new revision.
+	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil && resolved.Status == metav1.ConditionUnknown {
+		return "is not resolved yet"
+	}
+	return ""
+}
+
+// Selects tells whether the HelmOp chooses a Cluster.
+func (d *Dependency) Selects(cluster metav1.Object) bool {
+	if apiutil.IsManagement(cluster) {
+		return d.HelmOp.Spec.ManagementCluster != nil
+	}
+	isNear := cluster.GetNamespace() == d.HelmOp.Namespace || d.HelmOp.Spec.ClusterNamespaces != nil
+	return isNear && d.selector != nil && d.selector.Matches(labels.Set(cluster.GetLabels()))
+}
+
+// Unmet tells why the dependency is not ready in a Cluster, in which it has a release or, if that is nil, none; empty if it is.
+func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpRelease) string {
+	switch {
+	case d.elsewhere != "":
+		return d.elsewhere
+	case d.HelmOp == nil:
+		return fmt.Sprintf("HelmOp %s does not exist", d.Name)
+	case release == nil && !d.Selects(cluster):
+		return fmt.Sprintf("HelmOp %s does not select %s", d.Name, apiutil.PlaceOf(cluster))
+	case release == nil:
+		return fmt.Sprintf("HelmOp %s has no release in %s yet", d.Name, apiutil.PlaceOf(cluster))
+	case !release.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("the release of HelmOp %s is ending", d.Name)
+	case d.unsettled != "":
+		return fmt.Sprintf("HelmOp %s %s", d.Name, d.unsettled)
+	case d.isUntold(release):
+		return fmt.Sprintf("HelmOp %s has yet to tell %s of its revision %d", d.Name, apiutil.PlaceOf(cluster), d.HelmOp.Status.Rollout.Revision)
+	}
+	ready := conditions.Get(release, addonsv1.ReadyCondition)
+	switch {
+	case ready == nil || ready.ObservedGeneration != release.Generation:
+		return fmt.Sprintf("the release of HelmOp %s is about to be looked at", d.Name)
+	case ready.Status != metav1.ConditionTrue:
+		return fmt.Sprintf("the release of HelmOp %s is not Ready: %s: %s", d.Name, ready.Reason, ready.Message)
+	case d.ReadyExpr == "":
+		return ""
+	}
+	switch truth, err := isReadyBy(d.ReadyExpr, release); {
+	case err != nil:
+		return fmt.Sprintf("readyExpr for HelmOp %s has no answer: %v", d.Name, err)
+	case !truth:
+		return fmt.Sprintf("readyExpr for HelmOp %s is false", d.Name)
+	default:
+		return ""
+	}
+}
+
+// isUntold tells whether a release has yet to be told of the revision that its HelmOp wants. A rollout that has not reached
+// the Cluster does not count: what the Cluster has is what it is to have for now, and whoever needs more says so in
+// readyExpr.
+func (d *Dependency) isUntold(release *addonsv1.HelmOpRelease) bool {
+	wanted, told := d.HelmOp.Status.Rollout, release.Spec.Rollout
+	if wanted == nil || told == nil || told.Revision == wanted.Revision || apiutil.IsHelmOpPaused(d.HelmOp) || apiutil.IsChildPaused(release) {
+		return false
+	}
+	switch wanted.Phase {
+	case addonsv1.RolloutPhaseComplete:
+		return true
+	case "", addonsv1.RolloutPhaseProgressing:
+		return d.HelmOp.Spec.Rollout == nil
+	default:
+		return false // It was given up, or waits for a human.
+	}
+}
+
+// answers remembers which expressions are true of which releases: a pass over a fleet asks the same of a thousand that have not changed.
+var answers = func() *lru.Cache[readinessQuestion, readinessAnswer] {
+	cache, err := lru.New[readinessQuestion, readinessAnswer](maxAnswers)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return cache
+}()
+
+// maxAnswers bounds the memory for answers, of some hundred bytes each.
+const maxAnswers = 16384
+
+type readinessQuestion struct {
+	source  string
+	release types.UID
+	version string
+}
+
+type readinessAnswer struct {
+	truth bool
+	err   error
+}
+
+// isReadyBy tells whether an expression is true of a release.
+func isReadyBy(source string, release *addonsv1.HelmOpRelease) (bool, error) {
+	asked := readinessQuestion{source, release.UID, release.ResourceVersion}
+	if known, ok := answers.Get(asked); ok {
+		return known.truth, known.err
+	}
+	truth, err := evaluateReadiness(source, release)
+	if release.UID != "" && release.ResourceVersion != "" {
+		answers.Add(asked, readinessAnswer{truth, err})
+	}
+	return truth, err
+}
+
+func evaluateReadiness(source string, release *addonsv1.HelmOpRelease) (bool, error) {
+	expression, err := celexpr.Compile("release", source)
+	if err != nil {
+		return false, err
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(release)
+	if err != nil {
+		return false, fmt.Errorf("reading the release: %w", err)
+	}
+	object["apiVersion"], object["kind"] = addonsv1.GroupVersion.String(), "HelmOpRelease"
+	return expression.Holds(object)
+}
+
+// InvalidDependency tells which of the expressions is malformed, and how; empty if none is.
+func InvalidDependency(dependencies []addonsv1.Dependency) string {
+	for _, dependency := range dependencies {
+		if dependency.ReadyExpr == "" {
+			continue
+		}
+		if _, err := celexpr.Compile("release", dependency.ReadyExpr); err != nil {
+			return fmt.Sprintf("spec.dependsOn: readyExpr for HelmOp %s: %v", dependency.Name, err)
+		}
+	}
+	return ""
+}
+
+// DependsOn tells whether one of the dependencies is a HelmOp.
+func DependsOn(dependencies []addonsv1.Dependency, helmOp string) bool {
+	return slices.ContainsFunc(dependencies, func(d addonsv1.Dependency) bool { return d.Name == helmOp })
+}
+
+// DependencyGraph tells for each HelmOp of a namespace, by name, which others it depends on.
+type DependencyGraph map[string][]string
+
+// GraphOf is the graph of the dependencies of HelmOps.
+func GraphOf(helmOps []addonsv1.HelmOp) DependencyGraph {
+	graph := make(DependencyGraph, len(helmOps))
+	for i := range helmOps {
+		graph.Add(helmOps[i].Name, helmOps[i].Spec.DependsOn)
+	}
+	return graph
+}
+
+// Add adds the dependencies of a HelmOp.
+func (g DependencyGraph) Add(name string, dependencies []addonsv1.Dependency) {
+	for _, dependency := range dependencies {
+		g[name] = append(g[name], dependency.Name)
+	}
+}
+
+// Path is the shortest way, of at least one step, from one HelmOp to another by what depends on what; nil if there is none. Of
+// several that are as short it is the one that is written first, so that it is the same each time.
+func (g DependencyGraph) Path(from, to string) []string {
+	cameFrom := map[string]string{}
+	queue := []string{from}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, next := range g[at] {
+			if next == to {
+				path := []string{to, at}
+				for at != from {
+					at = cameFrom[at]
+					path = append(path, at)
+				}
+				slices.Reverse(path)
+				return path
+			}
+			if _, seen := cameFrom[next]; !seen && next != from {
+				cameFrom[next] = at
+				queue = append(queue, next)
+			}
+		}
+	}
+	return nil
+}
+
+// dependents are the HelmOps that depend on one, be it by way of others; itself among them only if there is a cycle.
+func (g DependencyGraph) dependents(of string) map[string]bool {
+	reversed := DependencyGraph{}
+	for name, dependencies := range g {
+		for _, dependency := range dependencies {
+			reversed[dependency] = append(reversed[dependency], name)
+		}
+	}
+	found := map[string]bool{}
+	for queue := []string{of}; len(queue) > 0; queue = queue[1:] {
+		for _, name := range reversed[queue[0]] {
+			if !found[name] {
+				found[name] = true
+				queue = append(queue, name)
+			}
+		}
+	}
+	return found
+}
+
+// maxCyclePath bounds how many HelmOps of a cycle are named.
+const maxCyclePath = 10
+
+// CycleMessage names a cycle.
+func CycleMessage(path []string) string {
+	shown := path
+	if len(path) > maxCyclePath {
+		shown = append(slices.Clone(path[:maxCyclePath-1]), "…", path[len(path)-1])
+	}
+	return "the HelmOps depend on each other in a circle, so that none can come first: " + strings.Join(shown, " → ") +
+		"; take one of them out of dependsOn"
+}
+
+// ListUnmet joins what is waited for.
+func ListUnmet(waits []string) string {
+	if more := len(waits) - maxUnmet; more > 0 {
+		waits = append(waits[:maxUnmet:maxUnmet], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(waits, "; ")
+}

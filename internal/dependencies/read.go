@@ -1,0 +1,65 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package dependencies
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+)
+
+func findHelmOp(helmOps []addonsv1.HelmOp, name string) *addonsv1.HelmOp {
+	for i := range helmOps {
+		if helmOps[i].Name == name {
+			return &helmOps[i]
+		}
+	}
+	return nil
+}
+
+// Exists tells whether an object that the cache does not have is there, and reads it.
+func Exists(ctx context.Context, live client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
+	err := live.Get(ctx, key, into)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s %s: %w", into.GetObjectKind().GroupVersionKind().Kind, key, err)
+	}
+	return true, nil
+}
+
+// ReadDependency is the dependency on a HelmOp, be it of another shard: what is there is not told to be missing.
+func ReadDependency(ctx context.Context, live client.Reader, shard, namespace string, named addonsv1.Dependency, helmOps []addonsv1.HelmOp) (Dependency, error) {
+	d := newDependency(named, findHelmOp(helmOps, named.Name))
+	if d.HelmOp != nil {
+		return d, nil
+	}
+	other := &metav1.PartialObjectMetadata{}
+	other.SetGroupVersionKind(addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))
+	ok, err := Exists(ctx, live, client.ObjectKey{Namespace: namespace, Name: named.Name}, other)
+	if ok && !apiutil.IsOfShard(other, shard) {
+		d.elsewhere = fmt.Sprintf("HelmOp %s is %s: dependsOn works within a shard only", named.Name, apiutil.ShardTitle(other))
+	}
+	return d, err
+}

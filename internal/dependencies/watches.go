@@ -1,0 +1,265 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package dependencies
+
+import (
+	"context"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
+)
+
+// releaseNews is what an event of a release means to those that depend on it.
+type releaseNews struct {
+	// mends: it may be what they waited for.
+	mends bool
+
+	// mendsExpressions: the same of those with an expression.
+	mendsExpressions bool
+
+	// explains: there is something else to be said by those that wait.
+	explains bool
+
+	// frees: something may end by now that it depended on.
+	frees bool
+}
+
+// newsOf compares a release before and after an event.
+func newsOf(before, after *addonsv1.HelmOpRelease) releaseNews {
+	ready, wasReady := apiutil.IsReadyNow(after), apiutil.IsReadyNow(before)
+	isTold := toldRevision(before) != toldRevision(after)
+	isChanged := before.ResourceVersion != after.ResourceVersion
+	return releaseNews{
+		mends:            ready && (!wasReady || isTold),
+		mendsExpressions: ready && isChanged,
+		explains:         isChanged && sayingOf(before) != sayingOf(after),
+		frees: before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			apiutil.IsChildPaused(before) != apiutil.IsChildPaused(after) || apiutil.IsAwaiting(before) != apiutil.IsAwaiting(after) ||
+			!equality.Semantic.DeepEqual(before.Spec.ClusterOptions, after.Spec.ClusterOptions),
+	}
+}
+
+func toldRevision(release *addonsv1.HelmOpRelease) int64 {
+	if release.Spec.Rollout == nil {
+		return 0
+	}
+	return release.Spec.Rollout.Revision
+}
+
+// saying is what those that wait for a release say of it.
+type saying struct {
+	isEnding, isOutdated bool
+	reason, message      string
+	status               metav1.ConditionStatus
+}
+
+func sayingOf(release *addonsv1.HelmOpRelease) saying {
+	said := saying{isEnding: !release.DeletionTimestamp.IsZero()}
+	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready != nil {
+		said.status, said.reason, said.message = ready.Status, ready.Reason, ready.Message
+		said.isOutdated = ready.ObservedGeneration != release.Generation
+	}
+	return said
+}
+
+// onReleaseNews calls enqueue with each event of a release that means something to others in its Cluster.
+func onReleaseNews(enqueue func(context.Context, async.RequestQueue, *addonsv1.HelmOpRelease, releaseNews)) handler.EventHandler {
+	call := func(ctx context.Context, q async.RequestQueue, obj client.Object, news releaseNews) {
+		if release, ok := obj.(*addonsv1.HelmOpRelease); ok && apiutil.OwnerName(release) != "" {
+			enqueue(ctx, q, release, news)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q async.RequestQueue) {
+			if !e.IsInInitialList {
+				call(ctx, q, e.Object, releaseNews{explains: true})
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q async.RequestQueue) {
+			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOpRelease)
+			after, afterOK := e.ObjectNew.(*addonsv1.HelmOpRelease)
+			if !beforeOK || !afterOK {
+				return
+			}
+			if news := newsOf(before, after); news != (releaseNews{}) {
+				call(ctx, q, after, news)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q async.RequestQueue) {
+			call(ctx, q, e.Object, releaseNews{explains: true, frees: true})
+		},
+	}
+}
+
+// SiblingsOnNews enqueues the releases of the same Cluster to which an event of a release means something. Whether one waits is asked of the
+// cache only where it is about words: what it says may not be in the cache yet.
+func SiblingsOnNews(reader client.Reader) handler.EventHandler {
+	return onReleaseNews(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease, news releaseNews) {
+		siblings, err := apiutil.SiblingsOf(ctx, reader, release)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases that depend on one")
+			return
+		}
+		name := apiutil.OwnerName(release)
+		for _, sibling := range siblings {
+			if concerns(news, name, sibling) {
+				q.Add(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(sibling)})
+			}
+		}
+	})
+}
+
+// concerns tells whether news of the release of a HelmOp means something to another one in the same Cluster.
+func concerns(news releaseNews, helmOp string, sibling *addonsv1.HelmOpRelease) bool {
+	if news.frees && !sibling.DeletionTimestamp.IsZero() {
+		return true
+	}
+	for _, dependency := range sibling.Spec.DependsOn {
+		if dependency.Name == helmOp {
+			return news.mends || news.mendsExpressions && dependency.ReadyExpr != "" || news.explains && apiutil.IsAwaiting(sibling)
+		}
+	}
+	return false
+}
+
+// HelmOpsOnNews enqueues, after SettleDelay, the HelmOps that depend on the HelmOp of a release: they may tell its Cluster what they
+// kept back.
+func HelmOpsOnNews(reader client.Reader) handler.EventHandler {
+	return onReleaseNews(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease, news releaseNews) {
+		if !news.mends && !news.mendsExpressions && !news.explains {
+			return
+		}
+		helmOps := &addonsv1.HelmOpList{}
+		if err := reader.List(ctx, helmOps, client.InNamespace(release.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that depend on one")
+			return
+		}
+		name := apiutil.OwnerName(release)
+		for i := range helmOps.Items {
+			for _, dependency := range helmOps.Items[i].Spec.DependsOn {
+				if dependency.Name == name && (news.mends || news.explains || dependency.ReadyExpr != "") {
+					q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&helmOps.Items[i])}, watches.SettleDelay)
+				}
+			}
+		}
+	})
+}
+
+// orderFacets is what those that depend on a HelmOp see of it.
+type orderFacets struct {
+	deleting, paused bool
+	unsettled        string
+	revision         int64
+	phase            addonsv1.RolloutPhase
+	isRolledOut      bool
+}
+
+func orderFacetsOf(helmOp *addonsv1.HelmOp) orderFacets {
+	facets := orderFacets{
+		deleting: !helmOp.DeletionTimestamp.IsZero(), paused: apiutil.IsHelmOpPaused(helmOp),
+		unsettled: Unsettled(helmOp), isRolledOut: helmOp.Spec.Rollout != nil,
+	}
+	if rollout := helmOp.Status.Rollout; rollout != nil {
+		facets.revision, facets.phase = rollout.Revision, rollout.Phase
+	}
+	return facets
+}
+
+// DependencyChanged passes events of HelmOps that may let others go on, or keep them from it.
+func DependencyChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }, // At the start all are looked at anyway.
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
+			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
+			if !beforeOK || !afterOK {
+				return true
+			}
+			return orderFacetsOf(before) != orderFacetsOf(after) || choiceChanged(before, after) ||
+				!equality.Semantic.DeepEqual(before.Spec.DependsOn, after.Spec.DependsOn)
+		},
+	}
+}
+
+// choiceChanged tells whether a HelmOp may select other Clusters than before.
+func choiceChanged(before, after *addonsv1.HelmOp) bool {
+	return !equality.Semantic.DeepEqual(before.Spec.ClusterSelector, after.Spec.ClusterSelector) ||
+		!equality.Semantic.DeepEqual(before.Spec.ClusterNamespaces, after.Spec.ClusterNamespaces) ||
+		(before.Spec.ManagementCluster == nil) != (after.Spec.ManagementCluster == nil)
+}
+
+// DependentHelmOps are the HelmOps that depend on one, be it by way of others: what it depends on may have closed, or opened, a cycle.
+func DependentHelmOps(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		helmOps := &addonsv1.HelmOpList{}
+		if err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that depend on one", "HelmOp", client.ObjectKeyFromObject(obj))
+			return nil
+		}
+		var requests []ctrl.Request
+		for name := range GraphOf(helmOps.Items).dependents(obj.GetName()) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}})
+		}
+		return requests
+	}
+}
+
+// EndingRequests are the HelmOpReleases of a HelmOp or of a Cluster that are under deletion: they may be wanted again.
+func EndingRequests(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		var releases, ending []addonsv1.HelmOpRelease
+		if helmOp, ok := obj.(*addonsv1.HelmOp); ok {
+			releases = apiutil.ChildrenOfHelmOp(ctx, reader, helmOp)
+		} else {
+			releases = apiutil.ChildrenOfCluster(ctx, reader, client.ObjectKeyFromObject(obj))
+		}
+		for _, release := range releases {
+			if !release.DeletionTimestamp.IsZero() {
+				ending = append(ending, release)
+			}
+		}
+		return watches.RequestsForChildren(ending)
+	}
+}
+
+// ChoiceMayChange passes events of HelmOps and Clusters after which other Clusters may be selected.
+func ChoiceMayChange() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
+			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
+			if beforeOK && afterOK {
+				return choiceChanged(before, after)
+			}
+			return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
+		},
+	}
+}

@@ -1,0 +1,220 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package dependencies
+
+import (
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
+)
+
+// recordingQueue notes what is added to it.
+type recordingQueue struct {
+	workqueue.TypedRateLimitingInterface[ctrl.Request]
+	added []string
+}
+
+func (q *recordingQueue) Add(request ctrl.Request) { q.added = append(q.added, request.Name) }
+
+// changedRelease is a release as it is after an event.
+func changedRelease(helmOp string, change func(*addonsv1.HelmOpRelease)) *addonsv1.HelmOpRelease {
+	return controllertest.ReadyRelease(helmOp, func(r *addonsv1.HelmOpRelease) {
+		r.ResourceVersion = "2"
+		if change != nil {
+			change(r)
+		}
+	})
+}
+
+func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	failing := func(message string) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, addonsv1.InstallFailedReason, message) }
+	}
+	needing := func(name string, expr string, change func(*addonsv1.HelmOpRelease)) *addonsv1.HelmOpRelease {
+		return controllertest.ReadyRelease(name, func(r *addonsv1.HelmOpRelease) {
+			r.Spec.DependsOn = []addonsv1.Dependency{{Name: "cni", ReadyExpr: expr}}
+			if change != nil {
+				change(r)
+			}
+		})
+	}
+	// Of these, what "waits" says in the cache that it does; "quiet" does not say so, but may be about to.
+	siblings := []client.Object{
+		controllertest.ReadyRelease("other", nil),
+		needing("quiet", "", nil),
+		needing("waits", "", controllertest.Awaiting),
+		needing("expr", "true", nil),
+		controllertest.ReadyRelease("ends", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
+		needing("elsewhere", "", func(r *addonsv1.HelmOpRelease) { r.Spec.ClusterRef.Name = "two"; controllertest.Awaiting(r) }),
+	}
+	all := []string{"expr-one", "quiet-one", "waits-one"}
+	tests := map[string]struct {
+		before, after *addonsv1.HelmOpRelease
+		want          []string
+	}{
+		"became ready":    {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", nil), all},
+		"looked at again": {controllertest.ReadyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Generation++ }), changedRelease("cni", nil), all},
+		"told another":    {controllertest.ReadyRelease("cni", nil), changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Spec.Rollout.Revision++ }), all},
+		"status changed":  {controllertest.ReadyRelease("cni", nil), changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Status.Release.Version = "2" }), []string{"expr-one"}},
+		"ceased":          {controllertest.ReadyRelease("cni", nil), changedRelease("cni", failing("a")), []string{"waits-one"}},
+		"other words":     {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", failing("b")), []string{"waits-one"}},
+		"the same words":  {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", failing("a")), nil},
+		"resync":          {controllertest.ReadyRelease("cni", nil), controllertest.ReadyRelease("cni", nil), nil},
+		"ends": {controllertest.ReadyRelease("cni", nil), changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
+			[]string{"ends-one", "waits-one"}},
+		"depends no more": {controllertest.ReadyRelease("x", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = controllertest.DependingOn("ends") }), changedRelease("x", nil), []string{"ends-one"}},
+		"nobody's":        {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.OwnerReferences = nil }), nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := &recordingQueue{}
+			SiblingsOnNews(controllertest.StoreOf(t, siblings...)).Update(t.Context(), event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}, q)
+			if slices.Sort(q.added); !slices.Equal(q.added, tc.want) {
+				t.Errorf("woken %q, want %q", q.added, tc.want)
+			}
+		})
+	}
+	t.Run("created and deleted", func(t *testing.T) {
+		t.Parallel()
+		wake := func(call func(handler.EventHandler, *recordingQueue)) []string {
+			q := &recordingQueue{}
+			call(SiblingsOnNews(controllertest.StoreOf(t, siblings...)), q)
+			slices.Sort(q.added)
+			return q.added
+		}
+		cni := controllertest.ReadyRelease("cni", nil)
+		created := wake(func(h handler.EventHandler, q *recordingQueue) {
+			h.Create(t.Context(), event.CreateEvent{Object: cni}, q)
+		})
+		listed := wake(func(h handler.EventHandler, q *recordingQueue) {
+			h.Create(t.Context(), event.CreateEvent{Object: cni, IsInInitialList: true}, q)
+		})
+		deleted := wake(func(h handler.EventHandler, q *recordingQueue) {
+			h.Delete(t.Context(), event.DeleteEvent{Object: cni}, q)
+		})
+		if !slices.Equal(created, []string{"waits-one"}) || listed != nil || !slices.Equal(deleted, []string{"ends-one", "waits-one"}) {
+			t.Errorf("woken by creation %q, at the start %q, by deletion %q", created, listed, deleted)
+		}
+	})
+}
+
+func TestEventsOfHelmOpsThatMatterToOthers(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(*addonsv1.HelmOp)
+		want   bool
+	}{
+		"nothing":      {func(*addonsv1.HelmOp) {}, false},
+		"counts":       {func(h *addonsv1.HelmOp) { h.Status.Clusters = &addonsv1.ClusterCounts{Ready: 5} }, false},
+		"interval":     {func(h *addonsv1.HelmOp) { h.Spec.Source.Interval.Duration = 5 }, false},
+		"spec":         {func(h *addonsv1.HelmOp) { h.Generation++ }, true},
+		"source":       {func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = "2" }, true},
+		"selector":     {func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" }, true},
+		"namespaces":   {func(h *addonsv1.HelmOp) { h.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{} }, true},
+		"dependencies": {func(h *addonsv1.HelmOp) { h.Spec.DependsOn = controllertest.DependingOn("b") }, true},
+		"resolving": {func(h *addonsv1.HelmOp) {
+			report.SetCondition(h, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason, "")
+		}, true},
+		"suspended":      {func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }, true},
+		"paused":         {func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, true},
+		"revision":       {func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision++ }, true},
+		"phase":          {func(h *addonsv1.HelmOp) { h.Status.Rollout.Phase = addonsv1.RolloutPhasePaused }, true},
+		"rollout":        {func(h *addonsv1.HelmOp) { h.Spec.Rollout = &addonsv1.Rollout{} }, true},
+		"under deletion": {func(h *addonsv1.HelmOp) { now := metav1.Now(); h.DeletionTimestamp = &now }, true},
+	}
+	for name, tc := range tests {
+		e := event.UpdateEvent{ObjectOld: controllertest.SettledHelmOp(t, "a", nil), ObjectNew: controllertest.SettledHelmOp(t, "a", tc.change)}
+		if got := DependencyChanged().Update(e); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+	created := event.CreateEvent{Object: controllertest.SettledHelmOp(t, "a", nil)}
+	if !DependencyChanged().Create(created) || !DependencyChanged().Delete(event.DeleteEvent{Object: created.Object}) {
+		t.Error("a HelmOp that comes or goes matters")
+	}
+	if created.IsInInitialList = true; DependencyChanged().Create(created) {
+		t.Error("at the start, all are looked at anyway")
+	}
+}
+
+func TestHelmOpsThatDependOnAnother(t *testing.T) {
+	t.Parallel()
+	depending := func(name string, dependencies ...string) client.Object {
+		return controllertest.SettledHelmOp(t, name, func(h *addonsv1.HelmOp) { h.Spec.DependsOn = controllertest.DependingOn(dependencies...) })
+	}
+	store := controllertest.StoreOf(t, depending("a"), depending("b", "a"), depending("c", "b"), depending("x", "y"), depending("y", "x"),
+		controllertest.ReadyRelease("b", nil), controllertest.ReadyRelease("c", controllertest.Awaiting), controllertest.ReadyRelease("x", controllertest.Awaiting))
+	names := func(requests []ctrl.Request) []string {
+		var names []string
+		for _, request := range requests {
+			names = append(names, request.Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	a := depending("a")
+	if got := names(DependentHelmOps(store)(t.Context(), a)); !slices.Equal(got, []string{"b", "c"}) {
+		t.Errorf("HelmOps %q depend on a", got)
+	}
+	if got := names(DependentHelmOps(store)(t.Context(), depending("x"))); !slices.Equal(got, []string{"x", "y"}) {
+		t.Errorf("HelmOps %q depend on x", got)
+	}
+	if got := names(watches.UnreadyRequests(store, DependentHelmOps(store))(t.Context(), a)); !slices.Equal(got, []string{"c-one"}) {
+		t.Errorf("releases %q are woken", got)
+	}
+}
+
+// A release that waits for what depends on it may be wanted again meanwhile.
+func TestChoicesWakeWhatEnds(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	ends := controllertest.ReadyRelease("a", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now })
+	stays := controllertest.ReadyRelease("a", func(r *addonsv1.HelmOpRelease) { r.Name, r.Spec.ClusterRef.Name = "a-two", "two" })
+	store := controllertest.StoreOf(t, ends, stays)
+	cluster := func(name string) client.Object {
+		return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Labels: map[string]string{"l": name}}}
+	}
+	for _, obj := range []client.Object{controllertest.SettledHelmOp(t, "a", nil), cluster("one")} {
+		if got := EndingRequests(store)(t.Context(), obj); len(got) != 1 || got[0].Name != "a-one" {
+			t.Errorf("%T wakes %v", obj, got)
+		}
+	}
+	if got := EndingRequests(store)(t.Context(), cluster("two")); len(got) != 0 {
+		t.Errorf("woken %v", got)
+	}
+	passes := ChoiceMayChange().Update
+	other := controllertest.SettledHelmOp(t, "a", func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" })
+	if !passes(event.UpdateEvent{ObjectOld: cluster("one"), ObjectNew: cluster("two")}) || passes(event.UpdateEvent{ObjectOld: cluster("one"), ObjectNew: cluster("one")}) ||
+		!passes(event.UpdateEvent{ObjectOld: controllertest.SettledHelmOp(t, "a", nil), ObjectNew: other}) || passes(event.UpdateEvent{ObjectOld: other, ObjectNew: other}) {
+		t.Error("only changes of labels and selectors choose anew")
+	}
+}

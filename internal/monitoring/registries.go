@@ -1,0 +1,114 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package monitoring
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+const (
+	// maxObservedRegistries is how many registries have metrics: those that were asked last. Users choose the hosts.
+	maxObservedRegistries = 200
+	// registrySeriesAge is how long a registry has metrics that is not asked any more.
+	registrySeriesAge = 24 * time.Hour
+	// otherStatus is the label of answers whose status HTTP does not know.
+	otherStatus = "other"
+)
+
+// registrySeries are the metrics of the registries that the manager asks.
+var registrySeries = newRegistryMetrics(registryRequests, registryBytes)
+
+// registryMetrics count the requests to registries. They are a prometheus.Collector, and safe for concurrent use.
+type registryMetrics struct {
+	requests, bytes *prometheus.CounterVec
+	now             func() time.Time
+
+	mu sync.Mutex
+	// hosts are the registries that have metrics, with when they were asked last.
+	hosts *lru.LRU[string, time.Time]
+}
+
+func newRegistryMetrics(requests, bytes *prometheus.CounterVec) *registryMetrics {
+	m := &registryMetrics{requests: requests, bytes: bytes, now: time.Now}
+	// It fails only if the size is not positive.
+	m.hosts, _ = lru.NewLRU(maxObservedRegistries, func(host string, _ time.Time) {
+		of := prometheus.Labels{"registry": host}
+		m.requests.DeletePartialMatch(of)
+		m.bytes.DeletePartialMatch(of)
+	})
+	return m
+}
+
+func (m *registryMetrics) count(e oci.RequestEvent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hosts.Add(e.Registry, m.now())
+	m.requests.WithLabelValues(e.Registry, e.Kind, statusLabel(e.Status)).Inc()
+	m.bytes.WithLabelValues(e.Registry, e.Kind).Add(float64(e.Bytes))
+}
+
+// Describe implements prometheus.Collector.
+func (m *registryMetrics) Describe(descs chan<- *prometheus.Desc) {
+	m.requests.Describe(descs)
+	m.bytes.Describe(descs)
+}
+
+// Collect implements prometheus.Collector. Registries that were not asked for registrySeriesAge are left out and forgotten.
+func (m *registryMetrics) Collect(out chan<- prometheus.Metric) {
+	m.expire()
+	m.requests.Collect(out)
+	m.bytes.Collect(out)
+}
+
+func (m *registryMetrics) expire() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for {
+		_, asked, ok := m.hosts.GetOldest()
+		if !ok || m.now().Sub(asked) < registrySeriesAge {
+			return
+		}
+		m.hosts.RemoveOldest()
+	}
+}
+
+// statusLabel returns an HTTP status as a label; 0 means that there was no answer.
+func statusLabel(status int) string {
+	if status != 0 && http.StatusText(status) == "" {
+		return otherStatus
+	}
+	return strconv.Itoa(status)
+}
+
+// RegistryObserver counts the requests to registries, and logs what is wrong with the manager's own files about them.
+func RegistryObserver(log logr.Logger) oci.Observer {
+	return oci.Observer{
+		Request: registrySeries.count,
+		File: func(e oci.FileEvent) {
+			log.Error(e.Err, "A file about registries cannot be used: what it was before holds on, or what needs it fails", "file", e.Path)
+		},
+	}
+}

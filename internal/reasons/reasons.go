@@ -1,0 +1,131 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package reasons
+
+import (
+	"errors"
+	"slices"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+)
+
+// namedError pairs an error of a room with the reason that a condition gives for it.
+type namedError struct {
+	err    error
+	reason string
+}
+
+// registryErrors name what can go wrong with a registry; the first match counts.
+var registryErrors = []namedError{
+	{references.ErrReferenceNotFound, addonsv1.ReferenceNotFoundReason},
+	{references.ErrReferenceForbidden, addonsv1.ReferenceNotFoundReason},
+	{ErrDowngrade, addonsv1.DowngradeRefusedReason},
+	{oci.ErrInvalidReference, addonsv1.InvalidReferenceReason},
+	{oci.ErrInvalidAccess, addonsv1.RegistryAuthenticationFailedReason},
+	{oci.ErrUnauthorized, addonsv1.RegistryAuthenticationFailedReason},
+	{oci.ErrNoMatchingTag, addonsv1.NoMatchingTagReason},
+	{oci.ErrNotFound, addonsv1.ArtifactNotFoundReason},
+	{oci.ErrTLS, addonsv1.RegistryCertificateInvalidReason},
+	{oci.ErrRateLimited, addonsv1.RegistryRateLimitedReason},
+	{oci.ErrTooLarge, addonsv1.ArtifactInvalidReason},
+	{oci.ErrIntegrity, addonsv1.ArtifactInvalidReason},
+	{oci.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
+	{bundle.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
+	{oci.ErrServer, addonsv1.RegistryErrorReason},
+	{oci.ErrUnreachable, addonsv1.RegistryUnreachableReason},
+}
+
+// verificationErrors name what can go wrong with a signature.
+var verificationErrors = []namedError{
+	{verification.ErrInvalidPolicy, addonsv1.InvalidVerificationPolicyReason},
+	{verification.ErrUnsigned, addonsv1.SignatureNotFoundReason},
+	{verification.ErrUntrusted, addonsv1.SignatureUntrustedReason},
+	{verification.ErrTrustRoot, addonsv1.TrustRootUnavailableReason},
+}
+
+// ArtifactErrors name what can go wrong until an artifact is known, or at hand, and verified.
+var ArtifactErrors = slices.Concat(verificationErrors, registryErrors)
+
+// ChartErrors name what can go wrong with a pulled artifact.
+var ChartErrors = []namedError{
+	{bundle.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
+	{bundle.ErrTooLarge, addonsv1.ChartInvalidReason},
+	{bundle.ErrLimit, addonsv1.RenderLimitExceededReason},
+	{bundle.ErrInvalidChart, addonsv1.ChartInvalidReason},
+	{bundle.ErrInvalidManifests, addonsv1.ArtifactInvalidReason},
+}
+
+// EngineErrors name what can go wrong with a release in a workload cluster.
+var EngineErrors = []namedError{
+	{helmerr.ErrUnreachable, addonsv1.ClusterUnreachableReason},
+	// Credentials that are not accepted any more were replaced, or will be; the link to the Cluster follows the new ones.
+	{helmerr.ErrUnauthorized, addonsv1.ClusterUnreachableReason},
+	{helmerr.ErrRefused, addonsv1.ConfirmationRequiredReason},
+	{helmerr.ErrForbidden, addonsv1.ClusterForbiddenReason},
+	{helmerr.ErrConflict, addonsv1.ReleaseConflictReason},
+	{helmerr.ErrTooLarge, addonsv1.ReleaseTooLargeReason},
+	{helmerr.ErrRecordStorage, addonsv1.RecordStorageFailedReason},
+	{helmerr.ErrRecordDamaged, addonsv1.RecordDamagedReason},
+	{helmerr.ErrRenderLimit, addonsv1.RenderLimitExceededReason},
+	{helmerr.ErrInvalidValues, addonsv1.ValuesInvalidReason},
+	{helmerr.ErrInvalidChart, addonsv1.ChartInvalidReason},
+	{helmerr.ErrChartFailed, addonsv1.ChartFailedReason},
+	{helmerr.ErrKindNotServed, addonsv1.KindNotServedReason},
+	{helmerr.ErrPostRender, addonsv1.PostRenderFailedReason},
+	{connections.ErrInvalidTarget, addonsv1.KubeconfigRefusedReason},
+}
+
+// For returns the reason of the first error that matches, or the fallback.
+func For(err error, named []namedError, fallback string) string {
+	for _, n := range named {
+		if errors.Is(err, n.err) {
+			return n.reason
+		}
+	}
+	return fallback
+}
+
+// ForRendering names an error of rendering.
+func ForRendering(err error) string {
+	var denied *selection.AccessDeniedError
+	var unresolved *UnresolvedError
+	var invalid *render.VariantError
+	switch {
+	case errors.As(err, &denied):
+		return addonsv1.ClusterAccessDeniedReason
+	case errors.As(err, &unresolved):
+		return unresolved.Reason
+	case errors.As(err, &invalid):
+		return addonsv1.InvalidOverrideReason
+	case errors.Is(err, references.ErrReferenceNotFound), errors.Is(err, references.ErrReferenceForbidden):
+		return addonsv1.ReferenceNotFoundReason
+	case errors.Is(err, ErrRecord):
+		return addonsv1.RecordFailedReason
+	case errors.Is(err, render.ErrObjectRead), errors.Is(err, selection.ErrAccessUnknown):
+		return addonsv1.ObjectReadFailedReason
+	default:
+		return addonsv1.TemplateFailedReason
+	}
+}

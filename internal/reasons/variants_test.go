@@ -1,0 +1,80 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package reasons
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+)
+
+func TestVariantsErrors(t *testing.T) {
+	t.Parallel()
+	many := map[string]string{}
+	for i := range render.MaxNamespaceMetadata {
+		many[fmt.Sprint(i)] = ""
+	}
+	namespaceLabels := &addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: many}}}
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOpSpec)
+		labels map[string]string
+		want   string
+	}{
+		"a selector": {
+			change: func(s *addonsv1.HelmOpSpec) {
+				s.Overrides[1].ClusterSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Maybe"}}
+			},
+			want: "spec.overrides[1] (gpu).clusterSelector: ",
+		},
+		"a range": {
+			change: func(s *addonsv1.HelmOpSpec) { s.KubernetesVersions[2].Kubernetes = "new" },
+			want:   "spec.kubernetesVersions[2].kubernetes: not a range of versions: ",
+		},
+		"too many labels together": {
+			change: func(s *addonsv1.HelmOpSpec) { s.Overrides[2].Options = namespaceLabels },
+			labels: map[string]string{"gpu": "true"},
+			want:   "spec.overrides[2] (gpu-edge).options: with those that it is merged with, install.namespaceMetadata has 66 labels",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := controllertest.Varied()
+			tc.change(spec)
+			v, err := render.NewVariants(spec)
+			if err == nil {
+				if _, err := v.Of(nil, "v1.35.0"); err != nil {
+					t.Errorf("a Cluster that it is not for fails: %v", err)
+				}
+				_, err = v.Of(tc.labels, "")
+			}
+			var invalid *render.VariantError
+			if !errors.As(err, &invalid) || !strings.HasPrefix(err.Error(), tc.want) {
+				t.Fatalf("got %v, want %s…", err, tc.want)
+			}
+			if ForRendering(fmt.Errorf("wrapped: %w", err)) != addonsv1.InvalidOverrideReason {
+				t.Errorf("the reason is %s", ForRendering(err))
+			}
+		})
+	}
+}

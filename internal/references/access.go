@@ -1,0 +1,182 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package references
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// Keys of the Secrets that tell how to reach a registry.
+const (
+	// caKey holds the authorities to trust.
+	caKey = "ca.crt"
+
+	// proxyAddressKey, proxyUsernameKey and proxyPasswordKey hold the proxy.
+	proxyAddressKey  = "address"
+	proxyUsernameKey = "username"
+	proxyPasswordKey = "password"
+)
+
+// RegistryRefs are what a HelmOp says of how to reach a registry, and where it says so.
+type RegistryRefs struct {
+	// Field is "spec.source" or another that has the same fields.
+	Field, Namespace     string
+	Secret, Certs, Proxy *addonsv1.SecretReference
+	serviceAccount       string
+	Provider             addonsv1.RegistryProvider
+	Insecure             bool
+}
+
+// Access reads what is needed to speak to the registry of a HelmOp.
+func (r *Reader) Access(ctx context.Context, helmOp *addonsv1.HelmOp) (oci.Access, error) {
+	source := &helmOp.Spec.Source
+	return r.AccessBy(ctx, &RegistryRefs{
+		Field: "spec.source", Namespace: helmOp.Namespace, Secret: source.SecretRef, Certs: source.CertSecretRef, Proxy: source.ProxySecretRef,
+		serviceAccount: source.ServiceAccountName, Provider: source.Provider, Insecure: source.Insecure,
+	})
+}
+
+// AccessBy reads what is needed to speak to a registry.
+func (r *Reader) AccessBy(ctx context.Context, refs *RegistryRefs) (oci.Access, error) {
+	access := oci.Access{Insecure: refs.Insecure}
+	if refs.Provider != addonsv1.RegistryProviderGeneric {
+		access.CloudProvider = string(refs.Provider)
+	}
+	steps := []func(context.Context, *RegistryRefs, *oci.Access) error{
+		r.takeSecret,
+		r.takePullSecrets,
+		r.takeCertificates,
+		r.takeProxy,
+	}
+	for _, step := range steps {
+		if err := step(ctx, refs, &access); err != nil {
+			return access, err
+		}
+	}
+	return access, nil
+}
+
+// takeSecret takes the credentials of SecretRef.
+func (r *Reader) takeSecret(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
+	if refs.Secret == nil {
+		return nil
+	}
+	secret, err := r.read(ctx, apiutil.KindSecret, refs.Namespace, refs.Secret.Name)
+	if err != nil {
+		return fmt.Errorf("%s.secretRef: %w", refs.Field, err)
+	}
+	config, ok := dockerConfig(secret)
+	if !ok {
+		return fmt.Errorf("%s.secretRef: Secret %s/%s must be of type %s: %w",
+			refs.Field, refs.Namespace, refs.Secret.Name, corev1.SecretTypeDockerConfigJson, ErrReferenceNotFound)
+	}
+	access.DockerConfigs = append(access.DockerConfigs, config)
+	return nil
+}
+
+// takePullSecrets takes the credentials of the image pull secrets of serviceAccountName. Those that do not exist or
+// hold something else are passed over, as the kubelet does.
+func (r *Reader) takePullSecrets(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
+	if refs.serviceAccount == "" {
+		return nil
+	}
+	account, err := r.read(ctx, apiutil.KindServiceAccount, refs.Namespace, refs.serviceAccount)
+	if err != nil {
+		return fmt.Errorf("%s.serviceAccountName: %w", refs.Field, err)
+	}
+	for _, pullSecret := range account.pullSecrets {
+		secret, err := r.read(ctx, apiutil.KindSecret, refs.Namespace, pullSecret)
+		if errors.Is(err, ErrReferenceNotFound) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s.serviceAccountName: %w", refs.Field, err)
+		}
+		if config, ok := dockerConfig(secret); ok {
+			access.DockerConfigs = append(access.DockerConfigs, config)
+		}
+	}
+	return nil
+}
+
+func dockerConfig(secret *reference) ([]byte, bool) {
+	config, ok := secret.data[corev1.DockerConfigJsonKey]
+	return config, ok && secret.secretType == corev1.SecretTypeDockerConfigJson
+}
+
+// takeCertificates takes the authorities and the client certificate of certSecretRef.
+func (r *Reader) takeCertificates(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
+	ref := refs.Certs
+	if ref == nil {
+		return nil
+	}
+	secret, err := r.read(ctx, apiutil.KindSecret, refs.Namespace, ref.Name)
+	if err != nil {
+		return fmt.Errorf("%s.certSecretRef: %w", refs.Field, err)
+	}
+	access.CA, access.ClientCert, access.ClientKey = secret.data[caKey], secret.data[corev1.TLSCertKey], secret.data[corev1.TLSPrivateKeyKey]
+	var missing string
+	switch cert, key := len(access.ClientCert) > 0, len(access.ClientKey) > 0; {
+	case cert && !key:
+		missing = corev1.TLSPrivateKeyKey + ", which goes with " + corev1.TLSCertKey
+	case key && !cert:
+		missing = corev1.TLSCertKey + ", which goes with " + corev1.TLSPrivateKeyKey
+	case !cert && len(access.CA) == 0:
+		missing = caKey + ", or " + corev1.TLSCertKey + " and " + corev1.TLSPrivateKeyKey
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s.certSecretRef: Secret %s/%s has no key %s: %w", refs.Field, refs.Namespace, ref.Name, missing, ErrReferenceNotFound)
+}
+
+// takeProxy takes the proxy of proxySecretRef.
+func (r *Reader) takeProxy(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
+	ref := refs.Proxy
+	if ref == nil {
+		return nil
+	}
+	secret, err := r.read(ctx, apiutil.KindSecret, refs.Namespace, ref.Name)
+	if err != nil {
+		return fmt.Errorf("%s.proxySecretRef: %w", refs.Field, err)
+	}
+	access.Proxy = &oci.Proxy{
+		Address:  string(secret.data[proxyAddressKey]),
+		Username: string(secret.data[proxyUsernameKey]),
+		Password: string(secret.data[proxyPasswordKey]),
+	}
+	if access.Proxy.Address == "" {
+		return fmt.Errorf("%s.proxySecretRef: Secret %s/%s has no key %s: %w", refs.Field, refs.Namespace, ref.Name, proxyAddressKey, ErrReferenceNotFound)
+	}
+	return nil
+}
+
+// OciSource is a reference into the source of a HelmOp as the registry client knows it.
+func OciSource(helmOp *addonsv1.HelmOp, ref addonsv1.ArtifactReference, access oci.Access) oci.Source {
+	return oci.Source{
+		URL:    helmOp.Spec.Source.URL,
+		Ref:    oci.Reference{Tag: ref.Tag, Digest: ref.Digest, Semver: ref.Semver, TagFilter: ref.TagFilter},
+		Access: access,
+	}
+}

@@ -1,0 +1,253 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package references
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+)
+
+const (
+	// trustedRootKey is the key of a trustedRootSecretRef's Secret that holds the root of trust.
+	trustedRootKey = "trusted_root.json"
+
+	// trustPolicyKey is the key of notation's Secret that holds the trust policy.
+	trustPolicyKey = "trustpolicy.json"
+)
+
+const (
+
+	// maxRememberedReferences bounds the contents that are kept in memory. Each is at most 1 MiB by Kubernetes' own
+	// limit, most are below 1 KiB. With more references than this, some are read again on each use.
+	maxRememberedReferences = 1024
+)
+
+// ErrReferenceNotFound is returned for an object that a HelmOp names, or a key of it, that does not exist.
+var ErrReferenceNotFound = errors.New("not found")
+
+// ErrReferenceForbidden is returned for an object that a HelmOp names and the manager may not read.
+var ErrReferenceForbidden = errors.New("the manager may not read it")
+
+// Reader reads the Secrets, ConfigMaps and ServiceAccounts that HelmOps name. Only their metadata is cached for the whole
+// management cluster; the content of one is read when a HelmOp names it, and again when its resource version changes.
+type Reader struct {
+	// Metadata is a cached reader for PartialObjectMetadata.
+	Metadata client.Reader
+
+	// live reads from the API server.
+	live client.Reader
+
+	contents *lru.Cache
+}
+
+// NewReader returns a Reader of metadata from a cache and of contents from the API server.
+func NewReader(metadata, live client.Reader) *Reader {
+	return &Reader{Metadata: metadata, live: live, contents: lru.New(maxRememberedReferences)}
+}
+
+// reference is the content of a Secret, a ConfigMap or a ServiceAccount. It must not be changed.
+type reference struct {
+	secretType corev1.SecretType
+	data       map[string][]byte
+	// pullSecrets are the names of the image pull secrets of a ServiceAccount.
+	pullSecrets     []string
+	resourceVersion string
+}
+
+type referenceKey struct {
+	kind string
+	client.ObjectKey
+}
+
+// read returns the content of an object, or an error that wraps ErrReferenceNotFound.
+func (r *Reader) read(ctx context.Context, kind, namespace, name string) (*reference, error) {
+	key := referenceKey{kind: kind, ObjectKey: client.ObjectKey{Namespace: namespace, Name: name}}
+	partial := &metav1.PartialObjectMetadata{}
+	partial.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	if err := r.Metadata.Get(ctx, key.ObjectKey, partial); err != nil {
+		r.contents.Remove(key)
+		return nil, r.readError(key, err)
+	}
+	if known, ok := r.contents.Get(key); ok {
+		if ref := known.(*reference); ref.resourceVersion == partial.ResourceVersion {
+			return ref, nil
+		}
+	}
+	ref, err := r.readLive(ctx, key)
+	if err != nil {
+		return nil, r.readError(key, err)
+	}
+	r.contents.Add(key, ref)
+	return ref, nil
+}
+
+func (r *Reader) readLive(ctx context.Context, key referenceKey) (*reference, error) {
+	switch key.kind {
+	case apiutil.KindSecret:
+		secret := &corev1.Secret{}
+		if err := r.live.Get(ctx, key.ObjectKey, secret); err != nil {
+			return nil, err
+		}
+		return &reference{secretType: secret.Type, data: secret.Data, resourceVersion: secret.ResourceVersion}, nil
+	case apiutil.KindServiceAccount:
+		account := &corev1.ServiceAccount{}
+		if err := r.live.Get(ctx, key.ObjectKey, account); err != nil {
+			return nil, err
+		}
+		ref := &reference{resourceVersion: account.ResourceVersion}
+		for _, secret := range account.ImagePullSecrets {
+			ref.pullSecrets = append(ref.pullSecrets, secret.Name)
+		}
+		return ref, nil
+	default:
+		configMap := &corev1.ConfigMap{}
+		if err := r.live.Get(ctx, key.ObjectKey, configMap); err != nil {
+			return nil, err
+		}
+		data := make(map[string][]byte, len(configMap.Data)+len(configMap.BinaryData))
+		maps.Copy(data, configMap.BinaryData)
+		for k, v := range configMap.Data {
+			data[k] = []byte(v)
+		}
+		return &reference{data: data, resourceVersion: configMap.ResourceVersion}, nil
+	}
+}
+
+// PullsWith tells whether a ServiceAccount names a Secret among its image pull secrets. It makes no request: for an account
+// that was not read yet, or not lately, it may.
+func (r *Reader) PullsWith(namespace, account, secret string) bool {
+	known, ok := r.contents.Get(referenceKey{kind: apiutil.KindServiceAccount, ObjectKey: client.ObjectKey{Namespace: namespace, Name: account}})
+	return !ok || slices.Contains(known.(*reference).pullSecrets, secret)
+}
+
+// ReadKey returns one key of a Secret or ConfigMap.
+func (r *Reader) ReadKey(ctx context.Context, kind, namespace, name, key string) ([]byte, error) {
+	ref, err := r.read(ctx, kind, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	value, ok := ref.data[key]
+	if !ok {
+		return nil, fmt.Errorf("%s %s/%s has no key %q: %w", kind, namespace, name, key, ErrReferenceNotFound)
+	}
+	return value, nil
+}
+
+func (r *Reader) readError(key referenceKey, err error) error {
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s %s: %w; create it or correct the reference", key.kind, key.ObjectKey, ErrReferenceNotFound)
+	}
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%s %s: %w; give its ServiceAccount the right to", key.kind, key.ObjectKey, ErrReferenceForbidden)
+	}
+	return fmt.Errorf("reading %s %s: %w", key.kind, key.ObjectKey, err)
+}
+
+// Policy reads which signatures a HelmOp demands; nil if none.
+func (r *Reader) Policy(ctx context.Context, helmOp *addonsv1.HelmOp) (*verification.Policy, error) {
+	verify := helmOp.Spec.Source.Verify
+	if verify == nil {
+		return nil, nil
+	}
+	policy := &verification.Policy{Provider: verification.Provider(cmp.Or(verify.Provider, addonsv1.VerificationProviderCosign))}
+	for _, identity := range verify.Identities {
+		policy.Identities = append(policy.Identities, verification.Identity(identity))
+	}
+	if verify.SecretRef != nil {
+		secret, err := r.read(ctx, apiutil.KindSecret, helmOp.Namespace, verify.SecretRef.Name)
+		if err != nil {
+			return nil, fmt.Errorf("spec.source.verify.secretRef: %w", err)
+		}
+		takeTrust(policy, secret.data)
+	}
+	if verify.TrustedRootSecretRef != nil {
+		root, err := r.ReadKey(ctx, apiutil.KindSecret, helmOp.Namespace, verify.TrustedRootSecretRef.Name, trustedRootKey)
+		if err != nil {
+			return nil, fmt.Errorf("spec.source.verify.trustedRootSecretRef: %w", err)
+		}
+		policy.TrustedRoot = root
+	}
+	return policy, nil
+}
+
+// takeTrust takes from a Secret what its provider trusts.
+func takeTrust(policy *verification.Policy, data map[string][]byte) {
+	withSuffix := func(suffixes ...string) map[string][]byte {
+		found := map[string][]byte{}
+		for key, value := range data {
+			for _, suffix := range suffixes {
+				if strings.HasSuffix(key, suffix) {
+					found[key] = value
+				}
+			}
+		}
+		return found
+	}
+	if policy.Provider == verification.Notation {
+		policy.TrustPolicy, policy.Certificates = data[trustPolicyKey], withSuffix(".crt", ".pem")
+		return
+	}
+	policy.Keys = withSuffix(".pub")
+}
+
+// PolicyDigest identifies a policy; empty if there is none.
+func PolicyDigest(policy *verification.Policy) string {
+	if policy == nil {
+		return ""
+	}
+	return policy.Digest()
+}
+
+// Of are the objects that a HelmOp names, as "<kind>/<name>".
+func Of(helmOp *addonsv1.HelmOp) []string {
+	var references []string
+	source := &helmOp.Spec.Source
+	secrets := []*addonsv1.SecretReference{source.SecretRef, source.CertSecretRef, source.ProxySecretRef}
+	if storage := helmOp.Spec.Storage; storage != nil && storage.Registry != nil {
+		secrets = append(secrets, storage.Registry.SecretRef, storage.Registry.CertSecretRef, storage.Registry.ProxySecretRef)
+	}
+	if source.Verify != nil {
+		secrets = append(secrets, source.Verify.SecretRef, source.Verify.TrustedRootSecretRef)
+	}
+	for _, ref := range secrets {
+		if ref != nil {
+			references = append(references, apiutil.KindSecret+"/"+ref.Name)
+		}
+	}
+	if source.ServiceAccountName != "" {
+		references = append(references, apiutil.KindServiceAccount+"/"+source.ServiceAccountName)
+	}
+	for _, ref := range helmOp.Spec.ValuesFrom {
+		references = append(references, ref.Kind+"/"+ref.Name)
+	}
+	return references
+}

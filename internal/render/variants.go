@@ -1,0 +1,261 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/Masterminds/semver/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+)
+
+// MaxNamespaceMetadata bounds labels, and annotations, of install.namespaceMetadata, as the API does for each override alone. It
+// is the one bound that a merge of valid options can break: maps grow, everything else replaces.
+const MaxNamespaceMetadata = 64
+
+// Variants tell what is different for some of the Clusters of a HelmOp: the overrides and kubernetesVersions of its spec,
+// checked and compiled once. They are safe for concurrent use.
+type Variants struct {
+	spec      *addonsv1.HelmOpSpec
+	selectors []labels.Selector
+	ranges    []*semver.Constraints
+
+	// options are those of the spec and of each override, as maps; nil where an override has none.
+	options  map[string]any
+	override []map[string]any
+
+	mu sync.Mutex
+	// merged are the options by the overrides with options that apply: Clusters share what they have in common.
+	merged map[string]addonsv1.ReleaseOptions
+}
+
+// variant is what one Cluster gets.
+type variant struct {
+	// Ref tells which artifact of the repository; isSource that it is that of spec.source.
+	Ref      addonsv1.ArtifactReference
+	isSource bool
+
+	// Options are those of the spec with those of the overrides that apply laid over them. They are shared: read only.
+	Options addonsv1.ReleaseOptions
+
+	// overrides are the indices in spec.overrides of those that apply, in ascending order; nil if none does.
+	overrides []int
+}
+
+// ReferredArtifact is an artifact that a HelmOp refers to beside that of spec.source, and where it does so first.
+type ReferredArtifact struct {
+	addonsv1.ArtifactReference
+	Field string
+}
+
+// VariantError says which entry of spec.overrides or spec.kubernetesVersions is wrong.
+type VariantError struct {
+	field string
+	err   error
+}
+
+// Error implements error.
+func (e *VariantError) Error() string { return e.field + ": " + e.err.Error() }
+
+// Unwrap implements the interface of errors.Is.
+func (e *VariantError) Unwrap() error { return e.err }
+
+// NewVariants checks and compiles what a spec says of its Clusters' differences. Its errors are of type *VariantError.
+func NewVariants(spec *addonsv1.HelmOpSpec) (*Variants, error) {
+	v := &Variants{spec: spec, merged: map[string]addonsv1.ReleaseOptions{}}
+	var err error
+	for i := range spec.Overrides {
+		o := &spec.Overrides[i]
+		selector, err := metav1.LabelSelectorAsSelector(&o.ClusterSelector)
+		if err != nil {
+			return nil, &VariantError{overrideField(i, o) + ".clusterSelector", err}
+		}
+		var options map[string]any
+		if o.Options != nil {
+			if options, err = optionsMap(o.Options); err != nil {
+				return nil, &VariantError{overrideField(i, o) + ".options", err}
+			}
+		}
+		v.selectors, v.override = append(v.selectors, selector), append(v.override, options)
+	}
+	for i := range spec.KubernetesVersions {
+		constraint, err := semver.NewConstraint(spec.KubernetesVersions[i].Kubernetes)
+		if err != nil {
+			return nil, &VariantError{fmt.Sprintf("spec.kubernetesVersions[%d].kubernetes", i), fmt.Errorf("not a range of versions: %w", err)}
+		}
+		v.ranges = append(v.ranges, constraint)
+	}
+	if len(spec.Overrides) > 0 {
+		if v.options, err = optionsMap(&spec.ReleaseOptions); err != nil {
+			return nil, &VariantError{"spec", err}
+		}
+	}
+	return v, nil
+}
+
+// overrideField is how messages name an override.
+func overrideField(i int, o *addonsv1.Override) string {
+	return fmt.Sprintf("spec.overrides[%d] (%s)", i, o.Name)
+}
+
+// Of tells what a Cluster with these labels and this version of Kubernetes gets. A version that is empty, or none, is in no
+// range. Its errors are of type *VariantError.
+func (v *Variants) Of(clusterLabels map[string]string, version string) (variant, error) {
+	result := variant{Ref: v.refByVersion(version), Options: v.spec.ReleaseOptions}
+	var optional []int
+	for i, selector := range v.selectors {
+		if !selector.Matches(labels.Set(clusterLabels)) {
+			continue
+		}
+		result.overrides = append(result.overrides, i)
+		if ref := v.spec.Overrides[i].Ref; ref != nil {
+			result.Ref = *ref
+		}
+		if v.override[i] != nil {
+			optional = append(optional, i)
+		}
+	}
+	result.isSource = result.Ref == v.spec.Source.Ref
+	var err error
+	if len(optional) > 0 {
+		result.Options, err = v.mergedOptions(optional)
+	}
+	return result, err
+}
+
+// refByVersion is the reference of the first range that has a version, else that of the source.
+func (v *Variants) refByVersion(version string) addonsv1.ArtifactReference {
+	if len(v.ranges) == 0 {
+		return v.spec.Source.Ref
+	}
+	if parsed := parseVersion(version); parsed != nil {
+		for i, constraint := range v.ranges {
+			if constraint.Check(parsed) {
+				return v.spec.KubernetesVersions[i].Ref
+			}
+		}
+	}
+	return v.spec.Source.Ref
+}
+
+// mergedOptions lays the options of some overrides over those of the spec.
+func (v *Variants) mergedOptions(applied []int) (addonsv1.ReleaseOptions, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	key := fmt.Sprint(applied)
+	if options, ok := v.merged[key]; ok {
+		return options, nil
+	}
+	all := v.options
+	for _, i := range applied {
+		all = overlay(all, v.override[i])
+	}
+	last := applied[len(applied)-1]
+	field := overrideField(last, &v.spec.Overrides[last]) + ".options"
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return addonsv1.ReleaseOptions{}, &VariantError{field, err}
+	}
+	var options addonsv1.ReleaseOptions
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&options); err != nil {
+		return addonsv1.ReleaseOptions{}, &VariantError{field, err}
+	}
+	if err := checkMerged(&options); err != nil {
+		return addonsv1.ReleaseOptions{}, &VariantError{field, err}
+	}
+	v.merged[key] = options
+	return options, nil
+}
+
+// checkMerged finds what is not valid though each part of it is.
+func checkMerged(options *addonsv1.ReleaseOptions) error {
+	if options.Install == nil || options.Install.NamespaceMetadata == nil {
+		return nil
+	}
+	metadata := options.Install.NamespaceMetadata
+	if n := max(len(metadata.Labels), len(metadata.Annotations)); n > MaxNamespaceMetadata {
+		return fmt.Errorf("with those that it is merged with, install.namespaceMetadata has %d labels or annotations; at most %d are allowed",
+			n, MaxNamespaceMetadata)
+	}
+	return nil
+}
+
+// overlay lays one map over another, and changes neither. Maps merge at every depth; anything else replaces.
+func overlay(base, over map[string]any) map[string]any {
+	result := maps.Clone(base)
+	if result == nil {
+		result = map[string]any{}
+	}
+	for key, value := range over {
+		below, isMap := result[key].(map[string]any)
+		above, areMaps := value.(map[string]any)
+		if isMap && areMaps {
+			value = overlay(below, above)
+		}
+		result[key] = value
+	}
+	return result
+}
+
+// optionsMap are options as a map that has what is set, and nothing else.
+func optionsMap(options *addonsv1.ReleaseOptions) (map[string]any, error) {
+	raw, err := json.Marshal(options)
+	if err != nil {
+		return nil, err
+	}
+	var set map[string]any
+	return set, json.Unmarshal(raw, &set)
+}
+
+// References are the distinct references beside that of the source, in the order of the spec: those of overrides first.
+func (v *Variants) References() []ReferredArtifact {
+	known := map[addonsv1.ArtifactReference]bool{v.spec.Source.Ref: true}
+	var found []ReferredArtifact
+	add := func(ref addonsv1.ArtifactReference, field string) {
+		if !known[ref] {
+			known[ref] = true
+			found = append(found, ReferredArtifact{ref, field})
+		}
+	}
+	for i := range v.spec.Overrides {
+		if ref := v.spec.Overrides[i].Ref; ref != nil {
+			add(*ref, overrideField(i, &v.spec.Overrides[i])+".ref")
+		}
+	}
+	for i := range v.spec.KubernetesVersions {
+		add(v.spec.KubernetesVersions[i].Ref, fmt.Sprintf("spec.kubernetesVersions[%d].ref", i))
+	}
+	return found
+}
+
+// digest covers all that variants say; empty if there are none.
+func (v *Variants) digest() (string, error) {
+	if len(v.spec.Overrides)+len(v.spec.KubernetesVersions) == 0 {
+		return "", nil
+	}
+	return apiutil.DigestOf(v.spec.Overrides, v.spec.KubernetesVersions)
+}

@@ -1,0 +1,209 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package render
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
+)
+
+func TestVariantsOf(t *testing.T) {
+	t.Parallel()
+	edge := addonsv1.ReleaseOptions{
+		Install: &addonsv1.InstallOptions{
+			CreateNamespace:   ptr.To(false),
+			Timeout:           &metav1.Duration{Duration: time.Minute},
+			NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"a": "1", "b": "2", "c": "2"}},
+		},
+		Health:             controllertest.Varied().Health,
+		ServiceAccountName: "edge",
+	}
+	gpu := controllertest.Varied().ReleaseOptions
+	gpu.Health, gpu.ServiceAccountName = controllertest.Varied().Overrides[2].Options.Health, "gpu"
+	both := edge
+	both.Health, both.ServiceAccountName = gpu.Health, "gpu"
+	for name, tc := range map[string]struct {
+		labels  map[string]string
+		version string
+		want    variant
+	}{
+		"nothing special":          {nil, "v1.32.1", variant{Ref: controllertest.Tagged("1.0.0"), isSource: true}},
+		"version not known":        {nil, "", variant{Ref: controllertest.Tagged("1.0.0"), isSource: true}},
+		"no version":               {nil, "latest", variant{Ref: controllertest.Tagged("1.0.0"), isSource: true}},
+		"in a range":               {nil, "v1.34.2", variant{Ref: controllertest.Tagged("1.5.0")}},
+		"the first of two ranges":  {nil, "1.35.0", variant{Ref: controllertest.Tagged("2.0.0")}},
+		"pre-release":              {nil, "v1.35.0-rc.1", variant{Ref: controllertest.Tagged("2.0.0")}},
+		"of a vendor":              {nil, "v1.34.2+rke2r1", variant{Ref: controllertest.Tagged("1.5.0")}},
+		"pre-release of a vendor":  {nil, "v1.33.5-gke.1080+x-y", variant{Ref: controllertest.Tagged("1.5.0")}},
+		"without a patch":          {nil, "v1.31", variant{Ref: controllertest.Tagged("1.0.0-edge")}},
+		"an override over a range": {map[string]string{"site": "edge"}, "v1.35.0", variant{Ref: controllertest.Tagged("1.0.0-edge"), overrides: []int{0}, Options: edge}},
+		"a later one wins": {
+			map[string]string{"site": "edge", "gpu": "true"}, "v1.35.0",
+			variant{Ref: controllertest.Tagged("1.0.0-gpu"), overrides: []int{0, 1, 2}, Options: both},
+		},
+		"another two": {map[string]string{"gpu": "true"}, "", variant{Ref: controllertest.Tagged("1.0.0-gpu"), overrides: []int{1, 2}, Options: gpu}},
+		"back to the source": {
+			map[string]string{"same": "true"}, "v1.35.0", variant{Ref: controllertest.Tagged("1.0.0"), isSource: true, overrides: []int{3}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := controllertest.Varied()
+			v, err := NewVariants(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if reflect.DeepEqual(tc.want.Options, addonsv1.ReleaseOptions{}) {
+				tc.want.Options = spec.ReleaseOptions
+			}
+			for range 2 {
+				got, err := v.Of(tc.labels, tc.version)
+				if err != nil || !reflect.DeepEqual(got, tc.want) {
+					t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
+				}
+			}
+			if !reflect.DeepEqual(spec, controllertest.Varied()) {
+				t.Error("the spec was changed")
+			}
+		})
+	}
+}
+
+func TestVariantsReferences(t *testing.T) {
+	t.Parallel()
+	v, err := NewVariants(controllertest.Varied())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []ReferredArtifact{
+		{controllertest.Tagged("1.0.0-edge"), "spec.overrides[0] (edge).ref"},
+		{controllertest.Tagged("1.0.0-gpu"), "spec.overrides[2] (gpu-edge).ref"},
+		{controllertest.Tagged("2.0.0"), "spec.kubernetesVersions[0].ref"},
+		{controllertest.Tagged("1.5.0"), "spec.kubernetesVersions[1].ref"},
+	}
+	if got := v.References(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestVariantsDigest(t *testing.T) {
+	t.Parallel()
+	known := map[string]string{}
+	for name, change := range map[string]func(*addonsv1.HelmOpSpec){
+		"as it is":         func(*addonsv1.HelmOpSpec) {},
+		"a range":          func(s *addonsv1.HelmOpSpec) { s.KubernetesVersions[0].Kubernetes = ">=1.36" },
+		"an option":        func(s *addonsv1.HelmOpSpec) { s.Overrides[0].Options.Install.CreateNamespace = nil },
+		"a selector":       func(s *addonsv1.HelmOpSpec) { s.Overrides[0].ClusterSelector = metav1.LabelSelector{} },
+		"nothing of it":    func(s *addonsv1.HelmOpSpec) { s.Overrides, s.KubernetesVersions = nil, nil },
+		"without versions": func(s *addonsv1.HelmOpSpec) { s.KubernetesVersions = nil },
+	} {
+		spec := controllertest.Varied()
+		change(spec)
+		v, err := NewVariants(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, err := v.digest()
+		if err != nil || known[digest] != "" || (digest == "") != (name == "nothing of it") {
+			t.Errorf("%s: digest %q, %v; the same as of %q", name, digest, err, known[digest])
+		}
+		known[digest] = name
+	}
+}
+
+func TestKubernetesVersion(t *testing.T) {
+	t.Parallel()
+	controlPlane := func(status, spec string) map[string]any {
+		return map[string]any{"status": map[string]any{"version": status}, "spec": map[string]any{"version": spec}}
+	}
+	for name, tc := range map[string]struct {
+		topology     string
+		controlPlane map[string]any
+		want, ahead  string
+	}{
+		"nothing is known":            {"", nil, "", ""},
+		"only the topology":           {"v1.34.0", nil, "v1.34.0", "v1.34.0"},
+		"no topology":                 {"", controlPlane("v1.33.0", "v1.34.0"), "v1.33.0", "v1.33.0"},
+		"not running yet":             {"", controlPlane("", "v1.34.0"), "v1.34.0", "v1.34.0"},
+		"as wanted":                   {"v1.34.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.34.0"},
+		"an upgrade is held":          {"v1.35.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.35.0"},
+		"an upgrade is under way":     {"v1.35.0", controlPlane("v1.34.0", "v1.35.0"), "v1.34.0", "v1.35.0"},
+		"from a pre-release":          {"v1.35.0", controlPlane("v1.35.0-rc.1", "v1.35.0-rc.1"), "v1.35.0-rc.1", "v1.35.0"},
+		"back is no upgrade":          {"v1.33.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.34.0"},
+		"a version that is none":      {"v1.35.0", controlPlane("stable", "stable"), "stable", "stable"},
+		"a status that is no version": {"v1.35.0", map[string]any{"status": map[string]any{"version": int64(1)}}, "v1.35.0", "v1.35.0"},
+		"a status that is no map":     {"v1.35.0", map[string]any{"status": "ok"}, "v1.35.0", "v1.35.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := &clusterv1.Cluster{}
+			cluster.Spec.Topology.Version = tc.topology
+			if got := kubernetesVersion(cluster, tc.controlPlane, false); got != tc.want {
+				t.Errorf("counts %q, want %q", got, tc.want)
+			}
+			if got := kubernetesVersion(cluster, tc.controlPlane, true); got != tc.ahead {
+				t.Errorf("counts %q ahead of an upgrade, want %q", got, tc.ahead)
+			}
+		})
+	}
+}
+
+// Only upgrades of Clusters of the own namespace are held, so only there a release can be made ready before one.
+func TestVersionToComeIsOfOwnNamespaceOnly(t *testing.T) {
+	t.Parallel()
+	v, err := NewVariants(controllertest.Varied())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Program{Variants: v, Ahead: true, namespace: "n"}
+	objects := &clusterview.Objects{Data: templating.Objects{ControlPlane: map[string]any{"status": map[string]any{"version": "v1.34.0"}}}}
+	for namespace, want := range map[string]string{"n": "v1.35.0", "m": "v1.34.0"} {
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}}
+		cluster.Spec.Topology.Version = "v1.35.0"
+		if chosen, err := p.choose(objects, cluster); err != nil || chosen.Version != want {
+			t.Errorf("in namespace %s %q counts, %v, want %q", namespace, chosen.Version, err, want)
+		}
+	}
+}
+
+// A fleet shares what its Clusters have in common: a Cluster costs next to nothing.
+func BenchmarkVariantsOf(b *testing.B) {
+	for name, spec := range map[string]*addonsv1.HelmOpSpec{"plain": {Source: controllertest.Varied().Source}, "varied": controllertest.Varied()} {
+		b.Run(name, func(b *testing.B) {
+			v, err := NewVariants(spec)
+			if err != nil {
+				b.Fatal(err)
+			}
+			clusterLabels := map[string]string{"site": "edge", "gpu": "true", "region": "north"}
+			for b.Loop() {
+				if _, err := v.Of(clusterLabels, "v1.34.2"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

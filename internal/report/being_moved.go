@@ -1,0 +1,52 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package report
+
+import (
+	"context"
+	"fmt"
+
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// IsBeingMoved tells whether clusterctl move is taking the object to another management cluster. The object is deleted
+// here then, but what it stands for lives on there.
+func IsBeingMoved(obj client.Object) bool {
+	_, moved := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
+	return moved
+}
+
+// movable is an object of a kind that clusterctl move takes along.
+type movable interface {
+	client.Object
+	conditions.Setter
+}
+
+// BeingMoved says in the condition Paused why nothing is done for an object, and how that ends where no move is
+// under way: a move that was cut off, or a person, may have left the annotation.
+func BeingMoved(ctx context.Context, c client.Client, obj movable, resource string, owned []string) error {
+	before := copied(obj)
+	SetCondition(obj, addonsv1.PausedCondition, True, addonsv1.BeingMovedReason, fmt.Sprintf(
+		"Nothing is done for this object: the annotation %s says that clusterctl move takes it to another management cluster. If no move is"+
+			" under way, remove the annotation: kubectl -n %s annotate %s %s %s-", clusterctlv1.DeleteForMoveAnnotation,
+		obj.GetNamespace(), resource, obj.GetName(), clusterctlv1.DeleteForMoveAnnotation))
+	return client.IgnoreNotFound(WriteObject(ctx, c, before, obj, owned))
+}

@@ -1,0 +1,49 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package report
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// Events are written when a condition changed: one too few keeps a failure from being heard of, one too many with each pass
+// floods the management cluster.
+func TestSetConditionTellsWhatIsNews(t *testing.T) {
+	t.Parallel()
+	helmOp := &addonsv1.HelmOp{}
+	for _, step := range []struct {
+		status          metav1.ConditionStatus
+		reason, message string
+		news            bool
+	}{
+		{metav1.ConditionTrue, addonsv1.ResolvedReason, "1", true},
+		{metav1.ConditionTrue, addonsv1.ResolvedReason, "1", false},
+		{metav1.ConditionTrue, addonsv1.ResolvedReason, "2", false},
+		{metav1.ConditionFalse, addonsv1.RegistryUnreachableReason, "3", true},
+		{metav1.ConditionFalse, addonsv1.RegistryUnreachableReason, "4", false},
+		{metav1.ConditionFalse, addonsv1.ArtifactNotFoundReason, "4", true},
+		{metav1.ConditionTrue, addonsv1.ResolvedReason, "1", true},
+	} {
+		if got := SetCondition(helmOp, addonsv1.ResolvedCondition, step.status, step.reason, step.message); got != step.news {
+			t.Errorf("%s %s %q: want news %t, got %t", step.status, step.reason, step.message, step.news, got)
+		}
+	}
+}

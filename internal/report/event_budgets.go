@@ -1,0 +1,72 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package report
+
+import (
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+const (
+	// EventBurst and eventInterval bound the Events that a HelmOp has of its releases, for each reason: so many at once, and one more in
+	// each interval. A thousand of them tell a reader no more, push out what else was to be seen, and are a fifth of what an installation
+	// writes to the API server.
+	EventBurst    = 25
+	eventInterval = time.Minute
+
+	// maxEventBudgets bounds what is remembered of HelmOps and reasons, some 150 bytes each.
+	maxEventBudgets = 1 << 12
+)
+
+// EventBudgets tell whether a HelmOp may have one more Event of a release; the release has its Events in any case. Nil refuses none. They
+// are safe for concurrent use.
+type EventBudgets struct {
+	limiters *lru.Cache[eventSubject, *rate.Limiter]
+	now      func() time.Time
+}
+
+type eventSubject struct {
+	helmOp types.UID
+	reason string
+}
+
+// NewEventBudgets returns full budgets.
+func NewEventBudgets(now func() time.Time) *EventBudgets {
+	limiters, _ := lru.New[eventSubject, *rate.Limiter](maxEventBudgets) // It fails only if the size is not positive.
+	return &EventBudgets{limiters: limiters, now: now}
+}
+
+// Take tells whether a HelmOp may have an Event for a reason now, and counts it.
+func (b *EventBudgets) Take(helmOp *addonsv1.HelmOp, reason string) bool {
+	if b == nil {
+		return true
+	}
+	subject := eventSubject{helmOp.UID, reason}
+	limiter, ok := b.limiters.Get(subject)
+	if !ok {
+		limiter = rate.NewLimiter(rate.Every(eventInterval), EventBurst)
+		if known, ok, _ := b.limiters.PeekOrAdd(subject, limiter); ok {
+			limiter = known
+		}
+	}
+	return limiter.AllowN(b.now(), 1)
+}

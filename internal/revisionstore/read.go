@@ -1,0 +1,79 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package revisionstore
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
+)
+
+// HelmOpAt is a HelmOp that wants what it wanted at a revision. How the artifact is reached, which signatures it must have and how
+// releases end are always as they are now. Revision 0 is the HelmOp as it is.
+func HelmOpAt(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp, number int64) (*addonsv1.HelmOp, error) {
+	if number == 0 {
+		return helmOp, nil
+	}
+	revision, err := ReadRevision(ctx, reader, helmOp, number)
+	if err != nil {
+		return nil, err
+	}
+	return WithRevision(helmOp, revision), nil
+}
+
+// ReadRevision reads a revision of a HelmOp, with the fields that earlier revisions hold.
+func ReadRevision(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp, number int64) (*addonsv1.HelmOpRevision, error) {
+	get := func(number int64) (*addonsv1.HelmOpRevision, error) {
+		revision := &addonsv1.HelmOpRevision{}
+		if err := reader.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace, Name: apiutil.RevisionName(helmOp.Name, number)}, revision); err != nil {
+			return nil, fmt.Errorf("reading revision %d of the HelmOp: %w", number, err)
+		}
+		return revision, nil
+	}
+	revision, err := get(number)
+	if err != nil {
+		return nil, err
+	}
+	parts := []*addonsv1.HelmOpRevision{revision}
+	for _, holder := range revisions.Holders(&revision.Spec) {
+		held, err := get(holder)
+		if err != nil {
+			return nil, fmt.Errorf("revision %d has fields of an earlier one: %w", number, err)
+		}
+		parts = append(parts, held)
+	}
+	revisions.Complete(parts)
+	return revision, nil
+}
+
+// WithRevision is a HelmOp with the spec of a revision.
+func WithRevision(helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) *addonsv1.HelmOp {
+	then := helmOp.DeepCopy()
+	now := then.Spec
+	then.Spec = *revision.Spec.HelmOp.DeepCopy()
+	then.Spec.ClusterSelector, then.Spec.ClusterNamespaces, then.Spec.ClusterOptions = now.ClusterSelector, now.ClusterNamespaces, now.ClusterOptions
+	then.Spec.ManagementCluster = now.ManagementCluster
+	then.Spec.Suspend, then.Spec.Source, then.Spec.DeletionPolicy, then.Spec.Rollout = now.Suspend, now.Source, now.DeletionPolicy, now.Rollout
+	then.Spec.Storage = now.Storage
+	then.Spec.Source.Ref = revision.Spec.HelmOp.Source.Ref
+	return then
+}

@@ -1,0 +1,121 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package watches
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+)
+
+// ServabilityChanged passes events of Clusters that change whether anything may be done for their releases. What
+// changes the values reaches a release through its HelmOp.
+func ServabilityChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, beforeOK := e.ObjectOld.(*unstructured.Unstructured)
+			after, afterOK := e.ObjectNew.(*unstructured.Unstructured)
+			return !beforeOK || !afterOK || servabilityOf(before) != servabilityOf(after)
+		},
+	}
+}
+
+type servability struct {
+	deleting, paused, initialized bool
+	hold                          apiutil.DeletionHold
+}
+
+func servabilityOf(object *unstructured.Unstructured) servability {
+	cluster, err := apiutil.TypedCluster(object)
+	if err != nil {
+		return servability{}
+	}
+	return servability{
+		deleting:    !cluster.DeletionTimestamp.IsZero(),
+		paused:      apiutil.IsClusterPaused(cluster),
+		initialized: apiutil.IsInitialized(cluster),
+		hold:        apiutil.HoldOf(cluster),
+	}
+}
+
+// OfWatchFilter passes events of what is this manager's by the label cluster.x-k8s.io/watch-filter, and of what was until now: it is to be
+// forgotten.
+func OfWatchFilter(value string) predicate.Predicate {
+	watched := predicate.NewPredicateFuncs(func(obj client.Object) bool { return apiutil.IsWatched(obj, value) })
+	watched.UpdateFunc = func(e event.UpdateEvent) bool {
+		return apiutil.IsWatched(e.ObjectOld, value) || apiutil.IsWatched(e.ObjectNew, value)
+	}
+	return watched
+}
+
+// OrderChanged passes events of HelmOps that change whether their releases may be worked on or how they end, or that ask to try
+// again. Everything else reaches a release through its spec.
+func OrderChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
+			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
+			if !beforeOK || !afterOK {
+				return true
+			}
+			return before.Spec.Suspend != after.Spec.Suspend ||
+				annotations.HasPaused(before) != annotations.HasPaused(after) ||
+				before.Annotations[addonsv1.RetryRequestedAtAnnotation] != after.Annotations[addonsv1.RetryRequestedAtAnnotation] ||
+				before.Annotations[addonsv1.ConfirmDeletionsAnnotation] != after.Annotations[addonsv1.ConfirmDeletionsAnnotation] ||
+				before.Spec.DeletionPolicy != after.Spec.DeletionPolicy ||
+				!equality.Semantic.DeepEqual(before.Spec.Uninstall, after.Spec.Uninstall) ||
+				!equality.Semantic.DeepEqual(before.Spec.Storage, after.Spec.Storage) ||
+				!equality.Semantic.DeepEqual(before.Spec.Overrides, after.Spec.Overrides)
+		},
+	}
+}
+
+// SourceChanged passes events of HelmOps that change how an artifact is reached or which signatures it must have. Neither is
+// in the spec of a release, and one that failed for it need not wait for its next try.
+func SourceChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
+			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
+			return beforeOK && afterOK && !equality.Semantic.DeepEqual(before.Spec.Source, after.Spec.Source)
+		},
+	}
+}
+
+// SaidNotServed passes the event of a HelmOp of which the manager without a shard said, by mistake or before this one came, that nobody
+// serves it.
+func SaidNotServed() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			helmOp, ok := e.ObjectNew.(*addonsv1.HelmOp)
+			return ok && conditions.GetReason(helmOp, addonsv1.ReadyCondition) == addonsv1.ShardNotServedReason
+		},
+	}
+}

@@ -1,0 +1,328 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package watches
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+)
+
+const (
+
+	// referencesIndex finds the HelmOps that name a Secret or ConfigMap, by "<kind>/<name>".
+	referencesIndex = "spec.references"
+
+	// serviceAccountIndex finds the HelmOps that name a ServiceAccount at all; its only value is "true".
+	serviceAccountIndex = "spec.source.hasServiceAccountName"
+
+	// SettleDelay is how long events of other objects gather before their HelmOp is looked at. Without it, a thousand
+	// releases that turn ready make a thousand passes over a thousand Clusters.
+	SettleDelay = 250 * time.Millisecond
+
+	// settlePace is how long the events of releases gather for each Cluster of the HelmOp, up to maxSettleDelay: a pass takes the longer,
+	// the more there are. While no Cluster waits for its turn, nothing comes of them but numbers, and they gather for as long as countingPace says.
+	settlePace, countingPace, maxSettleDelay = 2 * time.Millisecond, 5 * time.Millisecond, 4 * time.Second
+)
+
+// SetupIndexes registers the indexes that the watches look things up in.
+func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &addonsv1.HelmOp{}, referencesIndex, func(obj client.Object) []string {
+		return references.Of(obj.(*addonsv1.HelmOp))
+	})
+	if err != nil {
+		return err
+	}
+	err = indexer.IndexField(ctx, &addonsv1.HelmOp{}, serviceAccountIndex, func(obj client.Object) []string {
+		if obj.(*addonsv1.HelmOp).Spec.Source.ServiceAccountName == "" {
+			return nil
+		}
+		return []string{"true"}
+	})
+	if err != nil {
+		return err
+	}
+	err = indexer.IndexField(ctx, &addonsv1.HelmOp{}, selection.ClusterNamespacesIndex, func(obj client.Object) []string {
+		if obj.(*addonsv1.HelmOp).Spec.ClusterNamespaces == nil {
+			return nil
+		}
+		return []string{"true"}
+	})
+	if err != nil {
+		return err
+	}
+	return indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
+}
+
+// Delayed enqueues what an object maps to, for updates both as it was and as it is, after SettleDelay.
+func Delayed(toRequests handler.MapFunc) handler.EventHandler {
+	return DelayedBy(toRequests, func(context.Context, ctrl.Request) time.Duration { return SettleDelay })
+}
+
+// Settled is how long events of the releases of a HelmOp gather. What else happens does not wait as long.
+func Settled(reader client.Reader) func(context.Context, ctrl.Request) time.Duration {
+	return func(ctx context.Context, request ctrl.Request) time.Duration {
+		helmOp := &addonsv1.HelmOp{}
+		err := reader.Get(ctx, request.NamespacedName, helmOp, client.UnsafeDisableDeepCopy)
+		if err != nil || helmOp.Status.Clusters == nil {
+			return SettleDelay
+		}
+		pace := settlePace
+		if rollout := helmOp.Status.Rollout; rollout != nil && rollout.Updated >= helmOp.Status.Clusters.Selected {
+			pace = countingPace
+		}
+		return min(max(SettleDelay, time.Duration(helmOp.Status.Clusters.Selected)*pace), maxSettleDelay)
+	}
+}
+
+// DelayedBy is delayed with another delay.
+func DelayedBy(toRequests handler.MapFunc, delay func(context.Context, ctrl.Request) time.Duration) handler.EventHandler {
+	enqueue := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request], objects ...client.Object) {
+		requests := map[ctrl.Request]struct{}{}
+		for _, obj := range objects {
+			for _, request := range toRequests(ctx, obj) {
+				requests[request] = struct{}{}
+			}
+		}
+		for request := range requests {
+			q.AddAfter(request, delay(ctx, request))
+		}
+	}
+	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
+				return // A resync: see WithinResync.
+			}
+			enqueue(ctx, q, e.ObjectOld, e.ObjectNew)
+		},
+		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, e.Object) },
+		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) { enqueue(ctx, q, e.Object) },
+	}
+}
+
+// SpecChanged passes events that change what is wanted of an object. It drops what the controllers themselves write into the status,
+// and the periodic resync, which is of all objects at once: see WithinResync.
+func SpecChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld, e.ObjectNew
+			return before.GetGeneration() != after.GetGeneration() ||
+				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
+				len(before.GetFinalizers()) != len(after.GetFinalizers()) ||
+				!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
+				!maps.Equal(before.GetLabels(), after.GetLabels())
+		},
+	}
+}
+
+// RequestsForCluster are the HelmOps that select a Cluster or have a release for it.
+func RequestsForCluster(ctx context.Context, reader client.Reader, cluster client.Object) []ctrl.Request {
+	log := ctrl.LoggerFrom(ctx)
+	var requests []ctrl.Request
+	helmOps := &addonsv1.HelmOpList{}
+	if err := reader.List(ctx, helmOps, client.InNamespace(cluster.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		log.Error(err, "Cannot find the HelmOps of a Cluster", "Cluster", client.ObjectKeyFromObject(cluster))
+		return nil
+	}
+	namespace := apiutil.PartialOf(apiutil.KindNamespace)
+	if err := reader.Get(ctx, client.ObjectKey{Name: cluster.GetNamespace()}, namespace); err == nil {
+		helmOps.Items = append(helmOps.Items, selection.RoamingHelmOps(ctx, reader, namespace.Labels, cluster.GetNamespace())...)
+	}
+	for i := range helmOps.Items {
+		helmOp := &helmOps.Items[i]
+		selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector)
+		if err != nil {
+			continue // The HelmOp's own condition says so.
+		}
+		if selector.Matches(labels.Set(cluster.GetLabels())) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)})
+		}
+	}
+	for _, child := range apiutil.ChildrenOfCluster(ctx, reader, client.ObjectKeyFromObject(cluster)) {
+		if owner := metav1.GetControllerOf(&child); owner != nil && owner.Kind == apiutil.HelmOpKind {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: child.Namespace, Name: owner.Name}})
+		}
+	}
+	return requests
+}
+
+// RequestsForClusterObject are the HelmOps of the Cluster that a control-plane, infrastructure or other object
+// belongs to.
+func RequestsForClusterObject(ctx context.Context, reader client.Reader, obj client.Object) []ctrl.Request {
+	if obj.GetObjectKind().GroupVersionKind().Kind == "ClusterClass" {
+		return requestsForClass(ctx, reader, obj)
+	}
+	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	for _, owner := range obj.GetOwnerReferences() {
+		if owner.Kind == "Cluster" {
+			name = owner.Name
+		}
+	}
+	cluster := apiutil.NewCluster()
+	if name == "" || reader.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, cluster) != nil {
+		return nil // No Cluster, or one that is gone: its own events tell of it.
+	}
+	return RequestsForCluster(ctx, reader, cluster)
+}
+
+func requestsForClass(ctx context.Context, reader client.Reader, class client.Object) []ctrl.Request {
+	clusters := apiutil.NewClusterList()
+	if err := reader.List(ctx, clusters, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the Clusters of a ClusterClass")
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range clusters.Items {
+		cluster, err := apiutil.TypedCluster(&clusters.Items[i])
+		if err != nil || !cluster.Spec.Topology.IsDefined() || cluster.GetClassKey() != client.ObjectKeyFromObject(class) {
+			continue
+		}
+		requests = append(requests, RequestsForCluster(ctx, reader, cluster)...)
+	}
+	return requests
+}
+
+// RequestsForReference are the HelmOps that name a Secret, a ConfigMap or a ServiceAccount.
+func RequestsForReference(kind string, reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		helmOps := &addonsv1.HelmOpList{}
+		err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()), client.MatchingFields{referencesIndex: kind + "/" + obj.GetName()})
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that name an object", "kind", kind, "name", obj.GetName())
+			return nil
+		}
+		return requestsForHelmOps(helmOps)
+	}
+}
+
+// RequestsForPullSecret are the HelmOps whose ServiceAccount names a Secret among its image pull secrets. There are few
+// HelmOps with one, and an index cannot look into an object that they refer to.
+func RequestsForPullSecret(reader client.Reader, references *references.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		helmOps := &addonsv1.HelmOpList{}
+		err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()), client.MatchingFields{serviceAccountIndex: "true"})
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps with a service account", "Secret", client.ObjectKeyFromObject(obj))
+			return nil
+		}
+		helmOps.Items = slices.DeleteFunc(helmOps.Items, func(helmOp addonsv1.HelmOp) bool {
+			return !references.PullsWith(helmOp.Namespace, helmOp.Spec.Source.ServiceAccountName, obj.GetName())
+		})
+		return requestsForHelmOps(helmOps)
+	}
+}
+
+func requestsForHelmOps(helmOps *addonsv1.HelmOpList) []ctrl.Request {
+	requests := make([]ctrl.Request, 0, len(helmOps.Items))
+	for i := range helmOps.Items {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&helmOps.Items[i])})
+	}
+	return requests
+}
+
+// RequestForItself is an object's own.
+func RequestForItself(_ context.Context, obj client.Object) []ctrl.Request {
+	return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
+}
+
+// RequestForOwner finds the HelmOp of a HelmOpRelease. For the propagation policy Orphan, garbage collection takes the owner
+// references away while the HelmOp waits for the end of its releases: then the label names the HelmOp.
+func RequestForOwner(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		if owner := metav1.GetControllerOf(obj); owner != nil {
+			if owner.Kind != apiutil.HelmOpKind {
+				return nil
+			}
+			return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: owner.Name}}}
+		}
+		label := obj.GetLabels()[addonsv1.HelmOpNameLabel]
+		if label == "" {
+			return nil
+		}
+		helmOps := &addonsv1.HelmOpList{}
+		if err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOp of a release", "HelmOpRelease", client.ObjectKeyFromObject(obj))
+			return nil
+		}
+		var requests []ctrl.Request
+		for i := range helmOps.Items {
+			// The label of a long name holds a hash.
+			if apiutil.ChildSelector(&helmOps.Items[i])[addonsv1.HelmOpNameLabel] == label {
+				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&helmOps.Items[i])})
+			}
+		}
+		return requests
+	}
+}
+
+// ChildRequestsForCluster are the HelmOpReleases of a Cluster.
+func ChildRequestsForCluster(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		return RequestsForChildren(apiutil.ChildrenOfCluster(ctx, reader, client.ObjectKeyFromObject(obj)))
+	}
+}
+
+// ChildRequestsForHelmOp are the HelmOpReleases of a HelmOp.
+func ChildRequestsForHelmOp(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		return RequestsForChildren(apiutil.ChildrenOfHelmOp(ctx, reader, obj.(*addonsv1.HelmOp)))
+	}
+}
+
+// UnreadyRequests are the HelmOpReleases, of the HelmOps that an object maps to, that are not as they are wanted: corrected
+// credentials need not wait for the next try.
+func UnreadyRequests(reader client.Reader, toHelmOps handler.MapFunc) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		var unready []addonsv1.HelmOpRelease
+		for _, request := range toHelmOps(ctx, obj) {
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}
+			for _, child := range apiutil.ChildrenOfHelmOp(ctx, reader, helmOp) {
+				if !apiutil.IsReadyNow(&child) {
+					unready = append(unready, child)
+				}
+			}
+		}
+		return RequestsForChildren(unready)
+	}
+}
+
+// RequestsForChildren are the requests for HelmOpReleases.
+func RequestsForChildren(children []addonsv1.HelmOpRelease) []ctrl.Request {
+	requests := make([]ctrl.Request, 0, len(children))
+	for i := range children {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&children[i])})
+	}
+	return requests
+}

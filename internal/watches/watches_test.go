@@ -1,0 +1,104 @@
+/*
+Copyright 2026 The HelmOp Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package watches
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+)
+
+// TestEventsOfReleasesGather holds that a rollout goes on soon, and that what is only counted waits longer.
+func TestEventsOfReleasesGather(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		selected, updated int32
+		unknown           bool
+		want              time.Duration
+	}{
+		"nothing is known of it":           {unknown: true, want: SettleDelay},
+		"few Clusters":                     {selected: 4, updated: 4, want: SettleDelay},
+		"some wait for their turn":         {selected: 1000, updated: 999, want: 2 * time.Second},
+		"all were told":                    {selected: 400, updated: 400, want: 2 * time.Second},
+		"all of very many were told":       {selected: 10000, updated: 10000, want: maxSettleDelay},
+		"very many, some wait their turn":  {selected: 10000, updated: 1, want: maxSettleDelay},
+		"some are not selected any longer": {selected: 200, updated: 201, want: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "it"}}
+			if !tc.unknown {
+				helmOp.Status.Clusters = &addonsv1.ClusterCounts{Selected: tc.selected}
+				helmOp.Status.Rollout = &addonsv1.RolloutStatus{Updated: tc.updated}
+			}
+			request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)}
+			if got := Settled(controllertest.StoreOf(t, helmOp))(t.Context(), request); got != tc.want {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestRequestForOwnerOfAnOrphan holds that the end of a release is noticed by its HelmOp after garbage collection has taken the
+// owner reference away, as it does for the propagation policy Orphan: the HelmOp ends after its last release.
+func TestRequestForOwnerOfAnOrphan(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		namespace, helmOp string
+		change            func(*addonsv1.HelmOpRelease)
+		want              int
+	}{
+		"has its owner":        {namespace: "fleet", helmOp: "it", want: 1},
+		"owner is gone":        {namespace: "fleet", helmOp: "it", change: withoutOwner, want: 1},
+		"owner of a long name": {namespace: "fleet", helmOp: strings.Repeat("long", 20), change: withoutOwner, want: 1},
+		"another namespace":    {namespace: "other", helmOp: "it", change: withoutOwner},
+		"no label and no owner": {namespace: "fleet", helmOp: "it", change: func(r *addonsv1.HelmOpRelease) {
+			withoutOwner(r)
+			r.Labels = nil
+		}},
+		"owner of another kind": {namespace: "fleet", helmOp: "it", change: func(r *addonsv1.HelmOpRelease) {
+			r.OwnerReferences[0].Kind = "Other"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: tc.helmOp, UID: "u"}}
+			another := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "another", UID: "v"}}
+			release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "fleet", Name: "it-one", Labels: apiutil.ChildSelector(helmOp),
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(helmOp, addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))},
+			}}
+			if tc.change != nil {
+				tc.change(release)
+			}
+			got := RequestForOwner(controllertest.StoreOf(t, helmOp, another))(t.Context(), release)
+			if len(got) != tc.want || tc.want == 1 && got[0].NamespacedName != client.ObjectKeyFromObject(helmOp) {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func withoutOwner(release *addonsv1.HelmOpRelease) { release.OwnerReferences = nil }
