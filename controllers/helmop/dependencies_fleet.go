@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The HelmOp Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package helmop
 
@@ -96,7 +83,7 @@ func (r *Reconciler) releasesByCluster(ctx context.Context, namespace, name stri
 	}
 	releases := make(map[client.ObjectKey]*addonsv1.HelmOpRelease, len(list.Items))
 	for i := range list.Items {
-		if apiutil.OwnerName(&list.Items[i]) == name {
+		if apiutil.HelmOpOf(&list.Items[i]) == name {
 			releases[apiutil.ClusterKey(&list.Items[i])] = &list.Items[i]
 		}
 	}

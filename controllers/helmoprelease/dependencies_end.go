@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The HelmOp Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package helmoprelease
 
@@ -84,7 +71,7 @@ func (r *Reconciler) stayingIn(ctx context.Context, reader client.Reader, scope 
 	if scope.cluster == nil || scope.cluster.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	name, staying := apiutil.OwnerName(scope.release), map[string]bool{}
+	name, staying := apiutil.HelmOpOf(scope.release), map[string]bool{}
 	for other, sibling := range siblings {
 		if !sibling.DeletionTimestamp.IsZero() || !dependencies.DependsOn(sibling.Spec.DependsOn, name) {
 			continue
@@ -106,7 +93,7 @@ func (r *Reconciler) stayingIn(ctx context.Context, reader client.Reader, scope 
 // neededBy tells which of the other releases in a Cluster, by the names of their HelmOps, keeps one from ending; empty if none does. Those that
 // need each other do not wait for each other, and nobody waits for those that stay.
 func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.HelmOpRelease, staying map[string]bool) string {
-	name := apiutil.OwnerName(release)
+	name := apiutil.HelmOpOf(release)
 	if name == "" {
 		return ""
 	}

@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The HelmOp Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package apiutil
 
@@ -64,7 +51,7 @@ func SiblingsOf(ctx context.Context, reader client.Reader, release *addonsv1.Hel
 func ByHelmOp(releases []addonsv1.HelmOpRelease, without *addonsv1.HelmOpRelease) map[string]*addonsv1.HelmOpRelease {
 	named := make(map[string]*addonsv1.HelmOpRelease, len(releases))
 	for i := range releases {
-		if name := OwnerName(&releases[i]); name != "" && releases[i].Name != without.Name {
+		if name := HelmOpOf(&releases[i]); name != "" && releases[i].Name != without.Name {
 			named[name] = &releases[i]
 		}
 	}

@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The HelmOp Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package dependencies
 
@@ -91,7 +78,7 @@ func sayingOf(release *addonsv1.HelmOpRelease) saying {
 // onReleaseNews calls enqueue with each event of a release that means something to others in its Cluster.
 func onReleaseNews(enqueue func(context.Context, async.RequestQueue, *addonsv1.HelmOpRelease, releaseNews)) handler.EventHandler {
 	call := func(ctx context.Context, q async.RequestQueue, obj client.Object, news releaseNews) {
-		if release, ok := obj.(*addonsv1.HelmOpRelease); ok && apiutil.OwnerName(release) != "" {
+		if release, ok := obj.(*addonsv1.HelmOpRelease); ok && apiutil.HelmOpOf(release) != "" {
 			enqueue(ctx, q, release, news)
 		}
 	}
@@ -126,7 +113,7 @@ func SiblingsOnNews(reader client.Reader) handler.EventHandler {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases that depend on one")
 			return
 		}
-		name := apiutil.OwnerName(release)
+		name := apiutil.HelmOpOf(release)
 		for _, sibling := range siblings {
 			if concerns(news, name, sibling) {
 				q.Add(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(sibling)})
@@ -160,7 +147,7 @@ func HelmOpsOnNews(reader client.Reader) handler.EventHandler {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that depend on one")
 			return
 		}
-		name := apiutil.OwnerName(release)
+		name := apiutil.HelmOpOf(release)
 		for i := range helmOps.Items {
 			for _, dependency := range helmOps.Items[i].Spec.DependsOn {
 				if dependency.Name == name && (news.mends || news.explains || dependency.ReadyExpr != "") {

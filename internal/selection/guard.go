@@ -1,18 +1,5 @@
-/*
-Copyright 2026 The HelmOp Authors.
-
-Licensed under the Apache License, Version 2.0 (the "License");
-you may not use this file except in compliance with the License.
-You may obtain a copy of the License at
-
-    http://www.apache.org/licenses/LICENSE-2.0
-
-Unless required by applicable law or agreed to in writing, software
-distributed under the License is distributed on an "AS IS" BASIS,
-WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-See the License for the specific language governing permissions and
-limitations under the License.
-*/
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
 
 package selection
 
@@ -39,10 +26,9 @@ import (
 const ClusterNamespacesIndex = "spec.hasClusterNamespaces"
 
 const (
-	// grantMemory is how long an access that was granted is taken for granted, and DeniedMemory how long one that was not: nothing tells
-	// when rights change.
+	// grantMemory is how long an access that was granted is remembered.
 	grantMemory = 5 * time.Minute
-	// DeniedMemory is how long a refusal is remembered; the constants after it are for other answers.
+	// DeniedMemory is how long a refusal is remembered: nothing tells when rights change.
 	DeniedMemory = time.Minute
 
 	// FailedMemory is how long a question that failed is not asked again, so that a namespace with many Clusters costs one, and
