@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -283,8 +282,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 		// Nothing there, or what is there is not ours.
 		r.noteUnseen(scope, lastUninstallFailed(release))
 		ctrl.LoggerFrom(ctx).Info("Nothing to uninstall", "why", decision.Message)
-		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
-		return ctrl.Result{}, nil
+		return removeFinalizer(release), nil
 	}
 	attempt, err := apiutil.DigestOf(desired, verbUninstall, options.Uninstall)
 	if err != nil {
@@ -318,8 +316,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	r.event(scope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall,
 		fmt.Sprintf("Uninstalled release %s from Cluster %s", describe(release), apiutil.ClusterTitle(release)))
 	r.noteUnseen(scope, !options.Uninstall.Wait)
-	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
-	return ctrl.Result{}, nil
+	return removeFinalizer(release), nil
 }
 
 // failed reports an error that changed nothing in the workload cluster and decides when to try again. The conditions of

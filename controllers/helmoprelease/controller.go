@@ -313,8 +313,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (
 	if clusterGoes && !r.uninstallsBefore(scope) {
 		ctrl.LoggerFrom(ctx).Info("Forgetting the release of a Cluster that goes", "Cluster", apiutil.ClusterKey(release))
 		r.noteUnseen(scope, clusterlife.AsksForUninstall(release, scope.helmOp))
-		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
-		return ctrl.Result{}, nil
+		return removeFinalizer(release), nil
 	}
 	if why := pauseOf(scope); why != "" {
 		report.SetPaused(release, true, why)
@@ -348,8 +347,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (
 		return ctrl.Result{}, err
 	case fate == fateWanted:
 		ctrl.LoggerFrom(ctx).Info("Leaving a release that its HelmOp still wants", "Cluster", apiutil.ClusterKey(release))
-		controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
-		return ctrl.Result{}, nil
+		return removeFinalizer(release), nil
 	case fate == fateUnknown && isOwnerAwaited(release, r.Now()):
 		return r.awaitOwner(ctx, scope), nil
 	}
@@ -402,8 +400,7 @@ const maxPauseReason = 512
 func (r *Reconciler) orphan(scope *releaseScope, eventType, why string) ctrl.Result {
 	release := scope.release
 	r.event(scope, eventType, addonsv1.OrphanedEvent, "Orphan", fmt.Sprintf("Left release %s in Cluster %s%s", describe(release), apiutil.ClusterTitle(release), why))
-	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
-	return ctrl.Result{}
+	return removeFinalizer(release)
 }
 
 // whyOrphaned tells why a release that ends stays in its cluster; empty if it is uninstalled.

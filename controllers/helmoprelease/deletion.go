@@ -6,7 +6,9 @@ package helmoprelease
 import (
 	"time"
 
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -14,6 +16,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
+
+// removeFinalizer lets the HelmOpRelease go. All ends of a release come here: it was uninstalled, there is nothing to uninstall, it stays by
+// the deletion policy or for want of access, its HelmOp still wants it, or its Cluster goes.
+func removeFinalizer(release *addonsv1.HelmOpRelease) ctrl.Result {
+	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+	return ctrl.Result{}
+}
 
 // uninstallsBefore tells whether a release is to be uninstalled although its Cluster goes.
 func (r *Reconciler) uninstallsBefore(scope *releaseScope) bool {
