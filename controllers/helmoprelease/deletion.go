@@ -17,8 +17,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// removeFinalizer lets the HelmOpRelease go. All ends of a release come here: it was uninstalled, there is nothing to uninstall, it stays by
-// the deletion policy or for want of access, its HelmOp still wants it, or its Cluster goes.
+// removeFinalizer ends the HelmOpRelease. Nothing else removes the finalizer: the release was uninstalled, there is nothing to uninstall, it stays by
+// the deletion policy or because access was revoked, its HelmOp still wants it, or its Cluster is deleted.
 func removeFinalizer(release *addonsv1.HelmOpRelease) ctrl.Result {
 	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 	return ctrl.Result{}
