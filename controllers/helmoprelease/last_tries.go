@@ -10,40 +10,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// lastTry is what the status says of the last try at a release, and of what came of it.
+// lastTry is the status of a release as a pass left it.
 type lastTry struct {
-	uid        types.UID
-	at         int64
-	generation int64
-	failures   int32
-	revision   int64
-	request    string
-	// healthOf is the revision whose health is followed.
-	healthOf              int64
-	wasHealthy, hasFailed bool
+	uid    types.UID
+	status string // Its digest; empty if it cannot be computed.
 }
 
 func lastTryOf(release *addonsv1.HelmOpRelease) lastTry {
-	status := &release.Status
-	try := lastTry{
-		uid: release.UID,
-		at:  status.LastAttemptedAt.Unix(), generation: status.LastAttemptedGeneration, failures: status.Failures, request: status.LastRetryRequest,
+	digest, err := apiutil.DigestOf(release.Status)
+	if err != nil {
+		return lastTry{uid: release.UID}
 	}
-	if status.Health != nil {
-		try.healthOf, try.wasHealthy, try.hasFailed = status.Health.Revision, status.Health.WasHealthy, status.Health.Failed
-	}
-	if len(status.History) > 0 {
-		try.revision = status.History[0].Revision
-	}
-	return try
+	return lastTry{uid: release.UID, status: digest}
 }
 
-// lastTries remember what was last written of each release. A pass that follows another at once may read a cache that has not
-// seen what that one wrote; without the failure that it tells of, something else would be decided. The zero value is empty; it
-// is safe for concurrent use.
+// lastTries remember the status of each release as it was last written. A pass that follows another at once may read a cache that does not
+// show it yet. It would decide without a failure that is in it; and since only the difference to what was read is written, what is as
+// it was before would not be written again: a release that is Ready again would stay not Ready. The zero value is empty; it is safe for
+// concurrent use.
 type lastTries struct {
 	mu        sync.Mutex
 	byRelease map[types.NamespacedName]writtenTry

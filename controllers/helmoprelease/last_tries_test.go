@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
@@ -54,6 +55,12 @@ func TestLastTries(t *testing.T) {
 	progressing.Status.Health.WasHealthy = false
 	if tries.isStale(key, lastTryOf(healthy), now) || !tries.isStale(key, lastTryOf(progressing), now) {
 		t.Error("what was healthy must not be judged as if it had never been")
+	}
+	missing := healthy.DeepCopy()
+	report.SetNotReady(missing, addonsv1.ObjectsMissingReason, "an object does not exist")
+	tries.written(key, lastTryOf(missing), now)
+	if !tries.isStale(key, lastTryOf(healthy), now) {
+		t.Error("a status from before a condition changed must not be what the next one is compared with")
 	}
 	tries.forget(key)
 	if tries.isStale(key, lastTryOf(before), now) {
