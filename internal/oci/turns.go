@@ -90,7 +90,8 @@ func (t *turns) enter(ctx context.Context, tenant string, waiting *turn) error {
 	}
 	now := time.Now()
 	ahead := t.queue.Push(tenant, waiting)
-	if wait := t.untilTokens(now, ahead+1); wait > untilDeadline(ctx) {
+	// A deadline may be over a moment before its context says so: that is not for the rate, and the request ends by it.
+	if wait := t.untilTokens(now, ahead+1); wait > 0 && wait > untilDeadline(ctx) {
 		t.queue.Remove(tenant, waiting)
 		return &Error{Kind: ErrRateLimited, RetryAfter: wait,
 			Detail: fmt.Sprintf("the controller's own limit of %g requests per second to the host", t.rate.Limit())}

@@ -146,3 +146,22 @@ func waitUntil(t *testing.T, done func() bool) {
 		}
 	}
 }
+
+// lateContext is one whose deadline is over a moment before it is done, as on a busy machine.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+// TestADeadlineIsNotTheRate holds that the rate is not named where it leaves a turn.
+func TestADeadlineIsNotTheRate(t *testing.T) {
+	t.Parallel()
+	turns := newTurns(1, 1)
+	if err := turns.acquire(lateContext{t.Context()}, "a"); err != nil {
+		t.Fatalf("error = %v, want none: the request ends by the deadline", err)
+	}
+	turns.release("a")
+	used := turns.rate.AllowN(time.Now(), 1)
+	if err := turns.acquire(lateContext{t.Context()}, "a"); !used || !errors.Is(err, ErrRateLimited) {
+		t.Errorf("without a token: %v, want ErrRateLimited", err)
+	}
+}
