@@ -157,10 +157,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 
 		incarnations: &clusterview.Incarnations{},
 	}
-	if err := setupHelmOps(mgr, options, common); err != nil {
+	if err := setupHelmOps(ctx, mgr, options, common); err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
 	}
-	if err := setupReleases(mgr, options, common); err != nil {
+	if err := setupReleases(ctx, mgr, options, common); err != nil {
 		return fmt.Errorf("setting up the HelmOpRelease controller: %w", err)
 	}
 	if err := setupClusters(mgr, options, common); err != nil {
@@ -215,11 +215,10 @@ func (p *sharedParts) forgetting(engine helmoprelease.Engine, watcher helmoprele
 	}
 }
 
-func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error {
+func setupHelmOps(ctx context.Context, mgr ctrl.Manager, options Options, common *sharedParts) error {
 	log := mgr.GetLogger().WithValues("controller", "helmop")
 	concurrency := controllerOptions(options.HelmOpConcurrency)
 	reconciler := &helmop.Reconciler{
-		Client:     mgr.GetClient(),
 		Live:       mgr.GetAPIReader(),
 		Registry:   options.Registry,
 		Verifier:   options.Verifier,
@@ -227,10 +226,7 @@ func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error 
 		References: common.references,
 		Renderer:   common.renderer,
 		Resolution: helmop.NewResolutionSchedule(),
-		Rollouts:   helmop.NewRevisionMemory(),
-		Told:       helmop.NewToldGenerations(),
 		Guard:      common.guard,
-		Pace:       helmop.NewStatusPace(),
 		Planned:    helmop.NewPlannedReleases(),
 		Recorder:   mgr.GetEventRecorder("helmop-controller"),
 		Now:        time.Now,
@@ -243,6 +239,10 @@ func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error 
 		Namespace:   options.Namespace,
 		Adoptions:   common.adoptions,
 		Answers:     queue.AnswersOf(options.Clusters),
+	}
+	reconciler.Client = reconciler.Writes.Client(mgr.GetClient())
+	if err := reconciler.Writes.Observe(ctx, mgr.GetCache(), &addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}, &addonsv1.HelmOpRevision{}); err != nil {
+		return err
 	}
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return watches.RequestsForCluster(ctx, reconciler.Client, obj)
@@ -273,13 +273,12 @@ func setupHelmOps(mgr ctrl.Manager, options Options, common *sharedParts) error 
 	return nil
 }
 
-func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error {
+func setupReleases(ctx context.Context, mgr ctrl.Manager, options Options, common *sharedParts) error {
 	concurrency := controllerOptions(options.ReleaseConcurrency)
 	granted := &async.Waker{}
 	slots := helmoprelease.NewActionSlots(concurrency.MaxConcurrentReconciles, options.ClusterConcurrency, granted)
 	concurrency.NewQueue = queue.New(mgr.GetClient(), queue.AnswersOf(options.Clusters), slots.IsGranted)
 	reconciler := &helmoprelease.Reconciler{
-		Client:     mgr.GetClient(),
 		Live:       mgr.GetAPIReader(),
 		Clusters:   options.Clusters,
 		Registry:   options.Registry,
@@ -309,6 +308,10 @@ func setupReleases(mgr ctrl.Manager, options Options, common *sharedParts) error
 		Incarnations: common.incarnations,
 		Records:      options.Records,
 		RecordsLeft:  lru.New(helmoprelease.MaxToldOfRecords),
+	}
+	reconciler.Client = reconciler.Writes.Client(mgr.GetClient())
+	if err := reconciler.Writes.Observe(ctx, mgr.GetCache(), &addonsv1.HelmOpRelease{}); err != nil {
+		return err
 	}
 	if err := metrics.Registry.Register(monitoring.NewReadsGauge(reconciler.Reads.Count)); err != nil {
 		return err

@@ -8,13 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capilabels "sigs.k8s.io/cluster-api/util/labels/format"
@@ -23,7 +20,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // children returns the HelmOpReleases of a HelmOp. They are shared with the cache, and must not be changed.
@@ -162,7 +158,6 @@ func (r *Reconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 		return client.IgnoreNotFound(err)
 	}
 	c.child = child
-	r.Told.note(child, r.Now())
 	return nil
 }
 
@@ -186,48 +181,4 @@ func (r *Reconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error {
 		return controllerutil.SetControllerReference(helmOp, obj, r.Client.Scheme())
 	}
 	return err
-}
-
-// toldGenerations remember which generation of each child was written last. A plan that is made from a cache that has not seen it would
-// count too few Clusters as being on their way, and tell too many. It is safe for concurrent use.
-type toldGenerations struct {
-	mu    sync.Mutex
-	byUID map[types.UID]toldGeneration
-	// swept is when those were looked for last that the cache never showed, such as children that ended.
-	swept time.Time
-}
-
-type toldGeneration struct {
-	generation int64
-	at         time.Time
-}
-
-// NewToldGenerations remembers no generation.
-func NewToldGenerations() *toldGenerations {
-	return &toldGenerations{byUID: map[types.UID]toldGeneration{}}
-}
-
-func (t *toldGenerations) note(child *addonsv1.HelmOpRelease, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now.Sub(t.swept) > requeue.StaleLimit {
-		t.swept = now
-		maps.DeleteFunc(t.byUID, func(_ types.UID, told toldGeneration) bool { return now.Sub(told.at) > requeue.StaleLimit })
-	}
-	t.byUID[child.UID] = toldGeneration{generation: child.Generation, at: now}
-}
-
-// isStale tells whether a child is older than it was written.
-func (t *toldGenerations) isStale(child *addonsv1.HelmOpRelease, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	told, ok := t.byUID[child.UID]
-	if !ok {
-		return false
-	}
-	if child.Generation >= told.generation || now.Sub(told.at) > requeue.StaleLimit {
-		delete(t.byUID, child.UID)
-		return false
-	}
-	return true
 }

@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,7 +25,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // TestChildrenThatNeedNoRepair holds that a child is left alone just if repairing it would change nothing.
@@ -134,7 +132,7 @@ func TestChildIsKept(t *testing.T) {
 				b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
 				b.Release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "2", "other": "stays"}
 				c := b.Client()
-				r := &Reconciler{Client: c, Live: c, Now: time.Now, Told: NewToldGenerations(), Renderer: render.New(nil, clusterview.NewReader(c))}
+				r := &Reconciler{Client: c, Live: c, Now: time.Now, Renderer: render.New(nil, clusterview.NewReader(c))}
 				read := func() *addonsv1.HelmOpRelease {
 					child := &addonsv1.HelmOpRelease{}
 					if err := c.Get(t.Context(), client.ObjectKeyFromObject(b.Release), child); err != nil {
@@ -161,20 +159,6 @@ func TestChildIsKept(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestToldGenerationsEnd holds that what was told to a child that the cache never shows again is forgotten.
-func TestToldGenerationsEnd(t *testing.T) {
-	t.Parallel()
-	told := NewToldGenerations()
-	for i, name := range []types.UID{"a", "b", "c"} {
-		child := &addonsv1.HelmOpRelease{}
-		child.UID, child.Generation = name, 2
-		told.note(child, controllertest.Noon.Add(time.Duration(i)*2*requeue.StaleLimit))
-	}
-	if _, ok := told.byUID["c"]; !ok || len(told.byUID) != 1 {
-		t.Errorf("remembered are %v", told.byUID)
 	}
 }
 

@@ -74,7 +74,6 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 	byCluster := make(map[client.ObjectKey]*addonsv1.HelmOpRelease, len(children))
 	for _, child := range children {
 		byCluster[apiutil.ClusterKey(child)] = child
-		scope.stale = scope.stale || r.Told.isStale(child, r.Now())
 	}
 	for i := range objects {
 		object := &objects[i]

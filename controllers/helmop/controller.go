@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ownwrites"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
@@ -53,16 +53,16 @@ type Reconciler struct {
 	References *references.Reader
 	Renderer   *render.Renderer
 	Resolution *resolutionSchedule
-	Rollouts   *revisionMemory
-	Told       *toldGenerations
 	Guard      *selection.Guard
-	Pace       *statusPace
 	Planned    *plannedReleases
 	Moved      movedReleases
 	Recorder   events.EventRecorder
 	delays     requeue.Delays
 	Kinds      *kindcache.Watcher
 	Now        func() time.Time
+
+	// Writes are those of the controller that its cache may not show yet. Client notes them.
+	Writes ownwrites.Writes
 
 	// ResyncPeriod is Options.ResyncPeriod.
 	ResyncPeriod time.Duration
@@ -102,7 +102,7 @@ type helmOpScope struct {
 	denied int
 	// unasked is the number of those of which it is not known whether they may be. Set by selectClusters.
 	unasked int
-	// stale tells that the cache has not seen yet what a Cluster was told. Set by selectClusters.
+	// stale tells that the cache does not have a Cluster yet that the API server has. Set by selectClusters.
 	stale bool
 
 	// pending tells that a kind is being read for the first time that a Cluster refers to. Set by render.
@@ -143,11 +143,14 @@ type helmOpScope struct {
 // Reconcile makes one pass over a HelmOp.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
 	ctx = oci.ForTenant(ctx, req.Namespace)
+	if !r.Writes.AreSeen(req.NamespacedName) {
+		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, nil
+	}
+	ctx = r.Writes.For(ctx, req.NamespacedName)
 	helmOp := &addonsv1.HelmOp{}
 	if err := r.Client.Get(ctx, req.NamespacedName, helmOp); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Resolution.forget(req.NamespacedName)
-			r.Pace.forget(req.NamespacedName)
 			r.delays.Forget(req)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -160,9 +163,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		r.Resolution.forget(req.NamespacedName)
 		return ctrl.Result{}, report.BeingMoved(ctx, r.Client, helmOp, "helmop", helmOpConditions)
 	}
-	if r.Pace.isStale(helmOp, r.Now()) {
-		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, nil
-	}
 	if complete, err := r.adopt(ctx, helmOp); err != nil || !complete {
 		return requeue.OrError(ctrl.Result{RequeueAfter: requeue.StaleRetry}, err)
 	}
@@ -171,20 +171,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	defer func() {
 		report.Outdated(helmOp)
 		if reterr == nil {
-			// After an error it would be the queue's delays, of up to minutes, that say when the status is written.
-			if wait := r.Pace.hold(before, helmOp, r.Now()); wait > 0 && (result.RequeueAfter == 0 || result.RequeueAfter > wait) {
-				result.RequeueAfter = wait
-			}
 			result.RequeueAfter = queue.WithinResync(result.RequeueAfter, r.ResyncPeriod, helmOp)
 		}
 		helmOp.Status.ObservedGeneration = helmOp.Generation
-		if err := report.WriteObject(ctx, r.Client, before, helmOp, helmOpConditions); err != nil {
-			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
-			return
-		}
-		if !equality.Semantic.DeepEqual(before.Status, helmOp.Status) {
-			r.Pace.note(helmOp, r.Now())
-		}
+		err := report.WriteObject(ctx, r.Client, before, helmOp, helmOpConditions)
+		reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
 	}()
 
 	if apiutil.IsHelmOpPaused(helmOp) {

@@ -107,7 +107,6 @@ func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, cl
 	if err := r.Client.Status().Patch(ctx, written, patch); err != nil {
 		return fmt.Errorf("recording deletions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}
-	r.Pace.note(written, r.Now())
 	return nil
 }
 

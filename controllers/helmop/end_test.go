@@ -39,7 +39,7 @@ func endingHelmOp(t *testing.T, change func(*addonsv1.HelmOp), changeChild func(
 		change(helmOp)
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOp.DeepCopy())
-	r := &Reconciler{Now: time.Now, Client: fake.NewClientBuilder().WithScheme(scheme).Build(), Rollouts: NewRevisionMemory()}
+	r := &Reconciler{Now: time.Now, Client: fake.NewClientBuilder().WithScheme(scheme).Build()}
 	for i := range 5 {
 		name := fmt.Sprintf("c%d", i)
 		child := controllertest.ReleaseFor("n", apiutil.ChildName("calico", name), addonsv1.ClusterReference{Name: name})

@@ -28,7 +28,7 @@ func managingHelmOps(t *testing.T, objects ...client.Object) *Reconciler {
 	c := controllertest.ManagementClient(t, objects...)
 	return &Reconciler{
 		Client: c, Live: c, Guard: selection.NewGuard(c, "a"), Renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
-		Told: NewToldGenerations(), Now: time.Now,
+		Now: time.Now,
 	}
 }
 

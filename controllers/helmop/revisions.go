@@ -7,12 +7,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,50 +23,6 @@ import (
 
 // defaultRevisionHistoryLimit is how many revisions are kept that are not in use.
 const defaultRevisionHistoryLimit = 10
-
-// revisionMemory remembers what was last written about the rollouts of revisions, until the cache shows it. The cache may lag behind, and
-// a rollout that was ended must not go on because of it.
-type revisionMemory struct {
-	mu       sync.Mutex
-	statuses map[types.UID]addonsv1.HelmOpRevisionStatus
-}
-
-// NewRevisionMemory remembers no status.
-func NewRevisionMemory() *revisionMemory {
-	return &revisionMemory{statuses: map[types.UID]addonsv1.HelmOpRevisionStatus{}}
-}
-
-func (m *revisionMemory) recall(revision *addonsv1.HelmOpRevision) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	status, ok := m.statuses[revision.UID]
-	switch {
-	case !ok:
-	case isSameStatus(status, revision.Status):
-		delete(m.statuses, revision.UID)
-	default:
-		revision.Status = status
-	}
-}
-
-// isSameStatus compares statuses as the API server keeps them, with times in seconds.
-func isSameStatus(a, b addonsv1.HelmOpRevisionStatus) bool {
-	before, errBefore := apiutil.DigestOf(a)
-	after, errAfter := apiutil.DigestOf(b)
-	return errBefore == nil && errAfter == nil && before == after
-}
-
-func (m *revisionMemory) remember(revision *addonsv1.HelmOpRevision) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.statuses[revision.UID] = revision.Status
-}
-
-func (m *revisionMemory) forget(uid types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.statuses, uid)
-}
 
 // revisions returns the HelmOpRevisions of a HelmOp by their numbers, the newest last.
 func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
@@ -83,7 +37,6 @@ func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]
 		if item := &list.Items[i]; item.Name == apiutil.RevisionName(helmOp.Name, item.Spec.Number) && item.DeletionTimestamp.IsZero() {
 			// The spec is shared with the cache and only read; the status is written here.
 			revision := &addonsv1.HelmOpRevision{TypeMeta: item.TypeMeta, ObjectMeta: *item.ObjectMeta.DeepCopy(), Spec: item.Spec, Status: *item.Status.DeepCopy()}
-			r.Rollouts.recall(revision)
 			found = append(found, revision)
 		}
 	}
@@ -140,7 +93,6 @@ func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error
 	case err != nil:
 		return fmt.Errorf("reading revision %d: %w", number, err)
 	}
-	r.Rollouts.recall(revision)
 	scope.revisions = append(scope.revisions, completed(scope, revision))
 	return nil
 }
@@ -200,7 +152,6 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope, new
 		err := fmt.Errorf("revision %d is there, and the cache has not seen it yet", number)
 		return nil, kerrors.NewAggregate([]error{err, r.repairRevision(ctx, helmOp, existing)})
 	}
-	r.Rollouts.recall(existing)
 	return completed(scope, existing), nil
 }
 
@@ -251,7 +202,6 @@ func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmO
 	}
 	// The answer has no fields that other revisions hold.
 	revision.Spec = before.Spec
-	r.Rollouts.remember(revision)
 	return nil
 }
 
@@ -269,7 +219,6 @@ func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) err
 	keep := int(ptr.Deref(scope.helmOp.Spec.RevisionHistoryLimit, defaultRevisionHistoryLimit))
 	var errs []error
 	for _, revision := range revisions.Surplus(scope.revisions, inUse, keep, revisions.MaxBytes) {
-		r.Rollouts.forget(revision.UID)
 		errs = append(errs, client.IgnoreNotFound(r.Client.Delete(ctx, revision)))
 	}
 	return kerrors.NewAggregate(errs)

@@ -31,7 +31,7 @@ func newReviser(t *testing.T) *reviser {
 	helmOp := &addonsv1.HelmOp{}
 	helmOp.Namespace, helmOp.Name, helmOp.UID = "fleet", "cni", "1"
 	c := controllertest.StoreOf(t)
-	return &reviser{T: t, helmOp: helmOp, Reconciler: &Reconciler{Client: c, Live: c, Rollouts: NewRevisionMemory(), Now: time.Now}}
+	return &reviser{T: t, helmOp: helmOp, Reconciler: &Reconciler{Client: c, Live: c, Now: time.Now}}
 }
 
 func (r *reviser) scope() *helmOpScope {

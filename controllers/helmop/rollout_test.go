@@ -218,23 +218,6 @@ func TestIsKnown(t *testing.T) {
 	}
 }
 
-func TestRevisionMemory(t *testing.T) {
-	memory := NewRevisionMemory()
-	written := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
-	written.Status = addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhasePaused, EndedAt: metav1.NewTime(controllertest.Noon.Add(time.Millisecond))}
-	memory.remember(written)
-	cached := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
-	if memory.recall(cached); cached.Status.Phase != addonsv1.RolloutPhasePaused {
-		t.Error("a cache that lags behind wins")
-	}
-	cached.Status.EndedAt = metav1.NewTime(controllertest.Noon)
-	memory.recall(cached)
-	cached.Status.Phase = addonsv1.RolloutPhaseProgressing
-	if memory.recall(cached); cached.Status.Phase != addonsv1.RolloutPhaseProgressing {
-		t.Error("what the cache has shown is remembered for ever")
-	}
-}
-
 // That a release was ready counts for the rollout of what it was ready with, also when its Cluster is seen for a moment and goes again.
 func TestWhatWasReadyBeforeItsClusterWentDark(t *testing.T) {
 	t.Parallel()

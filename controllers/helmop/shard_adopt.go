@@ -22,7 +22,6 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // handedOnKinds are what a HelmOp takes along into its shard.
@@ -133,7 +132,7 @@ func (r *Reconciler) adopt(ctx context.Context, helmOp *addonsv1.HelmOp) (comple
 	if known.Done {
 		return true, nil
 	}
-	if len(known.awaited) > 0 && r.Now().Sub(known.since) < requeue.StaleLimit {
+	if len(known.awaited) > 0 && r.Now().Sub(known.since) < 10*time.Second {
 		if known.awaited, err = r.unseenOf(ctx, known.awaited); err != nil || len(known.awaited) > 0 {
 			r.Adoptions.set(helmOp, known)
 			return false, err

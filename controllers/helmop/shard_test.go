@@ -30,7 +30,7 @@ func TestPausedHelmOpSaysSo(t *testing.T) {
 	h.Spec.Suspend, h.Finalizers = true, []string{addonsv1.HelmOpFinalizer}
 	report.SetCondition(h, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.ShardNotServedReason, "")
 	_, c := controllertest.ShardStores(t, "", h)
-	r := &Reconciler{Client: c, Live: c, Now: time.Now, Resolution: NewResolutionSchedule(), Pace: NewStatusPace(), Adoptions: NewAdoptions(), ResyncPeriod: time.Hour}
+	r := &Reconciler{Client: c, Live: c, Now: time.Now, Resolution: NewResolutionSchedule(), Adoptions: NewAdoptions(), ResyncPeriod: time.Hour}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)})
 	if err != nil || result.RequeueAfter < 54*time.Minute || result.RequeueAfter > 66*time.Minute {
 		t.Errorf("%+v, %v", result, err)

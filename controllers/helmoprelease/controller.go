@@ -28,6 +28,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ownwrites"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
@@ -79,8 +80,8 @@ type Reconciler struct {
 	// Actions are those under way, but for uninstallations.
 	Actions runningActions
 
-	// tries are what was last written of releases.
-	tries lastTries
+	// Writes are those of the controller that its cache may not show yet. Client notes them.
+	Writes ownwrites.Writes
 
 	// rendered are the artifacts that were rendered well.
 	rendered renderedArtifacts
@@ -132,6 +133,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 			result.Priority = new(async.PriorityOfTurn)
 		}
 	}()
+	if !r.Writes.AreSeen(req.NamespacedName) {
+		r.Slots.Keep(req.NamespacedName)
+		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, nil
+	}
+	ctx = r.Writes.For(ctx, req.NamespacedName)
 	release := &addonsv1.HelmOpRelease{}
 	if err := r.Client.Get(ctx, req.NamespacedName, release); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -146,10 +152,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if report.IsBeingMoved(release) {
 		r.part(req)
 		return ctrl.Result{}, report.BeingMoved(ctx, r.Client, release, "helmoprelease", releaseConditions)
-	}
-	if r.tries.isStale(req.NamespacedName, lastTryOf(release), r.Now()) {
-		r.Slots.Keep(req.NamespacedName)
-		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, nil
 	}
 	result, err = r.reconcile(ctx, req, release)
 	result.Priority = new(queue.PriorityOf(release, queue.AnswersOf(r.Clusters)(apiutil.ClusterKey(release)), r.Now()))
@@ -184,11 +186,8 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *a
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()
 		release.Status.ObservedGeneration = release.Generation
-		if err := report.WriteObject(ctx, r.Client, scope.before, release, releaseConditions); err != nil {
-			reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
-			return
-		}
-		r.tries.written(req.NamespacedName, lastTryOf(release), r.Now())
+		err := report.WriteObject(ctx, r.Client, scope.before, release, releaseConditions)
+		reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
 	}()
 	r.settleCluster(ctx, scope)
 	if !release.DeletionTimestamp.IsZero() {
@@ -201,7 +200,6 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *a
 func (r *Reconciler) part(req ctrl.Request) {
 	r.forget(req.NamespacedName)
 	r.Reads.Part(req)
-	r.tries.forget(req.NamespacedName)
 	r.delays.Forget(req)
 }
 

@@ -17,10 +17,5 @@ const (
 // tells when it appears.
 const ObjectReadRetry = 15 * time.Second
 
-const (
-	// StaleRetry is when a release is looked at again that a cache does not show as it was left.
-	StaleRetry = 50 * time.Millisecond
-
-	// StaleLimit bounds the wait for a cache, in case somebody else wrote the status.
-	StaleLimit = 10 * time.Second
-)
+// StaleRetry is when an object is reconciled again whose cache does not show the latest state yet.
+const StaleRetry = 50 * time.Millisecond

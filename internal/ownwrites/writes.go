@@ -1,0 +1,138 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ownwrites
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// limit bounds the wait for one write. The cache never shows the write of an object that another client has deleted
+// while the watch was interrupted.
+const limit = 10 * time.Second
+
+// Writes remember the newest resourceVersion that the passes over each object wrote, by kind, and the newest that the
+// cache has shown of each kind. The resourceVersions of a kind are numbers that grow with each write:
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.
+//
+// The zero value observes no kind: all writes count as seen. It is safe for concurrent use.
+type Writes struct {
+	mu    sync.Mutex
+	shown map[kind]uint64
+	// byOwner are the writes that the cache did not show when it was last asked.
+	byOwner map[client.ObjectKey]map[kind]write
+	swept   time.Time
+}
+
+// kind is the Go type of the objects of a kind. Other representations of the same objects are other caches.
+type kind = reflect.Type
+
+type write struct {
+	resourceVersion uint64
+	at              time.Time
+}
+
+// Observe follows what a cache shows of the kinds of some objects. It must be called before the first write.
+func (w *Writes) Observe(ctx context.Context, informers cache.Informers, objects ...client.Object) error {
+	for _, object := range objects {
+		informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("following the cache of %T: %w", object, err)
+		}
+		w.show(reflect.TypeOf(object), 0)
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    w.showObject,
+			UpdateFunc: func(_, obj any) { w.showObject(obj) },
+			DeleteFunc: func(obj any) {
+				if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+					obj = unknown.Obj
+				}
+				w.showObject(obj)
+			},
+		}); err != nil {
+			return fmt.Errorf("following the cache of %T: %w", object, err)
+		}
+	}
+	return nil
+}
+
+func (w *Writes) showObject(obj any) {
+	object, ok := obj.(client.Object)
+	if !ok {
+		return
+	}
+	if version, ok := versionOf(object); ok {
+		w.show(reflect.TypeOf(object), version)
+	}
+}
+
+func (w *Writes) show(of kind, version uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.shown == nil {
+		w.shown, w.byOwner = map[kind]uint64{}, map[client.ObjectKey]map[kind]write{}
+	}
+	w.shown[of] = max(w.shown[of], version)
+}
+
+// note remembers that an object was written in a pass over owner.
+func (w *Writes) note(owner client.ObjectKey, object client.Object, now time.Time) {
+	version, ok := versionOf(object)
+	if !ok {
+		return
+	}
+	of := reflect.TypeOf(object)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if shown, observed := w.shown[of]; !observed || shown >= version {
+		return
+	}
+	if now.Sub(w.swept) > limit {
+		w.swept = now
+		maps.DeleteFunc(w.byOwner, func(owner client.ObjectKey, _ map[kind]write) bool { return w.areSeen(owner, now) })
+	}
+	writes := w.byOwner[owner]
+	if writes == nil {
+		writes = map[kind]write{}
+		w.byOwner[owner] = writes
+	}
+	writes[of] = write{resourceVersion: max(writes[of].resourceVersion, version), at: now}
+}
+
+// AreSeen reports whether the cache shows what the passes over owner wrote, or has not shown it within 10 s. What is
+// read from the cache afterwards is at least as new as these writes.
+func (w *Writes) AreSeen(owner client.ObjectKey) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.areSeen(owner, time.Now()) {
+		return false
+	}
+	delete(w.byOwner, owner)
+	return true
+}
+
+// areSeen is AreSeen, with the lock held.
+func (w *Writes) areSeen(owner client.ObjectKey, now time.Time) bool {
+	for of, write := range w.byOwner[owner] {
+		if w.shown[of] < write.resourceVersion && now.Sub(write.at) < limit {
+			return false
+		}
+	}
+	return true
+}
+
+// versionOf is the resourceVersion of an object as a number, if it is one.
+func versionOf(object client.Object) (uint64, bool) {
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	return version, err == nil
+}
