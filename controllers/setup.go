@@ -27,7 +27,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/helmoprelease"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
@@ -150,12 +149,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		objects:    objects,
 		renderer:   render.New(references, objects),
 		guard:      selection.NewGuard(mgr.GetClient(), options.ManagementClusterNamespaces...),
-		unseen:     &clusterlife.UnseenReleases{},
 		reads:      recordreads.New(options.ReleaseConcurrency),
 		adoptions:  helmop.NewAdoptions(),
 		budgets:    report.NewEventBudgets(time.Now),
-
-		incarnations: &clusterview.Incarnations{},
 	}
 	if err := setupHelmOps(ctx, mgr, options, common); err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
@@ -176,12 +172,9 @@ type sharedParts struct {
 	objects    *clusterview.Reader
 	renderer   *render.Renderer
 	guard      *selection.Guard
-	unseen     *clusterlife.UnseenReleases
 	reads      *recordreads.Reads
 	adoptions  *helmop.Adoptions
 	budgets    *report.EventBudgets
-
-	incarnations *clusterview.Incarnations
 }
 
 // newKinds reads the kinds that Clusters refer to. A kind counts as idle if no HelmOp that is looked at regularly has read it.
@@ -210,8 +203,6 @@ func (p *sharedParts) forgetting(engine helmoprelease.Engine, watcher helmoprele
 		engine.Forget(cluster.String())
 		watcher.Disconnect(cluster.String())
 		p.reads.Forget(cluster.String())
-		// A release that could do so may be gone before its Cluster.
-		p.incarnations.Forget(cluster)
 	}
 }
 
@@ -304,8 +295,6 @@ func setupReleases(ctx context.Context, mgr ctrl.Manager, options Options, commo
 		ResyncPeriod: options.ResyncPeriod,
 		WatchFilter:  options.WatchFilterValue,
 		Shard:        options.Shard,
-		Unseen:       common.unseen,
-		Incarnations: common.incarnations,
 		Records:      options.Records,
 		RecordsLeft:  lru.New(helmoprelease.MaxToldOfRecords),
 	}
@@ -366,16 +355,15 @@ func setupClusters(mgr ctrl.Manager, options Options, common *sharedParts) error
 
 		WatchFilter: options.WatchFilterValue,
 		Shard:       options.Shard,
-		Disconnect:  common.forgetting(options.Engine, options.Watcher),
 		EndDoubt:    func(cluster client.ObjectKey) { common.reads.Forget(cluster.String()) },
 		HasArrived: func(helmOp *addonsv1.HelmOp) bool {
 			return !apiutil.IsWatched(helmOp, options.WatchFilterValue) || report.IsBeingMoved(helmOp) || common.adoptions.Of(helmOp).Done
 		},
-		Unseen: common.unseen,
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop-cluster").
 		For(apiutil.NewCluster()).
+		Watches(apiutil.NewCluster(), watches.ClusterReplaced(common.forgetting(options.Engine, options.Watcher))).
 		Watches(&addonsv1.HelmOpRelease{}, handler.EnqueueRequestsFromMapFunc(cluster.RequestForClusterOf), builder.WithPredicates(cluster.LifeChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(cluster.RequestsForHelmOp(mgr.GetClient())),
 			builder.WithPredicates(cluster.LifeOptionsChanged())).

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/helmoprelease"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 )
 
@@ -19,9 +18,8 @@ func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
 	t.Parallel()
 	var engine forgottenByEngine
 	var watcher forgottenByWatcher
-	common := &sharedParts{reads: recordreads.New(1), incarnations: &clusterview.Incarnations{}}
+	common := &sharedParts{reads: recordreads.New(1)}
 	key := client.ObjectKey{Namespace: "ns", Name: "c"}
-	common.incarnations.IsAnother(key, "first")
 	_, _ = common.reads.Begin(key.String(), ctrl.Request{})
 	common.reads.Hangs(key.String(), 0)
 	if grace, _ := common.reads.Grace(key.String()); grace != 0 {
@@ -29,7 +27,7 @@ func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
 	}
 	common.forgetting(&engine, &watcher)(key)
 	grace, _ := common.reads.Grace(key.String())
-	if len(engine.clusters) != 1 || len(watcher.clusters) != 1 || grace == 0 || common.incarnations.IsAnother(key, "second") {
+	if len(engine.clusters) != 1 || len(watcher.clusters) != 1 || grace == 0 {
 		t.Errorf("forgotten by the engine %v, by the watcher %v; a worker waits %s", engine.clusters, watcher.clusters, grace)
 	}
 }

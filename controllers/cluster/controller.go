@@ -55,9 +55,6 @@ type Reconciler struct {
 	// WatchFilter is Options.WatchFilterValue, shard is Options.Shard.
 	WatchFilter, Shard string
 
-	// Disconnect drops what is kept of a Cluster that is gone, or of another shard.
-	Disconnect func(cluster client.ObjectKey)
-
 	// EndDoubt forgets how a Cluster has answered that is not read any more: no answer would ever do so.
 	EndDoubt func(cluster client.ObjectKey)
 
@@ -66,9 +63,6 @@ type Reconciler struct {
 
 	// others are HelmOps of other shards.
 	others otherHelmOps
-
-	// Unseen are the releases that ended without anybody seeing that all of their objects are gone.
-	Unseen *clusterlife.UnseenReleases
 }
 
 // lifeScope is what one pass over a Cluster knows.
@@ -152,10 +146,6 @@ func settle(result ctrl.Result, err error) (ctrl.Result, error) {
 func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeScope, error) {
 	object := apiutil.NewCluster()
 	if err := r.Client.Get(ctx, key, object); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.Unseen.Take(key)
-			r.Disconnect(key)
-		}
 		return nil, client.IgnoreNotFound(err)
 	}
 	cluster, err := apiutil.TypedCluster(object)

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -60,17 +59,5 @@ func TestDoubtEndsWithTheReads(t *testing.T) {
 		if doubtful != tc.doubtful {
 			t.Errorf("%s: doubtful %t", name, doubtful)
 		}
-	}
-}
-
-// TestAClusterThatIsGoneIsDisconnected holds that what is kept of a Cluster is given up if it went after the last of its releases.
-func TestAClusterThatIsGoneIsDisconnected(t *testing.T) {
-	t.Parallel()
-	r := lifeReconciler(t)
-	var disconnected []client.ObjectKey
-	r.Disconnect = func(cluster client.ObjectKey) { disconnected = append(disconnected, cluster) }
-	key := client.ObjectKey{Namespace: "ns", Name: "gone"}
-	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil || len(disconnected) != 1 || disconnected[0] != key {
-		t.Errorf("disconnected are %v, error %v", disconnected, err)
 	}
 }

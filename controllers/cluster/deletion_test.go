@@ -56,8 +56,7 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 		},
 	})
 	c := builder.Build()
-	return &Reconciler{Client: c, Disconnect: func(client.ObjectKey) {}, EndDoubt: func(client.ObjectKey) {}, HasArrived: func(*addonsv1.HelmOp) bool { return true }, Live: c, Objects: clusterview.NewReader(c), Recorder: events.NewFakeRecorder(100), Now: func() time.Time { return controllertest.LifeNow },
-		Unseen: &clusterlife.UnseenReleases{}}
+	return &Reconciler{Client: c, EndDoubt: func(client.ObjectKey) {}, HasArrived: func(*addonsv1.HelmOp) bool { return true }, Live: c, Objects: clusterview.NewReader(c), Recorder: events.NewFakeRecorder(100), Now: func() time.Time { return controllertest.LifeNow }}
 }
 
 // pass makes one pass over the Cluster, and returns it as it is then; nil if it is gone.
@@ -268,18 +267,5 @@ func TestADeletionHoldOfTheFutureBeginsNow(t *testing.T) {
 	r.Now = func() time.Time { return controllertest.LifeNow.Add(time.Minute) }
 	if cluster, _ := r.pass(t); !apiutil.HoldOf(cluster).Over {
 		t.Errorf("still held: %v", cluster.Annotations)
-	}
-}
-
-func TestWhatWasNotSeenToGoIsNamed(t *testing.T) {
-	t.Parallel()
-	withoutAsking := controllertest.LeavingRelease(time.Minute)
-	withoutAsking.Spec.BeforeClusterDelete = nil
-	r := lifeReconciler(t, controllertest.GoingCluster(controllertest.HeldSince, true), withoutAsking)
-	r.Unseen.Add(apiutil.ClusterKey(withoutAsking), "gone")
-	r.pass(t)
-	expectEvent(t, r, "Warning "+addonsv1.ClusterDeletionReleasedEvent+" 1 releases were not uninstalled in time, or not seen to be wholly gone")
-	if left := r.Unseen.Take(apiutil.ClusterKey(withoutAsking)); len(left) != 0 {
-		t.Errorf("something is left: %v", left)
 	}
 }

@@ -64,13 +64,11 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 	if !ended {
 		return nil
 	}
-	late = append(late, r.Unseen.Take(client.ObjectKeyFromObject(scope.object))...)
 	slices.Sort(late)
-	late = slices.Compact(late)
-	message := "The releases that had to be are uninstalled: the deletion of the Cluster goes on"
+	message := "No release holds the deletion of the Cluster any more: the deletion continues"
 	if len(late) > 0 {
-		message = fmt.Sprintf("%d releases were not uninstalled in time, or not seen to be wholly gone, and the deletion of the Cluster goes on: %s",
-			len(late), strings.Join(late[:min(len(late), maxNamedReleases)], ", "))
+		message = fmt.Sprintf("The deletion of the Cluster continues. Releases that were not uninstalled in time: %s",
+			strings.Join(late[:min(len(late), maxNamedReleases)], ", "))
 	}
 	r.eventAt(scope, nil, eventType(len(late) > 0), addonsv1.ClusterDeletionReleasedEvent, "HoldDeletion", message)
 	return nil

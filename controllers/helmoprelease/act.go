@@ -280,7 +280,6 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 		return ctrl.Result{RequeueAfter: decision.RequeueAfter}, nil
 	default:
 		// Nothing there, or what is there is not ours.
-		r.noteUnseen(scope, lastUninstallFailed(release))
 		ctrl.LoggerFrom(ctx).Info("Nothing to uninstall", "why", decision.Message)
 		return removeFinalizer(release), nil
 	}
@@ -315,7 +314,6 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	}
 	r.event(scope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall,
 		fmt.Sprintf("Uninstalled release %s from Cluster %s", describe(release), apiutil.ClusterTitle(release)))
-	r.noteUnseen(scope, !options.Uninstall.Wait)
 	return removeFinalizer(release), nil
 }
 

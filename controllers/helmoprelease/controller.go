@@ -24,7 +24,6 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
@@ -86,9 +85,6 @@ type Reconciler struct {
 	// rendered are the artifacts that were rendered well.
 	rendered renderedArtifacts
 
-	// Incarnations are the Clusters that connections are to.
-	Incarnations *clusterview.Incarnations
-
 	// ResyncPeriod is Options.ResyncPeriod.
 	ResyncPeriod time.Duration
 
@@ -98,9 +94,6 @@ type Reconciler struct {
 	// Records is Options.Records, RecordsLeft are the HelmOps that were told of records which a registry keeps.
 	Records     RecordStorage
 	RecordsLeft *lru.Cache
-
-	// Unseen are the releases that ended without anybody seeing that all of their objects are gone.
-	Unseen *clusterlife.UnseenReleases
 }
 
 // releaseScope is what one pass over a HelmOpRelease knows.
@@ -242,7 +235,6 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, release *
 		object, err = clusterview.ReadCluster(ctx, r.Live, apiutil.ClusterKey(release), r.Shard)
 	}
 	if apierrors.IsNotFound(err) {
-		r.Incarnations.Forget(apiutil.ClusterKey(release))
 		r.forgetCluster(apiutil.ClusterKey(release))
 		return scope, nil
 	}
@@ -309,9 +301,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (
 	}
 	clusterGoes := scope.cluster == nil || !scope.cluster.DeletionTimestamp.IsZero()
 	if clusterGoes && !r.uninstallsBefore(scope) {
-		ctrl.LoggerFrom(ctx).Info("Forgetting the release of a Cluster that goes", "Cluster", apiutil.ClusterKey(release))
-		r.noteUnseen(scope, clusterlife.AsksForUninstall(release, scope.helmOp))
-		return removeFinalizer(release), nil
+		return r.forgetWithCluster(ctx, scope), nil
 	}
 	if why := pauseOf(scope); why != "" {
 		report.SetPaused(release, true, why)

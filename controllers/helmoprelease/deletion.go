@@ -4,8 +4,11 @@
 package helmoprelease
 
 import (
+	"context"
+	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -54,16 +57,13 @@ func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.Uninstall
 	return done, 0
 }
 
-// lastUninstallFailed tells whether an uninstallation was the last thing done for a release, and failed.
-func lastUninstallFailed(release *addonsv1.HelmOpRelease) bool {
-	history := release.Status.History
-	return len(history) > 0 && history[0].Action == verbUninstall && !history[0].Succeeded
-}
-
-// noteUnseen notes that a release ends while the deletion of its Cluster is held, and nobody saw that all of its objects are gone.
-// Helm forgets a release whose objects did not go in time, so there is nothing left to wait for.
-func (r *Reconciler) noteUnseen(scope *releaseScope, unseen bool) {
-	if unseen && scope.cluster != nil && apiutil.HoldOf(scope.cluster).IsOn() {
-		r.Unseen.Add(apiutil.ClusterKey(scope.release), scope.release.Name)
+// forgetWithCluster ends a HelmOpRelease whose Cluster is gone or under deletion, without a call to the workload cluster.
+func (r *Reconciler) forgetWithCluster(ctx context.Context, scope *releaseScope) ctrl.Result {
+	release := scope.release
+	ctrl.LoggerFrom(ctx).Info("Forgetting the release of a Cluster that goes", "Cluster", apiutil.ClusterKey(release))
+	if scope.cluster != nil && apiutil.HoldOf(scope.cluster).IsOn() && clusterlife.AsksForUninstall(release, scope.helmOp) {
+		r.event(scope, corev1.EventTypeWarning, addonsv1.OrphanedEvent, verbUninstall, fmt.Sprintf(
+			"Release %s was not uninstalled in time: the deletion of Cluster %s continues", describe(release), apiutil.ClusterTitle(release)))
 	}
+	return removeFinalizer(release)
 }

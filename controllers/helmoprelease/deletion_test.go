@@ -4,41 +4,42 @@
 package helmoprelease
 
 import (
+	"strings"
 	"testing"
 	"time"
 
-	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"k8s.io/client-go/tools/events"
+
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-func TestWhatEndsUnseenIsNoted(t *testing.T) {
+// TestAReleaseThatWasNotUninstalledInTime has a release whose uninstallation holds the deletion of its Cluster for too long.
+func TestAReleaseThatWasNotUninstalledInTime(t *testing.T) {
 	t.Parallel()
-	gone := &releaseScope{release: controllertest.LeavingRelease(time.Minute), cluster: controllertest.GoingCluster(controllertest.HeldSince, true)}
-	r := &Reconciler{Unseen: &clusterlife.UnseenReleases{}}
-	r.noteUnseen(gone, lastUninstallFailed(gone.release))
-	if noted := r.Unseen.Take(apiutil.ClusterKey(gone.release)); len(noted) != 0 {
-		t.Errorf("nothing failed, but noted are %v", noted)
-	}
-	gone.release.Status.History = []addonsv1.ReleaseAction{{Action: verbUninstall}}
-	r.noteUnseen(gone, lastUninstallFailed(gone.release))
-	if noted := r.Unseen.Take(apiutil.ClusterKey(gone.release)); len(noted) != 1 {
-		t.Errorf("noted are %v", noted)
-	}
-}
-
-func TestWhatIsForgottenWhenItsTimeIsOverIsNamed(t *testing.T) {
-	t.Parallel()
-	r := &Reconciler{Unseen: &clusterlife.UnseenReleases{}, Now: func() time.Time { return controllertest.LifeNow }}
-	scope := &releaseScope{release: controllertest.LeavingRelease(time.Minute), helmOp: controllertest.LeavingHelmOp(), cluster: controllertest.GoingCluster(controllertest.HeldSince, true)}
-	if _, err := r.reconcileDelete(t.Context(), scope); err != nil || len(scope.release.Finalizers) != 0 {
-		t.Fatalf("it is not forgotten: %v", err)
-	}
-	if noted := r.Unseen.Take(apiutil.ClusterKey(scope.release)); len(noted) != 1 {
-		t.Errorf("noted are %v", noted)
+	for beforeDelete, want := range map[bool]string{true: "was not uninstalled in time", false: ""} {
+		recorder := events.NewFakeRecorder(2)
+		r := &Reconciler{Recorder: recorder, Now: func() time.Time { return controllertest.LifeNow }, Budgets: report.NewEventBudgets(time.Now)}
+		scope := &releaseScope{
+			release: controllertest.LeavingRelease(time.Minute), helmOp: controllertest.LeavingHelmOp(),
+			cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
+		}
+		if !beforeDelete {
+			scope.release.Spec.BeforeClusterDelete, scope.helmOp.Spec.BeforeClusterDelete = nil, nil
+		}
+		if _, err := r.reconcileDelete(t.Context(), scope); err != nil || len(scope.release.Finalizers) != 0 {
+			t.Fatalf("finalizers %v, err = %v", scope.release.Finalizers, err)
+		}
+		got := ""
+		select {
+		case got = <-recorder.Events:
+		default:
+		}
+		if !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("beforeClusterDelete %t: event %q", beforeDelete, got)
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ func TestGatherKnowsOtherShards(t *testing.T) {
 			}
 			cached, live := controllertest.ShardStores(t, "a", objects...)
 			r := &Reconciler{
-				Client: cached, Live: live, Shard: "a", Engine: &forgetfulEngine{}, Watcher: &forgetfulWatcher{}, Reads: recordreads.New(1), Incarnations: &clusterview.Incarnations{},
+				Client: cached, Live: live, Shard: "a", Engine: &forgetfulEngine{}, Watcher: &forgetfulWatcher{}, Reads: recordreads.New(1),
 				Renderer: render.New(nil, clusterview.NewReader(cached)),
 			}
 			scope, err := r.gather(t.Context(), cached, release)

@@ -20,7 +20,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
@@ -61,20 +63,21 @@ func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
 			isMoved: true,
 		},
 	} {
-		b := newRecreation(t)
-		release := triedFor("it")
+		forgot, release := &forgetting{}, triedFor("it")
 		release.Labels, release.Annotations = tc.labels, tc.annotations
-		b.r.Client = controllertest.StoreOf(t, release)
-		b.r.WatchFilter, b.r.Slots = "blue", NewActionSlots(1, 0, &async.Waker{})
+		r := &Reconciler{
+			Client: controllertest.StoreOf(t, release), Watcher: forgettingWatcher{forgetting: forgot}, Reads: recordreads.New(1),
+			Written: NewWrittenGenerations(), Drifts: driftmemory.New(), WatchFilter: "blue", Slots: NewActionSlots(1, 0, &async.Waker{}),
+		}
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-		b.r.Reads.Meet(request, "", model.Observation{}, time.Now())
-		if _, err := b.r.Reconcile(t.Context(), request); err != nil {
+		r.Reads.Meet(request, "", model.Observation{}, time.Now())
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
-		if len(b.forgot.releases) != 1 || len(b.r.Reads.Firsts) != 0 {
-			t.Errorf("%s: forgotten %v, known %v", name, b.forgot.releases, b.r.Reads.Firsts)
+		if len(forgot.releases) != 1 || len(r.Reads.Firsts) != 0 {
+			t.Errorf("%s: forgotten %v, known %v", name, forgot.releases, r.Reads.Firsts)
 		}
-		if err := b.r.Client.Get(t.Context(), request.NamespacedName, release); err != nil {
+		if err := r.Client.Get(t.Context(), request.NamespacedName, release); err != nil {
 			t.Fatal(err)
 		}
 		isTold := conditions.GetReason(release, addonsv1.PausedCondition) == addonsv1.BeingMovedReason

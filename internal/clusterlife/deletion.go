@@ -4,13 +4,10 @@
 package clusterlife
 
 import (
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -77,32 +74,4 @@ func BeforeDeletion(options *model.UninstallOptions, cluster *clusterv1.Cluster,
 	if options.Timeout <= 0 || options.Timeout > rest {
 		options.Timeout = rest
 	}
-}
-
-// UnseenReleases are those of Clusters whose deletion is held, of which nobody saw that they are wholly gone. It is about what an
-// Event says, so it is not kept beyond the life of the process.
-type UnseenReleases struct {
-	mu    sync.Mutex
-	names map[client.ObjectKey]sets.Set[string]
-}
-
-// Add notes a release.
-func (u *UnseenReleases) Add(cluster client.ObjectKey, release string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.names == nil {
-		u.names = map[client.ObjectKey]sets.Set[string]{}
-	}
-	if u.names[cluster] == nil {
-		u.names[cluster] = sets.Set[string]{}
-	}
-	u.names[cluster].Insert(release)
-}
-
-// Take returns and forgets those of a Cluster, in order.
-func (u *UnseenReleases) Take(cluster client.ObjectKey) []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	defer delete(u.names, cluster)
-	return sets.List(u.names[cluster])
 }

@@ -313,3 +313,17 @@ func RequestsForChildren(children []addonsv1.HelmOpRelease) []ctrl.Request {
 	}
 	return requests
 }
+
+// ClusterReplaced calls forget for each Cluster that is gone or has left the shard, and for each that was re-created
+// while the watch was interrupted: then an update has another UID. It requests nothing.
+func ClusterReplaced(forget func(cluster client.ObjectKey)) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+	return handler.Funcs{
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+				forget(client.ObjectKeyFromObject(e.ObjectOld))
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) { forget(client.ObjectKeyFromObject(e.Object)) },
+	}
+}

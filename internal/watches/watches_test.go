@@ -4,13 +4,16 @@
 package watches
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -89,3 +92,22 @@ func TestRequestForOwnerOfAnOrphan(t *testing.T) {
 }
 
 func withoutOwner(release *addonsv1.HelmOpRelease) { release.OwnerReferences = nil }
+
+func TestClusterReplaced(t *testing.T) {
+	t.Parallel()
+	cluster := func(name, uid string) client.Object {
+		object := apiutil.NewCluster()
+		object.SetName(name)
+		object.SetUID(types.UID(uid))
+		return object
+	}
+	var forgotten []string
+	handler := ClusterReplaced(func(key client.ObjectKey) { forgotten = append(forgotten, key.Name) })
+	handler.Create(t.Context(), event.CreateEvent{Object: cluster("new", "1")}, nil)
+	handler.Update(t.Context(), event.UpdateEvent{ObjectOld: cluster("same", "1"), ObjectNew: cluster("same", "1")}, nil)
+	handler.Update(t.Context(), event.UpdateEvent{ObjectOld: cluster("re-created", "1"), ObjectNew: cluster("re-created", "2")}, nil)
+	handler.Delete(t.Context(), event.DeleteEvent{Object: cluster("gone", "1")}, nil)
+	if want := []string{"re-created", "gone"}; !slices.Equal(forgotten, want) {
+		t.Errorf("forgotten are %v, want %v", forgotten, want)
+	}
+}

@@ -14,27 +14,23 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// settleCluster makes sure that what is known is of the Cluster as it is now. One that was created anew under the same name is
-// another cluster: nothing is installed there, and nothing failed. Nobody need have seen the former go.
+// settleCluster resets the status of a release whose Cluster was re-created. A re-created Cluster is another cluster:
+// nothing is installed there, and nothing failed. The manager need not have run when the former Cluster was deleted.
 func (r *Reconciler) settleCluster(ctx context.Context, scope *releaseScope) {
 	release := scope.release
 	// What is known of a Cluster of another shard ends with none of its events here.
 	if scope.cluster == nil || scope.elsewhere != "" {
 		return
 	}
-	key, uid := apiutil.ClusterKey(release), scope.object.GetUID()
-	if r.Incarnations.IsAnother(key, uid) {
-		r.forgetCluster(key)
-	}
-	known := release.Status.ClusterUID
-	release.Status.ClusterUID = string(uid)
-	if known == "" || known == string(uid) {
+	known, uid := release.Status.ClusterUID, string(scope.object.GetUID())
+	release.Status.ClusterUID = uid
+	if known == "" || known == uid {
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info("The Cluster was created anew: forgetting what is known of the release", "Cluster", key)
+	ctrl.LoggerFrom(ctx).Info("The Cluster was re-created: resetting the status of the release", "Cluster", apiutil.ClusterKey(release))
 	r.forget(client.ObjectKeyFromObject(release))
-	release.Status = addonsv1.HelmOpReleaseStatus{ClusterUID: string(uid)}
-	report.SetNotReady(release, addonsv1.ProgressingReason, "the Cluster was created anew under the same name: the release begins anew, too")
+	release.Status = addonsv1.HelmOpReleaseStatus{ClusterUID: uid}
+	report.SetNotReady(release, addonsv1.ProgressingReason, "The Cluster was re-created under the same name: the chart is installed again")
 }
 
 // forgetCluster drops the connections to a Cluster.

@@ -1,0 +1,63 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmoprelease
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// triedFor is a release at which something was tried.
+func triedFor(name string) *addonsv1.HelmOpRelease {
+	release := controllertest.ReleaseFor("fleet", name, addonsv1.ClusterReference{Name: "one"})
+	release.Status = addonsv1.HelmOpReleaseStatus{
+		State: "Failed", Failures: 7, LastError: "no", LastAttemptedRevision: "r", LastAttemptedGeneration: 3, LastAttemptedAt: metav1.Now(),
+		Release: &addonsv1.ReleaseObservation{Revision: 9}, History: []addonsv1.ReleaseAction{{Action: verbUpgrade}},
+		Inventory: &addonsv1.Inventory{Revision: 9}, Health: &addonsv1.HealthStatus{Revision: 9}, Drift: &addonsv1.DriftStatus{Differing: 1},
+	}
+	report.SetCondition(release, addonsv1.StalledCondition, report.True, addonsv1.RetriesExhaustedReason, "no")
+	return release
+}
+
+// TestARecreatedClusterIsAnother shows that nothing of a former Cluster counts against or for the one that replaced it.
+func TestARecreatedClusterIsAnother(t *testing.T) {
+	t.Parallel()
+	forgot := &forgetting{}
+	r := &Reconciler{Watcher: forgettingWatcher{forgetting: forgot}, Written: NewWrittenGenerations(), Drifts: driftmemory.New()}
+	release := triedFor("it")
+	settle := func(uid types.UID) {
+		object := &unstructured.Unstructured{}
+		object.SetUID(uid)
+		r.settleCluster(t.Context(), &releaseScope{release: release, object: object, cluster: &clusterv1.Cluster{}})
+	}
+	for range 2 {
+		settle("first")
+		if release.Status.ClusterUID != "first" || release.Status.Failures != 7 || !conditions.Has(release, addonsv1.StalledCondition) {
+			t.Fatalf("the status with the same Cluster: %+v", release.Status)
+		}
+	}
+	settle("second")
+	status, ready := release.Status, conditions.Get(release, addonsv1.ReadyCondition)
+	if len(status.Conditions) != 1 || ready == nil || ready.Status != report.False || ready.Reason != addonsv1.ProgressingReason {
+		t.Errorf("conditions: %+v", status.Conditions)
+	}
+	status.Conditions = nil
+	if !equality.Semantic.DeepEqual(status, addonsv1.HelmOpReleaseStatus{ClusterUID: "second"}) {
+		t.Errorf("status: %+v", status)
+	}
+	if len(forgot.releases) != 1 {
+		t.Errorf("forgotten: %+v", forgot)
+	}
+}
