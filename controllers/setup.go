@@ -150,7 +150,6 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		renderer:   render.New(references, objects),
 		guard:      selection.NewGuard(mgr.GetClient(), options.ManagementClusterNamespaces...),
 		reads:      recordreads.New(options.ReleaseConcurrency),
-		adoptions:  helmop.NewAdoptions(),
 		budgets:    report.NewEventBudgets(time.Now),
 	}
 	if err := setupHelmOps(ctx, mgr, options, common); err != nil {
@@ -173,7 +172,6 @@ type sharedParts struct {
 	renderer   *render.Renderer
 	guard      *selection.Guard
 	reads      *recordreads.Reads
-	adoptions  *helmop.Adoptions
 	budgets    *report.EventBudgets
 }
 
@@ -227,8 +225,6 @@ func setupHelmOps(ctx context.Context, mgr ctrl.Manager, options Options, common
 
 		WatchFilter: options.WatchFilterValue,
 		Shard:       options.Shard,
-		Namespace:   options.Namespace,
-		Adoptions:   common.adoptions,
 		Answers:     queue.AnswersOf(options.Clusters),
 	}
 	reconciler.Client = reconciler.Writes.Client(mgr.GetClient())
@@ -247,7 +243,6 @@ func setupHelmOps(ctx context.Context, mgr ctrl.Manager, options Options, common
 		Watches(&addonsv1.HelmOpRelease{}, dependencies.HelmOpsOnNews(reconciler.Client)).
 		Watches(&addonsv1.HelmOpRelease{}, reconciler.Moved.Noting(reconciler.Now)).
 		Watches(&addonsv1.HelmOp{}, watches.Delayed(dependencies.DependentHelmOps(reconciler.Client)), builder.WithPredicates(dependencies.DependencyChanged())).
-		Watches(&addonsv1.HelmOp{}, reconciler.Adoptions.Left()).
 		Watches(&addonsv1.HelmOp{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watches.SaidNotServed())).
 		Watches(apiutil.NewCluster(), watches.Delayed(toHelmOps)).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(ofSecret)).
@@ -356,9 +351,6 @@ func setupClusters(mgr ctrl.Manager, options Options, common *sharedParts) error
 		WatchFilter: options.WatchFilterValue,
 		Shard:       options.Shard,
 		EndDoubt:    func(cluster client.ObjectKey) { common.reads.Forget(cluster.String()) },
-		HasArrived: func(helmOp *addonsv1.HelmOp) bool {
-			return !apiutil.IsWatched(helmOp, options.WatchFilterValue) || report.IsBeingMoved(helmOp) || common.adoptions.Of(helmOp).Done
-		},
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop-cluster").

@@ -31,6 +31,9 @@ const (
 	// releases: they are left alone until both have the same label.
 	OtherShardReason = "OtherShard"
 
+	// ShardChangedReason is the reason of a HelmOp whose shard label was changed while it was not suspended.
+	ShardChangedReason = "ShardChanged"
+
 	// ShardNotServedReason is the reason, with status Unknown, of a HelmOp whose shard no manager serves.
 	ShardNotServedReason = "ShardNotServed"
 )

@@ -249,6 +249,12 @@ type HelmOpStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// shard is the shard whose manager reconciles the HelmOp; empty for the manager without --shard. A change of the label
+	// addons.cluster.x-k8s.io/shard takes effect while the HelmOp is suspended.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Shard *string `json:"shard,omitempty"`
+
 	// artifact is what spec.source stands for. It stays while the registry cannot be asked.
 	// +optional
 	Artifact *ArtifactStatus `json:"artifact,omitempty"`

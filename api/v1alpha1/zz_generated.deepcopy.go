@@ -818,6 +818,11 @@ func (in *HelmOpStatus) DeepCopyInto(out *HelmOpStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Shard != nil {
+		in, out := &in.Shard, &out.Shard
+		*out = new(string)
+		**out = **in
+	}
 	if in.Artifact != nil {
 		in, out := &in.Artifact, &out.Artifact
 		*out = new(ArtifactStatus)

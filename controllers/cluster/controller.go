@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -38,9 +37,6 @@ const conditionsManager = "helmop-cluster-conditions"
 // clusterConflictRetry is when to look again after somebody else wrote a Cluster first.
 const clusterConflictRetry = 200 * time.Millisecond
 
-// arrivalRetry is when to look again whether what came from another shard is all here.
-const arrivalRetry = 2 * time.Second
-
 // Reconciler has releases take part in the life of their Clusters. It writes only Clusters that some release, or some
 // HelmOp, asks for.
 type Reconciler struct {
@@ -57,12 +53,6 @@ type Reconciler struct {
 
 	// EndDoubt forgets how a Cluster has answered that is not read any more: no answer would ever do so.
 	EndDoubt func(cluster client.ObjectKey)
-
-	// HasArrived tells whether all releases of a HelmOp of this shard are known here, see adoptions.
-	HasArrived func(helmOp *addonsv1.HelmOp) bool
-
-	// others are HelmOps of other shards.
-	others otherHelmOps
 }
 
 // lifeScope is what one pass over a Cluster knows.
@@ -80,13 +70,8 @@ type lifeScope struct {
 	// isRead tells that the Cluster may be read for some release, be it of another namespace.
 	isRead bool
 
-	// foreign is what the Cluster bears for HelmOps of other shards. Set by readOthers.
-	foreign lifeClaims
-
-	// unsettled are the types of conditions that are left as they are for a moment, and isArriving tells that no event will end that for
-	// some of them. Set by findUnsettled.
-	unsettled  sets.Set[string]
-	isArriving bool
+	// foreign is true if conditions and holds of the Cluster may be those of HelmOps of other shards. Set by readForeign.
+	foreign bool
 }
 
 // Reconcile makes one pass over a Cluster.
@@ -110,27 +95,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if apiutil.IsClusterPaused(scope.cluster) {
 		return ctrl.Result{}, nil
 	}
-	othersErr := r.readOthers(ctx, scope)
-	r.findUnsettled(scope)
+	foreignErr := r.readForeign(ctx, scope)
 	conditionErr := r.reconcileConditions(ctx, scope)
 	result, err := r.reconcileUpgrade(ctx, scope)
-	if again := lookAgainAtOthers(scope); again > 0 && (result.RequeueAfter == 0 || result.RequeueAfter > again) {
-		result.RequeueAfter = again
+	if scope.foreign && (result.RequeueAfter == 0 || result.RequeueAfter > foreignRetry) {
+		result.RequeueAfter = wait.Jitter(foreignRetry, requeue.Jitter)
 	}
-	return settle(result, kerrors.NewAggregate([]error{othersErr, conditionErr, err}))
-}
-
-// lookAgainAtOthers is when to look again at a Cluster for what HelmOps ask of other shards, or of this one since a moment: nothing tells when
-// the ones ask no more, and when the others are all here. 0 is never.
-func lookAgainAtOthers(scope *lifeScope) time.Duration {
-	switch {
-	case scope.isArriving:
-		return wait.Jitter(arrivalRetry, 1)
-	case !scope.foreign.isEmpty():
-		return wait.Jitter(requeue.OutdatedRetry, 1)
-	default:
-		return 0
-	}
+	return settle(result, kerrors.NewAggregate([]error{foreignErr, conditionErr, err}))
 }
 
 // settle is the result of a pass: that somebody else wrote the Cluster meanwhile is no error, and that it is gone needs nothing more.
@@ -199,10 +170,12 @@ func (r *Reconciler) watches(scope *lifeScope) bool {
 // reconcileConditions publishes the conditions that HelmOps want of the Cluster, by server-side apply: Cluster API's own
 // writers leave alone what another manager owns, and what is wanted no more goes.
 func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) error {
-	own := slices.DeleteFunc(clusterConditions(scope.cluster, scope.helmOps, scope.releases), func(c metav1.Condition) bool {
-		return scope.unsettled.Has(c.Type)
+	all, unsettled := clusterConditions(scope.cluster, scope.helmOps, scope.releases), r.unsettledConditions(scope)
+	own := slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return unsettled.Has(c.Type) })
+	kept := slices.DeleteFunc(slices.Clone(scope.cluster.Status.Conditions), func(c metav1.Condition) bool {
+		return !isOfHelmOp(c) || !unsettled.Has(c.Type) && !(scope.foreign && isUnclaimed(c, all))
 	})
-	wanted, changed := changedConditions(scope.cluster, append(slices.Clip(own), keptConditions(scope)...), metav1.NewTime(r.Now()))
+	wanted, changed := changedConditions(scope.cluster, append(slices.Clip(own), kept...), metav1.NewTime(r.Now()))
 	if !changed || len(own) > 0 && !r.watches(scope) {
 		return nil
 	}
@@ -251,7 +224,7 @@ func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease, 
 func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
 	asking := upgradeHolders(scope)
 	var result ctrl.Result
-	running, err := r.runningVersion(ctx, scope, len(asking)+len(scope.foreign.holds) > 0)
+	running, err := r.runningVersion(ctx, scope, len(asking) > 0 || scope.foreign)
 	if err != nil {
 		// What is held must end in time all the same.
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot tell which version of Kubernetes the control plane runs")
@@ -268,7 +241,6 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 	delete(annotations, addonsv1.DeletionHoldAnnotation)
 	for _, name := range upgradeHoldNames(asking, annotations) {
 		holder, wanted := asking[name]
-		timeout, isForeign := scope.foreign.holds[name]
 		state := clusterlife.UpgradeState{Wanted: wanted, Running: running, Now: r.Now(), Resumed: clusterlife.ResumedAt(scope.cluster, r.Now())}
 		state.Value, state.Held = annotations[name]
 		state.Released = annotations[clusterlife.UpgradeReleasedName(name)]
@@ -279,10 +251,10 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 			state.Running = versionToBegin(scope.cluster, state)
 			state.Timeout = clusterlife.UpgradeTimeout(holder.before)
 			state.Unready = func(upcoming string) string { return clusterlife.UnreadyFor(holder.release, upcoming) }
-		case isForeign && !state.Held:
+		case scope.foreign && !state.Held:
 			continue
-		case isForeign:
-			foreignHold(&state, timeout)
+		case scope.foreign:
+			foreignHold(&state)
 		}
 		verdict := clusterlife.JudgeUpgrade(scope.cluster, state)
 		if verdict.RequeueAfter > 0 && (result.RequeueAfter == 0 || verdict.RequeueAfter < result.RequeueAfter) {
@@ -354,7 +326,7 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 	asking := askingForUninstall(scope)
 	switch {
 	case !hold.IsOn() && len(asking) == 0:
-		return ctrl.Result{}, r.holdForArriving(ctx, scope)
+		return ctrl.Result{}, nil
 	case !hold.IsOn():
 		return ctrl.Result{}, r.beginHold(ctx, scope, len(asking))
 	}
@@ -376,9 +348,6 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 	}
 	if rest > 0 {
 		return ctrl.Result{RequeueAfter: rest}, kerrors.NewAggregate(errs)
-	}
-	if rest, err := r.restForOthers(ctx, scope, hold); err != nil || rest > 0 {
-		return ctrl.Result{RequeueAfter: min(rest, requeue.OutdatedRetry)}, err
 	}
 	return ctrl.Result{}, r.endHold(ctx, scope, late)
 }

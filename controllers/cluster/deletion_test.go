@@ -56,7 +56,7 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 		},
 	})
 	c := builder.Build()
-	return &Reconciler{Client: c, EndDoubt: func(client.ObjectKey) {}, HasArrived: func(*addonsv1.HelmOp) bool { return true }, Live: c, Objects: clusterview.NewReader(c), Recorder: events.NewFakeRecorder(100), Now: func() time.Time { return controllertest.LifeNow }}
+	return &Reconciler{Client: c, EndDoubt: func(client.ObjectKey) {}, Live: c, Objects: clusterview.NewReader(c), Recorder: events.NewFakeRecorder(100), Now: func() time.Time { return controllertest.LifeNow }}
 }
 
 // pass makes one pass over the Cluster, and returns it as it is then; nil if it is gone.

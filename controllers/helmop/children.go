@@ -131,9 +131,9 @@ func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 			return client.IgnoreNotFound(err)
 		}
 		if !apiutil.IsOfShard(existing, r.Shard) {
-			// Taken along by the manager of another shard, if the HelmOp is there by now.
-			now := &addonsv1.HelmOp{}
-			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(helmOp), now); err != nil || !apiutil.IsOfShard(now, r.Shard) {
+			// The HelmOp may be of another shard by now, and the cache is late.
+			current := &addonsv1.HelmOp{}
+			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(helmOp), current); err != nil || !apiutil.IsOfShard(current, r.Shard) {
 				return client.IgnoreNotFound(err)
 			}
 		}

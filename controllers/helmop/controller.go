@@ -70,14 +70,11 @@ type Reconciler struct {
 	// MinInterval is Options.MinSourceInterval.
 	MinInterval time.Duration
 
-	// WatchFilter is Options.WatchFilterValue, shard and namespace are those of Options.
-	WatchFilter, Shard, Namespace string
+	// WatchFilter is Options.WatchFilterValue, Shard is Options.Shard.
+	WatchFilter, Shard string
 
 	// Answers tells which Clusters are served first; nil if nobody knows.
 	Answers queue.ClusterAnswers
-
-	// Adoptions tell which HelmOps have all that is theirs in the shard.
-	Adoptions *Adoptions
 }
 
 // helmOpScope is what one pass over a HelmOp knows. Each field says which step sets it.
@@ -163,9 +160,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		r.Resolution.forget(req.NamespacedName)
 		return ctrl.Result{}, report.BeingMoved(ctx, r.Client, helmOp, "helmop", helmOpConditions)
 	}
-	if complete, err := r.adopt(ctx, helmOp); err != nil || !complete {
-		return requeue.OrError(ctrl.Result{RequeueAfter: requeue.StaleRetry}, err)
-	}
 	before := helmOp.DeepCopy()
 	defer func() { result, reterr = requeue.OrError(result, reterr) }()
 	defer func() {
@@ -178,6 +172,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
 	}()
 
+	if result, entered, err := r.enterShard(ctx, helmOp); !entered {
+		return result, err
+	}
 	if apiutil.IsHelmOpPaused(helmOp) {
 		const message = "spec.suspend or the paused annotation is set: nothing is done for this HelmOp"
 		report.SetPaused(helmOp, true, message)

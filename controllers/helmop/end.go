@@ -6,7 +6,6 @@ package helmop
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -158,16 +157,12 @@ func isOrphaned(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 		child.DeletionTimestamp.IsZero() && (owner == nil || owner.Kind != apiutil.HelmOpKind)
 }
 
-// LetGo ends a HelmOp without children. A manager of another shard may have created some meanwhile: the HelmOp stays
-// until these end. Garbage collection deletes the revisions of a HelmOp, but not those of one that was deleted with the
+// letGo ends a HelmOp without children. The HelmOp stays until the children end that it has in other shards, for example
+// since it was restored from a backup without its status. Garbage collection deletes the revisions of a HelmOp, but not those of one that was deleted with the
 // propagation policy Orphan.
 func (r *Reconciler) letGo(ctx context.Context, helmOp *addonsv1.HelmOp) error {
-	strays, err := r.takeAlong(ctx, helmOp)
-	if err != nil {
+	if brought, err := r.bringReleases(ctx, helmOp); err != nil || brought > 0 {
 		return err
-	}
-	if slices.ContainsFunc(strays, func(a adoptee) bool { return a.kind == "HelmOpRelease" }) {
-		return nil
 	}
 	revisions, err := r.revisions(ctx, helmOp)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // TestPausedHelmOpSaysSo holds that what was said of a shard without a manager goes when there is one.
@@ -30,7 +32,7 @@ func TestPausedHelmOpSaysSo(t *testing.T) {
 	h.Spec.Suspend, h.Finalizers = true, []string{addonsv1.HelmOpFinalizer}
 	report.SetCondition(h, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.ShardNotServedReason, "")
 	_, c := controllertest.ShardStores(t, "", h)
-	r := &Reconciler{Client: c, Live: c, Now: time.Now, Resolution: NewResolutionSchedule(), Adoptions: NewAdoptions(), ResyncPeriod: time.Hour}
+	r := &Reconciler{Client: c, Live: c, Now: time.Now, Resolution: NewResolutionSchedule(), ResyncPeriod: time.Hour}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)})
 	if err != nil || result.RequeueAfter < 54*time.Minute || result.RequeueAfter > 66*time.Minute {
 		t.Errorf("%+v, %v", result, err)
@@ -44,41 +46,46 @@ func TestPausedHelmOpSaysSo(t *testing.T) {
 	}
 }
 
-func TestAdoption(t *testing.T) {
+// TestEnterShard has the label of a HelmOp of shard a changed to b.
+func TestEnterShard(t *testing.T) {
 	t.Parallel()
 	h, c, release := controllertest.ShardedObjects("b", "b", "a")
+	h.Status.Shard = ptr.To("a")
 	revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h-1", Labels: apiutil.ChildSelector(h), OwnerReferences: release.OwnerReferences}}
-	stranger := controllertest.ReadyRelease("other", func(r *addonsv1.HelmOpRelease) {
+	foreign := controllertest.ReadyRelease("other", func(r *addonsv1.HelmOpRelease) {
 		r.ResourceVersion = ""
 		r.Labels[addonsv1.HelmOpNameLabel] = "h" // As two long names may share it.
 	})
-	_, live := controllertest.ShardStores(t, "b", h, c, release, revision, stranger)
-	empty, _ := controllertest.ShardStores(t, "b", h)
-	r := &Reconciler{Client: live, Live: live, Shard: "b", Adoptions: NewAdoptions(), Now: time.Now}
-	r.Client = &controllertest.Lagging{Client: live, Shown: empty}
-	for _, want := range []bool{false, false} {
-		if complete, err := r.adopt(t.Context(), h); err != nil || complete != want {
-			t.Fatalf("complete %v, %v, while the cache shows nothing", complete, err)
+	_, live := controllertest.ShardStores(t, "b", h, c, release, revision, foreign)
+	r := &Reconciler{Client: live, Live: live, Shard: "b", Now: time.Now}
+	isOfShard := func(obj client.Object) bool {
+		t.Helper()
+		if err := live.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			t.Fatal(err)
 		}
+		return apiutil.IsOfShard(obj, "b")
 	}
-	for name, obj := range map[string]client.Object{"release": release, "revision": revision} {
-		if err := live.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil || !apiutil.IsOfShard(obj, "b") {
-			t.Errorf("the %s has %v, %v", name, obj.GetLabels(), err)
-		}
+	result, entered, err := r.enterShard(t.Context(), h)
+	if err != nil || entered || !result.IsZero() || conditions.GetReason(h, addonsv1.ReadyCondition) != addonsv1.ShardChangedReason {
+		t.Errorf("not suspended: entered %t, result %v, err = %v, conditions %v", entered, result, err, h.Status.Conditions)
 	}
-	if err := live.Get(t.Context(), client.ObjectKeyFromObject(stranger), stranger); err != nil || apiutil.IsOfShard(stranger, "b") {
-		t.Errorf("another HelmOp's has %v, %v", stranger.Labels, err)
+	if isOfShard(release) || isOfShard(revision) {
+		t.Error("objects of a HelmOp that is not suspended were brought along")
 	}
-	r.Client = live
-	if complete, err := r.adopt(t.Context(), h); err != nil || !complete {
-		t.Errorf("complete %v, %v", complete, err)
+	h.Spec.Suspend = true
+	result, entered, err = r.enterShard(t.Context(), h)
+	if err != nil || entered || result.RequeueAfter != requeue.StaleRetry || *h.Status.Shard != "a" {
+		t.Errorf("suspended: entered %t, result %v, err = %v, shard %s", entered, result, err, *h.Status.Shard)
 	}
-	if !r.Adoptions.Of(h).Done {
-		t.Error("it is asked anew each time")
+	if !isOfShard(release) || !isOfShard(revision) || isOfShard(foreign) {
+		t.Errorf("labels of release %v, revision %v, other release %v", release.Labels, revision.Labels, foreign.Labels)
 	}
-	r.Adoptions.forget(client.ObjectKeyFromObject(h), h.UID)
-	if r.Adoptions.Of(h).Done {
-		t.Error("a HelmOp that left is believed to have everything")
+	if _, entered, err = r.enterShard(t.Context(), h); err != nil || !entered || *h.Status.Shard != "b" {
+		t.Errorf("brought along: entered %t, err = %v, shard %s", entered, err, *h.Status.Shard)
+	}
+	h.Status.Shard, h.Spec.Suspend = nil, false
+	if _, entered, err = r.enterShard(t.Context(), h); err != nil || !entered || *h.Status.Shard != "b" {
+		t.Errorf("new: entered %t, err = %v, shard %v", entered, err, h.Status.Shard)
 	}
 }
 

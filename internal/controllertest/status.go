@@ -26,7 +26,7 @@ var ownWords = []string{
 	"history[].action", "history[].artifactDigest", "history[].chartVersion", "history[].reason", "history[].time", "history[].valuesDigest",
 	"inventory.selection", "lastAttemptedAt", "lastAttemptedRevision", "nextTryAt",
 	"release.artifactDigest", "release.lastDeployed", "release.valuesDigest", "revision",
-	"rollout.phase", "rollout.startedAt", "rollout.wave", "state", "tests[].completedAt", "tests[].startedAt", "wasReady.since", "wasReady.until",
+	"rollout.phase", "rollout.startedAt", "rollout.wave", "shard", "state", "tests[].completedAt", "tests[].startedAt", "wasReady.since", "wasReady.until",
 }
 
 // longText is what the texts of LongText consist of.

@@ -116,6 +116,21 @@ func (f *sharding) failover(s *scenario) {
 	f.plain.eventuallyRevisions(slowNamespace, "plain", "1 deployed")
 }
 
+// enter suspends the HelmOp of shard b until it is of another shard, where the managers bring its releases along.
+func (f *sharding) enter(s *scenario, shard string) {
+	s.Helper()
+	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) {
+		h.Spec.Suspend, h.Labels = true, nil
+		if shard != "" {
+			h.Labels = map[string]string{addonsv1.ShardLabel: shard}
+		}
+	})
+	s.eventually(f.b.helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		g.Expect(h.Status.Shard).To(gomega.HaveValue(gomega.Equal(shard)))
+	})
+	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) { h.Spec.Suspend = false })
+}
+
 // helmOpFirst takes the HelmOp of shard b out of it, then the Cluster.
 func (f *sharding) helmOpFirst(s *scenario) {
 	f = f.in(s)
@@ -125,6 +140,11 @@ func (f *sharding) helmOpFirst(s *scenario) {
 	revisions := f.revisions(s)
 
 	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) { delete(h.Labels, addonsv1.ShardLabel) })
+	s.eventually(f.b.helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ShardChangedReason))
+	s.Expect(s.child(f.b.helmOp, "two").Labels).To(gomega.HaveKeyWithValue(addonsv1.ShardLabel, shardB))
+	f.b.expectUntouched()
+
+	f.enter(s, "")
 	s.eventually(f.b.helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OtherShardReason))
 	held := s.child(f.b.helmOp, "two", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OtherShardReason))
 	s.Expect(held.Labels).NotTo(gomega.HaveKey(addonsv1.ShardLabel))
@@ -157,7 +177,7 @@ func (f *sharding) midAction(s *scenario) {
 	f.b.want("three", "pre-upgrade")
 	held := f.b.eventuallyHeld("1 superseded", "2 deployed", "3 pending-upgrade")
 	s.label("two", addonsv1.ShardLabel, shardB)
-	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) { h.Labels = map[string]string{addonsv1.ShardLabel: shardB} })
+	f.enter(s, shardB)
 	s.child(f.b.helmOp, "two", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 		g.Expect(child.Labels).To(gomega.HaveKeyWithValue(addonsv1.ShardLabel, shardB))
 	}, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleasePendingReason))

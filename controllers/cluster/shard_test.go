@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,7 +27,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // foreign is a HelmOp of shard b, and its release in the Cluster c.
@@ -62,7 +60,7 @@ func TestOthersShareACluster(t *testing.T) {
 	}
 	ownHold := controllertest.LeavingRelease(0)
 	ownHold.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
-	late, cni := controllertest.LeavingRelease(time.Minute), gatingHelmOp("cni", "CNIReady")
+	cni := gatingHelmOp("cni", "CNIReady")
 	for name, tc := range map[string]struct {
 		cluster *clusterv1.Cluster
 		own     *addonsv1.HelmOpRelease
@@ -81,20 +79,8 @@ func TestOthersShareACluster(t *testing.T) {
 			cluster: annotated(controllertest.GoingCluster("", false), other, "v1.35.0"), own: controllertest.LeavingRelease(time.Hour), foreign: foreign(holds),
 			want: map[string]string{addonsv1.DeletionHoldAnnotation: controllertest.LifeNow.Format(time.RFC3339), other: "v1.35.0"},
 		},
-		"a deletion is held for another shard": {
-			cluster: controllertest.GoingCluster(controllertest.HeldSince, true), foreign: foreign(ends), again: true,
-			want: map[string]string{addonsv1.DeletionHoldAnnotation: controllertest.HeldSince},
-		},
-		"it is, too, when the time of the own one is over": {
-			cluster: controllertest.GoingCluster(controllertest.HeldSince, true), own: late, foreign: foreign(ends), again: true,
-			want: map[string]string{addonsv1.DeletionHoldAnnotation: controllertest.HeldSince},
-		},
-		"it is not for long": {
-			cluster: controllertest.GoingCluster("2026-11-21T22:19:00Z", true), foreign: foreign(ends),
-			want: map[string]string{addonsv1.DeletionHoldAnnotation: apiutil.DeletionHoldOver},
-		},
-		"it is not for one that asks for something else": {
-			cluster: bearing(controllertest.GoingCluster(controllertest.HeldSince, true), addons), foreign: foreign(publishes), conditions: "Addons",
+		"it is not held for another shard": {
+			cluster: controllertest.GoingCluster(controllertest.HeldSince, true), foreign: foreign(ends),
 			want: map[string]string{addonsv1.DeletionHoldAnnotation: apiutil.DeletionHoldOver},
 		},
 		"an own hold of an upgrade ends in its time": {
@@ -117,18 +103,12 @@ func TestOthersShareACluster(t *testing.T) {
 			cluster: upgradingCluster(map[string]string{other: long}), foreign: foreign(holds), again: true,
 			want: map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"},
 		},
-		"it is let go earlier if the HelmOp says so": {
-			cluster: upgradingCluster(map[string]string{other: held}), again: true, want: map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"},
-			foreign: foreign(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) {
-				h.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{Timeout: metav1.Duration{Duration: time.Minute}}
-			}),
-		},
 		"what was let go stays so": {
 			cluster: upgradingCluster(map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"}), foreign: foreign(holds), again: true,
 			want: map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"},
 		},
-		"what nobody asks for any more goes": {
-			cluster: bearing(upgradingCluster(map[string]string{other: held}), addons), foreign: foreign(ends), want: map[string]string{},
+		"what no HelmOp asks for any more goes": {
+			cluster: bearing(upgradingCluster(map[string]string{other: held}), addons), want: map[string]string{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +134,7 @@ func TestOthersShareACluster(t *testing.T) {
 			if got := strings.Join(types, ","); got != tc.conditions {
 				t.Errorf("conditions %q, want %q", got, tc.conditions)
 			}
-			if again := result.RequeueAfter > 0 && result.RequeueAfter <= 2*requeue.OutdatedRetry; again != tc.again {
+			if again := result.RequeueAfter > 0 && result.RequeueAfter <= 2*foreignRetry; again != tc.again {
 				t.Errorf("looks again after %s", result.RequeueAfter)
 			}
 		})
@@ -185,136 +165,72 @@ func annotated(cluster *clusterv1.Cluster, name, value string) *clusterv1.Cluste
 	return cluster
 }
 
-// arriving is a HelmOp of this shard, published by the condition Addons, and its release in the Cluster c, which says of itself what it is told to.
-func arriving(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.Object {
+// entering is a HelmOp of this shard, published by the condition Addons, and its release in the Cluster c.
+func entering(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.Object {
 	return foreign(func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 		h.Labels, h.Spec.ClusterCondition = controllertest.OfShard(""), "Addons"
 		change(h, r)
 	})
 }
 
-// TestWhatArrivesChangesNothing has a HelmOp come into the shard whose releases are not known here yet, or say still that their Cluster was of
-// another shard: what the Cluster says of them stays, and its deletion is held for them.
-func TestWhatArrivesChangesNothing(t *testing.T) {
+// TestConditionsStayUntilReleasesAreSettled has a HelmOp whose releases do not have their state of this shard yet: the condition of the Cluster
+// stays as it is.
+func TestConditionsStayUntilReleasesAreSettled(t *testing.T) {
 	t.Parallel()
 	ready := metav1.Condition{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue, Message: "the releases of 1 HelmOps are Ready",
 		LastTransitionTime: metav1.NewTime(controllertest.LifeNow.Add(-time.Hour))}
 	for name, tc := range map[string]struct {
-		cluster *clusterv1.Cluster
 		objects []client.Object
-		arrived bool
-		// status is that of the condition, held that the deletion is held, again that it is looked again.
-		status metav1.ConditionStatus
-		held   bool
-		again  bool
+		status  metav1.ConditionStatus
 	}{
-		"its releases are of another shard yet": {
-			objects: arriving(func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease) {}), status: metav1.ConditionTrue, again: true,
+		"the HelmOp has not entered the shard": {
+			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Status.Shard = ptr.To("b") }), status: metav1.ConditionTrue,
 		},
-		"they are all here, and this one is none of them": {
-			objects: arriving(func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease) {}), arrived: true, status: metav1.ConditionFalse,
+		"the HelmOp is of the shard, and has no release here": {
+			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Status.Shard = ptr.To("") }), status: metav1.ConditionFalse,
 		},
-		"its release was not looked at since the Cluster came": {
-			objects: arriving(func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+		"the release was not reconciled since the Cluster entered": {
+			objects: entering(func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 				r.Labels = controllertest.OfShard("")
 				report.SetNotReady(r, addonsv1.OtherShardReason, "the Cluster is of another shard")
-			}), arrived: true, status: metav1.ConditionTrue,
+			}), status: metav1.ConditionTrue,
 		},
-		"its release is not ready": {
-			objects: arriving(func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+		"the release is not ready": {
+			objects: entering(func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 				r.Labels = controllertest.OfShard("")
-				report.SetNotReady(r, addonsv1.ProgressingReason, "on its way")
-			}), arrived: true, status: metav1.ConditionFalse,
-		},
-		"a deletion is held for its release": {
-			cluster: controllertest.GoingCluster("", false), status: metav1.ConditionTrue, held: true,
-			objects: arriving(func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
-				h.Spec.BeforeClusterDelete, r.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{}, &addonsv1.BeforeClusterDelete{}
-			}),
-		},
-		"a deletion is not held for one that does not ask for it": {
-			cluster: controllertest.GoingCluster("", false), status: metav1.ConditionTrue,
-			objects: arriving(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) {
-				h.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{}
-			}),
-		},
-		"a deletion is not held for what never arrives": {
-			cluster: controllertest.GoingCluster("", false), status: metav1.ConditionTrue, arrived: true,
-			objects: arriving(func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
-				h.Spec.BeforeClusterDelete, r.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{}, &addonsv1.BeforeClusterDelete{}
-			}),
+				report.SetNotReady(r, addonsv1.ProgressingReason, "progressing")
+			}), status: metav1.ConditionFalse,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cluster := tc.cluster
-			if cluster == nil {
-				cluster = upgradingCluster(map[string]string{})
-			}
-			r := lifeReconciler(t, append(tc.objects, bearing(cluster, []metav1.Condition{ready}))...)
+			r := lifeReconciler(t, append(tc.objects, bearing(upgradingCluster(map[string]string{}), []metav1.Condition{ready}))...)
 			applied := applying(r)
-			r.HasArrived = func(*addonsv1.HelmOp) bool { return tc.arrived }
-			got, result := r.pass(t)
+			got, _ := r.pass(t)
 			if applied.Status.Conditions == nil {
 				applied = got
 			}
 			if c := conditions.Get(applied, "Addons"); c == nil || c.Status != tc.status || (c.Status == ready.Status) != c.LastTransitionTime.Equal(&ready.LastTransitionTime) {
 				t.Errorf("the condition is %+v", c)
 			}
-			if _, held := got.Annotations[addonsv1.DeletionHoldAnnotation]; held != tc.held {
-				t.Errorf("annotations %v", got.Annotations)
-			}
-			if again := result.RequeueAfter > 0 && result.RequeueAfter <= 2*arrivalRetry; again != tc.again {
-				t.Errorf("looks again after %s", result.RequeueAfter)
-			}
 		})
 	}
 }
 
-// TestOthersAreReadOnceForManyClusters has a hundred Clusters bear what a HelmOp of another shard asks for.
-func TestOthersAreReadOnceForManyClusters(t *testing.T) {
+// TestNothingIsKnownAgainstUnreadReleases cannot list the releases of other shards.
+func TestNothingIsKnownAgainstUnreadReleases(t *testing.T) {
 	t.Parallel()
-	const n = 100
 	addons := []metav1.Condition{{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(controllertest.LifeNow)}}
-	objects := foreign(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Spec.ClusterCondition = "Addons" })
-	for i := range n {
-		cluster := bearing(upgradingCluster(map[string]string{}), addons)
-		cluster.Name, cluster.UID = fmt.Sprintf("c-%d", i), types.UID(fmt.Sprint(i))
-		objects = append(objects, cluster)
-	}
-	r := lifeReconciler(t, objects...)
-	lists, unread := 0, error(nil)
-	now := controllertest.LifeNow
-	r.Now = func() time.Time { return now }
+	r := lifeReconciler(t, bearing(upgradingCluster(map[string]string{}), addons))
+	unread := errors.New("unread")
 	r.Live = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			lists++
-			return errors.Join(unread, c.List(ctx, list, options...))
-		},
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return unread },
 	})
 	applied := applying(r)
-	all := func(want int) {
-		t.Helper()
-		lists = 0
-		for i := range n {
-			_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: fmt.Sprintf("c-%d", i)}})
-			if !errors.Is(err, unread) {
-				t.Fatal(err)
-			}
-		}
-		if lists != want {
-			t.Errorf("HelmOps of other shards were listed %d times, want %d", lists, want)
-		}
-		if applied.Status.Conditions != nil {
-			t.Errorf("conditions were changed to %+v", applied.Status.Conditions)
-		}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "c"}}); !errors.Is(err, unread) {
+		t.Errorf("err = %v, want the one of the list", err)
 	}
-	all(1)
-	now = now.Add(requeue.OutdatedRetry / 2)
-	all(0)
-	now = now.Add(requeue.OutdatedRetry)
-	all(1)
-	// What cannot be asked for is believed to be theirs, and said.
-	now, unread = now.Add(2*requeue.OutdatedRetry), errors.New("unread")
-	all(n)
+	if applied.Status.Conditions != nil {
+		t.Errorf("conditions were changed to %+v", applied.Status.Conditions)
+	}
 }
