@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 const (
@@ -99,11 +99,10 @@ func wordForUnready(release *addonsv1.HelmOpRelease) string {
 	}
 }
 
-// selects tells whether a HelmOp selects a Cluster of its own namespace.
-func selects(helmOp *addonsv1.HelmOp, cluster *clusterv1.Cluster) bool {
-	selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector)
-	// The HelmOp's own condition tells of a selector that is malformed.
-	return err == nil && selector.Matches(labels.Set(cluster.Labels))
+// selects reports whether a HelmOp selects a Cluster of its own namespace. A malformed selector selects nothing.
+func selects(helmOp *addonsv1.HelmOp, cluster metav1.Object) bool {
+	selector, err := selection.SelectorOf(helmOp)
+	return err == nil && selector.Matches(cluster)
 }
 
 // changedConditions are the wanted conditions as they are to be applied to a Cluster, and whether anything differs. A

@@ -60,9 +60,7 @@ func RequestsForHelmOp(reader client.Reader) handler.MapFunc {
 		}
 		var requests []ctrl.Request
 		for i := range clusters.Items {
-			cluster := &clusterv1.Cluster{}
-			cluster.Labels = clusters.Items[i].GetLabels()
-			if selects(helmOp, cluster) {
+			if selects(helmOp, &clusters.Items[i]) {
 				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
 			}
 		}

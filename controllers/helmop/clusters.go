@@ -9,12 +9,8 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,12 +55,17 @@ type clusterScope struct {
 // selectClusters finds the Clusters that are selected, and those that have a release from when they were.
 func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
-	selector := scope.selectorOf("spec.clusterSelector", helmOp.Spec.ClusterSelector)
-	if scope.isMalformed() {
+	if scope.selectorErr != nil {
+		return nil
+	}
+	selector, err := selection.SelectorOf(helmOp)
+	if err != nil {
+		// Nothing is selected and nothing unselected: the releases stay as they are.
+		scope.selectorErr = err
 		return nil
 	}
 	objects, err := r.eligibleClusters(ctx, scope, selector)
-	if err != nil || scope.isMalformed() {
+	if err != nil {
 		return err
 	}
 	children, err := r.children(ctx, helmOp)
@@ -79,7 +80,7 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 		object := &objects[i]
 		key := client.ObjectKeyFromObject(object)
 		child := byCluster[key]
-		selected := selector.Matches(labels.Set(object.GetLabels()))
+		selected := selector.Matches(object)
 		if !selected && child == nil {
 			continue
 		}
@@ -103,21 +104,9 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 	return nil
 }
 
-// selectorOf is a label selector of the spec. With one that is malformed nothing is selected and nothing unselected: releases stay as they
-// are.
-func (s *helmOpScope) selectorOf(field string, selector *metav1.LabelSelector) labels.Selector {
-	compiled, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil && s.selectorErr == nil {
-		s.selectorErr = fmt.Errorf("%s: %w", field, err)
-	}
-	return compiled
-}
-
-// isMalformed tells whether a selector is.
-func (s *helmOpScope) isMalformed() bool { return s.selectorErr != nil }
-
-// eligibleClusters are the Clusters that the selector may choose from. The objects are only to be read.
-func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, selector labels.Selector) ([]unstructured.Unstructured, error) {
+// eligibleClusters are the Clusters of the selected namespaces, without those that the HelmOp selects and may not access. The objects
+// are shared with the cache.
+func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, selector *selection.Selector) ([]unstructured.Unstructured, error) {
 	helmOp := scope.helmOp
 	list := apiutil.NewClusterList()
 	options := []client.ListOption{client.UnsafeDisableDeepCopy}
@@ -130,17 +119,22 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, s
 	if helmOp.Spec.ClusterNamespaces == nil {
 		return list.Items, nil
 	}
-	chosen, err := r.chosenNamespaces(ctx, scope)
-	if err != nil || scope.isMalformed() {
-		return nil, err
-	}
 	var eligible []unstructured.Unstructured
+	namespaces := map[string]bool{}
 	for i := range list.Items {
 		object := &list.Items[i]
-		if !chosen.Has(object.GetNamespace()) {
+		namespace := object.GetNamespace()
+		if _, known := namespaces[namespace]; !known {
+			selected, err := selector.SelectsNamespace(ctx, r.Client, namespace)
+			if err != nil {
+				return nil, fmt.Errorf("reading Namespace %s: %w", namespace, err)
+			}
+			namespaces[namespace] = selected
+		}
+		if !namespaces[namespace] {
 			continue
 		}
-		if !selector.Matches(labels.Set(object.GetLabels())) {
+		if !selector.Matches(object) {
 			eligible = append(eligible, *object)
 			continue
 		}
@@ -158,24 +152,6 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, s
 		}
 	}
 	return eligible, nil
-}
-
-// chosenNamespaces are the namespaces whose Clusters the selector may choose from.
-func (r *Reconciler) chosenNamespaces(ctx context.Context, scope *helmOpScope) (sets.Set[string], error) {
-	selector := scope.selectorOf("spec.clusterNamespaces.namespaceSelector", &scope.helmOp.Spec.ClusterNamespaces.NamespaceSelector)
-	if scope.isMalformed() {
-		return nil, nil
-	}
-	namespaces := &metav1.PartialObjectMetadataList{}
-	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(apiutil.KindNamespace + "List"))
-	if err := r.Client.List(ctx, namespaces, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing Namespaces: %w", err)
-	}
-	chosen := sets.New(scope.helmOp.Namespace)
-	for i := range namespaces.Items {
-		chosen.Insert(namespaces.Items[i].Name)
-	}
-	return chosen, nil
 }
 
 // unlistedCluster is the Cluster of a child that the selector may not choose: it is gone, its namespace is not chosen any more, it

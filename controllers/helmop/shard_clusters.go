@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +15,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 
 // addUnlisted adds the Clusters of children that the selector may not choose from: they are gone, of another shard, or of a namespace
 // that is not chosen any more. That the cache does not have a Cluster says nothing yet: it has those of the own shard only.
-func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, selector labels.Selector,
+func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, selector *selection.Selector,
 	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
 ) error {
 	if len(children) == 0 {
@@ -106,7 +106,7 @@ func (r *Reconciler) clustersElsewhere(ctx context.Context, keys sets.Set[client
 }
 
 // elsewhereScope is a Cluster of another shard. Its labels are what is known of it, so that it stays in its wave.
-func elsewhereScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav1.PartialObjectMetadata, selector labels.Selector,
+func elsewhereScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav1.PartialObjectMetadata, selector *selection.Selector,
 	child *addonsv1.HelmOpRelease,
 ) *clusterScope {
 	cluster := &clusterv1.Cluster{ObjectMeta: object.ObjectMeta}
@@ -116,7 +116,7 @@ func elsewhereScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav
 	known.SetLabels(object.Labels)
 	return &clusterScope{
 		name: apiutil.TitleOf(helmOp.Namespace, key), key: key, cluster: cluster, object: known, child: child,
-		selected: selector.Matches(labels.Set(object.Labels)), elsewhere: apiutil.OtherShardMessage(object, helmOp),
+		selected: selector.Matches(object), elsewhere: apiutil.OtherShardMessage(object, helmOp),
 	}
 }
 

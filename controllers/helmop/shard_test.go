@@ -11,7 +11,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,6 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 // TestPausedHelmOpSaysSo holds that what was said of a shard without a manager goes when there is one.
@@ -95,16 +95,16 @@ func TestClustersOfOtherShardsStay(t *testing.T) {
 		cluster         string
 		gone            bool
 		policy          addonsv1.DeletionPolicy
-		selects         labels.Selector
+		selects         bool
 		elsewhere, held bool
 		stale           bool
 	}{
-		"of another shard":                      {cluster: "b", selects: labels.Everything(), elsewhere: true, held: true},
-		"of another shard, not wanted":          {cluster: "b", selects: labels.Nothing(), elsewhere: true, held: true},
-		"of another shard, to be let go":        {cluster: "b", selects: labels.Nothing(), policy: addonsv1.DeletionPolicyOrphan, elsewhere: true},
-		"of another shard, wanted, with Orphan": {cluster: "b", selects: labels.Everything(), policy: addonsv1.DeletionPolicyOrphan, elsewhere: true, held: true},
-		"just come into the shard":              {cluster: "a", selects: labels.Everything(), stale: true},
-		"gone":                                  {gone: true, selects: labels.Everything()},
+		"of another shard":                      {cluster: "b", selects: true, elsewhere: true, held: true},
+		"of another shard, not wanted":          {cluster: "b", selects: false, elsewhere: true, held: true},
+		"of another shard, to be let go":        {cluster: "b", selects: false, policy: addonsv1.DeletionPolicyOrphan, elsewhere: true},
+		"of another shard, wanted, with Orphan": {cluster: "b", selects: true, policy: addonsv1.DeletionPolicyOrphan, elsewhere: true, held: true},
+		"just come into the shard":              {cluster: "a", selects: true, stale: true},
+		"gone":                                  {gone: true, selects: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +118,7 @@ func TestClustersOfOtherShardsStay(t *testing.T) {
 			cached, _ := controllertest.ShardStores(t, "a", h, release)
 			r := &Reconciler{Client: cached, Live: live, Shard: "a", Now: time.Now}
 			scope := &helmOpScope{helmOp: h}
-			err := r.addUnlisted(t.Context(), scope, tc.selects, map[client.ObjectKey]*addonsv1.HelmOpRelease{apiutil.ClusterKey(release): release})
+			err := r.addUnlisted(t.Context(), scope, selectorOf(t, tc.selects), map[client.ObjectKey]*addonsv1.HelmOpRelease{apiutil.ClusterKey(release): release})
 			if err != nil || len(scope.clusters) != 1 {
 				t.Fatal(scope.clusters, err)
 			}
@@ -183,7 +183,7 @@ func TestUnlistedClustersCostLittle(t *testing.T) {
 		})
 		r := &Reconciler{Client: cached, Live: counting, Shard: "a", Now: time.Now}
 		scope := &helmOpScope{helmOp: h}
-		if err := r.addUnlisted(t.Context(), scope, labels.Everything(), children); err != nil {
+		if err := r.addUnlisted(t.Context(), scope, selectorOf(t, true), children); err != nil {
 			t.Fatal(err)
 		}
 		elsewhere := 0
@@ -202,3 +202,17 @@ func TestUnlistedClustersCostLittle(t *testing.T) {
 }
 
 func whyElsewhere(s fleetSummary) string { return s.whyElsewhere }
+
+// selectorOf selects all Clusters of the namespace n, or none.
+func selectorOf(t *testing.T, all bool) *selection.Selector {
+	t.Helper()
+	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}}
+	if all {
+		helmOp.Spec.ClusterSelector = &metav1.LabelSelector{}
+	}
+	selector, err := selection.SelectorOf(helmOp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return selector
+}

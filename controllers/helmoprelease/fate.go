@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -63,7 +62,11 @@ func (r *Reconciler) fateOf(ctx context.Context, release *addonsv1.HelmOpRelease
 	if !helmOp.DeletionTimestamp.IsZero() {
 		return fateEnds, nil
 	}
-	switch selected, err := r.isSelected(ctx, helmOp, object); {
+	selector, err := selection.SelectorOf(helmOp)
+	if err != nil {
+		return fateEnds, fmt.Errorf("selecting the Clusters of the HelmOp: %w", err)
+	}
+	switch selected, err := selector.Selects(ctx, r.Live, object); {
 	case err != nil:
 		return fateEnds, err
 	case !selected && owner.UID != helmOp.UID:
@@ -73,31 +76,6 @@ func (r *Reconciler) fateOf(ctx context.Context, release *addonsv1.HelmOpRelease
 		return fateEnds, nil
 	}
 	return r.fateByIdentity(ctx, release, helmOp, object)
-}
-
-// isSelected tells, by the API server, whether a HelmOp chooses a Cluster.
-func (r *Reconciler) isSelected(ctx context.Context, helmOp *addonsv1.HelmOp, cluster *unstructured.Unstructured) (bool, error) {
-	if apiutil.IsManagement(cluster) {
-		return helmOp.Spec.ManagementCluster != nil, nil
-	}
-	selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector)
-	if err != nil {
-		return false, fmt.Errorf("spec.clusterSelector of the HelmOp: %w", err)
-	}
-	if !selector.Matches(labels.Set(cluster.GetLabels())) || cluster.GetNamespace() == helmOp.Namespace {
-		return selector.Matches(labels.Set(cluster.GetLabels())), nil
-	}
-	if helmOp.Spec.ClusterNamespaces == nil {
-		return false, nil
-	}
-	if selector, err = metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterNamespaces.NamespaceSelector); err != nil {
-		return false, fmt.Errorf("spec.clusterNamespaces.namespaceSelector of the HelmOp: %w", err)
-	}
-	namespace := apiutil.PartialOf(apiutil.KindNamespace)
-	if err := r.Live.Get(ctx, client.ObjectKey{Name: cluster.GetNamespace()}, namespace); err != nil {
-		return false, fmt.Errorf("reading Namespace %s: %w", cluster.GetNamespace(), err)
-	}
-	return selector.Matches(labels.Set(namespace.Labels)), nil
 }
 
 // fateByIdentity tells whether it is this very release that a HelmOp wants in a Cluster which it chooses. Under which revision

@@ -10,7 +10,6 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -18,6 +17,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/celexpr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 const (
@@ -35,8 +35,8 @@ type Dependency struct {
 	// elsewhere tells that it is of another shard; empty if it is not.
 	elsewhere string
 
-	// selector chooses its Clusters; nil if it is malformed.
-	selector labels.Selector
+	// selector selects its Clusters; nil if it is malformed.
+	selector *selection.Selector
 
 	// unsettled tells why it is not known yet what the HelmOp wants; empty if it is.
 	unsettled string
@@ -47,7 +47,7 @@ func newDependency(named addonsv1.Dependency, helmOp *addonsv1.HelmOp) Dependenc
 	if helmOp == nil {
 		return d
 	}
-	if selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector); err == nil {
+	if selector, err := selection.SelectorOf(helmOp); err == nil {
 		d.selector = selector
 	}
 	d.unsettled = Unsettled(helmOp)
@@ -75,15 +75,6 @@ func Unsettled(helmOp *addonsv1.HelmOp) string {
 	return ""
 }
 
-// Selects tells whether the HelmOp chooses a Cluster.
-func (d *Dependency) Selects(cluster metav1.Object) bool {
-	if apiutil.IsManagement(cluster) {
-		return d.HelmOp.Spec.ManagementCluster != nil
-	}
-	isNear := cluster.GetNamespace() == d.HelmOp.Namespace || d.HelmOp.Spec.ClusterNamespaces != nil
-	return isNear && d.selector != nil && d.selector.Matches(labels.Set(cluster.GetLabels()))
-}
-
 // Unmet tells why the dependency is not ready in a Cluster, in which it has a release or, if that is nil, none; empty if it is.
 func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpRelease) string {
 	switch {
@@ -91,7 +82,7 @@ func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpReleas
 		return d.elsewhere
 	case d.HelmOp == nil:
 		return fmt.Sprintf("HelmOp %s does not exist", d.Name)
-	case release == nil && !d.Selects(cluster):
+	case release == nil && (d.selector == nil || !d.selector.Matches(cluster)):
 		return fmt.Sprintf("HelmOp %s does not select %s", d.Name, apiutil.PlaceOf(cluster))
 	case release == nil:
 		return fmt.Sprintf("HelmOp %s has no release in %s yet", d.Name, apiutil.PlaceOf(cluster))

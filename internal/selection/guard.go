@@ -11,11 +11,8 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/cluster-api/util/secret"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -157,21 +154,4 @@ func DeniedError(helmOp *addonsv1.HelmOp, cluster client.ObjectKey) error {
 	}
 	return &AccessDeniedError{fmt.Sprintf("service account %s/%s may not get Secret %s of namespace %s: grant it that with a Role and a RoleBinding there",
 		helmOp.Namespace, helmOp.Spec.ClusterNamespaces.ServiceAccountName, secret.Name(cluster.Name, secret.Kubeconfig), cluster.Namespace)}
-}
-
-// RoamingHelmOps are the HelmOps, but for those of one namespace, that choose a namespace with some labels.
-func RoamingHelmOps(ctx context.Context, reader client.Reader, namespaceLabels map[string]string, but string) []addonsv1.HelmOp {
-	helmOps := &addonsv1.HelmOpList{}
-	if err := reader.List(ctx, helmOps, client.MatchingFields{ClusterNamespacesIndex: "true"}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that serve other namespaces")
-		return nil
-	}
-	var roaming []addonsv1.HelmOp
-	for _, helmOp := range helmOps.Items {
-		selector, err := metav1.LabelSelectorAsSelector(&helmOp.Spec.ClusterNamespaces.NamespaceSelector)
-		if err == nil && helmOp.Namespace != but && selector.Matches(labels.Set(namespaceLabels)) {
-			roaming = append(roaming, helmOp)
-		}
-	}
-	return roaming
 }

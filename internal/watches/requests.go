@@ -17,7 +17,11 @@ import (
 // RequestsForNamespace are the HelmOps that may serve Clusters of a namespace that is not theirs.
 func RequestsForNamespace(reader client.Reader) func(context.Context, client.Object) []ctrl.Request {
 	return func(ctx context.Context, namespace client.Object) []ctrl.Request {
-		return requestsForHelmOps(&addonsv1.HelmOpList{Items: selection.RoamingHelmOps(ctx, reader, namespace.GetLabels(), "")})
+		helmOps, err := selection.HelmOpsOfNamespace(ctx, reader, namespace)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that select Clusters of a namespace", "namespace", namespace.GetName())
+		}
+		return requestsForHelmOps(&addonsv1.HelmOpList{Items: helmOps})
 	}
 }
 

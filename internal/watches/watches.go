@@ -10,7 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -137,26 +136,12 @@ func SpecChanged() predicate.Predicate {
 // RequestsForCluster are the HelmOps that select a Cluster or have a release for it.
 func RequestsForCluster(ctx context.Context, reader client.Reader, cluster client.Object) []ctrl.Request {
 	log := ctrl.LoggerFrom(ctx)
-	var requests []ctrl.Request
-	helmOps := &addonsv1.HelmOpList{}
-	if err := reader.List(ctx, helmOps, client.InNamespace(cluster.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+	helmOps, err := selection.HelmOpsOf(ctx, reader, cluster)
+	if err != nil {
 		log.Error(err, "Cannot find the HelmOps of a Cluster", "Cluster", client.ObjectKeyFromObject(cluster))
 		return nil
 	}
-	namespace := apiutil.PartialOf(apiutil.KindNamespace)
-	if err := reader.Get(ctx, client.ObjectKey{Name: cluster.GetNamespace()}, namespace); err == nil {
-		helmOps.Items = append(helmOps.Items, selection.RoamingHelmOps(ctx, reader, namespace.Labels, cluster.GetNamespace())...)
-	}
-	for i := range helmOps.Items {
-		helmOp := &helmOps.Items[i]
-		selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector)
-		if err != nil {
-			continue // The HelmOp's own condition says so.
-		}
-		if selector.Matches(labels.Set(cluster.GetLabels())) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)})
-		}
-	}
+	requests := requestsForHelmOps(&addonsv1.HelmOpList{Items: helmOps})
 	for _, child := range apiutil.ChildrenOfCluster(ctx, reader, client.ObjectKeyFromObject(cluster)) {
 		if owner := metav1.GetControllerOf(&child); owner != nil && owner.Kind == apiutil.HelmOpKind {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: child.Namespace, Name: owner.Name}})
