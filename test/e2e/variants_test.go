@@ -4,8 +4,6 @@
 package e2e
 
 import (
-	"fmt"
-	"maps"
 	"testing"
 
 	"github.com/onsi/gomega"
@@ -25,51 +23,6 @@ const (
 	siteLabel = "site"
 	gpuLabel  = "gpu"
 )
-
-// variantCases are what an API server is to say of overrides and kubernetesVersions.
-var variantCases = []validationCase{
-	{name: "overrides", path: "spec.overrides", value: []any{
-		override("a", map[string]any{"values": map[string]any{"a": nil}, "ref": map[string]any{"tag": "1"}}), override("b", nil),
-	}},
-	{name: "two overrides of one name", path: "spec.overrides", value: []any{override("a", nil), override("a", nil)},
-		field: "spec.overrides[1]", message: "Duplicate value"},
-	{name: "an override for nobody", path: "spec.overrides", value: []any{map[string]any{"name": "a"}},
-		field: "spec.overrides[0].clusterSelector", message: required},
-	{name: "an override with two references", path: "spec.overrides",
-		value: []any{override("a", map[string]any{"ref": map[string]any{"tag": "1", "semver": "1"}})},
-		field: "spec.overrides[0].ref", message: exactlyOne},
-	{name: "an override with a timeout of nothing", path: "spec.overrides",
-		value: []any{override("a", map[string]any{"options": map[string]any{"upgrade": map[string]any{"timeout": "0s"}}})},
-		field: "spec.overrides[0].options.upgrade.timeout", message: timeoutMsg},
-	{name: "an override whose values are no map", path: "spec.overrides", value: []any{override("a", map[string]any{"values": "a"})},
-		field: "spec.overrides[0].values", message: "must be of type object"},
-	{name: "as many overrides and versions as there may be", path: "spec", value: map[string]any{
-		"clusterSelector":    map[string]any{},
-		"source":             map[string]any{"url": "oci://registry.example/charts/hello", "ref": map[string]any{"tag": "1.0.0"}},
-		"overrides":          manyOverrides(32),
-		"kubernetesVersions": repeated(map[string]any{"kubernetes": ">=1.35", "ref": map[string]any{"tag": "1"}}, 16),
-	}},
-	{name: "too many overrides", path: "spec.overrides", value: manyOverrides(33), message: "must have at most 32 items"},
-	{name: "no range", path: "spec.kubernetesVersions", value: []any{map[string]any{"kubernetes": "", "ref": map[string]any{"tag": "1"}}},
-		field: "spec.kubernetesVersions[0].kubernetes", message: "at least 1 chars long"},
-	{name: "a range for nothing", path: "spec.kubernetesVersions", value: []any{map[string]any{"kubernetes": "1.35.x"}},
-		field: "spec.kubernetesVersions[0].ref", message: required},
-}
-
-// override is one that is for all Clusters, as an API server takes it.
-func override(name string, more map[string]any) map[string]any {
-	o := map[string]any{"name": name, "clusterSelector": map[string]any{}}
-	maps.Copy(o, more)
-	return o
-}
-
-func manyOverrides(n int) []any {
-	overrides := make([]any, n)
-	for i := range overrides {
-		overrides[i] = override(fmt.Sprintf("o%d", i), map[string]any{"ref": map[string]any{"tag": fmt.Sprintf("1.0.%d", i)}})
-	}
-	return overrides
-}
 
 // variety is a HelmOp for a fleet in the middle of an upgrade of Kubernetes, with overrides.
 type variety struct {

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package v1alpha1_test
 
 import (
 	"bufio"
@@ -21,18 +21,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// otherFragments are top-level keys of YAML in the documentation that is neither an object nor a part of a HelmOp's spec.
+// otherFragments are top-level keys of YAML in the documentation that is neither an object nor part of a HelmOp's spec.
 var otherFragments = map[string]bool{"status": true, "metadata": true, "provider_repos": true, "patches": true}
 
 // yamlBlock is a fenced block of YAML in Markdown.
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// TestDocumentation applies all YAML of the documentation and of the examples to an API server, dry: whole objects as they
-// are, parts of a spec as those of a HelmOp that is valid without them. A field that does not exist is an error.
+// TestDocumentation applies all YAML of the documentation and of the examples to an API server in a dry run. It applies
+// whole objects unchanged, and a fragment of a spec as part of a valid HelmOp. An unknown field is an error.
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
-	occupy(t, suite.scenarios)
-	c := startAPIServerWithCRDs(t)
+	c := newClient(t)
 	c = client.NewDryRunClient(client.WithFieldValidation(c, metav1.FieldValidationStrict))
 	root := filepath.Join("..", "..")
 	for _, file := range documented(t, root) {
@@ -48,7 +47,7 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// documented lists the files.
+// documented lists the files of the documentation and of the examples.
 func documented(t *testing.T, root string) []string {
 	t.Helper()
 	files := []string{filepath.Join(root, "README.md")}
@@ -93,7 +92,7 @@ func yamlOf(t *testing.T, file string) [][]byte {
 	return documents
 }
 
-// documentedObject is what a document is to be applied as; nil if it is about something else.
+// documentedObject returns the object to apply for a document, or nil for a fragment of another kind of object.
 func documentedObject(t *testing.T, document []byte) *unstructured.Unstructured {
 	t.Helper()
 	content := map[string]any{}
@@ -102,7 +101,7 @@ func documentedObject(t *testing.T, document []byte) *unstructured.Unstructured 
 	}
 	obj := &unstructured.Unstructured{Object: content}
 	if obj.GetAPIVersion() != "" {
-		// Its own namespace need not be there.
+		// The API server has no other namespace.
 		if obj.GetNamespace() != "" {
 			obj.SetNamespace(metav1.NamespaceDefault)
 		}
