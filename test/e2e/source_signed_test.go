@@ -67,9 +67,7 @@ func (s *scenario) newKey() (crypto.Signer, []byte) {
 	s.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	s.must(err)
-	public, err := signing.PublicKey(key)
-	s.must(err)
-	return key, public
+	return key, signing.PublicKey(key)
 }
 
 // signedBy makes a HelmOp demand signatures and creates it.
@@ -148,11 +146,8 @@ func pulled(digest string) func(registry.Request) bool {
 // testSignedWithoutKey has a private Sigstore, and an identity that is not the one demanded before it is.
 func testSignedWithoutKey(s *scenario, one *workload, _ *plantedSecrets) {
 	const issuer, subject = "https://issuer.example", "https://git.example/org/charts/.github/workflows/release.yaml@refs/tags/v1"
-	sigstore, err := signing.NewSigstore()
-	s.must(err)
-	root, err := sigstore.TrustedRoot()
-	s.must(err)
-	rootRef := s.opaque("sigstore-root", map[string][]byte{"trusted_root.json": root})
+	sigstore := signing.NewSigstore()
+	rootRef := s.opaque("sigstore-root", map[string][]byte{"trusted_root.json": sigstore.TrustedRoot()})
 	r := s.startRegistry(registry.Options{})
 	artifact := s.signer(r, s.pushUnique(r, chartRepository, "1.0.0"))
 	s.must(sigstore.SignKeylessBundle(s.Context(), artifact, signing.Identity{Issuer: issuer, Subject: subject}))
@@ -173,12 +168,9 @@ func testSignedWithoutKey(s *scenario, one *workload, _ *plantedSecrets) {
 
 // testSignedWithNotation begins with the certificate of somebody else in the Secret.
 func testSignedWithNotation(s *scenario, one *workload, _ *plantedSecrets) {
-	notary, err := signing.NewNotary("charts.example", time.Now().Add(time.Hour))
-	s.must(err)
-	stranger, err := signing.NewNotary("stranger.example", time.Now().Add(time.Hour))
-	s.must(err)
-	policy, err := signing.TrustPolicy(signing.TrustAnyone("strict"))
-	s.must(err)
+	notary := signing.NewNotary("charts.example", time.Now().Add(time.Hour))
+	stranger := signing.NewNotary("stranger.example", time.Now().Add(time.Hour))
+	policy := signing.TrustPolicy(signing.TrustAnyone("strict"))
 	trust := s.opaque("notation-trust", map[string][]byte{"trustpolicy.json": policy, "ca.crt": stranger.Certificate()})
 	r := s.startRegistry(registry.Options{Implementation: registry.InProcess})
 	artifact := s.signer(r, s.pushUnique(r, chartRepository, "1.0.0"))

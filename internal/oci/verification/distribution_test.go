@@ -51,10 +51,10 @@ func TestOnDistribution(t *testing.T) {
 	access := oci.Access{CA: r.CA(), DockerConfigs: [][]byte{must(r.DockerConfigJSON())(t)}}
 
 	key := newTestKey(t)
-	sigstore := must(signing.NewSigstore())(t)
-	notary := must(signing.NewNotary("jane", time.Now().Add(time.Hour)))(t)
-	keys, cosign := keyPolicy(t, key), Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}, TrustedRoot: must(sigstore.TrustedRoot())(t)}
-	notation := notationPolicy(t, notary, signing.TrustAnyone("strict"))
+	sigstore := signing.NewSigstore()
+	notary := signing.NewNotary("jane", time.Now().Add(time.Hour))
+	keys, cosign := keyPolicy(key), keylessPolicy(sigstore)
+	notation := notationPolicy(notary, signing.TrustAnyone("strict"))
 	for name, tc := range map[string]struct {
 		sign   func(ctx context.Context, a signing.Artifact) error
 		policy Policy

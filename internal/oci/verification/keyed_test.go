@@ -54,25 +54,14 @@ func keyKinds(t *testing.T) map[string]signature.SignerVerifier {
 // layouts are the ways in which cosign stores the signature of a key.
 var layouts = map[string]func(ctx context.Context, a signing.Artifact, signer signature.Signer) error{
 	"tag": func(ctx context.Context, a signing.Artifact, signer signature.Signer) error {
-		layer, err := legacyOf(a, signer)
-		if err != nil {
-			return err
-		}
-		return a.PushTag(ctx, layer)
+		return a.PushTag(ctx, legacyOf(a, signer))
 	},
 	"legacy referrer": func(ctx context.Context, a signing.Artifact, signer signature.Signer) error {
-		layer, err := legacyOf(a, signer)
-		if err != nil {
-			return err
-		}
-		return a.PushReferrer(ctx, signing.Referrer{ConfigType: signing.TypeLegacy, Layers: []signing.Layer{layer}})
+		layers := []signing.Layer{legacyOf(a, signer)}
+		return a.PushReferrer(ctx, signing.Referrer{ConfigType: signing.TypeLegacy, Layers: layers})
 	},
 	"bundle": func(ctx context.Context, a signing.Artifact, signer signature.Signer) error {
-		bundle, err := bundleOf(a, signer)
-		if err != nil {
-			return err
-		}
-		return a.PushBundle(ctx, bundle)
+		return a.PushBundle(ctx, bundleOf(a, signer))
 	},
 	"bundle of a manifest": func(ctx context.Context, a signing.Artifact, signer signature.Signer) error {
 		bundle, err := manifestBundle(ctx, a, signer)
@@ -83,20 +72,12 @@ var layouts = map[string]func(ctx context.Context, a signing.Artifact, signer si
 	},
 }
 
-func legacyOf(a signing.Artifact, signer signature.Signer) (signing.Layer, error) {
-	claim, err := a.Claim()
-	if err != nil {
-		return signing.Layer{}, err
-	}
-	return signing.Legacy(claim, signer)
+func legacyOf(a signing.Artifact, signer signature.Signer) signing.Layer {
+	return signing.Legacy(a.Claim(), signer)
 }
 
-func bundleOf(a signing.Artifact, signer signature.Signer) (*protobundle.Bundle, error) {
-	statement, err := signing.Statement(signing.PredicateSign, a.Digest())
-	if err != nil {
-		return nil, err
-	}
-	return signing.Bundle(statement, signer)
+func bundleOf(a signing.Artifact, signer signature.Signer) *protobundle.Bundle {
+	return signing.Bundle(signing.Statement(signing.PredicateSign, a.Digest()), signer)
 }
 
 // manifestBundle signs the manifest itself, as "cosign sign-blob" would.
@@ -109,10 +90,7 @@ func manifestBundle(ctx context.Context, a signing.Artifact, signer signature.Si
 	if err != nil {
 		return nil, err
 	}
-	bundle, err := bundleOf(a, signer)
-	if err != nil {
-		return nil, err
-	}
+	bundle := bundleOf(a, signer)
 	bundle.Content = &protobundle.Bundle_MessageSignature{MessageSignature: &protocommon.MessageSignature{
 		MessageDigest: hashed(manifest, "sha256"), Signature: signed,
 	}}
@@ -134,7 +112,7 @@ func TestKeysOfAllKindsInAllLayouts(t *testing.T) {
 					// The keys are tried by name: the signer's stands between two others.
 					policy := Policy{Provider: Cosign, Keys: map[string][]byte{
 						"cosign.pub": must(cryptoutils.MarshalPublicKeyToPEM(public))(t),
-						"before.pub": must(signing.PublicKey(newTestKey(t)))(t), "other.pub": must(signing.PublicKey(newTestKey(t)))(t),
+						"before.pub": signing.PublicKey(newTestKey(t)), "other.pub": signing.PublicKey(newTestKey(t)),
 					}}
 					result, err := b.verify(artifact, policy)
 					t.Log(kind)
@@ -166,47 +144,48 @@ func TestWhatIsNoSignatureOfAKey(t *testing.T) {
 			}},
 		{name: "copied from another artifact, tag", kind: ErrUntrusted, says: "signs another artifact, sha256:",
 			sign: func(t *testing.T, b *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
-				return a.PushTag(t.Context(), must(legacyOf(b.push("another"), must(signing.Signer(key))(t)))(t))
+				return a.PushTag(t.Context(), legacyOf(b.push("another"), signing.Signer(key)))
 			}},
 		{name: "copied from another artifact, bundle", kind: ErrUntrusted, says: "signs another artifact",
 			sign: func(t *testing.T, b *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
-				return a.PushBundle(t.Context(), must(bundleOf(b.push("another"), must(signing.Signer(key))(t)))(t))
+				return a.PushBundle(t.Context(), bundleOf(b.push("another"), signing.Signer(key)))
 			}},
 		{name: "copied from another artifact, bundle of a manifest", kind: ErrUntrusted, says: "by none of the policy's keys",
 			sign: func(t *testing.T, b *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
-				return a.PushBundle(t.Context(), must(manifestBundle(t.Context(), b.push("another"), must(signing.Signer(key))(t)))(t))
+				bundle := must(manifestBundle(t.Context(), b.push("another"), signing.Signer(key)))(t)
+				return a.PushBundle(t.Context(), bundle)
 			}},
 		{name: "claim changed", kind: ErrUntrusted, says: "by none of the policy's keys",
 			sign: func(t *testing.T, b *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
-				layer := must(legacyOf(b.push("another"), must(signing.Signer(key))(t)))(t)
-				layer.Data = must(a.Claim())(t)
+				layer := legacyOf(b.push("another"), signing.Signer(key))
+				layer.Data = a.Claim()
 				return a.PushTag(t.Context(), layer)
 			}},
 		{name: "statement changed", kind: ErrUntrusted, says: "by none of the policy's keys",
 			sign: func(t *testing.T, b *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
-				bundle := must(bundleOf(b.push("another"), must(signing.Signer(key))(t)))(t)
-				bundle.GetDsseEnvelope().Payload = must(signing.Statement(signing.PredicateSign, a.Digest()))(t)
+				bundle := bundleOf(b.push("another"), signing.Signer(key))
+				bundle.GetDsseEnvelope().Payload = signing.Statement(signing.PredicateSign, a.Digest())
 				return a.PushBundle(t.Context(), bundle)
 			}},
 		{name: "two signatures in an envelope", kind: ErrUntrusted, says: "exactly one signature",
 			sign: func(t *testing.T, _ *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
-				bundle := must(bundleOf(a, must(signing.Signer(key))(t)))(t)
+				bundle := bundleOf(a, signing.Signer(key))
 				envelope := bundle.GetDsseEnvelope()
 				envelope.Signatures = append(envelope.Signatures, envelope.Signatures[0])
 				return a.PushBundle(t.Context(), bundle)
 			}},
 		{name: "claim of another type", kind: ErrUntrusted, says: `of the type "atomic container signature"`,
 			sign: func(t *testing.T, _ *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
-				claim := bytes.Replace(must(a.Claim())(t), []byte("cosign container image signature"), []byte("atomic container signature"), 1)
-				return a.PushTag(t.Context(), must(signing.Legacy(claim, must(signing.Signer(key))(t)))(t))
+				claim := strings.Replace(string(a.Claim()), "cosign container image", "atomic container", 1)
+				return a.PushTag(t.Context(), signing.Legacy([]byte(claim), signing.Signer(key)))
 			}},
 		{name: "claim is not JSON", kind: ErrUntrusted, says: "not JSON",
 			sign: func(t *testing.T, _ *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
-				return a.PushTag(t.Context(), must(signing.Legacy([]byte("planted"), must(signing.Signer(key))(t)))(t))
+				return a.PushTag(t.Context(), signing.Legacy([]byte("planted"), signing.Signer(key)))
 			}},
 		{name: "no signature in the layer", kind: ErrUntrusted, says: "no signature as base64",
 			sign: func(t *testing.T, _ *bed, a signing.Artifact, _ *ecdsa.PrivateKey) error {
-				return a.PushTag(t.Context(), signing.Layer{MediaType: signing.TypeSimpleSigning, Data: must(a.Claim())(t)})
+				return a.PushTag(t.Context(), signing.Layer{MediaType: signing.TypeSimpleSigning, Data: a.Claim()})
 			}},
 		{name: "bundle is not JSON", kind: ErrUntrusted, says: "not a Sigstore bundle",
 			sign: func(t *testing.T, _ *bed, a signing.Artifact, _ *ecdsa.PrivateKey) error {
@@ -220,7 +199,7 @@ func TestWhatIsNoSignatureOfAKey(t *testing.T) {
 			}},
 		{name: "manifest of 5 MB", kind: ErrUntrusted, says: "too large",
 			sign: func(t *testing.T, _ *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
-				layer := must(legacyOf(a, must(signing.Signer(key))(t)))(t)
+				layer := legacyOf(a, signing.Signer(key))
 				layer.Annotations["planted"] = strings.Repeat("x", 5<<20)
 				return a.PushTag(t.Context(), layer)
 			}},
@@ -241,7 +220,7 @@ func TestWhatIsNoSignatureOfAKey(t *testing.T) {
 				key := newTestKey(t)
 				artifact := b.push("artifact")
 				check(t, tc.sign(t, b, artifact, key))
-				_, err := b.verify(artifact, keyPolicy(t, key))
+				_, err := b.verify(artifact, keyPolicy(key))
 				wantError(t, err, tc.kind, tc.says)
 			})
 		}
@@ -252,8 +231,8 @@ func TestWhatIsNoSignatureOfAKey(t *testing.T) {
 // one of which says so only in what it states.
 func pushAttestations(t *testing.T, a signing.Artifact, key *ecdsa.PrivateKey) error {
 	for i, predicate := range []string{"https://slsa.dev/provenance/v1", "https://cosign.sigstore.dev/attestation/vuln/v1"} {
-		statement := must(signing.Statement(predicate, a.Digest()))(t)
-		referrer := must(signing.BundleReferrer(must(signing.Bundle(statement, must(signing.Signer(key))(t)))(t)))(t)
+		statement := signing.Statement(predicate, a.Digest())
+		referrer := signing.BundleReferrer(signing.Bundle(statement, signing.Signer(key)))
 		if i == 1 {
 			referrer.Annotations = nil
 		}
@@ -270,13 +249,13 @@ func TestKeyCountsWhateverTheLogSays(t *testing.T) {
 	b := newBed(t, true)
 	key := newTestKey(t)
 	artifact := b.push("artifact")
-	bundle := must(bundleOf(artifact, must(signing.Signer(key))(t)))(t)
+	bundle := bundleOf(artifact, signing.Signer(key))
 	bundle.VerificationMaterial.TlogEntries = []*protorekor.TransparencyLogEntry{{LogIndex: 1}}
 	bundle.VerificationMaterial.TimestampVerificationData = &protobundle.TimestampVerificationData{
 		Rfc3161Timestamps: []*protocommon.RFC3161SignedTimestamp{{SignedTimestamp: []byte("nonsense")}},
 	}
 	check(t, artifact.PushBundle(t.Context(), bundle))
-	result, err := b.verify(artifact, keyPolicy(t, key))
+	result, err := b.verify(artifact, keyPolicy(key))
 	wantSigners(t, result, err, "key a.pub")
 }
 
@@ -284,16 +263,16 @@ func TestOneGoodSignatureIsEnough(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	first, second := newTestKey(t), newTestKey(t)
-	signers := []signature.Signer{must(signing.Signer(first))(t), must(signing.Signer(second))(t), must(signing.Signer(newTestKey(t)))(t)}
+	signers := []signature.Signer{signing.Signer(first), signing.Signer(second), signing.Signer(newTestKey(t))}
 
 	tagged := b.push("tagged")
 	broken := signing.Layer{MediaType: signing.TypeSimpleSigning, Data: []byte("planted")}
 	layers := []signing.Layer{broken}
 	for _, signer := range signers {
-		layers = append(layers, must(legacyOf(tagged, signer))(t))
+		layers = append(layers, legacyOf(tagged, signer))
 	}
 	check(t, tagged.PushTag(t.Context(), append(layers, broken)...))
-	result, err := b.verify(tagged, keyPolicy(t, first, second))
+	result, err := b.verify(tagged, keyPolicy(first, second))
 	wantSigners(t, result, err, "key a.pub", "key b.pub")
 
 	referred := b.push("referred")
@@ -307,9 +286,9 @@ func TestOneGoodSignatureIsEnough(t *testing.T) {
 		}
 		return gone
 	})
-	check(t, referred.PushBundle(t.Context(), must(bundleOf(referred, signers[2]))(t)))
-	check(t, referred.PushBundle(t.Context(), must(bundleOf(referred, signers[1]))(t)))
-	result, err = b.verify(referred, keyPolicy(t, first, second))
+	check(t, referred.PushBundle(t.Context(), bundleOf(referred, signers[2])))
+	check(t, referred.PushBundle(t.Context(), bundleOf(referred, signers[1])))
+	result, err = b.verify(referred, keyPolicy(first, second))
 	wantSigners(t, result, err, "key b.pub")
 }
 
@@ -318,20 +297,20 @@ func TestManySignatures(t *testing.T) {
 	b := newBed(t, true)
 	key := newTestKey(t)
 	artifact := b.push("artifact")
-	good := must(legacyOf(artifact, must(signing.Signer(key))(t)))(t)
-	stranger := must(legacyOf(artifact, must(signing.Signer(newTestKey(t)))(t)))(t)
+	good := legacyOf(artifact, signing.Signer(key))
+	stranger := legacyOf(artifact, signing.Signer(newTestKey(t)))
 	var layers []signing.Layer
 	for range 500 {
 		layers = append(layers, stranger)
 	}
 	check(t, artifact.PushTag(t.Context(), append([]signing.Layer{good}, layers...)...))
-	_, err := b.verify(artifact, keyPolicy(t, key))
+	_, err := b.verify(artifact, keyPolicy(key))
 	wantError(t, err, ErrUntrusted, "none of 100 signatures")
 	wantError(t, err, ErrUntrusted, "more refers to it than is looked at")
 
 	// The newest are looked at first.
 	check(t, artifact.PushTag(t.Context(), append(layers, good)...))
-	result, err := b.verify(artifact, keyPolicy(t, key))
+	result, err := b.verify(artifact, keyPolicy(key))
 	wantSigners(t, result, err, "key a.pub")
 }
 
@@ -351,14 +330,14 @@ func TestManyReferrers(t *testing.T) {
 				check(t, artifact.PushReferrer(t.Context(), referrer))
 			}
 			b.asked()
-			_, err := b.verify(artifact, keyPolicy(t, key))
+			_, err := b.verify(artifact, keyPolicy(key))
 			wantError(t, err, ErrUntrusted, "more refers to it than is looked at")
 			if requests := len(b.asked()); requests > 2*maxSignatures+10 {
 				t.Errorf("%d requests", requests)
 			}
 			// The most promising come first, wherever they stand in the list.
 			check(t, artifact.SignKeyedBundle(t.Context(), key))
-			result, err := b.verify(artifact, keyPolicy(t, key))
+			result, err := b.verify(artifact, keyPolicy(key))
 			wantSigners(t, result, err, "key a.pub")
 		})
 	}
@@ -383,7 +362,7 @@ func TestMoreReferrersThanAreListed(t *testing.T) {
 		_, _ = w.Write(list)
 		return true
 	})
-	_, err := b.verify(artifact, keyPolicy(t, newTestKey(t)))
+	_, err := b.verify(artifact, keyPolicy(newTestKey(t)))
 	wantError(t, err, ErrUntrusted, "more refers to it than is looked at")
 }
 
@@ -391,8 +370,8 @@ func TestMoreReferrersThanAreListed(t *testing.T) {
 func TestPanicsRefuseTheSignature(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
-	sigstore := must(signing.NewSigstore())(t)
-	notary := newNotary(t, "jane")
+	sigstore := signing.NewSigstore()
+	notary := newNotary("jane")
 	artifact := b.push("artifact")
 	check(t, sigstore.SignKeylessBundle(t.Context(), artifact, workflow))
 	check(t, notary.Sign(t.Context(), artifact))

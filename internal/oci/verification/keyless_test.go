@@ -28,6 +28,11 @@ const (
 
 func exactly(id signing.Identity) Identity { return Identity{Issuer: id.Issuer, Subject: id.Subject} }
 
+// keylessPolicy trusts the workflow by a Sigstore.
+func keylessPolicy(sigstore *signing.Sigstore) Policy {
+	return Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}, TrustedRoot: sigstore.TrustedRoot()}
+}
+
 // keylessSignature is everything about a keyless signature that a test may vary.
 type keylessSignature struct {
 	sigstore *signing.Sigstore
@@ -44,17 +49,17 @@ type keylessSignature struct {
 
 func (k keylessSignature) push(t *testing.T, a signing.Artifact) {
 	t.Helper()
-	by := must(k.sigstore.Certify(k.identity, k.issued, k.unlogged))(t)
-	bundle := must(by.Bundle(must(signing.Statement(signing.PredicateSign, a.Digest()))(t)))(t)
+	by := k.sigstore.Certify(k.identity, k.issued, k.unlogged)
+	bundle := by.Bundle(signing.Statement(signing.PredicateSign, a.Digest()))
 	switch {
 	case k.unproven:
 	case k.version2:
-		check(t, k.sigstore.LogV2(bundle))
+		k.sigstore.LogV2(bundle)
 	default:
-		check(t, k.sigstore.Log(bundle, k.logged))
+		k.sigstore.Log(bundle, k.logged)
 	}
 	if k.stamped {
-		check(t, k.sigstore.Stamp(bundle, k.logged))
+		k.sigstore.Stamp(bundle, k.logged)
 	}
 	if k.change != nil {
 		k.change(t, bundle)
@@ -64,8 +69,8 @@ func (k keylessSignature) push(t *testing.T, a signing.Artifact) {
 
 func (k keylessSignature) pushLegacy(t *testing.T, a signing.Artifact) {
 	t.Helper()
-	by := must(k.sigstore.Certify(k.identity, k.issued, k.unlogged))(t)
-	layer := must(k.sigstore.Legacy(must(a.Claim())(t), by, k.logged))(t)
+	by := k.sigstore.Certify(k.identity, k.issued, k.unlogged)
+	layer := k.sigstore.Legacy(a.Claim(), by, k.logged)
 	if k.unproven {
 		delete(layer.Annotations, signing.AnnotationLog)
 	}
@@ -79,7 +84,7 @@ var allTrusts = signing.Trusts{Log: true, CertificateLog: true, Timestamps: true
 
 func TestKeyless(t *testing.T) {
 	t.Parallel()
-	sigstore, other := must(signing.NewSigstore())(t), must(signing.NewSigstore())(t)
+	sigstore, other := signing.NewSigstore(), signing.NewSigstore()
 	now := time.Now()
 	good := keylessSignature{sigstore: sigstore, identity: workflow, issued: now.Add(-20 * time.Minute), logged: now.Add(-15 * time.Minute)}
 	with := func(change func(*keylessSignature)) keylessSignature {
@@ -136,9 +141,9 @@ func TestKeyless(t *testing.T) {
 		}), says: "does not match", bundleOnly: true},
 		{name: "log entry of another signature", sig: with(func(k *keylessSignature) {
 			k.change = func(t *testing.T, bundle *protobundle.Bundle) {
-				by := must(sigstore.Certify(workflow, k.issued, false))(t)
-				another := must(by.Bundle(bundle.GetDsseEnvelope().GetPayload()))(t)
-				check(t, sigstore.Log(another, k.logged))
+				by := sigstore.Certify(workflow, k.issued, false)
+				another := by.Bundle(bundle.GetDsseEnvelope().GetPayload())
+				sigstore.Log(another, k.logged)
 				bundle.VerificationMaterial.TlogEntries = another.VerificationMaterial.TlogEntries
 			}
 		}), says: "does not match", bundleOnly: true},
@@ -149,7 +154,7 @@ func TestKeyless(t *testing.T) {
 		}), says: "log", bundleOnly: true},
 		{name: "by a key", sig: with(func(k *keylessSignature) {
 			k.change = func(t *testing.T, bundle *protobundle.Bundle) {
-				bundle.VerificationMaterial = must(signing.Bundle(nil, must(signing.Signer(newTestKey(t)))(t)))(t).VerificationMaterial
+				bundle.VerificationMaterial = signing.Bundle(nil, signing.Signer(newTestKey(t))).VerificationMaterial
 			}
 		}), says: "by a key, and the policy has identities only", bundleOnly: true},
 	} {
@@ -158,7 +163,7 @@ func TestKeyless(t *testing.T) {
 			trusts = *tc.trusts
 		}
 		policy := tc.policy
-		policy.Provider, policy.TrustedRoot = Cosign, must(sigstore.TrustedRootOf(trusts))(t)
+		policy.Provider, policy.TrustedRoot = Cosign, sigstore.TrustedRootOf(trusts)
 		if len(policy.Identities) == 0 {
 			policy.Identities = []Identity{exactly(workflow)}
 		}
@@ -184,18 +189,18 @@ func TestKeyless(t *testing.T) {
 // Whoever can push can copy: what counts is what the signed text names.
 func TestKeylessSignatureOfAnotherArtifact(t *testing.T) {
 	t.Parallel()
-	sigstore := must(signing.NewSigstore())(t)
-	policy := Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}, TrustedRoot: must(sigstore.TrustedRoot())(t)}
+	sigstore := signing.NewSigstore()
+	policy := keylessPolicy(sigstore)
 	b := newBed(t, true)
 	artifact, another := b.push("artifact"), b.push("another")
 	now := time.Now()
-	by := must(sigstore.Certify(workflow, now.Add(-time.Minute), false))(t)
-	check(t, artifact.PushTag(t.Context(), must(sigstore.Legacy(must(another.Claim())(t), by, now))(t)))
+	by := sigstore.Certify(workflow, now.Add(-time.Minute), false)
+	check(t, artifact.PushTag(t.Context(), sigstore.Legacy(another.Claim(), by, now)))
 	_, err := b.verify(artifact, policy)
 	wantError(t, err, ErrUntrusted, "signs another artifact, "+another.Digest())
 
-	bundle := must(by.Bundle(must(signing.Statement(signing.PredicateSign, another.Digest()))(t)))(t)
-	check(t, sigstore.Log(bundle, now))
+	bundle := by.Bundle(signing.Statement(signing.PredicateSign, another.Digest()))
+	sigstore.Log(bundle, now)
 	check(t, another.PushBundle(t.Context(), bundle))
 	result, err := b.verify(another, policy)
 	wantSigners(t, result, err, workflowText)
@@ -208,10 +213,10 @@ func TestKeylessSignatureOfAnotherArtifact(t *testing.T) {
 // A policy may have keys and identities while one takes the other's place.
 func TestKeysAndIdentities(t *testing.T) {
 	t.Parallel()
-	sigstore := must(signing.NewSigstore())(t)
+	sigstore := signing.NewSigstore()
 	key := newTestKey(t)
-	policy := keyPolicy(t, key)
-	policy.Identities, policy.TrustedRoot = []Identity{exactly(workflow)}, must(sigstore.TrustedRoot())(t)
+	policy := keyPolicy(key)
+	policy.Identities, policy.TrustedRoot = []Identity{exactly(workflow)}, sigstore.TrustedRoot()
 	for name, sign := range map[string]func(t *testing.T, a signing.Artifact) (string, error){
 		"key, tag": func(t *testing.T, a signing.Artifact) (string, error) {
 			return "key a.pub", a.SignKeyed(t.Context(), key)
@@ -251,7 +256,7 @@ func TestKeysAndIdentities(t *testing.T) {
 		b := newBed(t, true)
 		artifact := b.push("artifact")
 		check(t, sigstore.SignKeylessBundle(t.Context(), artifact, workflow))
-		_, err := b.verify(artifact, keyPolicy(t, key))
+		_, err := b.verify(artifact, keyPolicy(key))
 		wantError(t, err, ErrUntrusted, "keyless, and the policy has keys only")
 	})
 }
@@ -259,8 +264,8 @@ func TestKeysAndIdentities(t *testing.T) {
 // A legacy signature's annotations are anybody's text.
 func TestMalformedAnnotations(t *testing.T) {
 	t.Parallel()
-	sigstore := must(signing.NewSigstore())(t)
-	policy := Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}, TrustedRoot: must(sigstore.TrustedRoot())(t)}
+	sigstore := signing.NewSigstore()
+	policy := keylessPolicy(sigstore)
 	now := time.Now()
 	b := newBed(t, true)
 	for i, tc := range []struct{ annotation, value, says string }{
@@ -274,8 +279,8 @@ func TestMalformedAnnotations(t *testing.T) {
 		{signing.AnnotationTimestamp, `{"SignedRFC3161Timestamp":"AAAA"}`, ""},
 	} {
 		artifact := b.push(fmt.Sprint(i))
-		by := must(sigstore.Certify(workflow, now.Add(-time.Minute), false))(t)
-		layer := must(sigstore.Legacy(must(artifact.Claim())(t), by, now))(t)
+		by := sigstore.Certify(workflow, now.Add(-time.Minute), false)
+		layer := sigstore.Legacy(artifact.Claim(), by, now)
 		layer.Annotations[tc.annotation] = tc.value
 		check(t, artifact.PushTag(t.Context(), layer))
 		_, err := b.verify(artifact, policy)
@@ -292,14 +297,14 @@ func TestMalformedAnnotations(t *testing.T) {
 // The promise of the log must be the log's own, for the time is taken from it.
 func TestPromiseOfTheLogIsChecked(t *testing.T) {
 	t.Parallel()
-	sigstore := must(signing.NewSigstore())(t)
-	policy := Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}, TrustedRoot: must(sigstore.TrustedRoot())(t)}
+	sigstore := signing.NewSigstore()
+	policy := keylessPolicy(sigstore)
 	now := time.Now()
 	b := newBed(t, true)
 	artifact := b.push("artifact")
 	// Logged an hour after the certificate expired; the time is then set back.
-	by := must(sigstore.Certify(workflow, now.Add(-50*time.Minute), false))(t)
-	layer := must(sigstore.Legacy(must(artifact.Claim())(t), by, now))(t)
+	by := sigstore.Certify(workflow, now.Add(-50*time.Minute), false)
+	layer := sigstore.Legacy(artifact.Claim(), by, now)
 	delete(layer.Annotations, signing.AnnotationTimestamp)
 	set := regexp.MustCompile(`"integratedTime":[0-9]+`)
 	layer.Annotations[signing.AnnotationLog] = set.ReplaceAllString(layer.Annotations[signing.AnnotationLog],

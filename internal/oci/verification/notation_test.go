@@ -6,6 +6,7 @@ package verification
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,93 +18,111 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
 )
 
-func newNotary(t *testing.T, name string) *signing.Notary {
-	t.Helper()
-	return must(signing.NewNotary(name, time.Now().Add(24*time.Hour)))(t)
+func newNotary(name string) *signing.Notary {
+	return signing.NewNotary(name, time.Now().Add(24*time.Hour))
 }
 
-// notationPolicy trusts what a certificate leads to, by statements.
-func notationPolicy(t *testing.T, notary *signing.Notary, statements ...signing.TrustStatement) Policy {
-	t.Helper()
-	return Policy{Provider: Notation, TrustPolicy: must(signing.TrustPolicy(statements...))(t),
+// notationPolicy trusts the certificates of a notary's authority, by statements.
+func notationPolicy(notary *signing.Notary, statements ...signing.TrustStatement) Policy {
+	return Policy{Provider: Notation, TrustPolicy: signing.TrustPolicy(statements...),
 		Certificates: map[string][]byte{"notary.crt": notary.Certificate()}}
 }
 
 func TestNotation(t *testing.T) {
 	t.Parallel()
-	notary, stranger := newNotary(t, "jane"), newNotary(t, "jane")
+	notary, stranger := newNotary("jane"), newNotary("jane")
 	earlier := signing.Envelope{At: time.Now().Add(-time.Hour)}
 	short := signing.Envelope{At: time.Now().Add(-time.Hour), Expires: time.Now().Add(-time.Minute)}
-	expired := must(signing.NewNotary("jane", time.Now().Add(-time.Minute)))(t)
+	expired := signing.NewNotary("jane", time.Now().Add(-time.Minute))
 	byIdentity := func(identities ...string) signing.TrustStatement {
 		statement := signing.TrustAnyone("strict")
 		statement.TrustedIdentities = identities
 		return statement
 	}
-	envelope := func(by *signing.Notary, change func(desc *ocispec.Descriptor), form signing.Envelope) func(*testing.T, *bed, signing.Artifact) error {
+	type push = func(*testing.T, *bed, signing.Artifact) error
+	envelope := func(by *signing.Notary, form signing.Envelope) push {
+		return func(t *testing.T, _ *bed, a signing.Artifact) error {
+			return a.PushNotation(t.Context(), by.Envelope(must(a.Descriptor(t.Context()))(t), form))
+		}
+	}
+	changed := func(change func(desc *ocispec.Descriptor)) push {
 		return func(t *testing.T, _ *bed, a signing.Artifact) error {
 			desc := must(a.Descriptor(t.Context()))(t)
-			if change != nil {
-				change(&desc)
-			}
-			return a.PushNotation(t.Context(), must(by.Envelope(desc, form))(t))
+			change(&desc)
+			return a.PushNotation(t.Context(), notary.Envelope(desc, signing.Envelope{}))
+		}
+	}
+	pushed := func(mediaType string, data []byte) push {
+		return func(t *testing.T, _ *bed, a signing.Artifact) error {
+			return a.PushNotation(t.Context(), signing.Layer{MediaType: mediaType, Data: data})
 		}
 	}
 	overridden := signing.TrustAnyone("strict")
 	overridden.SignatureVerification["override"] = map[string]any{"authenticity": "log"}
-	signed := envelope(notary, nil, signing.Envelope{})
+	signed, byStranger := envelope(notary, signing.Envelope{}), envelope(stranger, signing.Envelope{})
+	strict := notationPolicy(notary, signing.TrustAnyone("strict"))
+	permissive := notationPolicy(notary, signing.TrustAnyone("permissive"))
+	audit := notationPolicy(notary, signing.TrustAnyone("audit"))
 	for _, tc := range []struct {
 		name   string
-		sign   func(*testing.T, *bed, signing.Artifact) error
+		sign   push
 		policy Policy
 		kind   error // nil is verified
 		says   string
 	}{
-		{name: "strict", sign: signed, policy: notationPolicy(t, notary, signing.TrustAnyone("strict"))},
-		{name: "permissive", sign: signed, policy: notationPolicy(t, notary, signing.TrustAnyone("permissive"))},
-		{name: "audit", sign: signed, policy: notationPolicy(t, notary, signing.TrustAnyone("audit"))},
-		{name: "identity", sign: signed, policy: notationPolicy(t, notary, byIdentity("x509.subject: C=CH, ST=BE, O=helmop, CN=jane"))},
-		{name: "other identity", sign: signed, policy: notationPolicy(t, notary, byIdentity("x509.subject: C=CH, ST=BE, O=helmop, CN=joe")), kind: ErrUntrusted, says: "does not match the X.509 trusted identities"},
-		{name: "nothing", sign: func(*testing.T, *bed, signing.Artifact) error { return nil }, policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUnsigned, says: "no notation signature"},
-		{name: "stranger", sign: envelope(stranger, nil, signing.Envelope{}), policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "does not contain any trusted certificate"},
-		{name: "stranger, permissive", sign: envelope(stranger, nil, signing.Envelope{}), policy: notationPolicy(t, notary, signing.TrustAnyone("permissive")), kind: ErrUntrusted, says: "does not contain any trusted certificate"},
-		{name: "stranger, audit", sign: envelope(stranger, nil, signing.Envelope{}), policy: notationPolicy(t, notary, signing.TrustAnyone("audit")), kind: ErrUntrusted, says: "does not contain any trusted certificate"},
-		{name: "stranger, authenticity overridden", sign: envelope(stranger, nil, signing.Envelope{}), policy: notationPolicy(t, notary, overridden), kind: ErrUntrusted, says: "does not contain any trusted certificate"},
-		{name: "another artifact's", sign: envelope(notary, func(desc *ocispec.Descriptor) { desc.Digest = "sha256:" + emptyDigest }, signing.Envelope{}),
-			policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "signs another artifact"},
-		{name: "another artifact's, audit", sign: envelope(notary, func(desc *ocispec.Descriptor) { desc.Size++ }, signing.Envelope{}),
-			policy: notationPolicy(t, notary, signing.TrustAnyone("audit")), kind: ErrUntrusted, says: "signs another artifact"},
-		{name: "certificate expired", sign: envelope(expired, nil, earlier), policy: notationPolicy(t, expired, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "authenticTimestamp"},
-		{name: "certificate expired, permissive", sign: envelope(expired, nil, earlier), policy: notationPolicy(t, expired, signing.TrustAnyone("permissive"))},
-		{name: "changed", policy: notationPolicy(t, notary, signing.TrustAnyone("audit")), kind: ErrUntrusted, says: "broken, or was changed",
+		{name: "strict", sign: signed, policy: strict},
+		{name: "permissive", sign: signed, policy: permissive},
+		{name: "audit", sign: signed, policy: audit},
+		{name: "identity", sign: signed,
+			policy: notationPolicy(notary, byIdentity("x509.subject: C=CH, ST=BE, O=helmop, CN=jane"))},
+		{name: "other identity", sign: signed,
+			policy: notationPolicy(notary, byIdentity("x509.subject: C=CH, ST=BE, O=helmop, CN=joe")),
+			kind:   ErrUntrusted, says: "does not match the X.509 trusted identities"},
+		{name: "nothing", sign: func(*testing.T, *bed, signing.Artifact) error { return nil }, policy: strict,
+			kind: ErrUnsigned, says: "no notation signature"},
+		{name: "stranger", sign: byStranger, policy: strict, kind: ErrUntrusted,
+			says: "does not contain any trusted certificate"},
+		{name: "stranger, permissive", sign: byStranger, policy: permissive, kind: ErrUntrusted,
+			says: "does not contain any trusted certificate"},
+		{name: "stranger, audit", sign: byStranger, policy: audit, kind: ErrUntrusted,
+			says: "does not contain any trusted certificate"},
+		{name: "stranger, authenticity overridden", sign: byStranger, policy: notationPolicy(notary, overridden),
+			kind: ErrUntrusted, says: "does not contain any trusted certificate"},
+		{name: "another artifact's",
+			sign:   changed(func(desc *ocispec.Descriptor) { desc.Digest = "sha256:" + emptyDigest }),
+			policy: strict, kind: ErrUntrusted, says: "signs another artifact"},
+		{name: "another artifact's, audit", sign: changed(func(desc *ocispec.Descriptor) { desc.Size++ }),
+			policy: audit, kind: ErrUntrusted, says: "signs another artifact"},
+		{name: "certificate expired", sign: envelope(expired, earlier),
+			policy: notationPolicy(expired, signing.TrustAnyone("strict")), kind: ErrUntrusted,
+			says: "authenticTimestamp"},
+		{name: "certificate expired, permissive", sign: envelope(expired, earlier),
+			policy: notationPolicy(expired, signing.TrustAnyone("permissive"))},
+		{name: "changed", policy: audit, kind: ErrUntrusted, says: "broken, or was changed",
 			sign: func(t *testing.T, _ *bed, a signing.Artifact) error {
-				layer := must(notary.Envelope(must(a.Descriptor(t.Context()))(t), signing.Envelope{}))(t)
+				layer := notary.Envelope(must(a.Descriptor(t.Context()))(t), signing.Envelope{})
 				layer.Data = []byte(strings.Replace(string(layer.Data), `"payload":"ey`, `"payload":"eyA`, 1))
 				return a.PushNotation(t.Context(), layer)
 			}},
-		{name: "not an envelope", policy: notationPolicy(t, notary, signing.TrustAnyone("audit")), kind: ErrUntrusted, says: "broken, or was changed",
-			sign: func(t *testing.T, _ *bed, a signing.Artifact) error {
-				return a.PushNotation(t.Context(), signing.Layer{MediaType: "application/jose+json", Data: []byte("planted")})
-			}},
-		{name: "envelope of another kind", policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "broken, or was changed",
-			sign: func(t *testing.T, _ *bed, a signing.Artifact) error {
-				return a.PushNotation(t.Context(), signing.Layer{MediaType: "application/planted", Data: []byte("{}")})
-			}},
-		{name: "envelope of 2 MiB", policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "too large",
-			sign: func(t *testing.T, _ *bed, a signing.Artifact) error {
-				return a.PushNotation(t.Context(), signing.Layer{MediaType: "application/jose+json", Data: make([]byte, 2<<20)})
-			}},
-		{name: "one good, others broken", policy: notationPolicy(t, notary, signing.TrustAnyone("strict")),
+		{name: "not an envelope", policy: audit, kind: ErrUntrusted, says: "broken, or was changed",
+			sign: pushed(signing.TypeJWS, []byte("planted"))},
+		{name: "envelope of another kind", policy: strict, kind: ErrUntrusted, says: "broken, or was changed",
+			sign: pushed("application/planted", []byte("{}"))},
+		{name: "envelope of 2 MiB", policy: strict, kind: ErrUntrusted, says: "too large",
+			sign: pushed(signing.TypeJWS, make([]byte, 2<<20))},
+		{name: "one good, others broken", policy: strict,
 			sign: func(t *testing.T, b *bed, a signing.Artifact) error {
 				for _, text := range []string{"1", "2"} {
-					check(t, a.PushNotation(t.Context(), signing.Layer{MediaType: "application/jose+json", Data: []byte(text)}))
+					check(t, pushed(signing.TypeJWS, []byte(text))(t, b, a))
 				}
 				return signed(t, b, a)
 			}},
-		{name: "signature will expire", sign: envelope(notary, nil, signing.Envelope{Expires: time.Now().Add(time.Hour)}), policy: notationPolicy(t, notary, signing.TrustAnyone("strict"))},
-		{name: "signature expired", sign: envelope(notary, nil, short), policy: notationPolicy(t, notary, signing.TrustAnyone("strict")), kind: ErrUntrusted, says: "expiry"},
-		{name: "signature expired, permissive", sign: envelope(notary, nil, short), policy: notationPolicy(t, notary, signing.TrustAnyone("permissive"))},
-		{name: "COSE", sign: envelope(notary, nil, signing.Envelope{Type: signing.TypeCOSE}), policy: notationPolicy(t, notary, signing.TrustAnyone("strict"))},
+		{name: "signature will expire",
+			sign: envelope(notary, signing.Envelope{Expires: time.Now().Add(time.Hour)}), policy: strict},
+		{name: "signature expired", sign: envelope(notary, short), policy: strict, kind: ErrUntrusted,
+			says: "expiry"},
+		{name: "signature expired, permissive", sign: envelope(notary, short), policy: permissive},
+		{name: "COSE", sign: envelope(notary, signing.Envelope{Type: signing.TypeCOSE}), policy: strict},
 	} {
 		for _, api := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, referrers API %v", tc.name, api), func(t *testing.T) {
@@ -133,14 +152,15 @@ func TestStrangersDoNotChooseWhomWeAsk(t *testing.T) {
 		asked.Add(1)
 		return nil, http.ErrServerClosed
 	})}
-	notary := newNotary(t, "jane")
-	stranger := must(signing.NewNotaryWithRevocation("jane", time.Now().Add(time.Hour), "http://ocsp.test"))(t)
+	notary := newNotary("jane")
+	stranger := signing.NewNotary("jane", time.Now().Add(time.Hour), "http://ocsp.test")
 	verify := func(by *signing.Notary, trusted *signing.Notary) error {
 		b := newBed(t, true)
 		artifact := b.push("artifact")
 		check(t, by.Sign(t.Context(), artifact))
 		v := b.verifier(func(o *Options) { o.HTTPClient = counting })
-		_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), notationPolicy(t, trusted, signing.TrustAnyone("audit")))
+		policy := notationPolicy(trusted, signing.TrustAnyone("audit"))
+		_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
 		return err
 	}
 	wantError(t, verify(stranger, notary), ErrUntrusted, "does not contain any trusted certificate")
@@ -157,17 +177,17 @@ func TestStrangersDoNotChooseWhomWeAsk(t *testing.T) {
 
 func TestStrictAsksForRevocation(t *testing.T) {
 	t.Parallel()
-	notary := must(signing.NewNotaryWithRevocation("jane", time.Now().Add(time.Hour), "http://ocsp.test"))(t)
+	notary := signing.NewNotary("jane", time.Now().Add(time.Hour), "http://ocsp.test")
 	b := newBed(t, true)
 	artifact := b.push("artifact")
 	check(t, notary.Sign(t.Context(), artifact))
-	_, err := b.verify(artifact, notationPolicy(t, notary, signing.TrustAnyone("strict")))
+	_, err := b.verify(artifact, notationPolicy(notary, signing.TrustAnyone("strict")))
 	wantError(t, err, ErrUntrusted, "revocation")
 }
 
 func TestScopesOfNotation(t *testing.T) {
 	t.Parallel()
-	notary := newNotary(t, "jane")
+	notary := newNotary("jane")
 	b := newBed(t, true)
 	artifact := b.push("artifact")
 	check(t, notary.Sign(t.Context(), artifact))
@@ -180,21 +200,21 @@ func TestScopesOfNotation(t *testing.T) {
 		return statement
 	}
 	here := b.Host + "/" + testRepository
-	result, err := b.verify(artifact, notationPolicy(t, notary, scoped("strict", here), scoped("skip", "*")))
+	result, err := b.verify(artifact, notationPolicy(notary, scoped("strict", here), scoped("skip", "*")))
 	wantSigners(t, result, err, notary.Subject())
-	_, err = b.verify(artifact, notationPolicy(t, notary, scoped("strict", "example.com/x")))
+	_, err = b.verify(artifact, notationPolicy(notary, scoped("strict", "example.com/x")))
 	wantError(t, err, ErrInvalidPolicy, "no statement of the trust policy applies to "+here)
-	_, err = b.verify(artifact, notationPolicy(t, notary, scoped("strict", "example.com/x"), scoped("skip", here)))
+	_, err = b.verify(artifact, notationPolicy(notary, scoped("strict", "example.com/x"), scoped("skip", here)))
 	wantError(t, err, ErrInvalidPolicy, `has the level "skip"`)
 }
 
 func TestPolicyOfNotation(t *testing.T) {
 	t.Parallel()
-	notary := newNotary(t, "jane")
-	good := must(signing.TrustPolicy(signing.TrustAnyone("strict")))(t)
+	notary := newNotary("jane")
+	good := signing.TrustPolicy(signing.TrustAnyone("strict"))
 	tsa := signing.TrustAnyone("strict")
 	tsa.TrustStores = []string{"ca:test", "tsa:stamps"}
-	withTSA := must(signing.TrustPolicy(tsa))(t)
+	withTSA := signing.TrustPolicy(tsa)
 	skip := signing.TrustStatement{Name: "none", RegistryScopes: []string{"*"}, SignatureVerification: map[string]any{"level": "skip"}}
 	cert := notary.Certificate()
 	named := func(name string) Policy {
@@ -207,7 +227,9 @@ func TestPolicyOfNotation(t *testing.T) {
 	}{
 		{name: "any name", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"notary.crt": cert}}},
 		{name: "named for its store", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.test.pem": cert}}},
-		{name: "bundle", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.pem": append(append([]byte{}, cert...), newNotary(t, "x").Certificate()...)}}},
+		{name: "bundle", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{
+			"ca.pem": slices.Concat(cert, newNotary("x").Certificate()),
+		}}},
 		{name: "timestamps", policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"notary.crt": cert, "tsa.stamps.pem": cert}}},
 		{name: "named for another store", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.other.pem": cert}}, says: `give one named "ca.test.pem"`},
 		{name: "no signer's is a timestamp authority's", policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"notary.crt": cert}}, says: `give one named "tsa.stamps.pem"`},
@@ -228,8 +250,11 @@ func TestPolicyOfNotation(t *testing.T) {
 		{name: "signer's own certificate", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"a.crt": notary.SigningCertificate()}}, says: "neither an authority's nor self-signed"},
 		{name: "no trust policy", policy: Policy{Certificates: map[string][]byte{"a.crt": cert}}, says: "not JSON of the right form"},
 		{name: "trust policy of no version", policy: Policy{TrustPolicy: []byte("{}"), Certificates: map[string][]byte{"a.crt": cert}}, says: "version"},
-		{name: "unknown level", policy: Policy{TrustPolicy: must(signing.TrustPolicy(signing.TrustAnyone("planet")))(t), Certificates: map[string][]byte{"a.crt": cert}}, says: "level"},
-		{name: "skip", policy: Policy{TrustPolicy: must(signing.TrustPolicy(skip))(t)}, says: "verifies nothing"},
+		{name: "unknown level", says: "level", policy: Policy{
+			TrustPolicy:  signing.TrustPolicy(signing.TrustAnyone("planet")),
+			Certificates: map[string][]byte{"a.crt": cert},
+		}},
+		{name: "skip", policy: Policy{TrustPolicy: signing.TrustPolicy(skip)}, says: "verifies nothing"},
 		{name: "cosign's", policy: Policy{TrustPolicy: good, Keys: map[string][]byte{"a": nil}}, says: "are for cosign"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -248,12 +273,12 @@ func TestPolicyOfNotation(t *testing.T) {
 func TestNotationWithoutRegistry(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
-	notary := newNotary(t, "jane")
+	notary := newNotary("jane")
 	artifact := b.push("artifact")
 	check(t, notary.Sign(t.Context(), artifact))
 	for part, kind := range map[string]error{"": oci.ErrUnauthorized, "/referrers/": oci.ErrUnauthorized, "/blobs/": oci.ErrUnauthorized} {
 		b.setIntercept(refusePath(part, http.StatusForbidden))
-		_, err := b.verify(artifact, notationPolicy(t, notary, signing.TrustAnyone("strict")))
+		_, err := b.verify(artifact, notationPolicy(notary, signing.TrustAnyone("strict")))
 		wantError(t, err, kind, "")
 	}
 }

@@ -27,8 +27,8 @@ import (
 
 func testRoot(t *testing.T) *root.TrustedRoot {
 	t.Helper()
-	sigstore := must(signing.NewSigstore())(t)
-	return must(root.NewTrustedRootFromJSON(must(sigstore.TrustedRoot())(t)))(t)
+	sigstore := signing.NewSigstore()
+	return must(root.NewTrustedRootFromJSON(sigstore.TrustedRoot()))(t)
 }
 
 // rootScript is a source of trusted roots that does as it is told, with a clock.
@@ -155,11 +155,11 @@ func TestPublicRootIsFetchedOnlyWhenNeeded(t *testing.T) {
 		})}
 	})
 	key := newTestKey(t)
-	policy := keyPolicy(t, key)
+	policy := keyPolicy(key)
 	policy.Identities = []Identity{exactly(workflow)}
 	unsigned, keyed, keyless := b.push("unsigned"), b.push("keyed"), b.push("keyless")
 	check(t, keyed.SignKeyedBundle(t.Context(), key))
-	check(t, must(signing.NewSigstore())(t).SignKeylessBundle(t.Context(), keyless, workflow))
+	check(t, signing.NewSigstore().SignKeylessBundle(t.Context(), keyless, workflow))
 	verify := func(a signing.Artifact) error {
 		_, err := v.Verify(t.Context(), b.url(), a.Digest(), b.access(), policy)
 		return err
@@ -239,8 +239,8 @@ func (s *updateSource) tuf(dir string) tufSource {
 
 func TestRootFromItsSource(t *testing.T) {
 	t.Parallel()
-	sigstore := must(signing.NewSigstore())(t)
-	target := must(sigstore.TrustedRoot())(t)
+	sigstore := signing.NewSigstore()
+	target := sigstore.TrustedRoot()
 	for name, dir := range map[string]string{"kept": filepath.Join(t.TempDir(), "not made yet"), "not kept": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -263,7 +263,7 @@ func TestRootFromItsSource(t *testing.T) {
 // expires by its own date.
 func TestKeptRoot(t *testing.T) {
 	t.Parallel()
-	target := must(must(signing.NewSigstore())(t).TrustedRoot())(t)
+	target := signing.NewSigstore().TrustedRoot()
 	for name, current := range map[string]bool{"current": true, "expired": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -296,7 +296,7 @@ func TestKeptRoot(t *testing.T) {
 // What the source publishes must be signed by the keys that this program brings.
 func TestRootOfStrangers(t *testing.T) {
 	t.Parallel()
-	target := must(must(signing.NewSigstore())(t).TrustedRoot())(t)
+	target := signing.NewSigstore().TrustedRoot()
 	source, other := newUpdateSource(t, target, time.Now().Add(time.Hour)), newUpdateSource(t, target, time.Now().Add(time.Hour))
 	strangers := source.tuf(t.TempDir())
 	strangers.root = other.root

@@ -29,7 +29,7 @@ func TestVerifiedOnce(t *testing.T) {
 	key := newTestKey(t)
 	artifact := b.push("artifact")
 	check(t, artifact.SignKeyedBundle(t.Context(), key))
-	v, policy := b.verifier(), keyPolicy(t, key)
+	v, policy := b.verifier(), keyPolicy(key)
 	if _, ok := v.Remembered(b.url(), artifact.Digest(), policy.Digest()); ok {
 		t.Error("remembered before it was verified")
 	}
@@ -56,7 +56,8 @@ func TestVerifiedOnce(t *testing.T) {
 	wantSigners(t, result, err, "key a.pub")
 
 	// Another policy asks again, and so does another repository: it has no signature.
-	if _, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), keyPolicy(t, newTestKey(t))); !errors.Is(err, ErrUntrusted) {
+	_, err = v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
+	if !errors.Is(err, ErrUntrusted) {
 		t.Errorf("another policy: %v", err)
 	}
 	copied := b.pushTo("charts/copy", "artifact")
@@ -72,7 +73,7 @@ func TestFailuresAreNotRemembered(t *testing.T) {
 	b := newBed(t, false)
 	key := newTestKey(t)
 	artifact := b.push("artifact")
-	v, policy := b.verifier(), keyPolicy(t, key)
+	v, policy := b.verifier(), keyPolicy(key)
 	_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
 	wantError(t, err, ErrUnsigned, "")
 	check(t, artifact.SignKeyed(t.Context(), key))
@@ -106,7 +107,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestVerificationLooksAgainBeforeItAsks(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
-	v, policy := b.verifier(), keyPolicy(t, newTestKey(t))
+	v, policy := b.verifier(), keyPolicy(newTestKey(t))
 	key := memory{url: b.url(), digest: "sha256:" + emptyDigest, policy: policy.Digest()}
 	v.remember(key, Result{Signers: []string{"found meanwhile"}})
 	rules := must(policy.compile())(t)
@@ -136,7 +137,7 @@ func TestRegistryFails(t *testing.T) {
 			b := newBed(t, true)
 			artifact := b.push("artifact")
 			b.setIntercept(tc.answer)
-			_, err := b.verify(artifact, keyPolicy(t, newTestKey(t)))
+			_, err := b.verify(artifact, keyPolicy(newTestKey(t)))
 			wantError(t, err, tc.kind, "")
 			if errors.Is(err, ErrUnsigned) || errors.Is(err, ErrUntrusted) {
 				t.Errorf("error = %v", err)
@@ -150,7 +151,7 @@ func TestRegistryFails(t *testing.T) {
 		artifact := b.push("artifact")
 		check(t, artifact.SignKeyed(t.Context(), key))
 		b.setIntercept(refusePath("/referrers/", http.StatusForbidden))
-		result, err := b.verify(artifact, keyPolicy(t, key))
+		result, err := b.verify(artifact, keyPolicy(key))
 		wantSigners(t, result, err, "key a.pub")
 	})
 	t.Run("a blob cannot be read", func(t *testing.T) {
@@ -159,7 +160,7 @@ func TestRegistryFails(t *testing.T) {
 		artifact := b.push("artifact")
 		check(t, artifact.SignKeyedBundle(t.Context(), newTestKey(t)))
 		b.setIntercept(refusePath("/blobs/", http.StatusForbidden))
-		_, err := b.verify(artifact, keyPolicy(t, newTestKey(t)))
+		_, err := b.verify(artifact, keyPolicy(newTestKey(t)))
 		wantError(t, err, oci.ErrUnauthorized, "")
 	})
 }
@@ -185,17 +186,17 @@ func TestTimeIsBounded(t *testing.T) {
 	artifact := b.push("artifact")
 	b.setIntercept(func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true })
 	v := b.verifier(func(o *Options) { o.Timeout = 200 * time.Millisecond })
-	_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), keyPolicy(t, newTestKey(t)))
+	_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
 	wantError(t, err, oci.ErrUnreachable, "deadline")
 
 	// Who leaves early is told so; the verification is the others'.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(t, newTestKey(t)))
+	_, err = v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
 	wantError(t, err, context.Canceled, "")
 	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	_, err = v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(t, newTestKey(t)))
+	_, err = v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
 	wantError(t, err, oci.ErrUnreachable, "no outcome within the deadline")
 }
 
@@ -206,7 +207,7 @@ func TestCallersWithOtherAccessDoNotShare(t *testing.T) {
 	key := newTestKey(t)
 	artifact := b.push("artifact")
 	check(t, artifact.SignKeyedBundle(t.Context(), key))
-	v, policy := b.verifier(), keyPolicy(t, key)
+	v, policy := b.verifier(), keyPolicy(key)
 	held := make(chan struct{})
 	arrived := make(chan struct{}, 100)
 	b.setIntercept(func(http.ResponseWriter, *http.Request) bool {
@@ -239,7 +240,8 @@ func TestUnsignedSHA512(t *testing.T) {
 		_, _ = w.Write([]byte(`{"schemaVersion":2,"mediaType":"` + ocispec.MediaTypeImageIndex + `","manifests":[]}`))
 		return true
 	})
-	_, err := b.verifier().Verify(t.Context(), b.url(), "sha512:"+strings.Repeat("0a", 64), b.access(), keyPolicy(t, newTestKey(t)))
+	policy := keyPolicy(newTestKey(t))
+	_, err := b.verifier().Verify(t.Context(), b.url(), "sha512:"+strings.Repeat("0a", 64), b.access(), policy)
 	wantError(t, err, ErrUnsigned, "no cosign signature")
 }
 
@@ -251,7 +253,8 @@ func TestPanicsFailTheVerification(t *testing.T) {
 	artifact := b.push("artifact")
 	v := b.verifier()
 	v.opts.Registry = nil // every use of it panics
-	for _, policy := range []Policy{keyPolicy(t, newTestKey(t)), notationPolicy(t, newNotary(t, "jane"), signing.TrustAnyone("strict"))} {
+	notation := notationPolicy(newNotary("jane"), signing.TrustAnyone("strict"))
+	for _, policy := range []Policy{keyPolicy(newTestKey(t)), notation} {
 		_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
 		wantError(t, err, oci.ErrUnexpected, "nil pointer")
 		if _, ok := v.Remembered(b.url(), artifact.Digest(), policy.Digest()); ok {
@@ -270,7 +273,7 @@ func TestPanicsFailTheVerification(t *testing.T) {
 func TestInvalidTargets(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
-	v, policy := b.verifier(), keyPolicy(t, newTestKey(t))
+	v, policy := b.verifier(), keyPolicy(newTestKey(t))
 	for _, tc := range []struct{ url, digest string }{
 		{"https://example.com/x", "sha256:" + strings.Repeat("0", 64)},
 		{b.url() + ":tag", "sha256:" + strings.Repeat("0", 64)},
@@ -288,9 +291,9 @@ func TestInvalidTargets(t *testing.T) {
 
 func TestPolicyOfCosign(t *testing.T) {
 	t.Parallel()
-	sigstore := must(signing.NewSigstore())(t)
-	trusted := must(sigstore.TrustedRoot())(t)
-	public := must(signing.PublicKey(newTestKey(t)))(t)
+	sigstore := signing.NewSigstore()
+	trusted := sigstore.TrustedRoot()
+	public := signing.PublicKey(newTestKey(t))
 	publicOf := func(key any) []byte { return must(cryptoutils.MarshalPublicKeyToPEM(key))(t) }
 	identity := exactly(workflow)
 	private := must(cryptoutils.MarshalPrivateKeyToPEM(newTestKey(t)))(t)
@@ -322,7 +325,10 @@ func TestPolicyOfCosign(t *testing.T) {
 		{name: "no subject", policy: Policy{Provider: Cosign, Identities: []Identity{identity, {Issuer: "x"}}}, says: "subject of identity 2"},
 		{name: "twice", policy: Policy{Provider: Cosign, Identities: []Identity{{Issuer: "x", IssuerRegExp: "x", Subject: "x"}}}, says: "given twice"},
 		{name: "root not JSON", policy: Policy{Provider: Cosign, Identities: []Identity{identity}, TrustedRoot: []byte("planted")}, says: "not a trusted_root.json"},
-		{name: "root proves no time", policy: Policy{Provider: Cosign, Identities: []Identity{identity}, TrustedRoot: must(sigstore.TrustedRootOf(signing.Trusts{CertificateLog: true}))(t)}, says: "nothing tells when"},
+		{name: "root proves no time", says: "nothing tells when", policy: Policy{
+			Provider: Cosign, Identities: []Identity{identity},
+			TrustedRoot: sigstore.TrustedRootOf(signing.Trusts{CertificateLog: true}),
+		}},
 		{name: "empty root", policy: Policy{Provider: Cosign, Identities: []Identity{identity}, TrustedRoot: []byte(`{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`)}, says: "no certificate authority"},
 
 		{name: "subject of an organization", policy: subject(`https://github\.com/org/.+`)},

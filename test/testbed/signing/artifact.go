@@ -5,6 +5,7 @@ package signing
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/opencontainers/go-digest"
-	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content"
@@ -22,29 +22,28 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// maxManifest leaves room for manifests that are too large for others.
+// maxManifest leaves room for manifests that a verifier must refuse for their size.
 const maxManifest = 64 << 20
 
-// Registry is where signatures are pushed to.
+// Registry is the registry to which signatures are pushed.
 type Registry struct {
 	// Host is "host:port".
 	Host string
 	// Client trusts the registry's certificate; nil is http.DefaultClient.
 	Client *http.Client
-	// Username and Password may push; empty for a registry that asks for none.
+	// Username and Password may push. Both are empty for a registry without accounts.
 	Username, Password string
-	// PlainHTTP talks HTTP instead of HTTPS.
+	// PlainHTTP uses HTTP instead of HTTPS.
 	PlainHTTP bool
 }
 
-// Artifact is what is signed: a manifest in a repository.
+// Artifact is a manifest in a repository, to be signed.
 type Artifact struct {
 	repository *remote.Repository
 	digest     digest.Digest
 }
 
-// Artifact returns the manifest with a digest ("sha256:…") in a repository
-// ("path/to/chart").
+// Artifact returns the manifest with a digest ("sha256:…") in a repository ("path/to/chart"). It sends no request.
 func (r Registry) Artifact(repository, dgst string) (Artifact, error) {
 	parsed, err := digest.Parse(dgst)
 	if err != nil {
@@ -64,7 +63,7 @@ func (r Registry) Artifact(repository, dgst string) (Artifact, error) {
 	return Artifact{repository: remoteRepository, digest: parsed}, nil
 }
 
-// Digest returns the digest of what is signed.
+// Digest returns the digest of the artifact.
 func (a Artifact) Digest() string { return a.digest.String() }
 
 // Layer is a blob of a signature.
@@ -77,68 +76,37 @@ type Layer struct {
 // Digest returns the digest of the layer's data.
 func (l Layer) Digest() string { return digest.FromBytes(l.Data).String() }
 
-// Referrer is a manifest that refers to what it signs.
+// Referrer is a manifest that refers to the artifact that it signs.
 type Referrer struct {
-	// ArtifactType is what the manifest declares. ConfigType declares it in the
-	// older way; empty is an empty config.
+	// ArtifactType is the type that the manifest declares. ConfigType declares the type in the older way, by the media
+	// type of the config; its default is that of an empty config.
 	ArtifactType, ConfigType string
 	Annotations              map[string]string
 	Layers                   []Layer
 }
 
-// PushTag stores layers as cosign's legacy signatures, under the tag made of the
-// artifact's digest. What is there is replaced.
+// PushTag stores layers as cosign's legacy signatures, under the tag made of the artifact's digest. The layers replace
+// earlier signatures.
 func (a Artifact) PushTag(ctx context.Context, layers ...Layer) error {
-	manifest := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest}
-	var err error
-	if manifest.Config, err = a.pushBlob(ctx, ocispec.MediaTypeImageConfig, []byte(`{"architecture":"","os":"","config":{},"rootfs":{"type":"layers","diff_ids":[]}}`)); err != nil {
-		return err
-	}
-	if manifest.Layers, err = a.pushLayers(ctx, layers); err != nil {
-		return err
-	}
-	return a.pushManifest(ctx, manifest, a.Tag())
+	const config = `{"architecture":"","os":"","config":{},"rootfs":{"type":"layers","diff_ids":[]}}`
+	return a.pushManifest(ctx, ocispec.Manifest{}, a.Tag(), ocispec.MediaTypeImageConfig, config, layers)
 }
 
 // Tag returns the tag of cosign's legacy signatures of the artifact.
 func (a Artifact) Tag() string { return strings.Replace(a.Digest(), ":", "-", 1) + ".sig" }
 
-// PushReferrer stores a manifest that refers to the artifact. Where the registry
-// lists no referrers, the list is kept under a tag, as the distribution
-// specification says.
+// PushReferrer stores a manifest that refers to the artifact. If the registry has no referrers API, PushReferrer keeps
+// the list under a tag, as the distribution specification says.
 func (a Artifact) PushReferrer(ctx context.Context, referrer Referrer) error {
 	subject, err := a.repository.Resolve(ctx, a.Digest())
 	if err != nil {
-		return fmt.Errorf("look up what is signed: %w", err)
+		return fmt.Errorf("look up the artifact: %w", err)
 	}
 	manifest := ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
 		ArtifactType: referrer.ArtifactType, Annotations: referrer.Annotations, Subject: &subject,
 	}
-	configType := referrer.ConfigType
-	if configType == "" {
-		configType = ocispec.MediaTypeEmptyJSON
-	}
-	if manifest.Config, err = a.pushBlob(ctx, configType, []byte("{}")); err != nil {
-		return err
-	}
-	if manifest.Layers, err = a.pushLayers(ctx, referrer.Layers); err != nil {
-		return err
-	}
-	return a.pushManifest(ctx, manifest, "")
-}
-
-func (a Artifact) pushLayers(ctx context.Context, layers []Layer) ([]ocispec.Descriptor, error) {
-	var out []ocispec.Descriptor
-	for _, layer := range layers {
-		desc, err := a.pushBlob(ctx, layer.MediaType, layer.Data)
-		if err != nil {
-			return nil, err
-		}
-		desc.Annotations = layer.Annotations
-		out = append(out, desc)
-	}
-	return out, nil
+	configType := cmp.Or(referrer.ConfigType, ocispec.MediaTypeEmptyJSON)
+	return a.pushManifest(ctx, manifest, "", configType, "{}", referrer.Layers)
 }
 
 func (a Artifact) pushBlob(ctx context.Context, mediaType string, data []byte) (ocispec.Descriptor, error) {
@@ -149,26 +117,37 @@ func (a Artifact) pushBlob(ctx context.Context, mediaType string, data []byte) (
 	return desc, nil
 }
 
-// Manifest returns what is signed.
+// Manifest returns the artifact's manifest.
 func (a Artifact) Manifest(ctx context.Context) ([]byte, error) {
 	desc, err := a.repository.Resolve(ctx, a.Digest())
 	if err != nil {
-		return nil, fmt.Errorf("look up what is signed: %w", err)
+		return nil, fmt.Errorf("look up the artifact: %w", err)
 	}
 	return content.FetchAll(ctx, a.repository.Manifests(), desc)
 }
 
-// pushManifest pushes a manifest under a tag, or only by its digest.
-func (a Artifact) pushManifest(ctx context.Context, manifest ocispec.Manifest, tag string) error {
-	data, err := json.Marshal(manifest)
-	if err != nil {
+// pushManifest completes a manifest with a config and layers, and pushes all under a tag. Without a tag, the manifest
+// has its digest only.
+func (a Artifact) pushManifest(
+	ctx context.Context, manifest ocispec.Manifest, tag, configType, config string, layers []Layer,
+) error {
+	manifest.SchemaVersion, manifest.MediaType = 2, ocispec.MediaTypeImageManifest
+	var err error
+	if manifest.Config, err = a.pushBlob(ctx, configType, []byte(config)); err != nil {
 		return err
 	}
-	desc := ocispec.Descriptor{MediaType: manifest.MediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
-	if tag == "" {
-		tag = desc.Digest.String()
+	for _, layer := range layers {
+		desc, err := a.pushBlob(ctx, layer.MediaType, layer.Data)
+		if err != nil {
+			return err
+		}
+		desc.Annotations = layer.Annotations
+		manifest.Layers = append(manifest.Layers, desc)
 	}
-	if err := a.repository.PushReference(ctx, desc, bytes.NewReader(data), tag); err != nil {
+	data := must(json.Marshal(manifest))
+	desc := ocispec.Descriptor{MediaType: manifest.MediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
+	reference := cmp.Or(tag, desc.Digest.String())
+	if err := a.repository.PushReference(ctx, desc, bytes.NewReader(data), reference); err != nil {
 		return fmt.Errorf("push the manifest of a signature: %w", err)
 	}
 	return nil

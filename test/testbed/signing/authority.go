@@ -13,9 +13,8 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/hex"
-	"fmt"
-	"math/big"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,16 +23,65 @@ import (
 	ctx509 "github.com/google/certificate-transparency-go/x509"
 	ctx509util "github.com/google/certificate-transparency-go/x509util"
 	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
 )
 
 // The extensions in which a certificate names its issuer, see
-// https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md.
+// https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md, and those of certificate logs.
 var (
 	oidIssuerV1 = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 1}
 	oidIssuerV2 = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}
 	oidPoison   = asn1.ObjectIdentifier(ctx509.OIDExtensionCTPoison)
 	oidSCTs     = asn1.ObjectIdentifier(ctx509.OIDExtensionCTSCT)
 )
+
+// must returns the value. It panics on an error: whatever is made in memory fails for invalid arguments only.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// Certified is a key with its certificate.
+type Certified struct {
+	Certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newKey() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
+
+// newRoot returns a certificate authority.
+func newRoot(name string) *Certified {
+	self := &Certified{Certificate: authorityTemplate(name), key: newKey()}
+	self.Certificate = self.certify(self.Certificate, self.key.Public())
+	return self
+}
+
+// authorityTemplate is for a certificate authority that is valid from three hours ago for 27 hours.
+func authorityTemplate(name string) *x509.Certificate {
+	return &x509.Certificate{
+		Subject:   pkix.Name{CommonName: name, Organization: []string{"helmop test"}},
+		NotBefore: time.Now().Add(-3 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, BasicConstraintsValid: true, IsCA: true,
+	}
+}
+
+// certify signs a certificate for a public key.
+func (c *Certified) certify(template *x509.Certificate, public crypto.PublicKey) *x509.Certificate {
+	der := must(x509.CreateCertificate(rand.Reader, template, c.Certificate, public, c.key))
+	return must(x509.ParseCertificate(der))
+}
+
+// issue returns a new key with a certificate.
+func (c *Certified) issue(template *x509.Certificate) *Certified {
+	key := newKey()
+	return &Certified{Certificate: c.certify(template, key.Public()), key: key}
+}
+
+func (c *Certified) pem() []byte {
+	return cryptoutils.PEMEncode(cryptoutils.CertificatePEMType, c.Certificate.Raw)
+}
 
 // Identity is a signer without a key.
 type Identity struct {
@@ -43,155 +91,93 @@ type Identity struct {
 
 // authority is a certificate authority like Fulcio, with its certificate log.
 type authority struct {
-	root, intermediate *x509.Certificate
-	key                *ecdsa.PrivateKey
-	logKey             *ecdsa.PrivateKey
+	root, intermediate *Certified
+	log                logKey
 }
 
-func newAuthority() (*authority, error) {
-	rootKey, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	a := &authority{}
-	template := caTemplate("Test Root", 1)
-	if a.root, err = certify(template, template, rootKey.Public(), rootKey); err != nil {
-		return nil, err
-	}
-	if a.key, err = newKey(); err != nil {
-		return nil, err
-	}
-	template = caTemplate("Test Intermediate", 2)
+func newAuthority() *authority {
+	template := authorityTemplate("Test Intermediate")
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}
-	if a.intermediate, err = certify(template, a.root, a.key.Public(), rootKey); err != nil {
-		return nil, err
-	}
-	a.logKey, err = newKey()
-	return a, err
+	a := &authority{root: newRoot("Test Root"), log: logKey{newKey()}}
+	a.intermediate = a.root.issue(template)
+	return a
 }
 
-func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
-
-func caTemplate(name string, serial int64) *x509.Certificate {
-	return &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name, Organization: []string{"helmop test"}},
-		NotBefore: time.Now().Add(-3 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, BasicConstraintsValid: true, IsCA: true,
-	}
-}
-
-func certify(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
-	}
-	return x509.ParseCertificate(der)
-}
-
-// issue certifies that a key was an identity's for ten minutes from a time on,
-// and puts the promise of the certificate log into the certificate unless
-// unlogged.
-func (a *authority) issue(identity Identity, public crypto.PublicKey, from time.Time, unlogged bool) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		return nil, err
-	}
-	issuer, err := asn1.MarshalWithParams(identity.Issuer, "utf8")
-	if err != nil {
-		return nil, err
+// issue certifies an identity for ten minutes from a time on. The certificate holds the promise of the certificate log,
+// unless unlogged.
+func (a *authority) issue(identity Identity, from time.Time, unlogged bool) *Certified {
+	plain := []pkix.Extension{
+		{Id: oidIssuerV1, Value: []byte(identity.Issuer)},
+		{Id: oidIssuerV2, Value: must(asn1.MarshalWithParams(identity.Issuer, "utf8"))},
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, NotBefore: from, NotAfter: from.Add(10 * time.Minute),
+		NotBefore: from, NotAfter: from.Add(10 * time.Minute), ExtraExtensions: plain,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
-		ExtraExtensions: []pkix.Extension{{Id: oidIssuerV1, Value: []byte(identity.Issuer)}, {Id: oidIssuerV2, Value: issuer}},
 	}
 	if strings.Contains(identity.Subject, "://") {
-		uri, err := url.Parse(identity.Subject)
-		if err != nil {
-			return nil, err
-		}
-		template.URIs = []*url.URL{uri}
+		template.URIs = []*url.URL{must(url.Parse(identity.Subject))}
 	} else {
 		template.EmailAddresses = []string{identity.Subject}
 	}
 	if unlogged {
-		return certify(template, a.intermediate, public, a.key)
+		return a.intermediate.issue(template)
 	}
-	plain := template.ExtraExtensions
-	template.ExtraExtensions = append(plain[:len(plain):len(plain)], pkix.Extension{Id: oidPoison, Critical: true, Value: asn1.NullBytes})
-	precertificate, err := certify(template, a.intermediate, public, a.key)
-	if err != nil {
-		return nil, err
-	}
-	promise, err := a.logged(precertificate, from)
-	if err != nil {
-		return nil, err
-	}
-	template.ExtraExtensions = append(plain[:len(plain):len(plain)], pkix.Extension{Id: oidSCTs, Value: promise})
-	return certify(template, a.intermediate, public, a.key)
+	poison := pkix.Extension{Id: oidPoison, Critical: true, Value: asn1.NullBytes}
+	template.ExtraExtensions = append(slices.Clone(plain), poison)
+	issued := a.intermediate.issue(template)
+	// The log signs all of the certificate but the promise, with the serial number.
+	template.SerialNumber = issued.Certificate.SerialNumber
+	promise := pkix.Extension{Id: oidSCTs, Value: a.promise(issued.Certificate, from)}
+	template.ExtraExtensions = append(slices.Clone(plain), promise)
+	issued.Certificate = a.intermediate.certify(template, issued.key.Public())
+	return issued
 }
 
-// logged returns the log's signed promise to publish a certificate (RFC 6962,
-// section 3.2), as it stands in the certificate.
-func (a *authority) logged(precertificate *x509.Certificate, at time.Time) ([]byte, error) {
-	tbs, err := ctx509.RemoveCTPoison(precertificate.RawTBSCertificate)
-	if err != nil {
-		return nil, fmt.Errorf("log a certificate: %w", err)
+// promise returns the log's signed promise to publish a certificate (RFC 6962, section 3.2), as a certificate holds it.
+func (a *authority) promise(precertificate *x509.Certificate, at time.Time) []byte {
+	promise := ct.SignedCertificateTimestamp{
+		SCTVersion: ct.V1, LogID: ct.LogID{KeyID: [sha256.Size]byte(a.log.id())}, Timestamp: uint64(at.UnixMilli()),
 	}
-	id, err := logID(a.logKey.Public())
-	if err != nil {
-		return nil, err
-	}
-	promise := ct.SignedCertificateTimestamp{SCTVersion: ct.V1, LogID: ct.LogID{KeyID: [sha256.Size]byte(id)}, Timestamp: uint64(at.UnixMilli())}
-	input, err := ct.SerializeSCTSignatureInput(promise, ct.LogEntry{Leaf: ct.MerkleTreeLeaf{
+	input := must(ct.SerializeSCTSignatureInput(promise, ct.LogEntry{Leaf: ct.MerkleTreeLeaf{
 		Version: ct.V1, LeafType: ct.TimestampedEntryLeafType,
 		TimestampedEntry: &ct.TimestampedEntry{
 			Timestamp: promise.Timestamp, EntryType: ct.PrecertLogEntryType,
-			PrecertEntry: &ct.PreCert{IssuerKeyHash: sha256.Sum256(a.intermediate.RawSubjectPublicKeyInfo), TBSCertificate: tbs},
+			PrecertEntry: &ct.PreCert{
+				IssuerKeyHash:  sha256.Sum256(a.intermediate.Certificate.RawSubjectPublicKeyInfo),
+				TBSCertificate: must(ctx509.RemoveCTPoison(precertificate.RawTBSCertificate)),
+			},
 		},
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("log a certificate: %w", err)
-	}
+	}}))
 	sum := sha256.Sum256(input)
-	signed, err := a.logKey.Sign(rand.Reader, sum[:], crypto.SHA256)
-	if err != nil {
-		return nil, err
+	promise.Signature = ct.DigitallySigned{
+		Algorithm: cttls.SignatureAndHashAlgorithm{Hash: cttls.SHA256, Signature: cttls.ECDSA},
+		Signature: must(a.log.Sign(rand.Reader, sum[:], crypto.SHA256)),
 	}
-	promise.Signature = ct.DigitallySigned{Algorithm: cttls.SignatureAndHashAlgorithm{Hash: cttls.SHA256, Signature: cttls.ECDSA}, Signature: signed}
-	list, err := ctx509util.MarshalSCTsIntoSCTList([]*ct.SignedCertificateTimestamp{&promise})
-	if err != nil {
-		return nil, fmt.Errorf("log a certificate: %w", err)
-	}
-	data, err := cttls.Marshal(*list)
-	if err != nil {
-		return nil, fmt.Errorf("log a certificate: %w", err)
-	}
-	return asn1.Marshal(data)
+	list := must(ctx509util.MarshalSCTsIntoSCTList([]*ct.SignedCertificateTimestamp{&promise}))
+	return must(asn1.Marshal(must(cttls.Marshal(*list))))
 }
 
-// logID returns the hash of a key by which a log is known.
-func logID(public crypto.PublicKey) ([]byte, error) {
-	der, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		return nil, err
+// trusted returns the authority as a trusted root lists it.
+func (a *authority) trusted() root.CertificateAuthority {
+	return &root.FulcioCertificateAuthority{
+		Root: a.root.Certificate, Intermediates: []*x509.Certificate{a.intermediate.Certificate},
+		URI:                 "https://fulcio.test",
+		ValidityPeriodStart: a.root.Certificate.NotBefore, ValidityPeriodEnd: a.root.Certificate.NotAfter,
 	}
-	sum := sha256.Sum256(der)
-	return sum[:], nil
 }
 
-// trusted returns the authority and its log as a trusted root has them.
-func (a *authority) trusted() ([]root.CertificateAuthority, map[string]*root.TransparencyLog, error) {
-	id, err := logID(a.logKey.Public())
-	if err != nil {
-		return nil, nil, err
-	}
-	logs := map[string]*root.TransparencyLog{hex.EncodeToString(id): {
-		BaseURL: "https://ct.test", ID: id, ValidityPeriodStart: a.root.NotBefore, HashFunc: crypto.SHA256,
-		PublicKey: a.logKey.Public(), SignatureHashFunc: crypto.SHA256,
+// logKey is the key of a log. Its hash is the log's name.
+type logKey struct{ *ecdsa.PrivateKey }
+
+func (k logKey) id() []byte {
+	sum := sha256.Sum256(must(x509.MarshalPKIXPublicKey(k.Public())))
+	return sum[:]
+}
+
+// trusted returns the log as a trusted root lists it.
+func (k logKey) trusted(url string, since time.Time) map[string]*root.TransparencyLog {
+	return map[string]*root.TransparencyLog{hex.EncodeToString(k.id()): {
+		BaseURL: url, ID: k.id(), ValidityPeriodStart: since, HashFunc: crypto.SHA256,
+		PublicKey: k.Public(), SignatureHashFunc: crypto.SHA256,
 	}}
-	return []root.CertificateAuthority{&root.FulcioCertificateAuthority{
-		Root: a.root, Intermediates: []*x509.Certificate{a.intermediate}, URI: "https://fulcio.test",
-		ValidityPeriodStart: a.root.NotBefore, ValidityPeriodEnd: a.root.NotAfter,
-	}}, logs, nil
 }

@@ -9,7 +9,6 @@ import (
 	"crypto"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
@@ -27,7 +26,7 @@ const (
 	TypeBundle        = "application/vnd.dev.sigstore.bundle.v0.3+json"
 	TypeLegacy        = "application/vnd.dev.cosign.artifact.sig.v1+json"
 	TypeSimpleSigning = "application/vnd.dev.cosign.simplesigning.v1+json"
-	// PredicateSign is what cosign states of what it signs.
+	// PredicateSign is the type of cosign's statement that an artifact is signed.
 	PredicateSign = "https://sigstore.dev/cosign/sign/v1"
 
 	AnnotationSignature   = "dev.cosignproject.cosign/signature"
@@ -40,132 +39,91 @@ const (
 )
 
 // Signer signs with a key as cosign does today.
-func Signer(key crypto.PrivateKey) (signature.Signer, error) {
-	return signature.LoadDefaultSigner(key)
-}
+func Signer(key crypto.PrivateKey) signature.Signer { return must(signature.LoadDefaultSigner(key)) }
 
 // PublicKey returns a key's public part as PEM, as in cosign.pub.
-func PublicKey(key crypto.Signer) ([]byte, error) {
-	return cryptoutils.MarshalPublicKeyToPEM(key.Public())
+func PublicKey(key crypto.Signer) []byte {
+	return must(cryptoutils.MarshalPublicKeyToPEM(key.Public()))
 }
 
-// Claim returns what a legacy signature signs.
-func Claim(repository, dgst string) ([]byte, error) {
+// Claim returns the text that a legacy signature signs.
+func Claim(repository, dgst string) []byte {
 	claim := payload.SimpleContainerImage{Critical: payload.Critical{Type: payload.CosignSignatureType}}
 	claim.Critical.Identity.DockerReference = repository
 	claim.Critical.Image.DockerManifestDigest = dgst
-	return json.Marshal(claim)
+	return must(json.Marshal(claim))
 }
 
-// Claim returns what a legacy signature of the artifact signs.
-func (a Artifact) Claim() ([]byte, error) {
+// Claim returns the text that a legacy signature of the artifact signs.
+func (a Artifact) Claim() []byte {
 	return Claim(a.repository.Reference.Registry+"/"+a.repository.Reference.Repository, a.Digest())
 }
 
 // Legacy returns a legacy signature of a claim by a key.
-func Legacy(claim []byte, signer signature.Signer) (Layer, error) {
-	signed, err := signer.SignMessage(bytes.NewReader(claim))
-	if err != nil {
-		return Layer{}, fmt.Errorf("sign the claim: %w", err)
-	}
+func Legacy(claim []byte, signer signature.Signer) Layer {
+	signed := must(signer.SignMessage(bytes.NewReader(claim)))
 	return Layer{MediaType: TypeSimpleSigning, Data: claim, Annotations: map[string]string{
 		AnnotationSignature: base64.StdEncoding.EncodeToString(signed),
-	}}, nil
+	}}
 }
 
-// Statement returns what a bundle signs: a statement of a type about a digest.
-func Statement(predicateType, dgst string) ([]byte, error) {
+// Statement returns the text that a bundle signs: a statement of a type about a digest.
+func Statement(predicateType, dgst string) []byte {
 	algorithm, encoded, _ := strings.Cut(dgst, ":")
-	return json.Marshal(map[string]any{
+	return must(json.Marshal(map[string]any{
 		"_type":         "https://in-toto.io/Statement/v1",
 		"subject":       []any{map[string]any{"name": "", "digest": map[string]string{algorithm: encoded}}},
 		"predicateType": predicateType,
 		"predicate":     map[string]any{},
-	})
+	}))
 }
 
-// Bundle returns a bundle with a statement signed by a key, of which it says
-// nothing but a hint.
-func Bundle(statement []byte, signer signature.Signer) (*protobundle.Bundle, error) {
-	signed, err := signer.SignMessage(bytes.NewReader(dsse.PAE(typeStatement, statement)))
-	if err != nil {
-		return nil, fmt.Errorf("sign the statement: %w", err)
-	}
+// Bundle returns a bundle with a statement signed by a key. Of the key, the bundle has a hint only.
+func Bundle(statement []byte, signer signature.Signer) *protobundle.Bundle {
+	signed := must(signer.SignMessage(bytes.NewReader(dsse.PAE(typeStatement, statement))))
 	return &protobundle.Bundle{
 		MediaType: TypeBundle,
 		VerificationMaterial: &protobundle.VerificationMaterial{
-			Content: &protobundle.VerificationMaterial_PublicKey{PublicKey: &protocommon.PublicKeyIdentifier{Hint: "test"}},
+			Content: &protobundle.VerificationMaterial_PublicKey{
+				PublicKey: &protocommon.PublicKeyIdentifier{Hint: "test"},
+			},
 		},
 		Content: &protobundle.Bundle_DsseEnvelope{DsseEnvelope: &protodsse.Envelope{
 			Payload: statement, PayloadType: typeStatement, Signatures: []*protodsse.Signature{{Sig: signed}},
 		}},
-	}, nil
+	}
 }
 
-// BundleReferrer returns the manifest in which cosign stores a bundle.
-func BundleReferrer(bundle *protobundle.Bundle) (Referrer, error) {
-	data, err := protojson.Marshal(bundle)
-	if err != nil {
-		return Referrer{}, err
-	}
+// BundleReferrer returns the manifest in which cosign stores a bundle. A statement in the bundle must be JSON.
+func BundleReferrer(bundle *protobundle.Bundle) Referrer {
 	referrer := Referrer{
 		ArtifactType: TypeBundle,
 		Annotations:  map[string]string{"dev.sigstore.bundle.content": "message-signature"},
-		Layers:       []Layer{{MediaType: TypeBundle, Data: data}},
+		Layers:       []Layer{{MediaType: TypeBundle, Data: must(protojson.Marshal(bundle))}},
 	}
 	if envelope := bundle.GetDsseEnvelope(); envelope != nil {
-		var statement struct {
-			PredicateType string `json:"predicateType"`
-		}
+		var statement map[string]any
 		if err := json.Unmarshal(envelope.GetPayload(), &statement); err != nil {
-			return Referrer{}, err
+			panic(err)
 		}
-		referrer.Annotations = map[string]string{"dev.sigstore.bundle.content": "dsse-envelope", AnnotationPredicate: statement.PredicateType}
+		referrer.Annotations = map[string]string{
+			"dev.sigstore.bundle.content": "dsse-envelope", AnnotationPredicate: statement["predicateType"].(string),
+		}
 	}
-	return referrer, nil
+	return referrer
 }
 
-// SignKeyed pushes a legacy signature of the artifact by a key, as
-// "cosign sign --key" of versions 1 and 2 does.
+// SignKeyed pushes a legacy signature of the artifact by a key, as "cosign sign --key" of versions 1 and 2 does.
 func (a Artifact) SignKeyed(ctx context.Context, key crypto.PrivateKey) error {
-	signer, err := Signer(key)
-	if err != nil {
-		return err
-	}
-	claim, err := a.Claim()
-	if err != nil {
-		return err
-	}
-	layer, err := Legacy(claim, signer)
-	if err != nil {
-		return err
-	}
-	return a.PushTag(ctx, layer)
+	return a.PushTag(ctx, Legacy(a.Claim(), Signer(key)))
 }
 
-// SignKeyedBundle pushes a bundle with a signature of the artifact by a key, as
-// "cosign sign --key" of version 3 does.
+// SignKeyedBundle pushes a bundle with a signature of the artifact by a key, as "cosign sign --key" of version 3 does.
 func (a Artifact) SignKeyedBundle(ctx context.Context, key crypto.PrivateKey) error {
-	signer, err := Signer(key)
-	if err != nil {
-		return err
-	}
-	statement, err := Statement(PredicateSign, a.Digest())
-	if err != nil {
-		return err
-	}
-	bundle, err := Bundle(statement, signer)
-	if err != nil {
-		return err
-	}
-	return a.PushBundle(ctx, bundle)
+	return a.PushBundle(ctx, Bundle(Statement(PredicateSign, a.Digest()), Signer(key)))
 }
 
-// PushBundle stores a bundle as cosign does.
+// PushBundle stores a bundle as cosign does. A statement in the bundle must be JSON.
 func (a Artifact) PushBundle(ctx context.Context, bundle *protobundle.Bundle) error {
-	referrer, err := BundleReferrer(bundle)
-	if err != nil {
-		return err
-	}
-	return a.PushReferrer(ctx, referrer)
+	return a.PushReferrer(ctx, BundleReferrer(bundle))
 }

@@ -6,12 +6,9 @@ package signing
 import (
 	"cmp"
 	"context"
-	"crypto/ecdsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
-	"fmt"
-	"math/big"
 	"time"
 
 	"github.com/notaryproject/notation-core-go/signature"
@@ -22,58 +19,34 @@ import (
 )
 
 // Notary signs with notation, by a certificate of an authority of its own.
-type Notary struct {
-	root  *x509.Certificate
-	chain []*x509.Certificate
-	key   *ecdsa.PrivateKey
+type Notary struct{ root, signer *Certified }
+
+// NewNotary returns a Notary with a common name. Its signing certificate is valid from two hours ago until a time, and
+// names servers that know whether it is revoked (OCSP).
+func NewNotary(name string, until time.Time, servers ...string) *Notary {
+	authority := newRoot("Test Notary")
+	return &Notary{root: authority, signer: authority.issue(&x509.Certificate{
+		Subject: notarySubject(name), NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until, OCSPServer: servers,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
+		BasicConstraintsValid: true,
+	})}
 }
 
-// NewNotary returns a Notary whose signing certificate has a common name, and is
-// good from two hours ago until a time.
-func NewNotary(name string, until time.Time) (*Notary, error) {
-	return NewNotaryWithRevocation(name, until)
-}
-
-// NewNotaryWithRevocation returns a Notary whose signing certificate names
-// servers that tell whether it was revoked (OCSP).
-func NewNotaryWithRevocation(name string, until time.Time, servers ...string) (*Notary, error) {
-	rootKey, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	template := caTemplate("Test Notary", 1)
-	root, err := certify(template, template, rootKey.Public(), rootKey)
-	if err != nil {
-		return nil, err
-	}
-	key, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	leaf, err := certify(&x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: notarySubject(name), NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}, BasicConstraintsValid: true, OCSPServer: servers,
-	}, root, key.Public(), rootKey)
-	if err != nil {
-		return nil, err
-	}
-	return &Notary{root: root, chain: []*x509.Certificate{leaf, root}, key: key}, nil
-}
-
-// notarySubject has what a trusted identity must name at least: state and country
-// and organization.
+// notarySubject has the parts that a trusted identity must name at least: country, state and organization.
 func notarySubject(name string) pkix.Name {
-	return pkix.Name{CommonName: name, Organization: []string{"helmop"}, Province: []string{"BE"}, Country: []string{"CH"}}
+	return pkix.Name{
+		CommonName: name, Organization: []string{"helmop"}, Province: []string{"BE"}, Country: []string{"CH"},
+	}
 }
 
 // Subject returns the subject of the signing certificate, as a result shows it.
-func (n *Notary) Subject() string { return n.chain[0].Subject.String() }
+func (n *Notary) Subject() string { return n.signer.Certificate.Subject.String() }
 
 // Certificate returns the authority's certificate as PEM.
-func (n *Notary) Certificate() []byte { return certificatePEM(n.root.Raw) }
+func (n *Notary) Certificate() []byte { return n.root.pem() }
 
 // SigningCertificate returns the certificate that signs, as PEM.
-func (n *Notary) SigningCertificate() []byte { return certificatePEM(n.chain[0].Raw) }
+func (n *Notary) SigningCertificate() []byte { return n.signer.pem() }
 
 // TrustStatement is a statement of a trust policy, as in trustpolicy.json.
 type TrustStatement struct {
@@ -85,12 +58,11 @@ type TrustStatement struct {
 }
 
 // TrustPolicy returns a trustpolicy.json.
-func TrustPolicy(statements ...TrustStatement) ([]byte, error) {
-	return json.Marshal(map[string]any{"version": "1.0", "trustPolicies": statements})
+func TrustPolicy(statements ...TrustStatement) []byte {
+	return must(json.Marshal(map[string]any{"version": "1.0", "trustPolicies": statements}))
 }
 
-// TrustAnyone is a statement of a level for everything that a certificate of the
-// store "ca:test" leads to.
+// TrustAnyone returns a statement of a level that trusts all signers with a certificate of the store "ca:test".
 func TrustAnyone(level string) TrustStatement {
 	return TrustStatement{
 		Name: "all", RegistryScopes: []string{"*"}, SignatureVerification: map[string]any{"level": level},
@@ -106,42 +78,30 @@ const (
 	typeNotationPayload = "application/vnd.cncf.notary.payload.v1+json"
 )
 
-// Envelope is how a signature by notation is made.
+// Envelope is the form of a signature by notation.
 type Envelope struct {
-	// Type is TypeJWS or TypeCOSE; empty is TypeJWS.
+	// Type is TypeJWS or TypeCOSE. The default is TypeJWS.
 	Type string
-	// At is when it is made; the zero time is now. Expires is when it ends to be
-	// good; the zero time is never.
+	// At is the time of the signature, by default now. Expires is the end of its validity, by default never.
 	At, Expires time.Time
 }
 
 // Envelope returns a signature of a manifest.
-func (n *Notary) Envelope(desc ocispec.Descriptor, form Envelope) (Layer, error) {
+func (n *Notary) Envelope(desc ocispec.Descriptor, form Envelope) Layer {
 	form.Type = cmp.Or(form.Type, TypeJWS)
 	if form.At.IsZero() {
 		form.At = time.Now()
 	}
-	signer, err := signature.NewLocalSigner(n.chain, n.key)
-	if err != nil {
-		return Layer{}, err
-	}
 	target := ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size}
-	payload, err := json.Marshal(map[string]any{"targetArtifact": target})
-	if err != nil {
-		return Layer{}, err
-	}
-	envelope, err := signature.NewEnvelope(form.Type)
-	if err != nil {
-		return Layer{}, err
-	}
-	data, err := envelope.Sign(&signature.SignRequest{
-		Payload: signature.Payload{ContentType: typeNotationPayload, Content: payload}, Signer: signer,
-		SigningTime: form.At, Expiry: form.Expires, SigningScheme: signature.SigningSchemeX509, SigningAgent: "helmop-test",
-	})
-	if err != nil {
-		return Layer{}, fmt.Errorf("sign with notation: %w", err)
-	}
-	return Layer{MediaType: form.Type, Data: data}, nil
+	payload := must(json.Marshal(map[string]any{"targetArtifact": target}))
+	chain := []*x509.Certificate{n.signer.Certificate, n.root.Certificate}
+	data := must(must(signature.NewEnvelope(form.Type)).Sign(&signature.SignRequest{
+		Payload:     signature.Payload{ContentType: typeNotationPayload, Content: payload},
+		Signer:      must(signature.NewLocalSigner(chain, n.signer.key)),
+		SigningTime: form.At, Expiry: form.Expires,
+		SigningScheme: signature.SigningSchemeX509, SigningAgent: "helmop-test",
+	}))
+	return Layer{MediaType: form.Type, Data: data}
 }
 
 // Sign pushes a signature of the artifact, as "notation sign" does.
@@ -150,11 +110,7 @@ func (n *Notary) Sign(ctx context.Context, a Artifact) error {
 	if err != nil {
 		return err
 	}
-	layer, err := n.Envelope(desc, Envelope{})
-	if err != nil {
-		return err
-	}
-	return a.PushNotation(ctx, layer)
+	return a.PushNotation(ctx, n.Envelope(desc, Envelope{}))
 }
 
 // PushNotation stores an envelope as notation does.
@@ -162,7 +118,7 @@ func (a Artifact) PushNotation(ctx context.Context, envelope Layer) error {
 	return a.PushReferrer(ctx, Referrer{ConfigType: registry.ArtifactTypeNotation, Layers: []Layer{envelope}})
 }
 
-// Descriptor returns what notation signs of the artifact.
+// Descriptor returns the descriptor of the artifact, which notation signs.
 func (a Artifact) Descriptor(ctx context.Context) (ocispec.Descriptor, error) {
 	return a.repository.Resolve(ctx, a.Digest())
 }

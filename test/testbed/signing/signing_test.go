@@ -32,7 +32,8 @@ var someone = signing.Identity{Issuer: "https://issuer.test", Subject: "someone@
 
 func start(t *testing.T, referrersAPI bool) (signing.Artifact, *remote.Repository) {
 	t.Helper()
-	srv := httptest.NewServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)), ggcr.WithReferrersSupport(referrersAPI)))
+	handler := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)), ggcr.WithReferrersSupport(referrersAPI))
+	srv := httptest.NewServer(handler)
 	t.Cleanup(srv.Close)
 	registry := signing.Registry{Host: strings.TrimPrefix(srv.URL, "http://"), PlainHTTP: true}
 	repository, err := remote.NewRepository(registry.Host + "/a/b")
@@ -40,7 +41,8 @@ func start(t *testing.T, referrersAPI bool) (signing.Artifact, *remote.Repositor
 		t.Fatal(err)
 	}
 	repository.PlainHTTP = true
-	desc, err := oras.PackManifest(t.Context(), repository, oras.PackManifestVersion1_1, "application/x", oras.PackManifestOptions{})
+	desc, err := oras.PackManifest(t.Context(), repository, oras.PackManifestVersion1_1, "application/x",
+		oras.PackManifestOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +53,8 @@ func start(t *testing.T, referrersAPI bool) (signing.Artifact, *remote.Repositor
 	return artifact, repository
 }
 
-// Whatever the registry knows of referrers, a client of the specification finds
-// all that was pushed, and the legacy signature under its tag.
+// A client of the distribution specification finds all signatures, with and without the referrers API, and the legacy
+// signature under its tag.
 func TestWhatIsPushedIsFound(t *testing.T) {
 	t.Parallel()
 	for _, api := range []bool{true, false} {
@@ -61,14 +63,7 @@ func TestWhatIsPushedIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sigstore, err := signing.NewSigstore()
-		if err != nil {
-			t.Fatal(err)
-		}
-		notary, err := signing.NewNotary("someone", time.Now().Add(time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sigstore, notary := signing.NewSigstore(), signing.NewNotary("someone", time.Now().Add(time.Hour))
 		ctx := t.Context()
 		for _, sign := range []func() error{
 			func() error { return artifact.SignKeyed(ctx, key) },
@@ -83,7 +78,8 @@ func TestWhatIsPushedIsFound(t *testing.T) {
 		}
 		referrers := 0
 		subject := ocispec.Descriptor{Digest: digest.Digest(artifact.Digest())}
-		if err := repository.Referrers(ctx, subject, "", func(list []ocispec.Descriptor) error { referrers += len(list); return nil }); err != nil {
+		count := func(list []ocispec.Descriptor) error { referrers += len(list); return nil }
+		if err := repository.Referrers(ctx, subject, "", count); err != nil {
 			t.Fatal(err)
 		}
 		if referrers != 3 {
@@ -103,48 +99,26 @@ func TestWhatIsPushedIsFound(t *testing.T) {
 	}
 }
 
-// The Sigstore's own trusted root proves its bundles, with every one of its
-// services, to the library that cosign uses.
+// The library that cosign uses verifies a bundle by the trusted root of its Sigstore, with all services.
 func TestBundlesAreProven(t *testing.T) {
 	t.Parallel()
-	sigstore, err := signing.NewSigstore()
-	if err != nil {
-		t.Fatal(err)
-	}
-	trusted, err := sigstore.TrustedRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	material, err := root.NewTrustedRootFromJSON(trusted)
+	sigstore := signing.NewSigstore()
+	material, err := root.NewTrustedRootFromJSON(sigstore.TrustedRoot())
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	by, err := sigstore.Certify(someone, now.Add(-time.Minute), false)
-	if err != nil {
-		t.Fatal(err)
-	}
 	sum := bytes.Repeat([]byte{7}, 32)
-	statement, err := signing.Statement(signing.PredicateSign, digest.NewDigestFromBytes(digest.SHA256, sum).String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := by.Bundle(statement)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sigstore.Log(made, now); err != nil {
-		t.Fatal(err)
-	}
-	if err := sigstore.Stamp(made, now); err != nil {
-		t.Fatal(err)
-	}
+	statement := signing.Statement(signing.PredicateSign, digest.NewDigestFromBytes(digest.SHA256, sum).String())
+	made := sigstore.Certify(someone, now.Add(-time.Minute), false).Bundle(statement)
+	sigstore.Log(made, now)
+	sigstore.Stamp(made, now)
 	signed, err := bundle.NewBundle(made)
 	if err != nil {
 		t.Fatal(err)
 	}
-	verifier, err := verify.NewVerifier(material, verify.WithSignedCertificateTimestamps(1), verify.WithTransparencyLog(1),
-		verify.WithIntegratedTimestamps(1), verify.WithSignedTimestamps(1))
+	verifier, err := verify.NewVerifier(material, verify.WithSignedCertificateTimestamps(1),
+		verify.WithTransparencyLog(1), verify.WithIntegratedTimestamps(1), verify.WithSignedTimestamps(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +126,8 @@ func TestBundlesAreProven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := verifier.Verify(signed, verify.NewPolicy(verify.WithArtifactDigest("sha256", sum), verify.WithCertificateIdentity(identity))); err != nil {
+	policy := verify.NewPolicy(verify.WithArtifactDigest("sha256", sum), verify.WithCertificateIdentity(identity))
+	if _, err := verifier.Verify(signed, policy); err != nil {
 		t.Error(err)
 	}
 }

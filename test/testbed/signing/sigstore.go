@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"context"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"time"
@@ -21,218 +19,114 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 )
 
-// Sigstore is a private Sigstore: it certifies identities, logs what they sign
-// and when. Its certificates are good for a day.
+// Sigstore is a private Sigstore: it certifies identities, and logs their signatures with the time. Its own
+// certificates are valid from three hours ago for 27 hours.
 type Sigstore struct {
 	authority  *authority
-	log        *transparencyLog
+	log        transparencyLog
 	timestamps *timestampAuthority
 }
 
 // NewSigstore returns a Sigstore with new keys.
-func NewSigstore() (*Sigstore, error) {
-	authority, err := newAuthority()
-	if err != nil {
-		return nil, err
+func NewSigstore() *Sigstore {
+	return &Sigstore{
+		authority: newAuthority(), log: transparencyLog{logKey{newKey()}}, timestamps: newTimestampAuthority(),
 	}
-	key, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	timestamps, err := newTimestampAuthority()
-	if err != nil {
-		return nil, err
-	}
-	return &Sigstore{authority: authority, log: &transparencyLog{key: key}, timestamps: timestamps}, nil
 }
 
-// Trusts says which services are in a trusted root beside the certificate
-// authority.
+// Trusts says which services a trusted root lists beside the certificate authority.
 type Trusts struct{ Log, CertificateLog, Timestamps bool }
 
-// TrustedRoot returns the trusted_root.json, with all services.
-func (s *Sigstore) TrustedRoot() ([]byte, error) {
+// TrustedRoot returns the trusted_root.json with all services.
+func (s *Sigstore) TrustedRoot() []byte {
 	return s.TrustedRootOf(Trusts{Log: true, CertificateLog: true, Timestamps: true})
 }
 
 // TrustedRootOf returns a trusted_root.json with some of the services.
-func (s *Sigstore) TrustedRootOf(with Trusts) ([]byte, error) {
-	authorities, certificateLogs, err := s.authority.trusted()
-	if err != nil {
-		return nil, err
-	}
-	if !with.CertificateLog {
-		certificateLogs = nil
-	}
-	var logs map[string]*root.TransparencyLog
-	if with.Log {
-		if logs, err = s.log.trusted(s.authority.root.NotBefore); err != nil {
-			return nil, err
-		}
-	}
+func (s *Sigstore) TrustedRootOf(with Trusts) []byte {
+	since := s.authority.root.Certificate.NotBefore
+	var logs, certificateLogs map[string]*root.TransparencyLog
 	var timestamps []root.TimestampingAuthority
+	if with.Log {
+		logs = s.log.trusted("https://"+logHost, since)
+	}
+	if with.CertificateLog {
+		certificateLogs = s.authority.log.trusted("https://ct.test", since)
+	}
 	if with.Timestamps {
-		timestamps = s.timestamps.trusted()
+		timestamps = []root.TimestampingAuthority{s.timestamps.trusted()}
 	}
-	trusted, err := root.NewTrustedRoot(root.TrustedRootMediaType01, authorities, certificateLogs, timestamps, logs)
-	if err != nil {
-		return nil, err
-	}
-	return trusted.MarshalJSON()
+	trusted := must(root.NewTrustedRoot(root.TrustedRootMediaType01,
+		[]root.CertificateAuthority{s.authority.trusted()}, certificateLogs, timestamps, logs))
+	return must(trusted.MarshalJSON())
 }
 
-// Certified is an identity's key of the moment, with its certificate.
-type Certified struct {
-	Certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
+// Certify returns a new key with a certificate that is valid for ten minutes from a time on. Unlogged leaves the
+// certificate log out.
+func (s *Sigstore) Certify(identity Identity, from time.Time, unlogged bool) *Certified {
+	return s.authority.issue(identity, from, unlogged)
 }
 
-// Certify issues a certificate that is good for ten minutes from a time on.
-// Unlogged leaves the certificate log out.
-func (s *Sigstore) Certify(identity Identity, from time.Time, unlogged bool) (*Certified, error) {
-	key, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	certificate, err := s.authority.issue(identity, key.Public(), from, unlogged)
-	if err != nil {
-		return nil, err
-	}
-	return &Certified{Certificate: certificate, key: key}, nil
+func (c *Certified) signer() signature.Signer {
+	return must(signature.LoadECDSASigner(c.key, crypto.SHA256))
 }
 
-func (c *Certified) signer() (signature.Signer, error) {
-	return signature.LoadECDSASigner(c.key, crypto.SHA256)
-}
-
-// Bundle returns a keyless bundle with a statement, with neither log entry nor
-// timestamp.
-func (c *Certified) Bundle(statement []byte) (*protobundle.Bundle, error) {
-	signer, err := c.signer()
-	if err != nil {
-		return nil, err
-	}
-	bundle, err := Bundle(statement, signer)
-	if err != nil {
-		return nil, err
-	}
+// Bundle returns a keyless bundle with a statement, without log entry and timestamp.
+func (c *Certified) Bundle(statement []byte) *protobundle.Bundle {
+	bundle := Bundle(statement, c.signer())
 	bundle.VerificationMaterial.Content = &protobundle.VerificationMaterial_Certificate{
 		Certificate: &protocommon.X509Certificate{RawBytes: c.Certificate.Raw},
 	}
-	return bundle, nil
+	return bundle
 }
 
-// Log adds an entry of the transparency log to a keyless bundle with a
-// statement, as made at a time, in the form of Rekor's version 1.
-func (s *Sigstore) Log(bundle *protobundle.Bundle, at time.Time) error {
+// Log adds an entry of the transparency log with a time to a keyless bundle with a statement, in the form of Rekor's
+// version 1.
+func (s *Sigstore) Log(bundle *protobundle.Bundle, at time.Time) {
 	material := bundle.GetVerificationMaterial()
-	entry, err := s.log.statement(bundle.GetDsseEnvelope(), certificatePEM(material.GetCertificate().GetRawBytes()), at)
-	if err != nil {
-		return err
-	}
+	certificate := cryptoutils.PEMEncode(cryptoutils.CertificatePEMType, material.GetCertificate().GetRawBytes())
+	entry := s.log.statement(bundle.GetDsseEnvelope(), certificate, at)
 	material.TlogEntries = []*protorekor.TransparencyLogEntry{entry}
-	return nil
 }
 
-// LogV2 is Log in the form of Rekor's version 2, which tells no time.
-func (s *Sigstore) LogV2(bundle *protobundle.Bundle) error {
-	entry, err := s.log.statementV2(bundle)
-	if err != nil {
-		return err
-	}
-	bundle.GetVerificationMaterial().TlogEntries = []*protorekor.TransparencyLogEntry{entry}
-	return nil
+// LogV2 is Log in the form of Rekor's version 2, which has no time.
+func (s *Sigstore) LogV2(bundle *protobundle.Bundle) {
+	bundle.VerificationMaterial.TlogEntries = []*protorekor.TransparencyLogEntry{s.log.statementV2(bundle)}
 }
 
 // Stamp adds a signed timestamp to a bundle with a statement.
-func (s *Sigstore) Stamp(bundle *protobundle.Bundle, at time.Time) error {
-	stamp, err := s.timestamps.stamp(bundle.GetDsseEnvelope().GetSignatures()[0].GetSig(), at)
-	if err != nil {
-		return err
-	}
-	bundle.GetVerificationMaterial().TimestampVerificationData = &protobundle.TimestampVerificationData{
+func (s *Sigstore) Stamp(bundle *protobundle.Bundle, at time.Time) {
+	stamp := s.timestamps.stamp(bundle.GetDsseEnvelope().GetSignatures()[0].GetSig(), at)
+	bundle.VerificationMaterial.TimestampVerificationData = &protobundle.TimestampVerificationData{
 		Rfc3161Timestamps: []*protocommon.RFC3161SignedTimestamp{{SignedTimestamp: stamp}},
 	}
-	return nil
 }
 
-// Legacy returns a keyless legacy signature of a claim, logged and stamped at a
-// time.
-func (s *Sigstore) Legacy(claim []byte, by *Certified, at time.Time) (Layer, error) {
-	signer, err := by.signer()
-	if err != nil {
-		return Layer{}, err
-	}
-	signed, err := signer.SignMessage(bytes.NewReader(claim))
-	if err != nil {
-		return Layer{}, err
-	}
-	certificate := certificatePEM(by.Certificate.Raw)
-	entry, err := s.log.hashedRekord(claim, signed, certificate, at)
-	if err != nil {
-		return Layer{}, err
-	}
-	logged, err := json.Marshal(map[string]any{
+// Legacy returns a keyless legacy signature of a claim, logged and stamped with a time.
+func (s *Sigstore) Legacy(claim []byte, by *Certified, at time.Time) Layer {
+	signed := must(by.signer().SignMessage(bytes.NewReader(claim)))
+	entry := s.log.hashedRekord(claim, signed, by.pem(), at)
+	logged := must(json.Marshal(map[string]any{
 		"SignedEntryTimestamp": entry.GetInclusionPromise().GetSignedEntryTimestamp(), "Payload": payloadOf(entry),
-	})
-	if err != nil {
-		return Layer{}, err
-	}
-	stamp, err := s.timestamps.stamp(signed, at)
-	if err != nil {
-		return Layer{}, err
-	}
-	stamped, err := json.Marshal(map[string]any{"SignedRFC3161Timestamp": stamp})
-	if err != nil {
-		return Layer{}, err
-	}
+	}))
+	stamped := must(json.Marshal(map[string]any{"SignedRFC3161Timestamp": s.timestamps.stamp(signed, at)}))
 	return Layer{MediaType: TypeSimpleSigning, Data: claim, Annotations: map[string]string{
-		AnnotationSignature: base64.StdEncoding.EncodeToString(signed), AnnotationCertificate: string(certificate),
+		AnnotationSignature: base64.StdEncoding.EncodeToString(signed), AnnotationCertificate: string(by.pem()),
 		AnnotationLog: string(logged), AnnotationTimestamp: string(stamped),
-	}}, nil
+	}}
 }
 
-func certificatePEM(der []byte) []byte {
-	return cryptoutils.PEMEncode(cryptoutils.CertificatePEMType, der)
-}
-
-// SignKeyless pushes a legacy signature of the artifact by an identity, as
-// "cosign sign" of versions 1 and 2 does.
+// SignKeyless pushes a legacy signature of the artifact by an identity, as "cosign sign" of versions 1 and 2 does.
 func (s *Sigstore) SignKeyless(ctx context.Context, a Artifact, identity Identity) error {
 	now := time.Now()
-	by, err := s.Certify(identity, now.Add(-time.Minute), false)
-	if err != nil {
-		return err
-	}
-	claim, err := a.Claim()
-	if err != nil {
-		return err
-	}
-	layer, err := s.Legacy(claim, by, now)
-	if err != nil {
-		return err
-	}
-	return a.PushTag(ctx, layer)
+	return a.PushTag(ctx, s.Legacy(a.Claim(), s.Certify(identity, now.Add(-time.Minute), false), now))
 }
 
-// SignKeylessBundle pushes a bundle with a signature of the artifact by an
-// identity, as "cosign sign" of version 3 does.
+// SignKeylessBundle pushes a bundle with a signature of the artifact by an identity, as "cosign sign" of version 3
+// does.
 func (s *Sigstore) SignKeylessBundle(ctx context.Context, a Artifact, identity Identity) error {
 	now := time.Now()
-	by, err := s.Certify(identity, now.Add(-time.Minute), false)
-	if err != nil {
-		return err
-	}
-	statement, err := Statement(PredicateSign, a.Digest())
-	if err != nil {
-		return err
-	}
-	bundle, err := by.Bundle(statement)
-	if err != nil {
-		return err
-	}
-	if err := s.Log(bundle, now); err != nil {
-		return err
-	}
+	bundle := s.Certify(identity, now.Add(-time.Minute), false).Bundle(Statement(PredicateSign, a.Digest()))
+	s.Log(bundle, now)
 	return a.PushBundle(ctx, bundle)
 }

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"crypto"
-	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -24,7 +23,6 @@ import (
 	rekortiles "github.com/sigstore/rekor-tiles/v2/pkg/generated/protobuf"
 	rekornote "github.com/sigstore/rekor-tiles/v2/pkg/note"
 	"github.com/sigstore/rekor/pkg/util"
-	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/transparency-dev/merkle/rfc6962"
 	"golang.org/x/mod/sumdb/note"
@@ -33,17 +31,15 @@ import (
 
 const (
 	logHost = "rekor.test"
-	// logTree is the number of the log's tree, which version 1 names.
+	// logTree is the number of the log's tree in checkpoints of version 1.
 	logTree = 7
 )
 
-// transparencyLog is a log like Rekor, whose every entry is the only one.
-type transparencyLog struct{ key *ecdsa.PrivateKey }
+// transparencyLog is a log like Rekor. Each of its entries is the only one of a tree.
+type transparencyLog struct{ logKey }
 
-// entryBody is the JSON of an entry of version 1 with its kind and its body. Maps
-// are written in the order of their keys, which is what makes it canonical.
-func entryBody(kind string, spec map[string]any) ([]byte, error) {
-	return json.Marshal(map[string]any{"apiVersion": "0.0.1", "kind": kind, "spec": spec})
+func (l transparencyLog) signer() signature.SignerVerifier {
+	return must(signature.LoadECDSASignerVerifier(l.PrivateKey, crypto.SHA256))
 }
 
 func sha256Of(data []byte) map[string]any {
@@ -51,72 +47,55 @@ func sha256Of(data []byte) map[string]any {
 	return map[string]any{"algorithm": "sha256", "value": hex.EncodeToString(sum[:])}
 }
 
-// hashedRekord logs a signature of something by what certifies its key.
-func (l *transparencyLog) hashedRekord(signed, sig, certificate []byte, at time.Time) (*protorekor.TransparencyLogEntry, error) {
-	body, err := entryBody("hashedrekord", map[string]any{
+// hashedRekord logs a signature by the key of a certificate.
+func (l transparencyLog) hashedRekord(signed, sig, certificate []byte, at time.Time) *protorekor.TransparencyLogEntry {
+	return l.entry("hashedrekord", at, map[string]any{
 		"data":      map[string]any{"hash": sha256Of(signed)},
 		"signature": map[string]any{"content": sig, "publicKey": map[string]any{"content": certificate}},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return l.entry("hashedrekord", body, at)
 }
 
 // statement logs a signed statement.
-func (l *transparencyLog) statement(envelope *protodsse.Envelope, certificate []byte, at time.Time) (*protorekor.TransparencyLogEntry, error) {
-	sig := envelope.GetSignatures()[0].GetSig()
-	whole, err := json.Marshal(dsse.Envelope{
+func (l transparencyLog) statement(
+	envelope *protodsse.Envelope, certificate []byte, at time.Time,
+) *protorekor.TransparencyLogEntry {
+	sig := base64.StdEncoding.EncodeToString(envelope.GetSignatures()[0].GetSig())
+	whole := must(json.Marshal(dsse.Envelope{
 		PayloadType: envelope.GetPayloadType(), Payload: base64.StdEncoding.EncodeToString(envelope.GetPayload()),
-		Signatures: []dsse.Signature{{Sig: base64.StdEncoding.EncodeToString(sig)}},
-	})
-	if err != nil {
-		return nil, err
-	}
-	body, err := entryBody("dsse", map[string]any{
+		Signatures: []dsse.Signature{{Sig: sig}},
+	}))
+	return l.entry("dsse", at, map[string]any{
 		"envelopeHash": sha256Of(whole), "payloadHash": sha256Of(envelope.GetPayload()),
-		"signatures": []any{map[string]any{"signature": base64.StdEncoding.EncodeToString(sig), "verifier": certificate}},
+		"signatures": []any{map[string]any{"signature": sig, "verifier": certificate}},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return l.entry("dsse", body, at)
 }
 
-// entry logs a body as version 1 does: with a promise, which signs the time, and
-// with a proof that it is in the log.
-func (l *transparencyLog) entry(kind string, body []byte, at time.Time) (*protorekor.TransparencyLogEntry, error) {
-	id, err := logID(l.key.Public())
-	if err != nil {
-		return nil, err
-	}
-	signer, err := signature.LoadECDSASigner(l.key, crypto.SHA256)
-	if err != nil {
-		return nil, err
-	}
-	hash := rfc6962.DefaultHasher.HashLeaf(body)
-	checkpoint, err := util.CreateAndSignCheckpoint(context.Background(), logHost, logTree, 1, hash, signer)
-	if err != nil {
-		return nil, fmt.Errorf("log a signature: %w", err)
-	}
-	entry := &protorekor.TransparencyLogEntry{
-		LogId: &protocommon.LogId{KeyId: id}, KindVersion: &protorekor.KindVersion{Kind: kind, Version: "0.0.1"},
-		IntegratedTime: at.Unix(), CanonicalizedBody: body,
-		InclusionProof: &protorekor.InclusionProof{RootHash: hash, TreeSize: 1, Checkpoint: &protorekor.Checkpoint{Envelope: string(checkpoint)}},
-	}
-	promised, err := json.Marshal(payloadOf(entry))
-	if err != nil {
-		return nil, err
-	}
-	promise, err := signer.SignMessage(bytes.NewReader(promised))
-	if err != nil {
-		return nil, err
-	}
+// entry logs as version 1 does: with a promise, which signs the time, and a proof of inclusion.
+func (l transparencyLog) entry(kind string, at time.Time, spec map[string]any) *protorekor.TransparencyLogEntry {
+	const version = "0.0.1"
+	// The keys of a map are in order, as canonical JSON demands.
+	body := must(json.Marshal(map[string]any{"apiVersion": version, "kind": kind, "spec": spec}))
+	entry := l.prove(kind, version, body)
+	entry.InclusionProof.Checkpoint.Envelope = string(must(util.CreateAndSignCheckpoint(
+		context.Background(), logHost, logTree, 1, entry.GetInclusionProof().GetRootHash(), l.signer())))
+	entry.IntegratedTime = at.Unix()
+	promise := must(l.signer().SignMessage(bytes.NewReader(must(json.Marshal(payloadOf(entry))))))
 	entry.InclusionPromise = &protorekor.InclusionPromise{SignedEntryTimestamp: promise}
-	return entry, nil
+	return entry
 }
 
-// payloadOf is what the log's promise signs.
+// prove returns an entry with its place in the tree. The checkpoint is still empty.
+func (l transparencyLog) prove(kind, version string, body []byte) *protorekor.TransparencyLogEntry {
+	return &protorekor.TransparencyLogEntry{
+		LogId: &protocommon.LogId{KeyId: l.id()}, KindVersion: &protorekor.KindVersion{Kind: kind, Version: version},
+		CanonicalizedBody: body,
+		InclusionProof: &protorekor.InclusionProof{
+			RootHash: rfc6962.DefaultHasher.HashLeaf(body), TreeSize: 1, Checkpoint: &protorekor.Checkpoint{},
+		},
+	}
+}
+
+// payloadOf returns what the promise of a log signs.
 func payloadOf(entry *protorekor.TransparencyLogEntry) map[string]any {
 	return map[string]any{
 		"body": entry.GetCanonicalizedBody(), "integratedTime": entry.GetIntegratedTime(),
@@ -124,61 +103,31 @@ func payloadOf(entry *protorekor.TransparencyLogEntry) map[string]any {
 	}
 }
 
-// statementV2 logs a signed statement as version 2 does: with a proof only, and
-// without a time.
-func (l *transparencyLog) statementV2(bundle *protobundle.Bundle) (*protorekor.TransparencyLogEntry, error) {
+// statementV2 logs a signed statement as version 2 does: with a proof of inclusion only, and without a time.
+func (l transparencyLog) statementV2(bundle *protobundle.Bundle) *protorekor.TransparencyLogEntry {
+	const kind, version = "hashedrekord", "0.0.2"
 	envelope := bundle.GetDsseEnvelope()
 	sum := sha256.Sum256(dsse.PAE(envelope.GetPayloadType(), envelope.GetPayload()))
-	body, err := protojson.Marshal(&rekortiles.Entry{ApiVersion: "0.0.2", Kind: "hashedrekord", Spec: &rekortiles.Spec{
-		Spec: &rekortiles.Spec_HashedRekordV002{HashedRekordV002: &rekortiles.HashedRekordLogEntryV002{
-			Data: &protocommon.HashOutput{Algorithm: protocommon.HashAlgorithm_SHA2_256, Digest: sum[:]},
-			Signature: &rekortiles.Signature{
-				Content: envelope.GetSignatures()[0].GetSig(),
-				Verifier: &rekortiles.Verifier{
-					KeyDetails: protocommon.PublicKeyDetails_PKIX_ECDSA_P256_SHA_256,
-					Verifier:   &rekortiles.Verifier_X509Certificate{X509Certificate: bundle.GetVerificationMaterial().GetCertificate()},
+	record := &rekortiles.HashedRekordLogEntryV002{
+		Data: &protocommon.HashOutput{Algorithm: protocommon.HashAlgorithm_SHA2_256, Digest: sum[:]},
+		Signature: &rekortiles.Signature{
+			Content: envelope.GetSignatures()[0].GetSig(),
+			Verifier: &rekortiles.Verifier{
+				KeyDetails: protocommon.PublicKeyDetails_PKIX_ECDSA_P256_SHA_256,
+				Verifier: &rekortiles.Verifier_X509Certificate{
+					X509Certificate: bundle.GetVerificationMaterial().GetCertificate(),
 				},
 			},
-		}},
-	}})
-	if err != nil {
-		return nil, err
+		},
 	}
-	if body, err = jsoncanonicalizer.Transform(body); err != nil {
-		return nil, err
-	}
-	hash := rfc6962.DefaultHasher.HashLeaf(body)
-	sv, err := signature.LoadECDSASignerVerifier(l.key, crypto.SHA256)
-	if err != nil {
-		return nil, err
-	}
-	signer, err := rekornote.NewNoteSigner(context.Background(), logHost, sv)
-	if err != nil {
-		return nil, err
-	}
-	text := fmt.Sprintf("%s\n1\n%s\n", logHost, base64.StdEncoding.EncodeToString(hash))
-	checkpoint, err := note.Sign(&note.Note{Text: text}, signer)
-	if err != nil {
-		return nil, err
-	}
-	id, err := logID(l.key.Public())
-	if err != nil {
-		return nil, err
-	}
-	return &protorekor.TransparencyLogEntry{
-		LogId: &protocommon.LogId{KeyId: id}, KindVersion: &protorekor.KindVersion{Kind: "hashedrekord", Version: "0.0.2"}, CanonicalizedBody: body,
-		InclusionProof: &protorekor.InclusionProof{RootHash: hash, TreeSize: 1, Checkpoint: &protorekor.Checkpoint{Envelope: string(checkpoint)}},
-	}, nil
-}
-
-// trusted returns the log as a trusted root has it.
-func (l *transparencyLog) trusted(since time.Time) (map[string]*root.TransparencyLog, error) {
-	id, err := logID(l.key.Public())
-	if err != nil {
-		return nil, err
-	}
-	return map[string]*root.TransparencyLog{hex.EncodeToString(id): {
-		BaseURL: "https://" + logHost, ID: id, ValidityPeriodStart: since, HashFunc: crypto.SHA256,
-		PublicKey: l.key.Public(), SignatureHashFunc: crypto.SHA256,
-	}}, nil
+	body := must(protojson.Marshal(&rekortiles.Entry{
+		ApiVersion: version, Kind: kind,
+		Spec: &rekortiles.Spec{Spec: &rekortiles.Spec_HashedRekordV002{HashedRekordV002: record}},
+	}))
+	entry := l.prove(kind, version, must(jsoncanonicalizer.Transform(body)))
+	hash := base64.StdEncoding.EncodeToString(entry.GetInclusionProof().GetRootHash())
+	checkpoint := must(note.Sign(&note.Note{Text: fmt.Sprintf("%s\n1\n%s\n", logHost, hash)},
+		must(rekornote.NewNoteSigner(context.Background(), logHost, l.signer()))))
+	entry.InclusionProof.Checkpoint.Envelope = string(checkpoint)
+	return entry
 }
