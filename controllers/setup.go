@@ -29,7 +29,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
@@ -284,8 +283,6 @@ func setupReleases(ctx context.Context, mgr ctrl.Manager, options Options, commo
 		Now:        time.Now,
 
 		Kubeconfigs: options.Kubeconfigs,
-		Written:     helmoprelease.NewWrittenGenerations(),
-		Drifts:      driftmemory.New(),
 
 		ResyncPeriod: options.ResyncPeriod,
 		WatchFilter:  options.WatchFilterValue,

@@ -25,7 +25,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ownwrites"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
@@ -63,15 +62,8 @@ type Reconciler struct {
 	// Kubeconfigs reads the Secrets with the kubeconfigs, and refuses those that must not be used.
 	Kubeconfigs client.Reader
 
-	// Written and drifts are what is remembered of the objects of releases.
-	Written *writtenGenerations
-	Drifts  *driftmemory.Memories
-
-	// listings are what was listed for requests to retry.
-	listings retryListings
-
-	// blindness is since when the objects of releases are not fully seen.
-	blindness blindness
+	// memories are what is remembered of the objects of each release.
+	memories memories
 
 	// Guard tells which Clusters of other namespaces may be accessed.
 	Guard *selection.Guard
@@ -199,10 +191,7 @@ func (r *Reconciler) part(req ctrl.Request) {
 // forget drops what is remembered of the objects of a release.
 func (r *Reconciler) forget(key client.ObjectKey) {
 	r.Watcher.Forget(key)
-	r.Written.forget(key)
-	r.blindness.end(key)
-	r.listings.forget(key)
-	r.Drifts.Forget(key)
+	r.memories.drop(key)
 }
 
 // patchTimeout bounds the last write of a pass.

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -56,12 +55,12 @@ func isDrifted(release *addonsv1.HelmOpRelease) bool {
 // checkDrift is assessDrift, as far as the status is concerned.
 func (r *Reconciler) checkDrift(ctx context.Context, p *releasePass) {
 	release := p.release
-	key := client.ObjectKeyFromObject(release)
+	memory := &r.memoryOf(release).drift
 	switch {
 	case driftMode(&release.Spec) == addonsv1.DriftModeDisabled:
 		conditions.Delete(release, addonsv1.DriftedCondition)
 		release.Status.Drift = nil
-		r.Drifts.Forget(key)
+		*memory = driftmemory.Memory{}
 		return
 	case isDenied(p.snapshot) || isStuck(p.snapshot, r.Now()):
 		reportUnwatched(release, p.snapshot.Err)
@@ -74,7 +73,6 @@ func (r *Reconciler) checkDrift(ctx context.Context, p *releasePass) {
 		report.SetCondition(release, addonsv1.DriftedCondition, metav1Unknown, addonsv1.DriftCheckFailedReason, err.Error())
 		return
 	}
-	memory := r.Drifts.Of(key)
 	memory.Begin(newestDeployed(p), ignored, release.Status.Drift, p.snapshot)
 	if driftmemory.IsFullCheckDue(release, r.Now()) {
 		memory.BeginCheck()
@@ -327,7 +325,7 @@ func listFew[T fmt.Stringer](all []T, separator string) string {
 // correctDrift puts right what was found to differ in this pass. What somebody changes back again and again, and what cannot be
 // put right, is left alone for a while.
 func (r *Reconciler) correctDrift(ctx context.Context, p *releasePass, decision decide.Decision) {
-	memory := r.Drifts.Of(client.ObjectKeyFromObject(p.release))
+	memory := &r.memoryOf(p.release).drift
 	defer func() {
 		p.differences = nil
 		r.settleState(p)

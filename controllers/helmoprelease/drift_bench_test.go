@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
@@ -80,7 +79,7 @@ func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, apimeta.RESTScopeNamespace)
 	b.engine = &manifestEngine{access: &helmclient.Access{Config: &rest.Config{Host: server.URL, QPS: -1}, Mapper: mapper}}
 	b.r = &Reconciler{
-		Engine: b.engine, Drifts: driftmemory.New(), Slots: NewActionSlots(8, 0, &async.Waker{}), Recorder: b.recorder,
+		Engine: b.engine, Slots: NewActionSlots(8, 0, &async.Waker{}), Recorder: b.recorder,
 		Now: func() time.Time { return b.now },
 	}
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}}
@@ -213,5 +212,5 @@ func (b *driftBench) wantState(state model.State) {
 }
 
 func (b *driftBench) memory() *driftmemory.Memory {
-	return b.r.Drifts.Of(client.ObjectKeyFromObject(b.p.release))
+	return &b.r.memoryOf(b.p.release).drift
 }

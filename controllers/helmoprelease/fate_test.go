@@ -26,7 +26,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
@@ -272,7 +271,6 @@ func TestMayAccess(t *testing.T) {
 			t.Parallel()
 			r := fateReconciler(b)
 			r.Recorder, r.Watcher = events.NewFakeRecorder(10), forgettingWatcher{forgetting: &forgetting{}}
-			r.Written, r.Drifts = NewWrittenGenerations(), driftmemory.New()
 			r.Guard = selection.NewGuard(interceptor.NewClient(b.Client().(client.WithWatch), interceptor.Funcs{
 				Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
 					review := obj.(*authorizationv1.SubjectAccessReview)

@@ -161,7 +161,7 @@ func (r *Reconciler) readInventory(ctx context.Context, p *releasePass, revision
 	}
 	if known := p.release.Status.Inventory; known == nil || known.Revision != int64(revision) {
 		// Somebody else made this revision: what was written before says nothing of it.
-		r.Written.forget(client.ObjectKeyFromObject(p.release))
+		r.memoryOf(p.release).written = written{}
 		forgetDrift(p.release)
 	}
 	p.release.Status.Inventory = inventoryOf(&p.release.Spec, inventory.FromObjects(objects), revision)

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -86,14 +85,13 @@ func (r *Reconciler) judgeHealth(p *releasePass, seen sight) {
 
 // beginHealth begins to follow a revision that was just deployed.
 func (r *Reconciler) beginHealth(release *addonsv1.HelmOpRelease, result helmclient.Result) {
-	key, now := client.ObjectKeyFromObject(release), r.Now()
-	r.blindness.end(key)
-	r.Written.forget(key)
+	memory, now := r.memoryOf(release), r.Now()
+	memory.unobservedSince, memory.written = time.Time{}, written{}
 	release.Status.Health = nil
 	if !followsHealth(&release.Spec) {
 		return
 	}
-	r.Written.set(key, healthRefs(release), result.Generations, now)
+	memory.written = writtenBy(healthRefs(release), result.Generations, now)
 	// Hooks and what Helm waited for took their time before: it counts from now on.
 	release.Status.Health = &addonsv1.HealthStatus{Revision: int64(result.Revision), Since: wholeSeconds(now), Deployed: true}
 	report.SetCondition(release, addonsv1.HealthyCondition, metav1Unknown, addonsv1.HealthProgressingReason, aboutToLook)
@@ -160,12 +158,15 @@ const aboutToLook = "the objects of the release are about to be looked at"
 
 // blindFor is for how long not all objects have been seen; 0 if all are. It sees to it that they are looked at again.
 func (r *Reconciler) blindFor(p *releasePass, seen sight) time.Duration {
-	key, now := client.ObjectKeyFromObject(p.release), r.Now()
+	memory, now := r.memoryOf(p.release), r.Now()
 	if seen.obstacle == "" {
-		r.blindness.end(key)
+		memory.unobservedSince = time.Time{}
 		return 0
 	}
-	since := r.blindness.begin(key, now)
+	if memory.unobservedSince.IsZero() {
+		memory.unobservedSince = now
+	}
+	since := memory.unobservedSince
 	if seen.trouble != nil && seen.trouble.Since.Before(since) {
 		since = seen.trouble.Since
 	}

@@ -20,7 +20,6 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -114,7 +113,7 @@ func newHealthBench(t *testing.T) *healthBench {
 		policy:  model.Policy{Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}},
 	}
 	b.r = &Reconciler{
-		Now: func() time.Time { return b.now }, Written: NewWrittenGenerations(), Drifts: driftmemory.New(),
+		Now:   func() time.Time { return b.now },
 		Slots: NewActionSlots(4, 0, &async.Waker{}), Recorder: events.NewFakeRecorder(100), Engine: healthEngine{bench: b}, Watcher: healthWatcher{bench: b},
 	}
 	return b
@@ -549,7 +548,7 @@ func TestJobMadeAnewIsNotHealthyByItsPredecessor(t *testing.T) {
 	b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason)
 	b.objects[job] = objectwatch.State{Exists: true, UID: "new", Generation: 1, Verdict: health.Current}
 	b.pass(time.Second, report.True, addonsv1.HealthyReason)
-	if _, ok := b.r.Written.byRelease[client.ObjectKeyFromObject(b.release)].objects[job]; ok {
+	if _, ok := b.r.memoryOf(b.release).written.objects[job]; ok {
 		t.Error("what was seen is remembered for ever")
 	}
 }

@@ -4,10 +4,8 @@
 package helmoprelease
 
 import (
-	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,45 +72,19 @@ func isRetryAnnotated(p *releasePass) bool {
 // listForRetry has the objects listed that nothing watches before a request to retry counts as met: some may have been deleted a moment
 // ago, which is the cause of the request.
 func (r *Reconciler) listForRetry(p *releasePass) {
-	key := client.ObjectKeyFromObject(p.release)
+	memory := r.memoryOf(p.release)
 	isWatched := driftMode(&p.release.Spec) != addonsv1.DriftModeDisabled || !followsHealth(&p.release.Spec)
 	if p.snapshot == nil || isWatched || p.missing > 0 || !isRetryAnnotated(p) {
-		r.listings.forget(key)
+		memory.listedFor = ""
 		return
 	}
 	p.isListing = p.unlisted
-	if r.listings.begin(key, retryRequest(p.releaseScope)) {
-		r.Watcher.List(key)
+	if request := retryRequest(p.releaseScope); memory.listedFor != request {
+		memory.listedFor = request
+		r.Watcher.List(client.ObjectKeyFromObject(p.release))
 		p.isListing = true
 	}
 	if p.isListing {
 		p.due(listRetry)
 	}
-}
-
-// retryListings remember for which request to retry the objects of a release are listed, or were. The zero value is empty; it is safe
-// for concurrent use.
-type retryListings struct {
-	mu        sync.Mutex
-	byRelease map[types.NamespacedName]string
-}
-
-// begin notes a request and tells whether it is new.
-func (l *retryListings) begin(key types.NamespacedName, request string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.byRelease[key] == request {
-		return false
-	}
-	if l.byRelease == nil {
-		l.byRelease = map[types.NamespacedName]string{}
-	}
-	l.byRelease[key] = request
-	return true
-}
-
-func (l *retryListings) forget(key types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.byRelease, key)
 }

@@ -15,7 +15,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -28,7 +27,7 @@ func TestReleaseWaitsForItsOwner(t *testing.T) {
 	b.HelmOp = nil
 	r, recorder := fateReconciler(b), events.NewFakeRecorder(10)
 	r.Recorder, r.Now, r.Budgets = recorder, time.Now, report.NewEventBudgets(time.Now)
-	r.Watcher, r.Written, r.Drifts = forgettingWatcher{forgetting: &forgetting{}}, NewWrittenGenerations(), driftmemory.New()
+	r.Watcher = forgettingWatcher{forgetting: &forgetting{}}
 	deleted := metav1.NewTime(time.Now().Add(-time.Minute))
 	b.Release.DeletionTimestamp = &deleted
 	scope := &releaseScope{release: b.Release, cluster: b.Cluster}
@@ -67,7 +66,6 @@ func TestReleaseWithoutOwnerEndsAfterTheWait(t *testing.T) {
 	now, connections := controllertest.Noon, &forgetting{}
 	r := fateReconciler(b)
 	r.Recorder, r.Now, r.Budgets = events.NewFakeRecorder(10), func() time.Time { return now }, report.NewEventBudgets(time.Now)
-	r.Written, r.Drifts = NewWrittenGenerations(), driftmemory.New()
 	r.Watcher, r.Kubeconfigs = forgettingWatcher{forgetting: connections}, controllertest.StoreOf(t)
 	r.Clusters = linkMadeMeanwhile{err: errors.New("no connection"), failures: 1}
 	for after, want := range map[time.Duration]string{

@@ -15,7 +15,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -35,7 +34,7 @@ func triedFor(name string) *addonsv1.HelmOpRelease {
 func TestARecreatedClusterIsAnother(t *testing.T) {
 	t.Parallel()
 	forgot := &forgetting{}
-	r := &Reconciler{Watcher: forgettingWatcher{forgetting: forgot}, Written: NewWrittenGenerations(), Drifts: driftmemory.New()}
+	r := &Reconciler{Watcher: forgettingWatcher{forgetting: forgot}}
 	release := triedFor("it")
 	settle := func(uid types.UID) {
 		object := &unstructured.Unstructured{}

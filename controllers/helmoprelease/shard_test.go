@@ -13,7 +13,6 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 )
@@ -97,7 +96,7 @@ func (*forgetfulWatcher) Disconnect(string) {}
 func TestWhatIsElsewhereIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	_, _, release := controllertest.ShardedObjects("a", "b", "a")
-	r := &Reconciler{Written: NewWrittenGenerations(), Drifts: driftmemory.New(), Reads: recordreads.New(1), Watcher: forgettingWatcher{forgetting: &forgetting{}}}
+	r := &Reconciler{Reads: recordreads.New(1), Watcher: forgettingWatcher{forgetting: &forgetting{}}}
 	scope := &releaseScope{release: release, elsewhere: "it is of shard b"}
 	if again := r.leaveElsewhere(scope).RequeueAfter; again <= 0 || again > 2*elsewhereRetry {
 		t.Errorf("looked at again after %s", again)

@@ -7,11 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
@@ -66,7 +62,7 @@ func (r *Reconciler) see(p *releasePass, refs []inventory.Ref) sight {
 		result.obstacle = aboutToLook
 		return result
 	}
-	key, isKnown := client.ObjectKeyFromObject(p.release), true
+	written, isKnown := &r.memoryOf(p.release).written, true
 	var unseen []string
 	for _, ref := range refs {
 		state := p.snapshot.Objects[ref]
@@ -75,7 +71,7 @@ func (r *Reconciler) see(p *releasePass, refs []inventory.Ref) sight {
 		switch isWell := state.Known && state.Trouble == nil; {
 		case !state.Exists && state.Verdict != health.NotFound:
 			unseen = append(unseen, ref.String()+": "+cmp.Or(state.Message, "it was not looked at yet"))
-		case !r.Written.isSeen(key, ref, state, isWell, r.Now()):
+		case !written.isSeen(ref, state, isWell, r.Now()):
 			unseen = append(unseen, ref.String()+": its last change is yet to be seen")
 		default:
 			result.objects = append(result.objects, health.Object{Ref: ref, Verdict: state.Verdict, Message: state.Message})
@@ -104,98 +100,42 @@ func healthRefs(release *addonsv1.HelmOpRelease) []inventory.Ref {
 	return refs
 }
 
-// writtenGenerations remember, until it was seen, as what an action left each object: what a watch shows may lag behind, and
-// the health of before must not pass for that of now. It is safe for concurrent use.
-type writtenGenerations struct {
-	mu        sync.Mutex
-	byRelease map[types.NamespacedName]written
-}
-
-// written is what is yet to be seen of an action.
+// written is how an action left objects whose change is yet to be seen: what a watch shows may lag behind, and the health
+// of before must not pass for that of now.
 type written struct {
 	at      time.Time
 	objects map[inventory.Ref]model.Generation
 }
 
-// NewWrittenGenerations remembers no generation.
-func NewWrittenGenerations() *writtenGenerations {
-	return &writtenGenerations{byRelease: map[types.NamespacedName]written{}}
-}
-
-// set notes as what an action left those objects that are to be seen.
-func (w *writtenGenerations) set(key types.NamespacedName, refs []inventory.Ref, generations map[inventory.Ref]model.Generation, now time.Time) {
-	objects := map[inventory.Ref]model.Generation{}
+// writtenBy is how an action left those of its objects that are to be seen.
+func writtenBy(refs []inventory.Ref, generations map[inventory.Ref]model.Generation, now time.Time) written {
+	w := written{at: now, objects: map[inventory.Ref]model.Generation{}}
 	for _, ref := range refs {
 		if generation, ok := generations[ref]; ok {
-			objects[ref] = generation
+			w.objects[ref] = generation
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(objects) == 0 {
-		delete(w.byRelease, key)
-		return
-	}
-	w.byRelease[key] = written{at: now, objects: objects}
-}
-
-func (w *writtenGenerations) forget(key types.NamespacedName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.byRelease, key)
+	return w
 }
 
 // isSeen tells whether an object is seen as the last action left it, or as what became of it later. That it is gone, or made
 // anew, may be news or the opposite: a watch that works shows which after a while.
-func (w *writtenGenerations) isSeen(key types.NamespacedName, ref inventory.Ref, state objectwatch.State, isWell bool, now time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	action := w.byRelease[key]
-	wanted, ok := action.objects[ref]
+func (w *written) isSeen(ref inventory.Ref, state objectwatch.State, isWell bool, now time.Time) bool {
+	wanted, ok := w.objects[ref]
 	if !ok {
 		return true
 	}
 	if isSame := state.Exists && (state.UID == wanted.UID || wanted.UID == ""); isSame {
 		// Not every API server counts its resource versions up, so an older one counts after a while.
-		countsNow := wanted.IsVersion && isWell && now.Sub(action.at) >= writtenGrace
+		countsNow := wanted.IsVersion && isWell && now.Sub(w.at) >= writtenGrace
 		if state.Generation < wanted.Number && !countsNow {
 			return false
 		}
-	} else if !isWell || now.Sub(action.at) < writtenGrace {
+	} else if !isWell || now.Sub(w.at) < writtenGrace {
 		return false
 	}
-	if delete(action.objects, ref); len(action.objects) == 0 {
-		// An empty map keeps the room that it had.
-		delete(w.byRelease, key)
+	if delete(w.objects, ref); len(w.objects) == 0 {
+		w.objects = nil // An empty map keeps its memory.
 	}
 	return true
-}
-
-// blindness remembers since when the objects of releases are not fully seen. The zero value is empty; it is safe for
-// concurrent use.
-type blindness struct {
-	mu    sync.Mutex
-	since map[types.NamespacedName]time.Time
-}
-
-// begin notes that a release is not fully seen, and returns since when.
-func (b *blindness) begin(key types.NamespacedName, now time.Time) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.since == nil {
-		b.since = map[types.NamespacedName]time.Time{}
-	}
-	since, ok := b.since[key]
-	if !ok {
-		since = now
-		b.since[key] = now
-	}
-	return since
-}
-
-// end notes that a release is fully seen, or nobody looks any more.
-func (b *blindness) end(key types.NamespacedName) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.since, key)
 }

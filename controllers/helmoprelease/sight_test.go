@@ -51,24 +51,19 @@ func TestWhatIsSeenMustBeAsNewAsWhatWasWritten(t *testing.T) {
 		"not there any more":                       {gone, true, late, true, false},
 		"not there, long after, by a broken watch": {gone, false, time.Hour, false, false},
 	} {
-		key, now := types.NamespacedName{Namespace: "fleet", Name: "one"}, time.Unix(1_800_000_000, 0)
-		written := NewWrittenGenerations()
-		written.set(key, []inventory.Ref{controllertest.Deployment}, map[inventory.Ref]model.Generation{
+		now := time.Unix(1_800_000_000, 0)
+		written := writtenBy([]inventory.Ref{controllertest.Deployment}, map[inventory.Ref]model.Generation{
 			controllertest.Deployment: {UID: "b", Number: 2, IsVersion: tc.isVersion}, controllertest.ConfigMap: {UID: "x"},
 		}, now)
-		if got := written.isSeen(key, controllertest.Deployment, tc.state, tc.isWell, now.Add(tc.after)); got != tc.want {
+		if got := written.isSeen(controllertest.Deployment, tc.state, tc.isWell, now.Add(tc.after)); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 		// What was seen once may go: that is news.
-		if got := written.isSeen(key, controllertest.Deployment, gone, false, now); got != tc.want {
+		if got := written.isSeen(controllertest.Deployment, gone, false, now); got != tc.want {
 			t.Errorf("%s, then gone: %t", name, got)
 		}
-		if !written.isSeen(key, controllertest.ConfigMap, gone, false, now) {
+		if !written.isSeen(controllertest.ConfigMap, gone, false, now) {
 			t.Errorf("%s: an object is remembered that nobody asks for", name)
-		}
-		written.forget(key)
-		if !written.isSeen(key, controllertest.Deployment, gone, false, now) {
-			t.Errorf("%s: something is left of a release that was forgotten", name)
 		}
 	}
 }

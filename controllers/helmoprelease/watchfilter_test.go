@@ -20,7 +20,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
@@ -67,7 +66,7 @@ func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
 		release.Labels, release.Annotations = tc.labels, tc.annotations
 		r := &Reconciler{
 			Client: controllertest.StoreOf(t, release), Watcher: forgettingWatcher{forgetting: forgot}, Reads: recordreads.New(1),
-			Written: NewWrittenGenerations(), Drifts: driftmemory.New(), WatchFilter: "blue", Slots: NewActionSlots(1, 0, &async.Waker{}),
+			WatchFilter: "blue", Slots: NewActionSlots(1, 0, &async.Waker{}),
 		}
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
 		r.Reads.Meet(request, "", model.Observation{}, time.Now())

@@ -6,11 +6,9 @@ package driftmemory
 import (
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -230,34 +228,4 @@ func Interval(release *addonsv1.HelmOpRelease) time.Duration {
 		interval = spec.Interval.Duration
 	}
 	return interval + time.Duration(apiutil.Jitter(release)*float64(interval)/10)
-}
-
-// Memories hold what is known of all releases. They are safe for concurrent use.
-type Memories struct {
-	mu        sync.Mutex
-	byRelease map[types.NamespacedName]*Memory
-}
-
-// New remembers nothing.
-func New() *Memories {
-	return &Memories{byRelease: map[types.NamespacedName]*Memory{}}
-}
-
-// Of returns what is remembered of a release.
-func (m *Memories) Of(key types.NamespacedName) *Memory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known, ok := m.byRelease[key]
-	if !ok {
-		known = &Memory{}
-		m.byRelease[key] = known
-	}
-	return known
-}
-
-// Forget forgets a release.
-func (m *Memories) Forget(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.byRelease, key)
 }
