@@ -18,15 +18,15 @@ func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
 	t.Parallel()
 	var engine forgottenByEngine
 	var watcher forgottenByWatcher
-	common := &sharedParts{reads: recordreads.New(1)}
+	reads := recordreads.New(1)
 	key := client.ObjectKey{Namespace: "ns", Name: "c"}
-	_, _ = common.reads.Begin(key.String(), ctrl.Request{})
-	common.reads.Hangs(key.String(), 0)
-	if grace, _ := common.reads.Grace(key.String()); grace != 0 {
+	_, _ = reads.Begin(key.String(), ctrl.Request{})
+	reads.Hangs(key.String(), 0)
+	if grace, _ := reads.Grace(key.String()); grace != 0 {
 		t.Fatalf("a worker waits %s for a Cluster that hangs", grace)
 	}
-	common.forgetting(&engine, &watcher)(key)
-	grace, _ := common.reads.Grace(key.String())
+	forgetting(&engine, &watcher, reads)(key)
+	grace, _ := reads.Grace(key.String())
 	if len(engine.clusters) != 1 || len(watcher.clusters) != 1 || grace == 0 {
 		t.Errorf("forgotten by the engine %v, by the watcher %v; a worker waits %s", engine.clusters, watcher.clusters, grace)
 	}

@@ -40,19 +40,19 @@ const clusterConflictRetry = 200 * time.Millisecond
 // Reconciler has releases take part in the life of their Clusters. It writes only Clusters that some release, or some
 // HelmOp, asks for.
 type Reconciler struct {
-	Client   client.Client
-	Live     client.Reader
-	Objects  *clusterview.Reader
-	Recorder events.EventRecorder
-	Budgets  *report.EventBudgets
-	Kinds    *kindcache.Watcher
-	Now      func() time.Time
+	client   client.Client
+	live     client.Reader
+	objects  *clusterview.Reader
+	recorder events.EventRecorder
+	budgets  *report.EventBudgets
+	kinds    *kindcache.Watcher
+	now      func() time.Time
 
 	// WatchFilter is Options.WatchFilterValue, shard is Options.Shard.
-	WatchFilter, Shard string
+	watchFilter, shard string
 
 	// EndDoubt forgets how a Cluster has answered that is not read any more: no answer would ever do so.
-	EndDoubt func(cluster client.ObjectKey)
+	forgetReads func(cluster client.ObjectKey)
 }
 
 // lifeScope is what one pass over a Cluster knows.
@@ -81,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if !scope.isRead {
-		r.EndDoubt(req.NamespacedName)
+		r.forgetReads(req.NamespacedName)
 	}
 	if report.IsBeingMoved(scope.cluster) {
 		return ctrl.Result{}, nil
@@ -116,7 +116,7 @@ func settle(result ctrl.Result, err error) (ctrl.Result, error) {
 // gather reads what a pass needs; nil if the Cluster is gone.
 func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeScope, error) {
 	object := apiutil.NewCluster()
-	if err := r.Client.Get(ctx, key, object); err != nil {
+	if err := r.client.Get(ctx, key, object); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	cluster, err := apiutil.TypedCluster(object)
@@ -124,12 +124,12 @@ func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeSco
 		return nil, err
 	}
 	releases := &addonsv1.HelmOpReleaseList{}
-	err = r.Client.List(ctx, releases, client.MatchingFields{apiutil.ClusterIndex: key.String()}, client.UnsafeDisableDeepCopy)
+	err = r.client.List(ctx, releases, client.MatchingFields{apiutil.ClusterIndex: key.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the releases of Cluster %s: %w", key, err)
 	}
 	helmOps := &addonsv1.HelmOpList{}
-	if err := r.Client.List(ctx, helmOps, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, helmOps, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the HelmOps of namespace %s: %w", key.Namespace, err)
 	}
 	scope := &lifeScope{object: object, cluster: cluster, helmOps: helmOps.Items}
@@ -146,7 +146,7 @@ func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeSco
 
 // mayRead tells whether a Cluster may be read for a release. The HelmOp is nil if it is gone, or not known here.
 func (r *Reconciler) mayRead(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
-	return !apiutil.IsClusterPaused(cluster) && !apiutil.IsChildPaused(release) && apiutil.IsWatched(release, r.WatchFilter) && (helmOp == nil || !apiutil.IsHelmOpPaused(helmOp))
+	return !apiutil.IsClusterPaused(cluster) && !apiutil.IsChildPaused(release) && apiutil.IsWatched(release, r.watchFilter) && (helmOp == nil || !apiutil.IsHelmOpPaused(helmOp))
 }
 
 // HelmOpOf is the HelmOp that a release belongs to; nil if it is gone, or the release says so only.
@@ -161,9 +161,9 @@ func (s *lifeScope) helmOpOf(release *addonsv1.HelmOpRelease) *addonsv1.HelmOp {
 
 // watches tells whether any HelmOp or release that the Cluster concerns is this manager's.
 func (r *Reconciler) watches(scope *lifeScope) bool {
-	return slices.ContainsFunc(scope.releases, func(release addonsv1.HelmOpRelease) bool { return apiutil.IsWatched(&release, r.WatchFilter) }) ||
+	return slices.ContainsFunc(scope.releases, func(release addonsv1.HelmOpRelease) bool { return apiutil.IsWatched(&release, r.watchFilter) }) ||
 		slices.ContainsFunc(scope.helmOps, func(helmOp addonsv1.HelmOp) bool {
-			return apiutil.IsWatched(&helmOp, r.WatchFilter) && helmOp.Spec.ClusterCondition != "" && selects(&helmOp, scope.cluster)
+			return apiutil.IsWatched(&helmOp, r.watchFilter) && helmOp.Spec.ClusterCondition != "" && selects(&helmOp, scope.cluster)
 		})
 }
 
@@ -175,7 +175,7 @@ func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) 
 	kept := slices.DeleteFunc(slices.Clone(scope.cluster.Status.Conditions), func(c metav1.Condition) bool {
 		return !isOfHelmOp(c) || !unsettled.Has(c.Type) && !(scope.foreign && isUnclaimed(c, all))
 	})
-	wanted, changed := changedConditions(scope.cluster, append(slices.Clip(own), kept...), metav1.NewTime(r.Now()))
+	wanted, changed := changedConditions(scope.cluster, append(slices.Clip(own), kept...), metav1.NewTime(r.now()))
 	if !changed || len(own) > 0 && !r.watches(scope) {
 		return nil
 	}
@@ -195,7 +195,7 @@ func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) 
 	if err := unstructured.SetNestedSlice(apply.Object, list, "status", "conditions"); err != nil {
 		return err
 	}
-	err := r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.FieldOwner(conditionsManager), client.ForceOwnership)
+	err := r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.FieldOwner(conditionsManager), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("applying conditions to the Cluster: %w", err)
 	}
@@ -207,15 +207,15 @@ func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) 
 func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease, eventType, reason, action, message string) {
 	message = apiutil.Truncate(message, report.MaxEventMessage)
 	if release == nil {
-		r.Recorder.Eventf(scope.object, nil, eventType, reason, action, "%s", message)
+		r.recorder.Eventf(scope.object, nil, eventType, reason, action, "%s", message)
 		return
 	}
-	r.Recorder.Eventf(scope.object, release, eventType, reason, action, "HelmOp %s: %s", apiutil.HelmOpOf(release), message)
-	r.Recorder.Eventf(release, scope.object, eventType, reason, action, "%s", message)
+	r.recorder.Eventf(scope.object, release, eventType, reason, action, "HelmOp %s: %s", apiutil.HelmOpOf(release), message)
+	r.recorder.Eventf(release, scope.object, eventType, reason, action, "%s", message)
 	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == apiutil.HelmOpKind {
 		helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: release.Namespace, Name: owner.Name, UID: owner.UID}}
-		if r.Budgets.Take(helmOp, reason) {
-			r.Recorder.Eventf(helmOp, release, eventType, reason, action, "Cluster %s: %s", apiutil.ClusterTitle(release), message)
+		if r.budgets.Take(helmOp, reason) {
+			r.recorder.Eventf(helmOp, release, eventType, reason, action, "Cluster %s: %s", apiutil.ClusterTitle(release), message)
 		}
 	}
 }
@@ -241,11 +241,11 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 	delete(annotations, addonsv1.DeletionHoldAnnotation)
 	for _, name := range upgradeHoldNames(asking, annotations) {
 		holder, wanted := asking[name]
-		state := clusterlife.UpgradeState{Wanted: wanted, Running: running, Now: r.Now(), Resumed: clusterlife.ResumedAt(scope.cluster, r.Now())}
+		state := clusterlife.UpgradeState{Wanted: wanted, Running: running, Now: r.now(), Resumed: clusterlife.ResumedAt(scope.cluster, r.now())}
 		state.Value, state.Held = annotations[name]
 		state.Released = annotations[clusterlife.UpgradeReleasedName(name)]
 		switch {
-		case wanted && (!apiutil.IsWatched(holder.helmOp, r.WatchFilter) || !mayBeginHold(scope.cluster, holder, state.Held)):
+		case wanted && (!apiutil.IsWatched(holder.helmOp, r.watchFilter) || !mayBeginHold(scope.cluster, holder, state.Held)):
 			continue
 		case wanted:
 			state.Running = versionToBegin(scope.cluster, state)
@@ -277,7 +277,7 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 	after.SetAnnotations(annotations)
 	// What was decided on an old state must not bring back a hold that ended.
 	patch := client.MergeFromWithOptions(scope.object, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, after, patch); err != nil {
+	if err := r.client.Patch(ctx, after, patch); err != nil {
 		return result, fmt.Errorf("annotating the Cluster: %w", err)
 	}
 	for _, tell := range news {
@@ -299,12 +299,12 @@ func (r *Reconciler) runningVersion(ctx context.Context, scope *lifeScope, asked
 		return "", nil
 	}
 	objects := &clusterview.Objects{}
-	controlPlane, err := r.Objects.ReadRef(ctx, objects, "control-plane", scope.cluster.Namespace, scope.cluster.Spec.ControlPlaneRef)
+	controlPlane, err := r.objects.ReadRef(ctx, objects, "control-plane", scope.cluster.Namespace, scope.cluster.Spec.ControlPlaneRef)
 	if err != nil {
 		return "", err
 	}
 	for _, obj := range objects.Watched {
-		if err := r.Kinds.Watch(obj.GroupVersionKind()); err != nil {
+		if err := r.kinds.Watch(obj.GroupVersionKind()); err != nil {
 			return "", fmt.Errorf("watching control planes: %w", err)
 		}
 	}
@@ -334,7 +334,7 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 	var late []string
 	var errs []error
 	for _, release := range asking {
-		left := clusterlife.DeletionRest(hold, release, r.Now())
+		left := clusterlife.DeletionRest(hold, release, r.now())
 		if left <= 0 {
 			late = append(late, release.Name)
 			continue
@@ -342,8 +342,8 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 		if rest == 0 || left < rest {
 			rest = left
 		}
-		if release.DeletionTimestamp.IsZero() && apiutil.IsWatched(release, r.WatchFilter) {
-			errs = append(errs, client.IgnoreNotFound(r.Client.Delete(ctx, release, client.Preconditions{UID: &release.UID})))
+		if release.DeletionTimestamp.IsZero() && apiutil.IsWatched(release, r.watchFilter) {
+			errs = append(errs, client.IgnoreNotFound(r.client.Delete(ctx, release, client.Preconditions{UID: &release.UID})))
 		}
 	}
 	if rest > 0 {

@@ -44,17 +44,17 @@ func TestDoubtEndsWithTheReads(t *testing.T) {
 		}
 		r := lifeReconciler(t, cluster, release)
 		if tc.helmOp != nil {
-			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(helmOp), helmOp); err != nil {
+			if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(helmOp), helmOp); err != nil {
 				t.Fatal(err)
 			}
 			tc.helmOp(helmOp)
-			if err := r.Client.Update(t.Context(), helmOp); err != nil {
+			if err := r.client.Update(t.Context(), helmOp); err != nil {
 				t.Fatal(err)
 			}
 		}
 		doubtful := true
-		r.WatchFilter = tc.filter
-		r.EndDoubt = func(cluster client.ObjectKey) { doubtful = cluster != key }
+		r.watchFilter = tc.filter
+		r.forgetReads = func(cluster client.ObjectKey) { doubtful = cluster != key }
 		r.pass(t)
 		if doubtful != tc.doubtful {
 			t.Errorf("%s: doubtful %t", name, doubtful)

@@ -56,7 +56,7 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 		},
 	})
 	c := builder.Build()
-	return &Reconciler{Client: c, EndDoubt: func(client.ObjectKey) {}, Live: c, Objects: clusterview.NewReader(c), Recorder: events.NewFakeRecorder(100), Now: func() time.Time { return controllertest.LifeNow }}
+	return &Reconciler{client: c, forgetReads: func(client.ObjectKey) {}, live: c, objects: clusterview.NewReader(c), recorder: events.NewFakeRecorder(100), now: func() time.Time { return controllertest.LifeNow }}
 }
 
 // pass makes one pass over the Cluster, and returns it as it is then; nil if it is gone.
@@ -68,7 +68,7 @@ func (r *Reconciler) pass(t *testing.T) (*clusterv1.Cluster, ctrl.Result) {
 		t.Fatal(err)
 	}
 	cluster := &clusterv1.Cluster{}
-	if err := r.Client.Get(t.Context(), key, cluster); err != nil {
+	if err := r.client.Get(t.Context(), key, cluster); err != nil {
 		t.Fatal(err)
 	}
 	return cluster, result
@@ -90,16 +90,16 @@ func TestDeletionIsHeldFromTheBeginningToTheEnd(t *testing.T) {
 		t.Errorf("looks again after %s", result.RequeueAfter)
 	}
 	stored := &addonsv1.HelmOpRelease{}
-	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil || stored.DeletionTimestamp.IsZero() {
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil || stored.DeletionTimestamp.IsZero() {
 		t.Fatalf("the release is not ended: %v", err)
 	}
-	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(bystander), stored); err != nil || !stored.DeletionTimestamp.IsZero() {
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(bystander), stored); err != nil || !stored.DeletionTimestamp.IsZero() {
 		t.Fatalf("the other release is ended: %v", err)
 	}
 	if !apiutil.HoldOf(cluster).IsOn() {
 		t.Fatal("let go too early")
 	}
-	controllertest.LetGo(t, r.Client, release)
+	controllertest.LetGo(t, r.client, release)
 	cluster, _ = r.pass(t)
 	if !apiutil.HoldOf(cluster).Over || cluster.Spec.Paused != nil {
 		t.Errorf("still held: %v %v", cluster.Annotations, cluster.Spec.Paused)
@@ -121,15 +121,15 @@ func TestAUsersPauseOutlastsTheHold(t *testing.T) {
 		if !apiutil.IsClusterPaused(cluster) || !ptr.Deref(cluster.Spec.Paused, false) || apiutil.HoldOf(cluster).IsOn() {
 			t.Fatalf("annotations %v, paused %v", cluster.Annotations, cluster.Spec.Paused)
 		}
-		r.Now = func() time.Time { return controllertest.LifeNow.Add(24 * time.Hour) }
+		r.now = func() time.Time { return controllertest.LifeNow.Add(24 * time.Hour) }
 	}
 	stored := &addonsv1.HelmOpRelease{}
-	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil || !stored.DeletionTimestamp.IsZero() {
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil || !stored.DeletionTimestamp.IsZero() {
 		t.Fatalf("the release is ended: %v", err)
 	}
 	cluster, _ := r.pass(t)
 	delete(cluster.Annotations, clusterv1.PausedAnnotation)
-	if err := r.Client.Update(t.Context(), cluster); err != nil {
+	if err := r.client.Update(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
 	if cluster, _ = r.pass(t); !apiutil.HoldOf(cluster).IsOn() || apiutil.IsClusterPaused(cluster) {
@@ -138,7 +138,7 @@ func TestAUsersPauseOutlastsTheHold(t *testing.T) {
 	if _, result := r.pass(t); result.RequeueAfter != 10*time.Minute {
 		t.Errorf("looks again after %s", result.RequeueAfter)
 	}
-	controllertest.LetGo(t, r.Client, release)
+	controllertest.LetGo(t, r.client, release)
 	if cluster, _ = r.pass(t); !apiutil.HoldOf(cluster).Over || cluster.Spec.Paused != nil {
 		t.Errorf("still held: %v %v", cluster.Annotations, cluster.Spec.Paused)
 	}
@@ -246,7 +246,7 @@ func expectEvent(t *testing.T, r *Reconciler, begin string) {
 	t.Helper()
 	got := ""
 	select {
-	case got = <-r.Recorder.(*events.FakeRecorder).Events:
+	case got = <-r.recorder.(*events.FakeRecorder).Events:
 	default:
 	}
 	if (got == "") != (begin == "") || !strings.HasPrefix(got, begin) {
@@ -264,7 +264,7 @@ func TestADeletionHoldOfTheFutureBeginsNow(t *testing.T) {
 	if cluster, _ := r.pass(t); !apiutil.HoldOf(cluster).Since.Equal(controllertest.LifeNow) || !ptr.Deref(cluster.Spec.Paused, false) {
 		t.Errorf("hold %v", cluster.Annotations)
 	}
-	r.Now = func() time.Time { return controllertest.LifeNow.Add(time.Minute) }
+	r.now = func() time.Time { return controllertest.LifeNow.Add(time.Minute) }
 	if cluster, _ := r.pass(t); !apiutil.HoldOf(cluster).Over {
 		t.Errorf("still held: %v", cluster.Annotations)
 	}

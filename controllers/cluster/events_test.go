@@ -22,7 +22,7 @@ import (
 func TestEventsOfClustersLives(t *testing.T) {
 	g := gomega.NewWithT(t)
 	recorder := events.NewFakeRecorder(1000)
-	r := &Reconciler{Recorder: recorder, Budgets: report.NewEventBudgets(func() time.Time { return time.Unix(1_800_000_000, 0) })}
+	r := &Reconciler{recorder: recorder, budgets: report.NewEventBudgets(func() time.Time { return time.Unix(1_800_000_000, 0) })}
 	const releases = 100
 	for i := range releases {
 		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("release-%d", i), OwnerReferences: []metav1.OwnerReference{{

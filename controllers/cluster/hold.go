@@ -34,7 +34,7 @@ func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases i
 			// Somebody else paused it: then nothing is done until that ends.
 			return false, nil
 		}
-		setAnnotation(object, addonsv1.DeletionHoldAnnotation, r.Now().UTC().Format(time.RFC3339))
+		setAnnotation(object, addonsv1.DeletionHoldAnnotation, r.now().UTC().Format(time.RFC3339))
 		return true, unstructured.SetNestedField(object.Object, true, "spec", "paused")
 	})
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *Reconciler) changeHold(ctx context.Context, scope *lifeScope, change fu
 	err := retry.OnError(retry.DefaultBackoff, isOvertaken, func() error {
 		if !first {
 			changed, object = false, apiutil.NewCluster()
-			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(scope.object), object); err != nil {
+			if err := r.live.Get(ctx, client.ObjectKeyFromObject(scope.object), object); err != nil {
 				return client.IgnoreNotFound(err)
 			}
 		}
@@ -95,7 +95,7 @@ func (r *Reconciler) changeHold(ctx context.Context, scope *lifeScope, change fu
 		if err != nil {
 			return err
 		}
-		return r.Client.Patch(ctx, after, patch)
+		return r.client.Patch(ctx, after, patch)
 	})
 	return changed && err == nil, err
 }

@@ -47,7 +47,7 @@ func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
 
 // mendHold changes the annotation of a hold that cannot stay as it is, see nextHold, and tells whether it did.
 func (r *Reconciler) mendHold(ctx context.Context, scope *lifeScope) (bool, error) {
-	if value, _ := nextHold(scope.cluster, r.Now()); value == "" {
+	if value, _ := nextHold(scope.cluster, r.now()); value == "" {
 		return false, nil
 	}
 	var message string
@@ -57,7 +57,7 @@ func (r *Reconciler) mendHold(ctx context.Context, scope *lifeScope) (bool, erro
 			return false, err
 		}
 		var value string
-		if value, message = nextHold(cluster, r.Now()); value != "" {
+		if value, message = nextHold(cluster, r.now()); value != "" {
 			setAnnotation(object, addonsv1.DeletionHoldAnnotation, value)
 		}
 		return value != "", nil
@@ -84,7 +84,7 @@ func isRestoredHold(cluster *clusterv1.Cluster) bool {
 
 // endRestoredHold ends the pause of a restored Cluster: no controller would otherwise.
 func (r *Reconciler) endRestoredHold(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
-	if wait := scope.cluster.CreationTimestamp.Add(restoredHoldKept).Sub(r.Now()); wait > 0 {
+	if wait := scope.cluster.CreationTimestamp.Add(restoredHoldKept).Sub(r.now()); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	ended, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {

@@ -115,15 +115,15 @@ func TestHoldBesideOtherWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			written := &clusterv1.Cluster{}
-			if err := r.Client.Get(t.Context(), key, written); err != nil {
+			if err := r.client.Get(t.Context(), key, written); err != nil {
 				t.Fatal(err)
 			}
 			tc.write(written)
-			if err := r.Client.Update(t.Context(), written); err != nil {
+			if err := r.client.Update(t.Context(), written); err != nil {
 				t.Fatal(err)
 			}
 			patches := 0
-			r.Client = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+			r.client = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 					patches++
 					return c.Patch(ctx, object, patch, options...)
@@ -133,7 +133,7 @@ func TestHoldBesideOtherWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			after := &clusterv1.Cluster{}
-			if err := r.Client.Get(t.Context(), key, after); err != nil {
+			if err := r.client.Get(t.Context(), key, after); err != nil {
 				t.Fatal(err)
 			}
 			if held := apiutil.HoldOf(after).IsOn(); held != tc.held || patches != tc.patches {
@@ -161,13 +161,13 @@ func TestAHoldThatIsOverEndsNoPause(t *testing.T) {
 	}
 	now := scope.cluster.DeepCopy()
 	now.Annotations[addonsv1.DeletionHoldAnnotation] = apiutil.DeletionHoldOver
-	if err := r.Client.Update(t.Context(), now); err != nil {
+	if err := r.client.Update(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.endHold(t.Context(), scope, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Client.Get(t.Context(), key, now); err != nil || !ptr.Deref(now.Spec.Paused, false) {
+	if err := r.client.Get(t.Context(), key, now); err != nil || !ptr.Deref(now.Spec.Paused, false) {
 		t.Errorf("the pause of somebody else has ended: %v", err)
 	}
 	expectEvent(t, r, "")

@@ -37,7 +37,7 @@ func TestUpgradeIsAnnotatedAndNotHeldTwice(t *testing.T) {
 	if result.RequeueAfter == 0 || result.RequeueAfter > clusterlife.DefaultUpgradeTimeout {
 		t.Errorf("looks again after %s", result.RequeueAfter)
 	}
-	r.Now = func() time.Time { return controllertest.LifeNow.Add(clusterlife.DefaultUpgradeTimeout) }
+	r.now = func() time.Time { return controllertest.LifeNow.Add(clusterlife.DefaultUpgradeTimeout) }
 	for _, about := range []string{"held beyond its time", "held twice"} {
 		got, _ = r.pass(t)
 		if _, held := got.Annotations[name]; held || got.Annotations[clusterlife.UpgradeReleasedName(name)] != "v1.36.0" || len(got.Annotations) != 2 {
@@ -96,12 +96,12 @@ func TestAReleaseMadeAnewKeepsTheHold(t *testing.T) {
 		}
 		r := lifeReconciler(t, upgradingCluster(annotations), release.DeepCopy())
 		helmOp := &addonsv1.HelmOp{}
-		if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(controllertest.LeavingHelmOp()), helmOp); err != nil {
+		if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(controllertest.LeavingHelmOp()), helmOp); err != nil {
 			t.Fatal(err)
 		}
 		helmOp.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
 		tc.change(helmOp)
-		if err := r.Client.Update(t.Context(), helmOp); err != nil {
+		if err := r.client.Update(t.Context(), helmOp); err != nil {
 			t.Fatal(err)
 		}
 		if got, _ := r.pass(t); got.Annotations[name] != tc.want {

@@ -31,13 +31,13 @@ func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 	if !hasUnclaimed(scope) {
 		return nil
 	}
-	selector := apiutil.OtherShards(r.Shard)
+	selector := apiutil.OtherShards(r.shard)
 	ofCluster := labels.Set{clusterv1.ClusterNameLabel: capilabels.MustFormatValue(scope.cluster.Name)}
 	if requirements, selectable := ofCluster.AsSelector().Requirements(); selectable {
 		selector = selector.Add(requirements...)
 	}
 	releases := apiutil.MetadataList(addonsv1.GroupVersion.WithKind("HelmOpRelease"))
-	err := r.Live.List(ctx, releases, client.InNamespace(scope.cluster.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
+	err := r.live.List(ctx, releases, client.InNamespace(scope.cluster.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
 	scope.foreign = err != nil || len(releases.Items) > 0
 	if err != nil {
 		return fmt.Errorf("listing the releases of the Cluster in other shards: %w", err)
@@ -68,7 +68,7 @@ func (r *Reconciler) unsettledConditions(scope *lifeScope) sets.Set[string] {
 	unsettled := sets.Set[string]{}
 	for i := range scope.helmOps {
 		helmOp := &scope.helmOps[i]
-		if helmOp.Status.Shard != nil && *helmOp.Status.Shard != r.Shard && selects(helmOp, scope.cluster) {
+		if helmOp.Status.Shard != nil && *helmOp.Status.Shard != r.shard && selects(helmOp, scope.cluster) {
 			unsettled.Insert(helmOp.Spec.ClusterCondition)
 		}
 	}

@@ -144,7 +144,7 @@ func TestOthersShareACluster(t *testing.T) {
 // applying has the manager see its shard, and returns the Cluster that holds what it applies: the fake client takes nothing away that it was made with.
 func applying(r *Reconciler) *clusterv1.Cluster {
 	applied := &clusterv1.Cluster{}
-	r.Client = &controllertest.ShardView{Client: interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+	r.client = &controllertest.ShardView{Client: interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
 		SubResourceApply: func(_ context.Context, _ client.Client, _ string, obj runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
 			raw, err := json.Marshal(obj)
 			*applied = clusterv1.Cluster{Status: clusterv1.ClusterStatus{Conditions: []metav1.Condition{}}}
@@ -223,7 +223,7 @@ func TestNothingIsKnownAgainstUnreadReleases(t *testing.T) {
 	addons := []metav1.Condition{{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(controllertest.LifeNow)}}
 	r := lifeReconciler(t, bearing(upgradingCluster(map[string]string{}), addons))
 	unread := errors.New("unread")
-	r.Live = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+	r.live = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return unread },
 	})
 	applied := applying(r)

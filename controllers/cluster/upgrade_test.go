@@ -180,12 +180,12 @@ func TestClusterAPITakesNoHoldAway(t *testing.T) {
 	write := func(change func(*clusterv1.Cluster)) {
 		t.Helper()
 		after := &clusterv1.Cluster{}
-		if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(cluster), after); err != nil {
+		if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(cluster), after); err != nil {
 			t.Fatal(err)
 		}
 		before := after.DeepCopy()
 		change(after)
-		if err := r.Client.Patch(t.Context(), after, client.MergeFrom(before)); err != nil {
+		if err := r.client.Patch(t.Context(), after, client.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -194,13 +194,13 @@ func TestClusterAPITakesNoHoldAway(t *testing.T) {
 	})
 	write(func(c *clusterv1.Cluster) { c.Status.Initialization.ControlPlaneInitialized = ptr.To(true) })
 	known := &clusterv1.Cluster{}
-	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(cluster), known); err != nil {
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(cluster), known); err != nil {
 		t.Fatal(err)
 	}
 	r.pass(t)
 	after := known.DeepCopy()
 	delete(after.Annotations, runtimev1.PendingHooksAnnotation)
-	if err := r.Client.Patch(t.Context(), after, client.MergeFrom(known)); err != nil {
+	if err := r.client.Patch(t.Context(), after, client.MergeFrom(known)); err != nil {
 		t.Fatal(err)
 	}
 	if last, _ := r.pass(t); last.Annotations[name] != "v1.36.0" || len(last.Annotations) != 1 {

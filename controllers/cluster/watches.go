@@ -23,8 +23,8 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=patch
 
-// RequestForClusterOf is the Cluster of a HelmOpRelease, if it is of the same namespace: others take no part in its life.
-func RequestForClusterOf(_ context.Context, obj client.Object) []ctrl.Request {
+// requestForClusterOf is the Cluster of a HelmOpRelease, if it is of the same namespace: others take no part in its life.
+func requestForClusterOf(_ context.Context, obj client.Object) []ctrl.Request {
 	release, ok := obj.(*addonsv1.HelmOpRelease)
 	if !ok || apiutil.ClusterKey(release).Namespace != release.Namespace {
 		return nil
@@ -32,8 +32,8 @@ func RequestForClusterOf(_ context.Context, obj client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: apiutil.ClusterKey(release)}}
 }
 
-// RequestsForControlPlane is the Cluster that a control-plane object belongs to.
-func (r *Reconciler) RequestsForControlPlane(_ context.Context, obj client.Object) []ctrl.Request {
+// requestsForControlPlane is the Cluster that a control-plane object belongs to.
+func (r *Reconciler) requestsForControlPlane(_ context.Context, obj client.Object) []ctrl.Request {
 	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	for _, owner := range obj.GetOwnerReferences() {
 		if owner.Kind == "Cluster" {
@@ -46,8 +46,8 @@ func (r *Reconciler) RequestsForControlPlane(_ context.Context, obj client.Objec
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
-// RequestsForHelmOp are the Clusters that a HelmOp selects in its own namespace.
-func RequestsForHelmOp(reader client.Reader) handler.MapFunc {
+// requestsForHelmOp are the Clusters that a HelmOp selects in its own namespace.
+func requestsForHelmOp(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		helmOp, ok := obj.(*addonsv1.HelmOp)
 		if !ok {
@@ -68,8 +68,8 @@ func RequestsForHelmOp(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// LifeChanged passes events of HelmOpReleases that may matter to their Clusters.
-func LifeChanged() predicate.Predicate {
+// lifeChanged passes events of HelmOpReleases that may matter to their Clusters.
+func lifeChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOpRelease)
@@ -93,8 +93,8 @@ func asksOfClusters(helmOp *addonsv1.HelmOp) bool {
 	return helmOp.Spec.ClusterCondition != "" || helmOp.Spec.BeforeClusterUpgrade != nil || helmOp.Spec.BeforeClusterDelete != nil
 }
 
-// LifeOptionsChanged passes events of HelmOps that change which Clusters they take part in the life of, and how.
-func LifeOptionsChanged() predicate.Predicate {
+// lifeOptionsChanged passes events of HelmOps that change which Clusters they take part in the life of, and how.
+func lifeOptionsChanged() predicate.Predicate {
 	asks := func(obj client.Object) bool {
 		helmOp, ok := obj.(*addonsv1.HelmOp)
 		return ok && asksOfClusters(helmOp)

@@ -45,7 +45,7 @@ func TestLifeOptionsChanged(t *testing.T) {
 		}
 		after := before.DeepCopy()
 		tc.change(after)
-		if got := LifeOptionsChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+		if got := lifeOptionsChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
 	}

@@ -39,7 +39,7 @@ func TestMeansTellWhoseFaultItIs(t *testing.T) {
 					return tc.err
 				},
 			})
-			r := &Reconciler{References: references.NewReader(c, c)}
+			r := &Reconciler{references: references.NewReader(c, c)}
 			by, err := r.means(t.Context(), controllertest.HelmOpWith(addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own")}))
 			if passes := err == nil; passes != tc.passes {
 				t.Fatalf("error = %v", err)

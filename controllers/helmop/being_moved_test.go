@@ -24,7 +24,7 @@ func TestAHelmOpThatIsMovedSaysSo(t *testing.T) {
 	h, _, _ := controllertest.ShardedObjects("", "", "")
 	h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 	_, c := controllertest.ShardStores(t, "", h)
-	r := &Reconciler{Client: c, Live: c, Resolution: NewResolutionSchedule()}
+	r := &Reconciler{client: c, live: c, resolution: newResolutionSchedule()}
 	for range 2 {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)}); err != nil {
 			t.Fatal(err)

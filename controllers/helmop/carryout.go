@@ -33,7 +33,7 @@ func (r *Reconciler) carryOutAll(ctx context.Context, scope *helmOpScope) []erro
 		if isAsPlanned(scope, c) || r.waitsForMove(scope, c) {
 			continue
 		}
-		if r.Answers == nil || r.Answers(c.key) {
+		if r.answers == nil || r.answers(c.key) {
 			order = append(order, i)
 		} else {
 			silent = append(silent, i)
@@ -65,7 +65,7 @@ func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 	if c.step.Action != rollout.ActionCreate {
 		return false
 	}
-	rest := r.Moved.rest(client.ObjectKey{Namespace: scope.helmOp.Namespace, Name: apiutil.ChildName(scope.helmOp.Name, c.name)}, r.Now())
+	rest := r.moved.rest(client.ObjectKey{Namespace: scope.helmOp.Namespace, Name: apiutil.ChildName(scope.helmOp.Name, c.name)}, r.now())
 	if rest > 0 && (scope.requeueAfter == 0 || scope.requeueAfter > rest) {
 		scope.requeueAfter = rest
 	}
@@ -75,7 +75,7 @@ func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 // carryOutIfOurs is carryOut, unless the HelmOp is not this manager's any more, or gone: it takes seconds to write a thousand releases, which another
 // manager may be taking along meanwhile.
 func (r *Reconciler) carryOutIfOurs(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(scope.helmOp), &addonsv1.HelmOp{}, client.UnsafeDisableDeepCopy)
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.helmOp), &addonsv1.HelmOp{}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -99,10 +99,10 @@ func (r *Reconciler) carryOut(ctx context.Context, scope *helmOpScope, c *cluste
 		return r.updateChild(ctx, scope.helmOp, c, spec)
 	case rollout.ActionReplace:
 		log.Info("Ending a release, for another one to follow", "revision", c.step.Revision)
-		return apiutil.ReplaceChild(ctx, r.Client, c.child, c.step.Revision)
+		return apiutil.ReplaceChild(ctx, r.client, c.child, c.step.Revision)
 	case rollout.ActionDelete:
 		log.Info("Ending a release")
-		return client.IgnoreNotFound(r.Client.Delete(ctx, c.child))
+		return client.IgnoreNotFound(r.client.Delete(ctx, c.child))
 	default:
 		return r.repairChild(ctx, scope.helmOp, c.child)
 	}
@@ -133,7 +133,7 @@ func (r *Reconciler) toldSpec(scope *helmOpScope, c *clusterScope) (addonsv1.Hel
 	case c.step.Returned:
 		told.Reason = addonsv1.ReleaseRolloutReturned
 	}
-	told.At = metav1.NewTime(r.Now())
+	told.At = metav1.NewTime(r.now())
 	spec.Rollout = told
 	if c.child == nil {
 		return spec, nil

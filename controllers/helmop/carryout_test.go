@@ -60,7 +60,7 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 			return c.Create(ctx, obj, options...)
 		},
 	}).Build()
-	r := &Reconciler{Client: c, Live: c, Now: time.Now, Answers: func(cluster client.ObjectKey) bool { return strings.HasPrefix(cluster.Name, "b") }}
+	r := &Reconciler{client: c, live: c, now: time.Now, answers: func(cluster client.ObjectKey) bool { return strings.HasPrefix(cluster.Name, "b") }}
 	scope := &helmOpScope{helmOp: helmOp}
 	for i := range silent + answering {
 		name := fmt.Sprintf("a-%d", i)
@@ -115,7 +115,7 @@ func TestWhatLeftIsNotTakenBack(t *testing.T) {
 			if tc.knows {
 				shown, _ = controllertest.ShardStores(t, "a", before)
 			}
-			r := &Reconciler{Client: &controllertest.Lagging{Client: live, Shown: shown}, Live: live, Now: time.Now, Shard: "a"}
+			r := &Reconciler{client: &controllertest.Lagging{Client: live, Shown: shown}, live: live, now: time.Now, shard: "a"}
 			scope := &helmOpScope{helmOp: before, clusters: []*clusterScope{
 				{name: "one", key: client.ObjectKey{Namespace: "n", Name: "one"}, target: &child.Spec},
 				{name: "two", key: client.ObjectKey{Namespace: "n", Name: "two"}, target: &addonsv1.HelmOpReleaseSpec{ClusterRef: addonsv1.ClusterReference{Name: "two"}}},
@@ -143,7 +143,7 @@ func TestStraysEndWithTheirHelmOp(t *testing.T) {
 	h, _, stray := controllertest.ShardedObjects("b", "b", "a")
 	h.Finalizers = []string{addonsv1.HelmOpFinalizer}
 	_, live := controllertest.ShardStores(t, "b", h, stray)
-	r := &Reconciler{Client: &controllertest.ShardView{Client: live, Shard: "b"}, Live: live, Now: time.Now, Shard: "b"}
+	r := &Reconciler{client: &controllertest.ShardView{Client: live, Shard: "b"}, live: live, now: time.Now, shard: "b"}
 	if err := r.reconcileDelete(t.Context(), h); err != nil || len(h.Finalizers) == 0 {
 		t.Errorf("it goes: %v, %v", h.Finalizers, err)
 	}

@@ -25,7 +25,7 @@ import (
 // children returns the HelmOpReleases of a HelmOp. They are shared with the cache, and must not be changed.
 func (r *Reconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
-	err := r.Client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
+	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the releases of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}
@@ -52,7 +52,7 @@ func (r *Reconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	}
 	repaired := child.DeepCopy()
 	repaired.ObjectMeta = metadata
-	return client.IgnoreNotFound(r.Client.Patch(ctx, repaired, patch))
+	return client.IgnoreNotFound(r.client.Patch(ctx, repaired, patch))
 }
 
 // mayAdopt tells whether a child may get its owner reference back. Garbage collection takes it away when the HelmOp is deleted with the
@@ -62,7 +62,7 @@ func (r *Reconciler) mayAdopt(ctx context.Context, helmOp *addonsv1.HelmOp, chil
 		return true, nil
 	}
 	current := &addonsv1.HelmOp{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(helmOp), current); err != nil {
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(helmOp), current); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	return current.UID == helmOp.UID && current.DeletionTimestamp.IsZero(), nil
@@ -107,7 +107,7 @@ func keepChild(before, child *addonsv1.HelmOpRelease) client.Patch {
 }
 
 func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope, spec addonsv1.HelmOpReleaseSpec) error {
-	system, err := apiutil.SystemNamespace(ctx, r.Client)
+	system, err := apiutil.SystemNamespace(ctx, r.client)
 	if err != nil {
 		return err
 	}
@@ -123,17 +123,17 @@ func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	if err := r.own(helmOp, child); err != nil {
 		return err
 	}
-	err = r.Client.Create(ctx, child)
+	err = r.client.Create(ctx, child)
 	if apierrors.IsAlreadyExists(err) {
 		// The cache has not seen it yet, or its label was lost by which children are found.
 		existing := &addonsv1.HelmOpRelease{}
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(child), existing); err != nil {
+		if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), existing); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		if !apiutil.IsOfShard(existing, r.Shard) {
+		if !apiutil.IsOfShard(existing, r.shard) {
 			// The HelmOp may be of another shard by now, and the cache is late.
 			current := &addonsv1.HelmOp{}
-			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(helmOp), current); err != nil || !apiutil.IsOfShard(current, r.Shard) {
+			if err := r.live.Get(ctx, client.ObjectKeyFromObject(helmOp), current); err != nil || !apiutil.IsOfShard(current, r.shard) {
 				return client.IgnoreNotFound(err)
 			}
 		}
@@ -154,7 +154,7 @@ func (r *Reconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	if err := r.own(helmOp, child); err != nil {
 		return err
 	}
-	if err := r.Client.Patch(ctx, child, keepChild(c.child, child)); err != nil {
+	if err := r.client.Patch(ctx, child, keepChild(c.child, child)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	c.child = child
@@ -173,12 +173,12 @@ func (r *Reconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error {
 	}
 	apiutil.FollowLabels(labels, helmOp)
 	obj.SetLabels(labels)
-	err := controllerutil.SetControllerReference(helmOp, obj, r.Client.Scheme())
+	err := controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
 	var owned *controllerutil.AlreadyOwnedError
 	if errors.As(err, &owned) && owned.Owner.Kind == apiutil.HelmOpKind {
 		// A HelmOp of the same name that is gone, for example restored from a backup under another UID.
 		obj.SetOwnerReferences(nil)
-		return controllerutil.SetControllerReference(helmOp, obj, r.Client.Scheme())
+		return controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
 	}
 	return err
 }

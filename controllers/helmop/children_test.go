@@ -64,7 +64,7 @@ func TestChildrenThatNeedNoRepair(t *testing.T) {
 				helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{
 					Namespace: "fleet", Name: names[0], UID: "now", Labels: map[string]string{clusterv1.WatchLabel: "blue"},
 				}}
-				r := &Reconciler{Client: controllertest.StoreOf(t)}
+				r := &Reconciler{client: controllertest.StoreOf(t)}
 				child := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: names[1]})
 				child.OwnerReferences = nil
 				if err := r.own(helmOp, child); err != nil {
@@ -86,7 +86,7 @@ func TestChildrenThatNeedNoRepair(t *testing.T) {
 // TestWhatChildrenAreToldIsRemembered holds that it is, for as long as they are told nothing else.
 func TestWhatChildrenAreToldIsRemembered(t *testing.T) {
 	t.Parallel()
-	memory := NewPlannedReleases()
+	memory := newPlannedReleases()
 	child := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 	child.UID, child.Generation, child.Spec.ValuesDigest = "u", 1, "a"
 	of := func() string {
@@ -132,7 +132,7 @@ func TestChildIsKept(t *testing.T) {
 				b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
 				b.Release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "2", "other": "stays"}
 				c := b.Client()
-				r := &Reconciler{Client: c, Live: c, Now: time.Now, Renderer: render.New(nil, clusterview.NewReader(c))}
+				r := &Reconciler{client: c, live: c, now: time.Now, renderer: render.New(nil, clusterview.NewReader(c))}
 				read := func() *addonsv1.HelmOpRelease {
 					child := &addonsv1.HelmOpRelease{}
 					if err := c.Get(t.Context(), client.ObjectKeyFromObject(b.Release), child); err != nil {
@@ -184,13 +184,13 @@ func TestRelabelChild(t *testing.T) {
 			}
 			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u", Labels: watched(tc.helmOp)}}
 			child := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c", Labels: watched(tc.child)}}
-			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(child, helmOp.DeepCopy()).Build()}
-			r.Live = r.Client
+			r := &Reconciler{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(child, helmOp.DeepCopy()).Build()}
+			r.live = r.client
 			if err := r.repairChild(t.Context(), helmOp, child); err != nil {
 				t.Fatal(err)
 			}
 			stored := &addonsv1.HelmOpRelease{}
-			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(child), stored); err != nil {
+			if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(child), stored); err != nil {
 				t.Fatal(err)
 			}
 			if got := stored.Labels[clusterv1.WatchLabel]; got != tc.helmOp {

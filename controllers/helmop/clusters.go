@@ -85,7 +85,7 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 			continue
 		}
 		delete(byCluster, key)
-		cluster, err := r.Renderer.Objects.Typed(object)
+		cluster, err := r.renderer.Objects.Typed(object)
 		if err != nil {
 			// What cannot be read is left as it is.
 			cluster, selected = &clusterv1.Cluster{}, true
@@ -113,7 +113,7 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, s
 	if helmOp.Spec.ClusterNamespaces == nil {
 		options = append(options, client.InNamespace(helmOp.Namespace))
 	}
-	if err := r.Client.List(ctx, list, options...); err != nil {
+	if err := r.client.List(ctx, list, options...); err != nil {
 		return nil, fmt.Errorf("listing Clusters: %w", err)
 	}
 	if helmOp.Spec.ClusterNamespaces == nil {
@@ -125,7 +125,7 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, s
 		object := &list.Items[i]
 		namespace := object.GetNamespace()
 		if _, known := namespaces[namespace]; !known {
-			selected, err := selector.SelectsNamespace(ctx, r.Client, namespace)
+			selected, err := selector.SelectsNamespace(ctx, r.client, namespace)
 			if err != nil {
 				return nil, fmt.Errorf("reading Namespace %s: %w", namespace, err)
 			}
@@ -138,7 +138,7 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, s
 			eligible = append(eligible, *object)
 			continue
 		}
-		switch allowed, err := r.Guard.Allows(ctx, helmOp, client.ObjectKeyFromObject(object)); {
+		switch allowed, err := r.guard.Allows(ctx, helmOp, client.ObjectKeyFromObject(object)); {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
@@ -160,10 +160,10 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 	helmOp := scope.helmOp
 	c := &clusterScope{name: apiutil.TitleOf(helmOp.Namespace, key), key: key, child: child}
 	object := apiutil.NewCluster()
-	err := r.Client.Get(ctx, key, object)
+	err := r.client.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
 		// One that is there has just come into the shard: the cache is about to show it.
-		isThere, err := dependencies.Exists(ctx, r.Live, key, partialCluster())
+		isThere, err := dependencies.Exists(ctx, r.live, key, partialCluster())
 		scope.stale = scope.stale || isThere
 		return c, err
 	}
@@ -175,7 +175,7 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 		scope.stale = true
 		return c, nil
 	}
-	allowed, askErr := r.Guard.Allows(ctx, helmOp, key)
+	allowed, askErr := r.guard.Allows(ctx, helmOp, key)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

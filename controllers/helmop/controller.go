@@ -45,36 +45,36 @@ type Resolver interface {
 
 // Reconciler resolves, selects, renders, plans and records.
 type Reconciler struct {
-	Client     client.Client
-	Live       client.Reader
-	Registry   Resolver
-	Verifier   verify.Verifier
-	Tasks      *async.Tasks[Resolution]
-	References *references.Reader
-	Renderer   *render.Renderer
-	Resolution *resolutionSchedule
-	Guard      *selection.Guard
-	Planned    *plannedReleases
-	Moved      movedReleases
-	Recorder   events.EventRecorder
+	client     client.Client
+	live       client.Reader
+	registry   Resolver
+	verifier   verify.Verifier
+	tasks      *async.Tasks[Resolution]
+	references *references.Reader
+	renderer   *render.Renderer
+	resolution *resolutionSchedule
+	guard      *selection.Guard
+	planned    *plannedReleases
+	moved      movedReleases
+	recorder   events.EventRecorder
 	delays     requeue.Delays
-	Kinds      *kindcache.Watcher
-	Now        func() time.Time
+	kinds      *kindcache.Watcher
+	now        func() time.Time
 
 	// Writes are those of the controller that its cache may not show yet. Client notes them.
-	Writes ownwrites.Writes
+	writes ownwrites.Writes
 
 	// ResyncPeriod is Options.ResyncPeriod.
-	ResyncPeriod time.Duration
+	resyncPeriod time.Duration
 
 	// MinInterval is Options.MinSourceInterval.
-	MinInterval time.Duration
+	minInterval time.Duration
 
 	// WatchFilter is Options.WatchFilterValue, Shard is Options.Shard.
-	WatchFilter, Shard string
+	watchFilter, shard string
 
 	// Answers tells which Clusters are served first; nil if nobody knows.
-	Answers queue.ClusterAnswers
+	answers queue.ClusterAnswers
 }
 
 // helmOpScope is what one pass over a HelmOp knows. Each field says which step sets it.
@@ -140,35 +140,35 @@ type helmOpScope struct {
 // Reconcile makes one pass over a HelmOp.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
 	ctx = oci.ForTenant(ctx, req.Namespace)
-	if !r.Writes.AreSeen(req.NamespacedName) {
+	if !r.writes.AreSeen(req.NamespacedName) {
 		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, nil
 	}
-	ctx = r.Writes.For(ctx, req.NamespacedName)
+	ctx = r.writes.For(ctx, req.NamespacedName)
 	helmOp := &addonsv1.HelmOp{}
-	if err := r.Client.Get(ctx, req.NamespacedName, helmOp); err != nil {
+	if err := r.client.Get(ctx, req.NamespacedName, helmOp); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.Resolution.forget(req.NamespacedName)
+			r.resolution.forget(req.NamespacedName)
 			r.delays.Forget(req)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !apiutil.IsWatched(helmOp, r.WatchFilter) {
-		r.Resolution.forget(req.NamespacedName)
+	if !apiutil.IsWatched(helmOp, r.watchFilter) {
+		r.resolution.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if report.IsBeingMoved(helmOp) {
-		r.Resolution.forget(req.NamespacedName)
-		return ctrl.Result{}, report.BeingMoved(ctx, r.Client, helmOp, "helmop", helmOpConditions)
+		r.resolution.forget(req.NamespacedName)
+		return ctrl.Result{}, report.BeingMoved(ctx, r.client, helmOp, "helmop", helmOpConditions)
 	}
 	before := helmOp.DeepCopy()
 	defer func() { result, reterr = requeue.OrError(result, reterr) }()
 	defer func() {
 		report.Outdated(helmOp)
 		if reterr == nil {
-			result.RequeueAfter = queue.WithinResync(result.RequeueAfter, r.ResyncPeriod, helmOp)
+			result.RequeueAfter = queue.WithinResync(result.RequeueAfter, r.resyncPeriod, helmOp)
 		}
 		helmOp.Status.ObservedGeneration = helmOp.Generation
-		err := report.WriteObject(ctx, r.Client, before, helmOp, helmOpConditions)
+		err := report.WriteObject(ctx, r.client, before, helmOp, helmOpConditions)
 		reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
 	}()
 
@@ -259,7 +259,7 @@ var helmOpConditions = []string{
 
 // event tells of something that happened to a HelmOp.
 func (r *Reconciler) event(helmOp *addonsv1.HelmOp, eventType, reason, action, message string) {
-	r.Recorder.Eventf(helmOp, nil, eventType, reason, action, "%s", apiutil.Truncate(message, report.MaxEventMessage))
+	r.recorder.Eventf(helmOp, nil, eventType, reason, action, "%s", apiutil.Truncate(message, report.MaxEventMessage))
 }
 
 func (r *Reconciler) warn(helmOp *addonsv1.HelmOp, reason, action, message string) {

@@ -34,7 +34,7 @@ func (r *Reconciler) decideDeletions(scope *helmOpScope, clusters []rollout.Clus
 	helmOp := scope.helmOp
 	in := brake.Input{
 		State: deletionState(helmOp.Status.Deletions), Max: helmOp.Spec.MaxDeletions,
-		Confirmation: helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation], Now: r.Now(),
+		Confirmation: helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation], Now: r.now(),
 	}
 	if helmOp.Spec.DeletionPolicy == addonsv1.DeletionPolicyOrphan {
 		in.Max = new(intstr.FromString("100%"))
@@ -96,7 +96,7 @@ func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, cl
 	}
 	helmOp, decision := scope.helmOp, &scope.deletions
 	before := helmOp.DeepCopy()
-	decision.State = decision.State.Return(returned).Begin(begun, r.Now())
+	decision.State = decision.State.Return(returned).Begin(begun, r.now())
 	helmOp.Status.Deletions = deletionStatus(decision, len(scope.pendingDeletions))
 	if begun == 0 || equality.Semantic.DeepEqual(before.Status.Deletions, helmOp.Status.Deletions) {
 		return nil
@@ -104,7 +104,7 @@ func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, cl
 	written := before.DeepCopy()
 	written.Status.Deletions = helmOp.Status.Deletions.DeepCopy()
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, written, patch); err != nil {
+	if err := r.client.Status().Patch(ctx, written, patch); err != nil {
 		return fmt.Errorf("recording deletions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}
 	return nil

@@ -31,7 +31,7 @@ func leavingClusters(leaving int) []rollout.Cluster {
 func TestDeletionsAreHeldAndConfirmed(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10)
-	r := &Reconciler{Now: time.Now, Recorder: recorder}
+	r := &Reconciler{now: time.Now, recorder: recorder}
 	helmOp := &addonsv1.HelmOp{}
 	helmOp.Namespace, helmOp.Name = "n", "calico"
 	pass := func(leaving int) *helmOpScope {
@@ -78,7 +78,7 @@ func TestDeletionsAreHeldAndConfirmed(t *testing.T) {
 
 func TestDeletionsThatAreNotHeld(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{Now: time.Now}
+	r := &Reconciler{now: time.Now}
 	all := intstr.FromString("100%")
 	for name, tc := range map[string]struct {
 		helmOp func(*addonsv1.HelmOp)

@@ -33,7 +33,7 @@ func (r *Reconciler) checkDependencies(ctx context.Context, scope *helmOpScope) 
 		return nil
 	}
 	helmOps := &addonsv1.HelmOpList{}
-	if err := r.Client.List(ctx, helmOps, client.InNamespace(helmOp.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, helmOps, client.InNamespace(helmOp.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing HelmOps: %w", err)
 	}
 	if why := dependencies.InvalidDependency(helmOp.Spec.DependsOn); why != "" {
@@ -49,7 +49,7 @@ func (r *Reconciler) checkDependencies(ctx context.Context, scope *helmOpScope) 
 	}
 	waits := make([][]string, len(scope.clusters))
 	for _, named := range helmOp.Spec.DependsOn {
-		d, err := dependencies.ReadDependency(ctx, r.Live, r.Shard, helmOp.Namespace, named, helmOps.Items)
+		d, err := dependencies.ReadDependency(ctx, r.live, r.shard, helmOp.Namespace, named, helmOps.Items)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (r *Reconciler) checkDependencies(ctx context.Context, scope *helmOpScope) 
 func (r *Reconciler) releasesByCluster(ctx context.Context, namespace, name string) (map[client.ObjectKey]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	err := r.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
+	err := r.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the releases of HelmOp %s: %w", name, err)
 	}

@@ -71,7 +71,7 @@ func TestCheckDependencies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			app := controllertest.SettledHelmOp(t, "app", func(h *addonsv1.HelmOp) { h.Spec.DependsOn = tc.dependencies })
-			r := &Reconciler{Client: controllertest.StoreOf(t, append(tc.objects, app)...)}
+			r := &Reconciler{client: controllertest.StoreOf(t, append(tc.objects, app)...)}
 			scope := &helmOpScope{helmOp: app, clusters: []*clusterScope{
 				plainCluster("one", "cni", "dns"), plainCluster("two", "cni", "dns"), plainCluster("three", "cni"),
 				{name: "gone", key: client.ObjectKey{Namespace: "n", Name: "gone"}},
@@ -137,7 +137,7 @@ func BenchmarkCheckDependencies(b *testing.B) {
 				}
 			}
 			lists.helmOps = append(lists.helmOps, app)
-			r := &Reconciler{Client: lists}
+			r := &Reconciler{client: lists}
 			for b.Loop() {
 				if err := r.checkDependencies(b.Context(), scope); err != nil || scope.clusters[999].blocked != "" {
 					b.Fatal(err, scope.clusters[999].blocked)

@@ -92,9 +92,9 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp, 
 
 // clusterOfChild reads the Cluster of a release; nil if it is gone. The cache has the Clusters of the own shard only.
 func (r *Reconciler) clusterOfChild(ctx context.Context, child *addonsv1.HelmOpRelease) (*unstructured.Unstructured, error) {
-	object, err := clusterview.ReadCluster(ctx, r.Client, apiutil.ClusterKey(child), r.Shard)
+	object, err := clusterview.ReadCluster(ctx, r.client, apiutil.ClusterKey(child), r.shard)
 	if apierrors.IsNotFound(err) {
-		object, err = clusterview.ReadCluster(ctx, r.Live, apiutil.ClusterKey(child), r.Shard)
+		object, err = clusterview.ReadCluster(ctx, r.live, apiutil.ClusterKey(child), r.shard)
 	}
 	if err != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -117,10 +117,10 @@ func firstWave(object *unstructured.Unstructured, waves []labels.Selector) int {
 // and not yet the other.
 func (r *Reconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
 	current := &addonsv1.HelmOpRelease{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(child), current); err != nil {
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), current); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if !apiutil.IsOfShard(current, r.Shard) {
+	if !apiutil.IsOfShard(current, r.shard) {
 		return nil
 	}
 	mark := ""
@@ -138,14 +138,14 @@ func (r *Reconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp, chil
 	}
 	if mark != "" && current.Annotations[mark] != "true" {
 		data := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, mark)
-		if err := r.Client.Patch(ctx, current, client.RawPatch(types.MergePatchType, []byte(data))); err != nil {
+		if err := r.client.Patch(ctx, current, client.RawPatch(types.MergePatchType, []byte(data))); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 	}
 	if !current.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	return client.IgnoreNotFound(r.Client.Delete(ctx, current, client.Preconditions{UID: &current.UID}))
+	return client.IgnoreNotFound(r.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}))
 }
 
 // isOrphaned tells whether a child of a HelmOp under deletion is to leave its release in its cluster: the HelmOp says
@@ -170,7 +170,7 @@ func (r *Reconciler) letGo(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	}
 	for _, revision := range revisions {
 		if apiutil.IsOrphaning(helmOp) || metav1.GetControllerOfNoCopy(revision) == nil {
-			if err := r.Client.Delete(ctx, revision); client.IgnoreNotFound(err) != nil {
+			if err := r.client.Delete(ctx, revision); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("deleting revision %d: %w", revision.Spec.Number, err)
 			}
 		}

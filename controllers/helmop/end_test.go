@@ -39,7 +39,7 @@ func endingHelmOp(t *testing.T, change func(*addonsv1.HelmOp), changeChild func(
 		change(helmOp)
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOp.DeepCopy())
-	r := &Reconciler{Now: time.Now, Client: fake.NewClientBuilder().WithScheme(scheme).Build()}
+	r := &Reconciler{now: time.Now, client: fake.NewClientBuilder().WithScheme(scheme).Build()}
 	for i := range 5 {
 		name := fmt.Sprintf("c%d", i)
 		child := controllertest.ReleaseFor("n", apiutil.ChildName("calico", name), addonsv1.ClusterReference{Name: name})
@@ -52,8 +52,8 @@ func endingHelmOp(t *testing.T, change func(*addonsv1.HelmOp), changeChild func(
 		}
 		builder.WithObjects(child, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}})
 	}
-	r.Client = builder.Build()
-	r.Live = r.Client
+	r.client = builder.Build()
+	r.live = r.client
 	return r, helmOp
 }
 
@@ -61,7 +61,7 @@ func endingHelmOp(t *testing.T, change func(*addonsv1.HelmOp), changeChild func(
 func deletedChildren(t *testing.T, r *Reconciler) (deleted, orphaned int) {
 	t.Helper()
 	list := &addonsv1.HelmOpReleaseList{}
-	if err := r.Client.List(t.Context(), list); err != nil {
+	if err := r.client.List(t.Context(), list); err != nil {
 		t.Fatal(err)
 	}
 	for i := range list.Items {
@@ -147,23 +147,23 @@ func TestHelmOpEnds(t *testing.T) {
 func TestOrphanedHelmOpTakesItsRevisions(t *testing.T) {
 	t.Parallel()
 	r, helmOp := endingHelmOp(t, nil, nil)
-	if err := r.Client.DeleteAllOf(t.Context(), &addonsv1.HelmOpRelease{}, client.InNamespace("n")); err != nil {
+	if err := r.client.DeleteAllOf(t.Context(), &addonsv1.HelmOpRelease{}, client.InNamespace("n")); err != nil {
 		t.Fatal(err)
 	}
 	list := &addonsv1.HelmOpReleaseList{}
-	if err := r.Client.List(t.Context(), list); err != nil {
+	if err := r.client.List(t.Context(), list); err != nil {
 		t.Fatal(err)
 	}
 	for i := range list.Items {
 		list.Items[i].Finalizers = nil
-		if err := r.Client.Update(t.Context(), &list.Items[i]); err != nil {
+		if err := r.client.Update(t.Context(), &list.Items[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for number := range int64(3) {
 		revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: apiutil.RevisionName("calico", number), Labels: apiutil.ChildSelector(helmOp)}}
 		revision.Spec.Number = number
-		if err := r.Client.Create(t.Context(), revision); err != nil {
+		if err := r.client.Create(t.Context(), revision); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestOrphanedHelmOpTakesItsRevisions(t *testing.T) {
 		t.Fatalf("it stays: %v, %v", helmOp.Finalizers, err)
 	}
 	revisions := &addonsv1.HelmOpRevisionList{}
-	if err := r.Client.List(t.Context(), revisions); err != nil || len(revisions.Items) > 0 {
+	if err := r.client.List(t.Context(), revisions); err != nil || len(revisions.Items) > 0 {
 		t.Errorf("%d revisions are left, %v", len(revisions.Items), err)
 	}
 }

@@ -23,7 +23,7 @@ func (r *Reconciler) addManagement(ctx context.Context, scope *helmOpScope, chil
 	if !isWanted && child == nil {
 		return nil
 	}
-	object, err := clusterview.ManagementCluster(ctx, r.Client, r.Shard)
+	object, err := clusterview.ManagementCluster(ctx, r.client, r.shard)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (r *Reconciler) addManagement(ctx context.Context, scope *helmOpScope, chil
 	if c.cluster, err = apiutil.TypedCluster(object); err != nil {
 		return err
 	}
-	allowed, err := r.Guard.Allows(ctx, helmOp, clusterlink.Management)
+	allowed, err := r.guard.Allows(ctx, helmOp, clusterlink.Management)
 	if err != nil {
 		return err
 	}

@@ -27,8 +27,8 @@ func managingHelmOps(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := controllertest.ManagementClient(t, objects...)
 	return &Reconciler{
-		Client: c, Live: c, Guard: selection.NewGuard(c, "a"), Renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
-		Now: time.Now,
+		client: c, live: c, guard: selection.NewGuard(c, "a"), renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
+		now: time.Now,
 	}
 }
 
@@ -83,7 +83,7 @@ func TestManagementClusterIsOfTheShardThatAsks(t *testing.T) {
 	t.Parallel()
 	m := managingHelmOps(t)
 	for _, shard := range []string{"", "b"} {
-		object, err := clusterview.ManagementCluster(t.Context(), m.Client, shard)
+		object, err := clusterview.ManagementCluster(t.Context(), m.client, shard)
 		if err != nil || !apiutil.IsOfShard(object, shard) || !apiutil.IsManagement(object) || object.GetUID() != "system" {
 			t.Errorf("shard %q: %v, %v", shard, object, err)
 		}
@@ -93,7 +93,7 @@ func TestManagementClusterIsOfTheShardThatAsks(t *testing.T) {
 		}
 	}
 	near := &dependencies.Dependency{HelmOp: &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}}}
-	object, err := clusterview.ManagementCluster(t.Context(), m.Client, "")
+	object, err := clusterview.ManagementCluster(t.Context(), m.client, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) erro
 			continue
 		}
 		partial := apiutil.PartialOf(kind)
-		err := r.References.Metadata.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace, Name: name}, partial)
+		err := r.references.Metadata.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace, Name: name}, partial)
 		switch {
 		case apierrors.IsNotFound(err):
 			// Whoever needs it says so.

@@ -51,7 +51,7 @@ func TestReportMovable(t *testing.T) {
 			helmOp.Spec.Source.ServiceAccountName, helmOp.Spec.ManagementCluster = tc.account, tc.management
 			secrets := controllertest.ClientOf(tc.secret)
 			references := references.NewReader(secrets, secrets)
-			r := &Reconciler{References: references}
+			r := &Reconciler{references: references}
 			if err := r.reportMovable(t.Context(), &helmOpScope{helmOp: helmOp}); err != nil {
 				t.Fatal(err)
 			}

@@ -37,11 +37,11 @@ func TestWhatAMoveTookIsNotCreatedAgain(t *testing.T) {
 			now := controllertest.Noon
 			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u"}}
 			c := controllertest.StoreOf(t, helmOp, controllertest.KubeSystem())
-			r := &Reconciler{Client: c, Live: c, Now: func() time.Time { return now }}
+			r := &Reconciler{client: c, live: c, now: func() time.Time { return now }}
 			plain := controllertest.ReleaseFor("n", apiutil.ChildName("h", cluster), addonsv1.ClusterReference{Name: cluster})
 			marked := plain.DeepCopy()
 			marked.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
-			last, events := plain, r.Moved.Noting(r.Now)
+			last, events := plain, r.moved.Noting(r.now)
 			if tc.marked {
 				last = marked
 				events.Update(t.Context(), event.UpdateEvent{ObjectOld: plain, ObjectNew: marked}, nil)

@@ -80,7 +80,7 @@ func newRoaming(t *testing.T, namespaces ...string) *roaming {
 	guard := selection.NewGuard(c)
 	guard.Now = func() time.Time { return r.clock }
 	r.Reconciler = &Reconciler{
-		Client: c, Live: c, Guard: guard, Now: guard.Now, Renderer: render.New(nil, clusterview.NewReader(c)),
+		client: c, live: c, guard: guard, now: guard.Now, renderer: render.New(nil, clusterview.NewReader(c)),
 	}
 	return r
 }

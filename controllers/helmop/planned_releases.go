@@ -25,8 +25,8 @@ type toldRelease struct {
 	release    *rollout.Release
 }
 
-// NewPlannedReleases remembers no release.
-func NewPlannedReleases() *plannedReleases {
+// newPlannedReleases remembers no release.
+func newPlannedReleases() *plannedReleases {
 	byUID, _ := lru.New[types.UID, toldRelease](maxPlannedReleases) // It fails only if the size is not positive.
 	return &plannedReleases{byUID: byUID}
 }

@@ -57,7 +57,7 @@ func resolvingVerdict(helmOp *addonsv1.HelmOp, asked *inquiry) verdict {
 // learn takes what a reference was found to stand for.
 func (r *Reconciler) learn(helmOp *addonsv1.HelmOp, asked *inquiry, found Resolution) {
 	status := artifactStatus(helmOp, found, asked)
-	status.ResolvedAt = metav1.NewTime(r.Now())
+	status.ResolvedAt = metav1.NewTime(r.now())
 	isNews := asked.known == nil || asked.known.ResolvedArtifact != status.ResolvedArtifact
 	if !isNews {
 		status.ResolvedAt = asked.known.ResolvedAt

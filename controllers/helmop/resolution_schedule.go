@@ -68,8 +68,8 @@ func (q question) answers(asked question) bool {
 	return q.source == asked.source && q.access == asked.access && (asked.request == "" || q.request == asked.request)
 }
 
-// NewResolutionSchedule remembers no answer.
-func NewResolutionSchedule() *resolutionSchedule {
+// newResolutionSchedule remembers no answer.
+func newResolutionSchedule() *resolutionSchedule {
 	return &resolutionSchedule{
 		entries: map[types.NamespacedName]map[addonsv1.ArtifactReference]resolutionEntry{}, answers: map[question]sharedAnswer{},
 	}

@@ -107,9 +107,9 @@ func (r *Reconciler) resolve(ctx context.Context, scope *helmOpScope) error {
 			continue
 		}
 		if answer.Err == nil {
-			r.Resolution.share(asked.question, answer.Value, r.Now())
+			r.resolution.share(asked.question, answer.Value, r.now())
 		}
-		r.conclude(scope, asked, answer.Value, answer.Err, r.Now())
+		r.conclude(scope, asked, answer.Value, answer.Err, r.now())
 	}
 	if len(open) > 0 && !isPending {
 		scope.helmOp.Status.LastResolveRequest = inquiries[0].request
@@ -149,7 +149,7 @@ func (r *Reconciler) inquire(ctx context.Context, scope *helmOpScope) ([]*inquir
 		})
 	}
 	if scope.variantsErr == nil {
-		r.Resolution.retain(client.ObjectKeyFromObject(helmOp), current)
+		r.resolution.retain(client.ObjectKeyFromObject(helmOp), current)
 	}
 	return inquiries, nil
 }
@@ -158,8 +158,8 @@ func (r *Reconciler) inquire(ctx context.Context, scope *helmOpScope) ([]*inquir
 // of the HelmOp.
 func (r *Reconciler) means(ctx context.Context, helmOp *addonsv1.HelmOp) (*means, error) {
 	by := &means{}
-	by.access, by.accessErr = r.References.Access(ctx, helmOp)
-	by.policy, by.policyErr = r.References.Policy(ctx, helmOp)
+	by.access, by.accessErr = r.references.Access(ctx, helmOp)
+	by.policy, by.policyErr = r.references.Policy(ctx, helmOp)
 	for _, err := range []error{by.accessErr, by.policyErr} {
 		if err != nil && !errors.Is(err, references.ErrReferenceNotFound) && !errors.Is(err, references.ErrReferenceForbidden) {
 			return nil, err
@@ -175,8 +175,8 @@ func (r *Reconciler) means(ctx context.Context, helmOp *addonsv1.HelmOp) (*means
 // up with; going by that would ask again, or send every Cluster back to what a tag stood for before.
 func (r *Reconciler) recall(helmOp *addonsv1.HelmOp, asked *inquiry) {
 	asked.known = artifactOfSource(&helmOp.Status, asked.source)
-	asked.before, asked.failedBefore, _ = r.Resolution.said(asked.key, asked.question)
-	answer := r.Resolution.answer(asked.key, asked.source)
+	asked.before, asked.failedBefore, _ = r.resolution.said(asked.key, asked.question)
+	answer := r.resolution.answer(asked.key, asked.source)
 	// Known already, or another manager has found out something newer.
 	isNews := answer != nil && (asked.known == nil ||
 		asked.known.ResolvedArtifact != answer.ResolvedArtifact && !asked.known.ResolvedAt.After(answer.ResolvedAt.Time))
@@ -187,7 +187,7 @@ func (r *Reconciler) recall(helmOp *addonsv1.HelmOp, asked *inquiry) {
 
 // isSettled tells whether the registry needs not be asked: it was, not long ago, or another HelmOp was answered.
 func (r *Reconciler) isSettled(scope *helmOpScope, asked *inquiry) bool {
-	delay, never := r.Resolution.due(asked.key, asked.question, asked.known != nil, r.Now())
+	delay, never := r.resolution.due(asked.key, asked.question, asked.known != nil, r.now())
 	if never || delay > 0 {
 		asked.verdict = asked.before
 		if !never {
@@ -207,9 +207,9 @@ func (r *Reconciler) sharedAnswer(helmOp *addonsv1.HelmOp, asked *inquiry) (shar
 	if asked.known == nil || asked.isToldTo {
 		return sharedAnswer{}, false
 	}
-	answer, ok := r.Resolution.shared(asked.key, asked.question, r.interval(helmOp), r.Now())
+	answer, ok := r.resolution.shared(asked.key, asked.question, r.interval(helmOp), r.now())
 	if ok && asked.policy != nil {
-		answer.signed, ok = verify.SignersOf(r.Verifier, apiutil.KnownArtifacts(&helmOp.Status), answer.artifact.URL, answer.artifact.Digest, asked.policy)
+		answer.signed, ok = verify.SignersOf(r.verifier, apiutil.KnownArtifacts(&helmOp.Status), answer.artifact.URL, answer.artifact.Digest, asked.policy)
 	}
 	return answer, ok
 }
@@ -224,7 +224,7 @@ func (r *Reconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, open []*i
 			Work: r.task(helmOp, asked),
 		})
 	}
-	outcomes, err := r.Tasks.RunAll(ctx, request, tasks)
+	outcomes, err := r.tasks.RunAll(ctx, request, tasks)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -244,7 +244,7 @@ func (r *Reconciler) task(helmOp *addonsv1.HelmOp, asked *inquiry) func(context.
 				return found, fmt.Errorf("spec.source.verify: %w", err)
 			}
 		}
-		if found.artifact, err = r.Registry.Resolve(ctx, source); err != nil {
+		if found.artifact, err = r.registry.Resolve(ctx, source); err != nil {
 			return found, err
 		}
 		found.provenance, found.artifact.Annotations = provenance(found.artifact.Annotations), nil
@@ -255,7 +255,7 @@ func (r *Reconciler) task(helmOp *addonsv1.HelmOp, asked *inquiry) func(context.
 			return found, err
 		}
 		if by.policy != nil {
-			found.signed, err = verify.Verify(ctx, r.Verifier, known, found.artifact.URL, found.artifact.Digest, by.access, by.policy)
+			found.signed, err = verify.Verify(ctx, r.verifier, known, found.artifact.URL, found.artifact.Digest, by.access, by.policy)
 		}
 		return found, err
 	}
@@ -269,9 +269,9 @@ func (r *Reconciler) conclude(scope *helmOpScope, asked *inquiry, found Resoluti
 	}
 	asked.verdict.verified, asked.verdict.isFresh = verifiedCondition(helmOp, asked, found, err)
 	entry := resolutionEntry{question: asked.question, fixed: asked.key.ref.Digest != ""}
-	next := at.Add(r.Resolution.record(asked.key, entry, r.interval(helmOp), at, err != nil, requeue.RetryAfter(err)))
+	next := at.Add(r.resolution.record(asked.key, entry, r.interval(helmOp), at, err != nil, requeue.RetryAfter(err)))
 	if next.After(at) {
-		scope.retryWithin(max(next.Sub(r.Now()), time.Millisecond))
+		scope.retryWithin(max(next.Sub(r.now()), time.Millisecond))
 	}
 	if err != nil {
 		asked.verdict.resolved = metav1.Condition{
@@ -279,27 +279,27 @@ func (r *Reconciler) conclude(scope *helmOpScope, asked *inquiry, found Resoluti
 		}
 	} else {
 		r.learn(helmOp, asked, found)
-		r.Resolution.remember(asked.key, asked.known)
+		r.resolution.remember(asked.key, asked.known)
 		asked.verdict.resolved = metav1.Condition{
 			Status: metav1.ConditionTrue, Reason: addonsv1.ResolvedReason, Message: describeArtifact(&asked.known.ResolvedArtifact),
 		}
 	}
-	r.Resolution.say(asked.key, asked.verdict)
+	r.resolution.say(asked.key, asked.verdict)
 }
 
 // interval is how often the references of a HelmOp are resolved again: its own interval, or the manager's minimum if that is longer.
 func (r *Reconciler) interval(helmOp *addonsv1.HelmOp) time.Duration {
-	return max(helmOp.Spec.Source.Interval.Duration, r.MinInterval)
+	return max(helmOp.Spec.Source.Interval.Duration, r.minInterval)
 }
 
 // raisedInterval says that the interval of a HelmOp is longer than it asks for; empty if it is not, or if its reference is never
 // resolved again.
 func (r *Reconciler) raisedInterval(helmOp *addonsv1.HelmOp) string {
 	own := helmOp.Spec.Source.Interval.Duration
-	if own >= r.MinInterval || helmOp.Spec.Source.Ref.Digest != "" {
+	if own >= r.minInterval || helmOp.Spec.Source.Ref.Digest != "" {
 		return ""
 	}
-	return fmt.Sprintf("; resolved again every %s, the manager's minimum, and not every %s as spec.source.interval says", r.MinInterval, own)
+	return fmt.Sprintf("; resolved again every %s, the manager's minimum, and not every %s as spec.source.interval says", r.minInterval, own)
 }
 
 // resolveRequest is the value of the annotation that asks to resolve now, in the form in which the status keeps it.

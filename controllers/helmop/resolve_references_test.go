@@ -208,7 +208,7 @@ func TestResolveReferencesChange(t *testing.T) {
 	helmOp.Spec.KubernetesVersions = nil
 	expectEqual(t, "known", r.pass(t, helmOp).known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
 	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge"})
-	if n := len(r.Resolution.entries[client.ObjectKeyFromObject(helmOp)]); n != 2 {
+	if n := len(r.resolution.entries[client.ObjectKeyFromObject(helmOp)]); n != 2 {
 		t.Errorf("%d references are remembered, want 2", n)
 	}
 
@@ -230,8 +230,8 @@ func TestResolveReferencesChange(t *testing.T) {
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
 	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:edge")
 
-	r.Resolution.forget(client.ObjectKeyFromObject(helmOp))
-	if len(r.Resolution.entries) != 0 {
+	r.resolution.forget(client.ObjectKeyFromObject(helmOp))
+	if len(r.resolution.entries) != 0 {
 		t.Error("a HelmOp that is gone is remembered")
 	}
 }
@@ -331,7 +331,7 @@ func TestResolveVerifiesAllReferences(t *testing.T) {
 		expectEqual(t, "known", r.pass(t, helmOp).known(), allKnown)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
 		expectMessage(t, helmOp, addonsv1.VerifiedCondition, "sha256:source is signed by", "2 more are signed")
-		policy, err := r.References.Policy(t.Context(), helmOp)
+		policy, err := r.references.Policy(t.Context(), helmOp)
 		if err != nil {
 			t.Fatal(err)
 		}

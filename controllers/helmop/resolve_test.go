@@ -132,11 +132,11 @@ func newResolver(t *testing.T, objects ...client.Object) *resolver {
 		clock:    controllertest.Noon,
 	}
 	r.Reconciler = &Reconciler{
-		Registry: r.registry, Verifier: r.verifier, Tasks: async.NewTasks[Resolution](4), References: references,
-		Resolution: NewResolutionSchedule(), Recorder: events.NewFakeRecorder(100), Now: func() time.Time { return r.clock },
+		registry: r.registry, verifier: r.verifier, tasks: async.NewTasks[Resolution](4), references: references,
+		resolution: newResolutionSchedule(), recorder: events.NewFakeRecorder(100), now: func() time.Time { return r.clock },
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := r.Tasks.Waker.Source().Start(ctx, r.queue); err != nil {
+	if err := r.tasks.Waker.Source().Start(ctx, r.queue); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cancel(); r.queue.ShutDown() })
@@ -221,7 +221,7 @@ func TestResolveNow(t *testing.T) {
 func TestResolveNoMoreOftenThanTheMinimum(t *testing.T) {
 	t.Parallel()
 	r := newResolver(t)
-	r.MinInterval = 30 * time.Second
+	r.minInterval = 30 * time.Second
 	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Second}})
 	r.pass(t, helmOp)
 	for range 29 {

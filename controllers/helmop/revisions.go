@@ -27,7 +27,7 @@ const defaultRevisionHistoryLimit = 10
 // revisions returns the HelmOpRevisions of a HelmOp by their numbers, the newest last.
 func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
 	list := &addonsv1.HelmOpRevisionList{}
-	err := r.Client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
+	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the revisions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}
@@ -85,7 +85,7 @@ func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error
 		return nil
 	}
 	revision := &addonsv1.HelmOpRevision{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: scope.helmOp.Namespace, Name: apiutil.RevisionName(scope.helmOp.Name, number)}, revision)
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: scope.helmOp.Namespace, Name: apiutil.RevisionName(scope.helmOp.Name, number)}, revision)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && !revision.DeletionTimestamp.IsZero():
 		// It was deleted, or a move of the management cluster has not brought it yet.
@@ -129,14 +129,14 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope, new
 		Spec: addonsv1.HelmOpRevisionSpec{
 			Number: number, Digest: scope.wanted.digest, Artifact: scope.wanted.mainArtifact(), Artifacts: scope.referencedArtifacts(), HelmOp: helmOp.Spec,
 		},
-		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.Now())},
+		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.now())},
 	}
 	revisions.Share(&revision.Spec, scope.revisions)
 	apiutil.FollowLabels(revision.Labels, helmOp)
-	if err := controllerutil.SetControllerReference(helmOp, revision, r.Client.Scheme()); err != nil {
+	if err := controllerutil.SetControllerReference(helmOp, revision, r.client.Scheme()); err != nil {
 		return nil, err
 	}
-	err := r.Client.Create(ctx, revision)
+	err := r.client.Create(ctx, revision)
 	if !apierrors.IsAlreadyExists(err) {
 		if err != nil {
 			return nil, fmt.Errorf("writing revision %d: %w", number, err)
@@ -144,7 +144,7 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope, new
 		return completed(scope, revision), nil
 	}
 	existing := &addonsv1.HelmOpRevision{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(revision), existing); err != nil {
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(revision), existing); err != nil {
 		return nil, fmt.Errorf("reading revision %d: %w", number, err)
 	}
 	if existing.Spec.Digest != scope.wanted.digest {
@@ -183,7 +183,7 @@ func (r *Reconciler) supersede(ctx context.Context, scope *helmOpScope) error {
 		if revision == newest || status.Phase != addonsv1.RolloutPhaseProgressing && status.Phase != addonsv1.RolloutPhasePaused {
 			continue
 		}
-		status.Phase, status.EndedAt = addonsv1.RolloutPhaseSuperseded, metav1.NewTime(r.Now())
+		status.Phase, status.EndedAt = addonsv1.RolloutPhaseSuperseded, metav1.NewTime(r.now())
 		status.Reason = fmt.Sprintf("revision %d is wanted", newest.Spec.Number)
 		errs = append(errs, r.writeRevision(ctx, revision, status))
 	}
@@ -197,7 +197,7 @@ func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmO
 	}
 	before := revision.DeepCopy()
 	revision.Status = status
-	if err := r.Client.Patch(ctx, revision, client.MergeFrom(before)); err != nil {
+	if err := r.client.Patch(ctx, revision, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("writing what became of revision %d: %w", revision.Spec.Number, err)
 	}
 	// The answer has no fields that other revisions hold.
@@ -219,7 +219,7 @@ func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) err
 	keep := int(ptr.Deref(scope.helmOp.Spec.RevisionHistoryLimit, defaultRevisionHistoryLimit))
 	var errs []error
 	for _, revision := range revisions.Surplus(scope.revisions, inUse, keep, revisions.MaxBytes) {
-		errs = append(errs, client.IgnoreNotFound(r.Client.Delete(ctx, revision)))
+		errs = append(errs, client.IgnoreNotFound(r.client.Delete(ctx, revision)))
 	}
 	return kerrors.NewAggregate(errs)
 }
@@ -241,7 +241,7 @@ func (r *Reconciler) repairRevision(ctx context.Context, helmOp *addonsv1.HelmOp
 	if err := r.own(helmOp, revision); err != nil {
 		return err
 	}
-	return client.IgnoreNotFound(r.Client.Patch(ctx, revision, client.MergeFrom(before)))
+	return client.IgnoreNotFound(r.client.Patch(ctx, revision, client.MergeFrom(before)))
 }
 
 // newestRevision is what is wanted now, or was last; nil if there is none.

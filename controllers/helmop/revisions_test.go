@@ -31,7 +31,7 @@ func newReviser(t *testing.T) *reviser {
 	helmOp := &addonsv1.HelmOp{}
 	helmOp.Namespace, helmOp.Name, helmOp.UID = "fleet", "cni", "1"
 	c := controllertest.StoreOf(t)
-	return &reviser{T: t, helmOp: helmOp, Reconciler: &Reconciler{Client: c, Live: c, Now: time.Now}}
+	return &reviser{T: t, helmOp: helmOp, Reconciler: &Reconciler{client: c, live: c, now: time.Now}}
 }
 
 func (r *reviser) scope() *helmOpScope {
@@ -74,7 +74,7 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 		}
 	}
 	stored := &addonsv1.HelmOpRevisionList{}
-	if err := r.Client.List(t.Context(), stored); err != nil {
+	if err := r.client.List(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
 	size := 0
@@ -85,7 +85,7 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 		t.Errorf("%d revisions have %d bytes of values", len(stored.Items), size)
 	}
 	for i, revision := range r.scope().revisions {
-		at, err := revisionstore.HelmOpAt(t.Context(), r.Client, r.helmOp, revision.Spec.Number)
+		at, err := revisionstore.HelmOpAt(t.Context(), r.client, r.helmOp, revision.Spec.Number)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,10 +99,10 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 	if err := r.writeRevision(t.Context(), last, addonsv1.HelmOpRevisionStatus{Good: true}); err != nil || last.Spec.HelmOp.ValuesTemplate == "" {
 		t.Errorf("a revision has no values after its status was written: %v", err)
 	}
-	if err := r.Client.Delete(t.Context(), r.scope().revisions[0]); err != nil {
+	if err := r.client.Delete(t.Context(), r.scope().revisions[0]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := revisionstore.HelmOpAt(t.Context(), r.Client, r.helmOp, 5); !apierrors.IsNotFound(err) {
+	if _, err := revisionstore.HelmOpAt(t.Context(), r.client, r.helmOp, 5); !apierrors.IsNotFound(err) {
 		t.Errorf("error = %v, want NotFound: somebody deleted the revision with the values", err)
 	}
 }
@@ -127,7 +127,7 @@ func TestRevisionsAreBoundedInBytes(t *testing.T) {
 	if size > revisions.MaxBytes || len(kept) < 10 || kept[len(kept)-1].Spec.Number != 40 {
 		t.Errorf("%d revisions are kept, of %d bytes", len(kept), size)
 	}
-	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(kept[0]), &addonsv1.HelmOpRevision{}); err != nil {
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(kept[0]), &addonsv1.HelmOpRevision{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -138,7 +138,7 @@ func TestReviseReadsWhatTheCacheHasNotSeen(t *testing.T) {
 	r := newReviser(t)
 	made := r.revise()
 	made.Labels = nil // The cache finds revisions by their labels.
-	if err := r.Client.Update(t.Context(), made); err != nil {
+	if err := r.client.Update(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
 	scope := r.scope()

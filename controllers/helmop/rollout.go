@@ -180,7 +180,7 @@ func (r *Reconciler) recordRollout(ctx context.Context, scope *helmOpScope, requ
 	case status.Phase == addonsv1.RolloutPhaseProgressing:
 		status.EndedAt = metav1.Time{}
 	case status.Phase != before.Phase:
-		status.EndedAt = metav1.NewTime(r.Now())
+		status.EndedAt = metav1.NewTime(r.now())
 	}
 	if err := r.writeRevision(ctx, newest, status); err != nil {
 		return err
@@ -193,11 +193,11 @@ func (r *Reconciler) recordRollout(ctx context.Context, scope *helmOpScope, requ
 func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 	input := rollout.Input{
 		Strategy: scope.strategy, State: scope.rolloutState(), Requests: rolloutRequests(scope.helmOp, scope.newestRevision()),
-		Clusters: make([]rollout.Cluster, 0, len(scope.clusters)), Now: r.Now(),
+		Clusters: make([]rollout.Cluster, 0, len(scope.clusters)), Now: r.now(),
 	}
 	newest := scope.newestRevision()
 	for _, c := range scope.clusters {
-		planned, err := plannedCluster(c, input.State.Good, scope.helmOp.Spec.DeletionPolicy, r.Planned)
+		planned, err := plannedCluster(c, input.State.Good, scope.helmOp.Spec.DeletionPolicy, r.planned)
 		if err != nil {
 			return rollout.Input{}, err
 		}

@@ -102,7 +102,7 @@ func TestRolloutRequests(t *testing.T) {
 }
 
 func TestToldSpec(t *testing.T) {
-	r := &Reconciler{Now: func() time.Time { return controllertest.Noon }}
+	r := &Reconciler{now: func() time.Time { return controllertest.Noon }}
 	spec := func(values string, told *addonsv1.ReleaseRollout) *addonsv1.HelmOpReleaseSpec {
 		return &addonsv1.HelmOpReleaseSpec{ValuesDigest: values, Rollout: told}
 	}

@@ -89,7 +89,7 @@ func TestResolutionSchedule(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := NewResolutionSchedule()
+			s := newResolutionSchedule()
 			if tc.before != nil {
 				tc.before(s)
 			}
@@ -104,7 +104,7 @@ func TestResolutionSchedule(t *testing.T) {
 // What was answered stands until something else is asked; a cache that lags behind the status must lead neither to another
 // question nor back to an older answer.
 func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
-	s := NewResolutionSchedule()
+	s := newResolutionSchedule()
 	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
 	entry := resolutionEntry{question: question{source: "s"}}
 	expect := func(source, wantDigest string, wantFailing bool) {
@@ -135,7 +135,7 @@ func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
 }
 
 func TestResolutionScheduleBacksOff(t *testing.T) {
-	s := NewResolutionSchedule()
+	s := newResolutionSchedule()
 	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
 	entry := resolutionEntry{question: question{source: "s"}}
 	expect := func(what string, got, want time.Duration) {

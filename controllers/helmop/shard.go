@@ -27,12 +27,12 @@ import (
 func (r *Reconciler) enterShard(ctx context.Context, helmOp *addonsv1.HelmOp) (result ctrl.Result, entered bool, err error) {
 	former := helmOp.Status.Shard
 	switch {
-	case former != nil && *former == r.Shard:
+	case former != nil && *former == r.shard:
 		return ctrl.Result{}, true, nil
 	case former != nil && !apiutil.IsHelmOpPaused(helmOp):
 		report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ShardChangedReason, fmt.Sprintf(
 			"The shard changed from %q to %q while the HelmOp was not suspended: nothing is done for it. Suspend the HelmOp (spec.suspend) "+
-				"until status.shard is the new shard, or set the label %s back", *former, r.Shard, addonsv1.ShardLabel))
+				"until status.shard is the new shard, or set the label %s back", *former, r.shard, addonsv1.ShardLabel))
 		return ctrl.Result{}, false, nil
 	case former != nil:
 		revisions, err := r.bringRevisions(ctx, helmOp)
@@ -45,19 +45,19 @@ func (r *Reconciler) enterShard(ctx context.Context, helmOp *addonsv1.HelmOp) (r
 			return ctrl.Result{RequeueAfter: requeue.StaleRetry}, false, err
 		}
 	}
-	helmOp.Status.Shard = &r.Shard
+	helmOp.Status.Shard = &r.shard
 	return ctrl.Result{}, true, nil
 }
 
 // bringAlong gives the objects of one kind that a HelmOp has in other shards the label of its own shard, and returns how
 // many these were. typed returns an object of the kind with some metadata.
 func (r *Reconciler) bringAlong(ctx context.Context, helmOp *addonsv1.HelmOp, kind string, typed func(metav1.ObjectMeta) client.Object) (int, error) {
-	selector := apiutil.OtherShards(r.Shard)
+	selector := apiutil.OtherShards(r.shard)
 	if requirements, selectable := labels.SelectorFromSet(apiutil.ChildSelector(helmOp)).Requirements(); selectable {
 		selector = selector.Add(requirements...)
 	}
 	var foreign []client.Object
-	err := listMetadata(ctx, r.Live, addonsv1.GroupVersion.WithKind(kind), func(object *metav1.PartialObjectMetadata) {
+	err := listMetadata(ctx, r.live, addonsv1.GroupVersion.WithKind(kind), func(object *metav1.PartialObjectMetadata) {
 		// Two long names may share a label value.
 		if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == apiutil.HelmOpKind && owner.Name == helmOp.Name {
 			foreign = append(foreign, typed(*object.ObjectMeta.DeepCopy()))
@@ -69,7 +69,7 @@ func (r *Reconciler) bringAlong(ctx context.Context, helmOp *addonsv1.HelmOp, ki
 	for _, object := range foreign {
 		before := object.DeepCopyObject().(client.Object)
 		apiutil.FollowLabels(object.GetLabels(), helmOp)
-		if err := r.Client.Patch(ctx, object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		if err := r.client.Patch(ctx, object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			return 0, fmt.Errorf("bringing %s %s into the shard: %w", kind, object.GetName(), err)
 		}
 	}

@@ -59,7 +59,7 @@ func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, select
 func (r *Reconciler) absentClusters(ctx context.Context, children map[client.ObjectKey]*addonsv1.HelmOpRelease) (sets.Set[client.ObjectKey], error) {
 	absent := sets.Set[client.ObjectKey]{}
 	for key := range children {
-		there, err := dependencies.Exists(ctx, r.Client, key, apiutil.NewCluster())
+		there, err := dependencies.Exists(ctx, r.client, key, apiutil.NewCluster())
 		if err != nil {
 			return nil, err
 		}
@@ -78,11 +78,11 @@ func (r *Reconciler) clustersElsewhere(ctx context.Context, keys sets.Set[client
 	if keys.Len() <= maxAskedSingly {
 		for key := range keys {
 			object := partialCluster()
-			there, err := dependencies.Exists(ctx, r.Live, key, object)
+			there, err := dependencies.Exists(ctx, r.live, key, object)
 			if err != nil {
 				return nil, err
 			}
-			if there && !apiutil.IsOfShard(object, r.Shard) {
+			if there && !apiutil.IsOfShard(object, r.shard) {
 				elsewhere[key] = object
 			}
 		}
@@ -93,11 +93,11 @@ func (r *Reconciler) clustersElsewhere(ctx context.Context, keys sets.Set[client
 		namespaces.Insert(key.Namespace)
 	}
 	for namespace := range namespaces {
-		err := listMetadata(ctx, r.Live, clusterv1.GroupVersion.WithKind(apiutil.ClusterKind), func(object *metav1.PartialObjectMetadata) {
+		err := listMetadata(ctx, r.live, clusterv1.GroupVersion.WithKind(apiutil.ClusterKind), func(object *metav1.PartialObjectMetadata) {
 			if key := client.ObjectKeyFromObject(object); keys.Has(key) {
 				elsewhere[key] = object.DeepCopy()
 			}
-		}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: apiutil.OtherShards(r.Shard)})
+		}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: apiutil.OtherShards(r.shard)})
 		if err != nil {
 			return nil, fmt.Errorf("listing the Clusters of other shards: %w", err)
 		}

@@ -32,7 +32,7 @@ func TestPausedHelmOpSaysSo(t *testing.T) {
 	h.Spec.Suspend, h.Finalizers = true, []string{addonsv1.HelmOpFinalizer}
 	report.SetCondition(h, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.ShardNotServedReason, "")
 	_, c := controllertest.ShardStores(t, "", h)
-	r := &Reconciler{Client: c, Live: c, Now: time.Now, Resolution: NewResolutionSchedule(), ResyncPeriod: time.Hour}
+	r := &Reconciler{client: c, live: c, now: time.Now, resolution: newResolutionSchedule(), resyncPeriod: time.Hour}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)})
 	if err != nil || result.RequeueAfter < 54*time.Minute || result.RequeueAfter > 66*time.Minute {
 		t.Errorf("%+v, %v", result, err)
@@ -57,7 +57,7 @@ func TestEnterShard(t *testing.T) {
 		r.Labels[addonsv1.HelmOpNameLabel] = "h" // As two long names may share it.
 	})
 	_, live := controllertest.ShardStores(t, "b", h, c, release, revision, foreign)
-	r := &Reconciler{Client: live, Live: live, Shard: "b", Now: time.Now}
+	r := &Reconciler{client: live, live: live, shard: "b", now: time.Now}
 	isOfShard := func(obj client.Object) bool {
 		t.Helper()
 		if err := live.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
@@ -116,7 +116,7 @@ func TestClustersOfOtherShardsStay(t *testing.T) {
 			}
 			_, live := controllertest.ShardStores(t, "a", objects...)
 			cached, _ := controllertest.ShardStores(t, "a", h, release)
-			r := &Reconciler{Client: cached, Live: live, Shard: "a", Now: time.Now}
+			r := &Reconciler{client: cached, live: live, shard: "a", now: time.Now}
 			scope := &helmOpScope{helmOp: h}
 			err := r.addUnlisted(t.Context(), scope, selectorOf(t, tc.selects), map[client.ObjectKey]*addonsv1.HelmOpRelease{apiutil.ClusterKey(release): release})
 			if err != nil || len(scope.clusters) != 1 {
@@ -181,7 +181,7 @@ func TestUnlistedClustersCostLittle(t *testing.T) {
 				return c.List(ctx, list, options...)
 			},
 		})
-		r := &Reconciler{Client: cached, Live: counting, Shard: "a", Now: time.Now}
+		r := &Reconciler{client: cached, live: counting, shard: "a", now: time.Now}
 		scope := &helmOpScope{helmOp: h}
 		if err := r.addUnlisted(t.Context(), scope, selectorOf(t, true), children); err != nil {
 			t.Fatal(err)

@@ -43,7 +43,7 @@ type wantedRevision struct {
 func (r *Reconciler) newWanted(ctx context.Context, helmOp *addonsv1.HelmOp,
 	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error),
 ) (*wantedRevision, error) {
-	program, err := r.Renderer.Compile(ctx, helmOp)
+	program, err := r.renderer.Compile(ctx, helmOp)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number 
 
 // renderFor renders what a revision wants of a Cluster.
 func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wantedRevision, c *clusterScope) (*addonsv1.HelmOpReleaseSpec, error) {
-	rendered, chosen, objects := r.Renderer.Outcome(ctx, w.Program, c.object, c.cluster)
+	rendered, chosen, objects := r.renderer.Outcome(ctx, w.Program, c.object, c.cluster)
 	if objects != nil {
 		r.watchKinds(ctx, objects.Watched)
 	}
@@ -267,16 +267,16 @@ func (s *helmOpScope) retryWithin(delay time.Duration) {
 // watchKinds makes changes of the kinds of these objects reach the HelmOps of their Clusters.
 func (r *Reconciler) watchKinds(ctx context.Context, objects []*unstructured.Unstructured) {
 	for _, obj := range objects {
-		if err := r.Kinds.Watch(obj.GroupVersionKind()); err != nil {
+		if err := r.kinds.Watch(obj.GroupVersionKind()); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot watch a kind that templates see; its changes wait for the next resync",
 				"kind", obj.GroupVersionKind().String())
 		}
 	}
 }
 
-// HandlerForClusterObjects enqueues the HelmOps of the Cluster that an object belongs to.
-func (r *Reconciler) HandlerForClusterObjects() handler.EventHandler {
+// handlerForClusterObjects enqueues the HelmOps of the Cluster that an object belongs to.
+func (r *Reconciler) handlerForClusterObjects() handler.EventHandler {
 	return watches.Delayed(func(ctx context.Context, obj client.Object) []ctrl.Request {
-		return watches.RequestsForClusterObject(ctx, r.Client, obj)
+		return watches.RequestsForClusterObject(ctx, r.client, obj)
 	})
 }

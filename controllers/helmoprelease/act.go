@@ -61,7 +61,7 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 		return ctrl.Result{}, nil
 	}
 	defer done()
-	stop, over := r.Actions.begin(client.ObjectKeyFromObject(p.release))
+	stop, over := r.actions.begin(client.ObjectKeyFromObject(p.release))
 	defer over()
 	if ok, err := r.mayBegin(ctx, p.releaseScope); !ok {
 		return ctrl.Result{}, err
@@ -74,13 +74,13 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 	if err := r.countRendering(ctx, p, decision); err != nil {
 		return ctrl.Result{}, err
 	}
-	started := r.Now()
+	started := r.now()
 	progress := r.startProgress(ctx, p.releaseScope, decision)
 	defer progress.stop()
 	p.options.Progress = progress.tell
-	result, err := r.Engine.Act(ctx, p.target, decision, p.desired, p.options, made.chart, made.values)
+	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, made.chart, made.values)
 	progress.stop()
-	monitoring.ObserveAction(verbOf(decision.Action), started, r.Now(), err)
+	monitoring.ObserveAction(verbOf(decision.Action), started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
 	r.noteRendered(p, decision, result, err)
 	r.recordAttempt(p, decision, result, err)
@@ -168,7 +168,7 @@ func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string
 // renderTold renders the values that a release was told: those that its HelmOp wants now or, where that is something else and the
 // release is to stay at the revision that it is made from, those of this revision.
 func (r *Reconciler) renderTold(ctx context.Context, p *releasePass) (rendered templating.Result, secretValues []any, err error) {
-	rendered, secretValues, err = r.Renderer.Values(ctx, p.helmOp, p.object, p.cluster)
+	rendered, secretValues, err = r.renderer.Values(ctx, p.helmOp, p.object, p.cluster)
 	if err == nil && isTold(p.release, &rendered) {
 		return rendered, secretValues, nil
 	}
@@ -185,7 +185,7 @@ func (r *Reconciler) renderTold(ctx context.Context, p *releasePass) (rendered t
 	if err != nil {
 		return rendered, nil, err
 	}
-	rendered, secretValues, err = r.Renderer.Values(ctx, at, p.object, p.cluster)
+	rendered, secretValues, err = r.renderer.Values(ctx, at, p.object, p.cluster)
 	if err == nil && !isTold(p.release, &rendered) {
 		err = outdatedError(p.releaseScope, at)
 	}
@@ -204,7 +204,7 @@ func (r *Reconciler) staysAtRevision(ctx context.Context, scope *releaseScope) (
 		return false, nil
 	}
 	current := &addonsv1.HelmOpRelease{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(scope.release), current); err != nil {
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(scope.release), current); err != nil {
 		return false, fmt.Errorf("reading the release anew: %w", err)
 	}
 	return current.Generation == scope.release.Generation, nil
@@ -213,10 +213,10 @@ func (r *Reconciler) staysAtRevision(ctx context.Context, scope *releaseScope) (
 // HelmOpOf is the HelmOp of a release, wanting what it wanted at the revision that the release is made from.
 func (r *Reconciler) helmOpOf(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOp, error) {
 	number := apiutil.RevisionOf(scope.release)
-	at, err := revisionstore.HelmOpAt(ctx, r.Client, scope.helmOp, number)
+	at, err := revisionstore.HelmOpAt(ctx, r.client, scope.helmOp, number)
 	if apierrors.IsNotFound(err) {
 		// The release may be told of a revision before the cache has seen it.
-		at, err = revisionstore.HelmOpAt(ctx, r.Live, scope.helmOp, number)
+		at, err = revisionstore.HelmOpAt(ctx, r.live, scope.helmOp, number)
 	}
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("revision %d, which the release is made from, is gone: %w", number, errOutdated)
@@ -271,7 +271,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
 	}
 	reportReachable(release)
-	decision := decide.Uninstall(observation, desired, model.Policy{PendingTimeout: pendingTimeout}, r.Now())
+	decision := decide.Uninstall(observation, desired, model.Policy{PendingTimeout: pendingTimeout}, r.now())
 	release.Status.State, release.Status.NextTryAt = string(decision.State), metav1.Time{}
 	switch decision.Action {
 	case model.ActionUninstall:
@@ -287,8 +287,8 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if wait := retryDelay(release, attempt, r.Now()); wait > 0 && retryRequest(scope) == release.Status.LastRetryRequest {
-		release.Status.NextTryAt = metav1.NewTime(r.Now().Add(wait).Round(time.Second))
+	if wait := retryDelay(release, attempt, r.now()); wait > 0 && retryRequest(scope) == release.Status.LastRetryRequest {
+		release.Status.NextTryAt = metav1.NewTime(r.now().Add(wait).Round(time.Second))
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	done, wait := r.uninstallSlot(scope, &options.Uninstall, target.Key, desired.Owner)
@@ -300,13 +300,13 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 		return ctrl.Result{}, err
 	}
 	report.SetNotReady(release, addonsv1.DeletingReason, "the release is being uninstalled")
-	started := r.Now()
+	started := r.now()
 	progress := r.startProgress(ctx, scope, decision)
 	defer progress.stop()
 	options.Progress = progress.tell
-	result, err := r.Engine.Act(ctx, target, decision, desired, options, nil, nil)
+	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
 	progress.stop()
-	monitoring.ObserveAction(verbUninstall, started, r.Now(), err)
+	monitoring.ObserveAction(verbUninstall, started, r.now(), err)
 	r.reportRecordsLeft(scope, result)
 	r.recordUninstall(scope, decision, result, attempt, err)
 	if err != nil {

@@ -106,7 +106,7 @@ func TestNothingIsBegunForWhatEnds(t *testing.T) {
 		release := controllertest.ReadyRelease("cni", nil)
 		known := release.DeepCopy()
 		tc.change(known)
-		r := &Reconciler{Client: helmOpClient(t, known)}
+		r := &Reconciler{client: helmOpClient(t, known)}
 		if got, err := r.mayBegin(t.Context(), &releaseScope{release: release}); got != tc.want || err != nil {
 			t.Errorf("%s: %t, %v", name, got, err)
 		}

@@ -55,12 +55,12 @@ type ChartLoader interface {
 // errRefetching if it could not be had the last time. A *fetchError tells when to try again.
 func (r *Reconciler) chart(ctx context.Context, scope *releaseScope) (*bundle.Chart, error) {
 	artifact := scope.release.Spec.Artifact
-	policy, err := r.References.Policy(ctx, scope.helmOp)
+	policy, err := r.references.Policy(ctx, scope.helmOp)
 	if err != nil {
 		return nil, err
 	}
-	isSigned := verify.IsVerified(r.Verifier, apiutil.KnownArtifacts(&scope.helmOp.Status), &artifact, policy)
-	content, stored := r.Registry.Stored(artifact.URL, artifact.Digest)
+	isSigned := verify.IsVerified(r.verifier, apiutil.KnownArtifacts(&scope.helmOp.Status), &artifact, policy)
+	content, stored := r.registry.Stored(artifact.URL, artifact.Digest)
 	if stored && isSigned {
 		chart, err := r.storedChart(ctx, content, &artifact, scope.release)
 		if !errors.Is(err, oci.ErrNotStored) {
@@ -68,7 +68,7 @@ func (r *Reconciler) chart(ctx context.Context, scope *releaseScope) (*bundle.Ch
 		}
 	}
 	// Access that cannot be read matters only if the registry must be asked.
-	access, err := r.References.Access(ctx, scope.helmOp)
+	access, err := r.references.Access(ctx, scope.helmOp)
 	if err != nil {
 		return nil, err
 	}
@@ -81,29 +81,29 @@ func (r *Reconciler) chart(ctx context.Context, scope *releaseScope) (*bundle.Ch
 	if err != nil {
 		return nil, err
 	}
-	if failure := r.Fetches.standing(key, r.Now()); failure != nil {
+	if failure := r.fetches.standing(key, r.now()); failure != nil {
 		return nil, failure
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)}
-	content, err, ok := r.Tasks.Run(ctx, key, request, func(ctx context.Context) (*oci.Content, error) {
+	content, err, ok := r.tasks.Run(ctx, key, request, func(ctx context.Context) (*oci.Content, error) {
 		content, err := async.Guarded(ctx, func(ctx context.Context) (*oci.Content, error) {
 			return r.fetch(ctx, &artifact, scope.release.Namespace, access, policy)
 		})
-		r.Fetches.record(key, err, r.Now())
+		r.fetches.record(key, err, r.now())
 		return content, err
 	})
 	switch {
-	case !ok && r.Fetches.isFailing(key):
+	case !ok && r.fetches.isFailing(key):
 		return nil, errRefetching
 	case !ok:
 		return nil, errFetching
 	case err != nil:
-		if failure := r.Fetches.failure(key, r.Now()); failure != nil {
+		if failure := r.fetches.failure(key, r.now()); failure != nil {
 			return nil, failure
 		}
 		return nil, err
 	default:
-		return r.Charts.Chart(ctx, bundleSource(content, &artifact, scope.release.Namespace, content.ReadLayer))
+		return r.charts.Chart(ctx, bundleSource(content, &artifact, scope.release.Namespace, content.ReadLayer))
 	}
 }
 
@@ -112,34 +112,34 @@ func (r *Reconciler) chart(ctx context.Context, scope *releaseScope) (*bundle.Ch
 func (r *Reconciler) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact, release *addonsv1.HelmOpRelease,
 ) (*bundle.Chart, error) {
 	source := bundleSource(content, artifact, release.Namespace, content.ReadStored)
-	if chart, ok := r.Charts.Cached(source); ok {
+	if chart, ok := r.charts.Cached(source); ok {
 		return chart, nil
 	}
 	key := apiutil.ArtifactIdentity(artifact)
-	if failure := r.Fetches.standing(key, r.Now()); failure != nil {
+	if failure := r.fetches.standing(key, r.now()); failure != nil {
 		return nil, failure
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
 	// Nothing is shared between namespaces, as with what is fetched.
 	shared := strings.Join([]string{"stored", release.Namespace, key}, "\n")
-	_, err, ok := r.Tasks.Run(ctx, shared, request, func(ctx context.Context) (*oci.Content, error) {
-		_, err := async.Guarded(ctx, func(ctx context.Context) (*bundle.Chart, error) { return r.Charts.Chart(ctx, source) })
+	_, err, ok := r.tasks.Run(ctx, shared, request, func(ctx context.Context) (*oci.Content, error) {
+		_, err := async.Guarded(ctx, func(ctx context.Context) (*bundle.Chart, error) { return r.charts.Chart(ctx, source) })
 		if !errors.Is(err, oci.ErrNotStored) && ctx.Err() == nil {
-			r.Fetches.record(key, err, r.Now())
+			r.fetches.record(key, err, r.now())
 		}
 		return content, err
 	})
 	switch {
-	case !ok && r.Fetches.isFailing(key):
+	case !ok && r.fetches.isFailing(key):
 		return nil, errRefetching
 	case !ok:
 		return nil, errFetching
 	case err == nil:
-		return r.Charts.Chart(ctx, source)
+		return r.charts.Chart(ctx, source)
 	case errors.Is(err, oci.ErrNotStored):
 		return nil, err
 	}
-	if failure := r.Fetches.failure(key, r.Now()); failure != nil {
+	if failure := r.fetches.failure(key, r.now()); failure != nil {
 		return nil, failure
 	}
 	return nil, err
@@ -149,17 +149,17 @@ func (r *Reconciler) storedChart(ctx context.Context, content *oci.Content, arti
 func (r *Reconciler) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact, tenant string, access oci.Access, policy *verification.Policy,
 ) (*oci.Content, error) {
 	if policy != nil {
-		if _, err := verify.Verify(ctx, r.Verifier, nil, artifact.URL, artifact.Digest, access, policy); err != nil {
+		if _, err := verify.Verify(ctx, r.verifier, nil, artifact.URL, artifact.Digest, access, policy); err != nil {
 			return nil, err
 		}
 	}
-	content, err := r.Registry.Fetch(ctx, artifact.URL, artifact.Digest, access)
+	content, err := r.registry.Fetch(ctx, artifact.URL, artifact.Digest, access)
 	if err != nil {
 		return nil, err
 	}
 	source := bundleSource(content, artifact, tenant, content.ReadLayer)
 	source.PullLayer = func(ctx context.Context, layer int) error { return content.PullLayer(ctx, content.Layers[layer]) }
-	_, err = r.Charts.Chart(ctx, source)
+	_, err = r.charts.Chart(ctx, source)
 	return content, err
 }
 

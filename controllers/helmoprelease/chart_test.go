@@ -46,7 +46,7 @@ func TestBadChartInTheStoreIsLoadedOnce(t *testing.T) {
 	now := controllertest.Noon
 	charts := &badCharts{err: bundle.ErrInvalidChart}
 	r := &Reconciler{
-		Charts: charts, Fetches: NewFetchFailures(), Tasks: async.NewTasks[*oci.Content](4), Now: func() time.Time { return now },
+		charts: charts, fetches: newFetchFailures(), tasks: async.NewTasks[*oci.Content](4), now: func() time.Time { return now },
 	}
 	artifact, release := &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, &addonsv1.HelmOpRelease{}
 	for range 100 {
@@ -77,7 +77,7 @@ func TestStoredChartThatTakesLongHoldsNoWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		charts := &badCharts{err: bundle.ErrLimit, loading: make(chan struct{})}
-		r := &Reconciler{Charts: charts, Fetches: NewFetchFailures(), Tasks: async.NewTasks[*oci.Content](4), Now: time.Now}
+		r := &Reconciler{charts: charts, fetches: newFetchFailures(), tasks: async.NewTasks[*oci.Content](4), now: time.Now}
 		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "slow"}}
 		load := func() error {
 			_, err := r.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, release)

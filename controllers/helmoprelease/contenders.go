@@ -16,11 +16,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 )
 
-// ContendersOnNews enqueues the other HelmOpReleases that name the same release in the same Cluster, when one of them
+// contendersOnNews enqueues the other HelmOpReleases that name the same release in the same Cluster, when one of them
 // has made a revision of it or is gone: a HelmOp whose release was taken over would say until the next resync that all
 // is well, and one that waits for the release would look again only now and then. Before they are enqueued, outdate is
 // called, since what was read of the release is wrong by now.
-func ContendersOnNews(reader client.Reader, outdate func(ctrl.Request)) handler.EventHandler {
+func contendersOnNews(reader client.Reader, outdate func(ctrl.Request)) handler.EventHandler {
 	enqueue := func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease) {
 		for _, other := range apiutil.ChildrenOfCluster(ctx, reader, apiutil.ClusterKey(release)) {
 			if other.UID == release.UID || other.Spec.Release != release.Spec.Release {

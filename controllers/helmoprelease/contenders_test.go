@@ -42,7 +42,7 @@ func TestContendersHearOfEachOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var outdated []ctrl.Request
-			h := ContendersOnNews(store, func(request ctrl.Request) { outdated = append(outdated, request) })
+			h := contendersOnNews(store, func(request ctrl.Request) { outdated = append(outdated, request) })
 			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 			defer queue.ShutDown()
 			switch e := tc.event.(type) {

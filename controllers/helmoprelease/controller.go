@@ -40,52 +40,52 @@ import (
 
 // Reconciler connects, observes, decides, acts and reports.
 type Reconciler struct {
-	Client     client.Client
-	Live       client.Reader
-	Clusters   clusterview.Clusters
-	Registry   Fetcher
-	Verifier   verify.Verifier
-	Charts     ChartLoader
-	Tasks      *async.Tasks[*oci.Content]
-	Fetches    *fetchFailures
-	Engine     Engine
-	Watcher    Watcher
-	References *references.Reader
-	Renderer   *render.Renderer
-	Slots      *slots.Slots
-	Reads      *recordreads.Reads
-	Recorder   events.EventRecorder
-	Budgets    *report.EventBudgets
+	client     client.Client
+	live       client.Reader
+	clusters   clusterview.Clusters
+	registry   Fetcher
+	verifier   verify.Verifier
+	charts     ChartLoader
+	tasks      *async.Tasks[*oci.Content]
+	fetches    *fetchFailures
+	engine     Engine
+	watcher    Watcher
+	references *references.Reader
+	renderer   *render.Renderer
+	slots      *slots.Slots
+	reads      *recordreads.Reads
+	recorder   events.EventRecorder
+	budgets    *report.EventBudgets
 	delays     requeue.Delays
-	Now        func() time.Time
+	now        func() time.Time
 
 	// Kubeconfigs reads the Secrets with the kubeconfigs, and refuses those that must not be used.
-	Kubeconfigs client.Reader
+	kubeconfigs client.Reader
 
 	// memories are what is remembered of the objects of each release.
 	memories memories
 
 	// Guard tells which Clusters of other namespaces may be accessed.
-	Guard *selection.Guard
+	guard *selection.Guard
 
 	// Actions are those under way, but for uninstallations.
-	Actions runningActions
+	actions runningActions
 
 	// Writes are those of the controller that its cache may not show yet. Client notes them.
-	Writes ownwrites.Writes
+	writes ownwrites.Writes
 
 	// rendered are the artifacts that were rendered well.
 	rendered renderedArtifacts
 
 	// ResyncPeriod is Options.ResyncPeriod.
-	ResyncPeriod time.Duration
+	resyncPeriod time.Duration
 
 	// WatchFilter is Options.WatchFilterValue, shard is Options.Shard.
-	WatchFilter, Shard string
+	watchFilter, shard string
 
 	// Records is Options.Records, RecordsLeft are the HelmOps that were told of records which a registry keeps.
-	Records     RecordStorage
-	RecordsLeft *lru.Cache
+	records     RecordStorage
+	recordsLeft *lru.Cache
 }
 
 // releaseScope is what one pass over a HelmOpRelease knows.
@@ -113,45 +113,45 @@ type releaseScope struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
 	ctx = oci.ForTenant(ctx, req.Namespace)
 	defer func() {
-		r.Slots.Settle(req.NamespacedName)
-		if r.Slots.IsGranted(req.NamespacedName) {
+		r.slots.Settle(req.NamespacedName)
+		if r.slots.IsGranted(req.NamespacedName) {
 			result.Priority = new(async.PriorityOfTurn)
 		}
 	}()
-	if !r.Writes.AreSeen(req.NamespacedName) {
-		r.Slots.Keep(req.NamespacedName)
+	if !r.writes.AreSeen(req.NamespacedName) {
+		r.slots.Keep(req.NamespacedName)
 		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, nil
 	}
-	ctx = r.Writes.For(ctx, req.NamespacedName)
+	ctx = r.writes.For(ctx, req.NamespacedName)
 	release := &addonsv1.HelmOpRelease{}
-	if err := r.Client.Get(ctx, req.NamespacedName, release); err != nil {
+	if err := r.client.Get(ctx, req.NamespacedName, release); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.part(req)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !apiutil.IsWatched(release, r.WatchFilter) {
+	if !apiutil.IsWatched(release, r.watchFilter) {
 		r.part(req)
 		return ctrl.Result{}, nil
 	}
 	if report.IsBeingMoved(release) {
 		r.part(req)
-		return ctrl.Result{}, report.BeingMoved(ctx, r.Client, release, "helmoprelease", releaseConditions)
+		return ctrl.Result{}, report.BeingMoved(ctx, r.client, release, "helmoprelease", releaseConditions)
 	}
 	result, err = r.reconcile(ctx, req, release)
-	result.Priority = new(queue.PriorityOf(release, queue.AnswersOf(r.Clusters)(apiutil.ClusterKey(release)), r.Now()))
+	result.Priority = new(queue.PriorityOf(release, queue.AnswersOf(r.clusters)(apiutil.ClusterKey(release)), r.now()))
 	if err == nil {
-		result.RequeueAfter = queue.WithinResync(result.RequeueAfter, r.ResyncPeriod, release)
+		result.RequeueAfter = queue.WithinResync(result.RequeueAfter, r.resyncPeriod, release)
 	}
 	return requeue.OrError(result, err)
 }
 
 // reconcile is Reconcile for a release that is to be worked on, and as it was left.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *addonsv1.HelmOpRelease) (result ctrl.Result, reterr error) {
-	reader := client.Reader(r.Client)
+	reader := client.Reader(r.client)
 	if !release.DeletionTimestamp.IsZero() {
 		// A pause or a DeletionPolicy that a cache has not seen yet must not be missed when a release is about to end.
-		reader = r.Live
+		reader = r.live
 	}
 	scope, err := r.gather(ctx, reader, release)
 	if err != nil {
@@ -171,7 +171,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *a
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()
 		release.Status.ObservedGeneration = release.Generation
-		err := report.WriteObject(ctx, r.Client, scope.before, release, releaseConditions)
+		err := report.WriteObject(ctx, r.client, scope.before, release, releaseConditions)
 		reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
 	}()
 	r.settleCluster(ctx, scope)
@@ -184,13 +184,13 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *a
 // part drops all that is remembered of a release that is gone, or no longer this manager's.
 func (r *Reconciler) part(req ctrl.Request) {
 	r.forget(req.NamespacedName)
-	r.Reads.Part(req)
+	r.reads.Part(req)
 	r.delays.Forget(req)
 }
 
 // forget drops what is remembered of the objects of a release.
 func (r *Reconciler) forget(key client.ObjectKey) {
-	r.Watcher.Forget(key)
+	r.watcher.Forget(key)
 	r.memories.drop(key)
 }
 
@@ -205,10 +205,10 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, release *
 		err := reader.Get(ctx, key, helmOp)
 		if apierrors.IsNotFound(err) {
 			// It may be of another shard by now, where its releases follow it.
-			err = r.Live.Get(ctx, key, helmOp)
+			err = r.live.Get(ctx, key, helmOp)
 		}
 		switch {
-		case err == nil && !apiutil.IsOfShard(helmOp, r.Shard):
+		case err == nil && !apiutil.IsOfShard(helmOp, r.shard):
 			scope.isLeaving = true
 			return scope, nil
 		case err == nil:
@@ -217,11 +217,11 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, release *
 			return nil, fmt.Errorf("reading the HelmOp of the release: %w", err)
 		}
 	}
-	object, err := clusterview.ReadCluster(ctx, reader, apiutil.ClusterKey(release), r.Shard)
+	object, err := clusterview.ReadCluster(ctx, reader, apiutil.ClusterKey(release), r.shard)
 	if apierrors.IsNotFound(err) {
 		// That a Cluster is gone makes its release forgotten. It is worth asking the API server and not a cache, which has the Clusters
 		// of the own shard only.
-		object, err = clusterview.ReadCluster(ctx, r.Live, apiutil.ClusterKey(release), r.Shard)
+		object, err = clusterview.ReadCluster(ctx, r.live, apiutil.ClusterKey(release), r.shard)
 	}
 	if apierrors.IsNotFound(err) {
 		r.forgetCluster(apiutil.ClusterKey(release))
@@ -231,10 +231,10 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, release *
 		return nil, fmt.Errorf("reading Cluster %s: %w", apiutil.ClusterKey(release), err)
 	}
 	scope.object = object
-	if scope.elsewhere = otherShardOf(r.Shard, release, object); scope.elsewhere != "" {
+	if scope.elsewhere = otherShardOf(r.shard, release, object); scope.elsewhere != "" {
 		r.forgetCluster(apiutil.ClusterKey(release))
 	}
-	scope.cluster, err = r.Renderer.Objects.Typed(object)
+	scope.cluster, err = r.renderer.Objects.Typed(object)
 	return scope, err
 }
 
@@ -275,7 +275,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 	}
 	target, ok := r.connect(ctx, release)
 	if !ok {
-		return ctrl.Result{RequeueAfter: reconnectRetry(release, r.Clusters.State(apiutil.ClusterKey(release)))}, nil
+		return ctrl.Result{RequeueAfter: reconnectRetry(release, r.clusters.State(apiutil.ClusterKey(release)))}, nil
 	}
 	target.Storage = r.storage(scope)
 	return r.ensure(ctx, scope, target)
@@ -325,7 +325,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (
 	case fate == fateWanted:
 		ctrl.LoggerFrom(ctx).Info("Leaving a release that its HelmOp still wants", "Cluster", apiutil.ClusterKey(release))
 		return removeFinalizer(release), nil
-	case fate == fateUnknown && isOwnerAwaited(release, r.Now()):
+	case fate == fateUnknown && isOwnerAwaited(release, r.now()):
 		return r.awaitOwner(ctx, scope), nil
 	}
 	switch allowed, err := r.mayAccess(ctx, scope); {
@@ -344,7 +344,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (
 	}
 	target, ok := r.connect(ctx, release)
 	if !ok {
-		return ctrl.Result{RequeueAfter: reconnectRetry(release, r.Clusters.State(apiutil.ClusterKey(release)))}, nil
+		return ctrl.Result{RequeueAfter: reconnectRetry(release, r.clusters.State(apiutil.ClusterKey(release)))}, nil
 	}
 	target.Storage = r.storage(scope)
 	return r.uninstall(ctx, scope, target)
@@ -405,8 +405,8 @@ var releaseConditions = []string{
 // event tells of something that happened to a release, at the release and, as long as there are not too many, at its HelmOp.
 func (r *Reconciler) event(scope *releaseScope, eventType, reason, action, message string) {
 	message = apiutil.Truncate(message, report.MaxEventMessage)
-	r.Recorder.Eventf(scope.release, nil, eventType, reason, action, "%s", message)
-	if scope.helmOp != nil && r.Budgets.Take(scope.helmOp, reason) {
-		r.Recorder.Eventf(scope.helmOp, scope.release, eventType, reason, action, "%s", message)
+	r.recorder.Eventf(scope.release, nil, eventType, reason, action, "%s", message)
+	if scope.helmOp != nil && r.budgets.Take(scope.helmOp, reason) {
+		r.recorder.Eventf(scope.helmOp, scope.release, eventType, reason, action, "%s", message)
 	}
 }

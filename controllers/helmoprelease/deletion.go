@@ -29,7 +29,7 @@ func removeFinalizer(release *addonsv1.HelmOpRelease) ctrl.Result {
 
 // uninstallsBefore tells whether a release is to be uninstalled although its Cluster goes.
 func (r *Reconciler) uninstallsBefore(scope *releaseScope) bool {
-	return scope.cluster != nil && clusterlife.UninstallsBeforeDeletion(scope.cluster, scope.release, scope.helmOp, r.Now())
+	return scope.cluster != nil && clusterlife.UninstallsBeforeDeletion(scope.cluster, scope.release, scope.helmOp, r.now())
 }
 
 // uninstallSlot takes a slot for an uninstallation. One that is to wait, and finds too many others that do until three quarters of its
@@ -37,23 +37,23 @@ func (r *Reconciler) uninstallsBefore(scope *releaseScope) bool {
 // turn, or looks again after wait if that is not 0.
 func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.UninstallOptions, cluster, helmOp string) (done func(), wait time.Duration) {
 	if scope.cluster != nil {
-		clusterlife.BeforeDeletion(options, scope.cluster, scope.release, r.Now())
+		clusterlife.BeforeDeletion(options, scope.cluster, scope.release, r.now())
 	}
 	claim := slots.Claim{Release: client.ObjectKeyFromObject(scope.release), Cluster: cluster, HelmOp: helmOp}
 	if options.Wait {
 		claim.Ending = true
-		if done, ok := r.Slots.Acquire(claim); ok {
+		if done, ok := r.slots.Acquire(claim); ok {
 			return done, 0
 		}
 		if scope.cluster == nil || !apiutil.HoldOf(scope.cluster).IsOn() {
 			return nil, 0
 		}
-		if rest := clusterlife.DeletionRest(apiutil.HoldOf(scope.cluster), scope.release, r.Now()) - clusterlife.DeletionTimeout(scope.release)/4; rest > 0 {
+		if rest := clusterlife.DeletionRest(apiutil.HoldOf(scope.cluster), scope.release, r.now()) - clusterlife.DeletionTimeout(scope.release)/4; rest > 0 {
 			return nil, rest
 		}
 		claim.Ending, options.Wait = false, false
 	}
-	done, _ = r.Slots.Acquire(claim)
+	done, _ = r.slots.Acquire(claim)
 	return done, 0
 }
 

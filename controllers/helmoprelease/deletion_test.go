@@ -21,7 +21,7 @@ func TestAReleaseThatWasNotUninstalledInTime(t *testing.T) {
 	t.Parallel()
 	for beforeDelete, want := range map[bool]string{true: "was not uninstalled in time", false: ""} {
 		recorder := events.NewFakeRecorder(2)
-		r := &Reconciler{Recorder: recorder, Now: func() time.Time { return controllertest.LifeNow }, Budgets: report.NewEventBudgets(time.Now)}
+		r := &Reconciler{recorder: recorder, now: func() time.Time { return controllertest.LifeNow }, budgets: report.NewEventBudgets(time.Now)}
 		scope := &releaseScope{
 			release: controllertest.LeavingRelease(time.Minute), helmOp: controllertest.LeavingHelmOp(),
 			cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
@@ -46,7 +46,7 @@ func TestAReleaseThatWasNotUninstalledInTime(t *testing.T) {
 func TestUninstallationsThatWaitTakeAThirdOfTheWorkers(t *testing.T) {
 	t.Parallel()
 	now := controllertest.LifeNow
-	r := &Reconciler{Slots: NewActionSlots(8, 0, &async.Waker{}), Now: func() time.Time { return now }}
+	r := &Reconciler{slots: newActionSlots(8, 0, &async.Waker{}), now: func() time.Time { return now }}
 	take := func(cluster string, hold string) (done func(), ok, waits bool) {
 		options := &model.UninstallOptions{}
 		release := controllertest.LeavingRelease(20 * time.Minute)

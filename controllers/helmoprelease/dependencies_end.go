@@ -27,16 +27,16 @@ func (r *Reconciler) mayEnd(ctx context.Context, scope *releaseScope, fate relea
 	if fate == fateReplaced {
 		return true, nil
 	}
-	siblings, err := apiutil.SiblingsOf(ctx, r.Client, scope.release)
+	siblings, err := apiutil.SiblingsOf(ctx, r.client, scope.release)
 	if err != nil {
 		return false, err
 	}
-	if ok, err := r.isFree(ctx, r.Client, scope, siblings); !ok {
+	if ok, err := r.isFree(ctx, r.client, scope, siblings); !ok {
 		return false, err
 	}
 	// What the cache does not show yet counts, too.
 	list := &addonsv1.HelmOpReleaseList{}
-	err = r.Live.List(ctx, list, client.InNamespace(scope.release.Namespace), client.MatchingLabels{
+	err = r.live.List(ctx, list, client.InNamespace(scope.release.Namespace), client.MatchingLabels{
 		clusterv1.ClusterNameLabel: capilabels.MustFormatValue(scope.release.Spec.ClusterRef.Name),
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *Reconciler) mayEnd(ctx context.Context, scope *releaseScope, fate relea
 	list.Items = slices.DeleteFunc(list.Items, func(other addonsv1.HelmOpRelease) bool {
 		return apiutil.ClusterKey(&other) != apiutil.ClusterKey(scope.release)
 	})
-	return r.isFree(ctx, r.Live, scope, apiutil.ByHelmOp(list.Items, scope.release))
+	return r.isFree(ctx, r.live, scope, apiutil.ByHelmOp(list.Items, scope.release))
 }
 
 // isFree tells whether none of the other releases in a Cluster keeps one from ending, and says at the release if one does.
@@ -76,7 +76,7 @@ func (r *Reconciler) stayingIn(ctx context.Context, reader client.Reader, scope 
 		if !sibling.DeletionTimestamp.IsZero() || !dependencies.DependsOn(sibling.Spec.DependsOn, name) {
 			continue
 		}
-		if sibling.Spec.BeforeClusterDelete == nil || !apiutil.IsWatched(sibling, r.WatchFilter) || report.IsBeingMoved(sibling) {
+		if sibling.Spec.BeforeClusterDelete == nil || !apiutil.IsWatched(sibling, r.watchFilter) || report.IsBeingMoved(sibling) {
 			staying[other] = true
 			continue
 		}
@@ -85,7 +85,7 @@ func (r *Reconciler) stayingIn(ctx context.Context, reader client.Reader, scope 
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading HelmOp %s: %w", other, err)
 		}
-		staying[other] = err != nil || !clusterlife.UninstallsBeforeDeletion(scope.cluster, sibling, helmOp, r.Now())
+		staying[other] = err != nil || !clusterlife.UninstallsBeforeDeletion(scope.cluster, sibling, helmOp, r.now())
 	}
 	return staying, nil
 }

@@ -70,7 +70,7 @@ func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (rea
 	say := func(reason, message string) error {
 		before := said.DeepCopy()
 		report.SetNotReady(said, reason, message)
-		return r.Client.Status().Patch(ctx, said, client.MergeFrom(before))
+		return r.client.Status().Patch(ctx, said, client.MergeFrom(before))
 	}
 	if err := say(addonsv1.UpdatingReason, claimed); err != nil {
 		return "", "", fmt.Errorf("saying that the release is about to be installed: %w", err)
@@ -93,7 +93,7 @@ func (r *Reconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (r
 		return addonsv1.InvalidDependencyReason, why, nil
 	}
 	helmOps := &addonsv1.HelmOpList{}
-	if err := r.Client.List(ctx, helmOps, client.InNamespace(release.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, helmOps, client.InNamespace(release.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return "", "", fmt.Errorf("listing HelmOps: %w", err)
 	}
 	// What this release was told counts, too: its HelmOp may have changed since.
@@ -102,13 +102,13 @@ func (r *Reconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (r
 	if path := graph.Path(name, name); path != nil {
 		return addonsv1.DependencyCycleReason, dependencies.CycleMessage(path), nil
 	}
-	siblings, err := apiutil.SiblingsOf(ctx, r.Client, release)
+	siblings, err := apiutil.SiblingsOf(ctx, r.client, release)
 	if err != nil {
 		return "", "", err
 	}
 	var waits []string
 	for _, named := range release.Spec.DependsOn {
-		d, err := dependencies.ReadDependency(ctx, r.Live, r.Shard, release.Namespace, named, helmOps.Items)
+		d, err := dependencies.ReadDependency(ctx, r.live, r.shard, release.Namespace, named, helmOps.Items)
 		if err != nil {
 			return "", "", err
 		}
@@ -133,7 +133,7 @@ func (r *Reconciler) unmet(ctx context.Context, scope *releaseScope, d dependenc
 		return why, nil
 	}
 	now := &addonsv1.HelmOpRelease{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(release), now); err != nil {
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(release), now); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return d.Unmet(scope.cluster, nil), nil
 		}

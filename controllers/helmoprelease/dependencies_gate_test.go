@@ -93,7 +93,7 @@ func TestReleaseWaitsForItsDependencies(t *testing.T) {
 			if tc.live == nil {
 				tc.live = tc.cached
 			}
-			r := &Reconciler{Client: controllertest.StoreOf(t, tc.cached...), Live: controllertest.StoreOf(t, tc.live...)}
+			r := &Reconciler{client: controllertest.StoreOf(t, tc.cached...), live: controllertest.StoreOf(t, tc.live...)}
 			p := dependingPass(tc.dependencies...)
 			ok, err := r.mayAct(t.Context(), p, decide.Decision{Action: model.ActionUpgrade})
 			if err != nil {
@@ -142,7 +142,7 @@ func TestReleaseEndsAfterWhatDependsOnIt(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &Reconciler{Client: controllertest.StoreOf(t, tc.cached...), Live: controllertest.StoreOf(t, tc.live...)}
+			r := &Reconciler{client: controllertest.StoreOf(t, tc.cached...), live: controllertest.StoreOf(t, tc.live...)}
 			scope := &releaseScope{release: controllertest.ReadyRelease("cni", nil), cluster: dependingPass().cluster}
 			got, err := r.mayEnd(t.Context(), scope, tc.fate)
 			if err != nil || got != tc.want {
@@ -192,7 +192,7 @@ func TestInstallationClaimsItsDependencies(t *testing.T) {
 					return err
 				},
 			})
-			r := &Reconciler{Client: cached, Live: live}
+			r := &Reconciler{client: cached, live: live}
 			ok, err := r.mayAct(t.Context(), p, decide.Decision{Action: model.ActionInstall})
 			if err != nil || ok == tc.goes || asked != 2 {
 				t.Errorf("it may act: %t, %v; asked %d times", ok, err, asked)
@@ -241,7 +241,7 @@ func TestWhatIsWaitedForInAClusterThatGoes(t *testing.T) {
 			if !tc.isGone {
 				objects = append(objects, controllertest.SettledHelmOp(t, "app", tc.helmOp))
 			}
-			r := &Reconciler{Client: controllertest.StoreOf(t, objects...), Live: controllertest.StoreOf(t, objects...), WatchFilter: "mine", Now: time.Now}
+			r := &Reconciler{client: controllertest.StoreOf(t, objects...), live: controllertest.StoreOf(t, objects...), watchFilter: "mine", now: time.Now}
 			cluster := dependingPass().cluster
 			cluster.Annotations = map[string]string{addonsv1.DeletionHoldAnnotation: now.Add(-time.Minute).UTC().Format(time.RFC3339)}
 			scope := &releaseScope{release: controllertest.ReadyRelease("cni", nil), cluster: cluster}

@@ -62,7 +62,7 @@ func (r *Reconciler) checkDrift(ctx context.Context, p *releasePass) {
 		release.Status.Drift = nil
 		*memory = driftmemory.Memory{}
 		return
-	case isDenied(p.snapshot) || isStuck(p.snapshot, r.Now()):
+	case isDenied(p.snapshot) || isStuck(p.snapshot, r.now()):
 		reportUnwatched(release, p.snapshot.Err)
 		return
 	case p.snapshot == nil || !p.snapshot.Synced || !isInventoryOf(release, newestDeployed(p)):
@@ -74,14 +74,14 @@ func (r *Reconciler) checkDrift(ctx context.Context, p *releasePass) {
 		return
 	}
 	memory.Begin(newestDeployed(p), ignored, release.Status.Drift, p.snapshot)
-	if driftmemory.IsFullCheckDue(release, r.Now()) {
+	if driftmemory.IsFullCheckDue(release, r.now()) {
 		memory.BeginCheck()
 		if release.Status.Drift == nil {
 			release.Status.Drift = &addonsv1.DriftStatus{}
 		}
-		release.Status.Drift.LastCheckedAt = metav1.NewTime(r.Now())
+		release.Status.Drift.LastCheckedAt = metav1.NewTime(r.now())
 	}
-	if suspects := memory.Suspects(p.snapshot, p.policy.CorrectDrift, r.Now()); len(suspects) > 0 {
+	if suspects := memory.Suspects(p.snapshot, p.policy.CorrectDrift, r.now()); len(suspects) > 0 {
 		done, ok := r.slot(p)
 		if !ok {
 			return
@@ -156,10 +156,10 @@ func (r *Reconciler) compare(ctx context.Context, p *releasePass, memory *driftm
 	defer cancel()
 	objects, found, err := r.compareSuspects(ctx, p, memory, suspects, rules)
 	if err != nil {
-		memory.Uncompared.Add(inventory.Ref{}, 0, err, r.Now())
+		memory.Uncompared.Add(inventory.Ref{}, 0, err, r.now())
 		return nil
 	}
-	memory.Learn(suspects, objects, found, p.snapshot, r.Now())
+	memory.Learn(suspects, objects, found, p.snapshot, r.now())
 	p.differences = found.Differences
 	if memory.Left(p.snapshot) > 0 {
 		p.due(driftmemory.Retry)
@@ -175,11 +175,11 @@ func (r *Reconciler) compare(ctx context.Context, p *releasePass, memory *driftm
 func (r *Reconciler) compareSuspects(ctx context.Context, p *releasePass, memory *driftmemory.Memory, suspects map[inventory.Ref]bool,
 	rules *drift.Rules,
 ) ([]*unstructured.Unstructured, drift.Comparison, error) {
-	manifest, err := r.Engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, memory.Revision)
+	manifest, err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, memory.Revision)
 	if err != nil {
 		return nil, drift.Comparison{}, err
 	}
-	access, err := r.Engine.Access(p.target)
+	access, err := r.engine.Access(p.target)
 	if err != nil {
 		return nil, drift.Comparison{}, err
 	}
@@ -215,8 +215,8 @@ func (r *Reconciler) reportDrift(p *releasePass, memory *driftmemory.Memory, lef
 		p.release.Status.Drift = status
 	}
 	// The interval may have ended meanwhile.
-	p.due(max(lookAgain, status.LastCheckedAt.Add(driftmemory.Interval(p.release)).Sub(r.Now())))
-	p.due(memory.RetryIn(p.snapshot, p.policy.CorrectDrift, r.Now()))
+	p.due(max(lookAgain, status.LastCheckedAt.Add(driftmemory.Interval(p.release)).Sub(r.now())))
+	p.due(memory.RetryIn(p.snapshot, p.policy.CorrectDrift, r.now()))
 	differences := memory.Differences()
 	status.Differing = int32(len(differences)) //nolint:gosec // bounded by maxInventory
 	status.Objects = r.driftedObjects(p, memory, differences)
@@ -264,7 +264,7 @@ func (r *Reconciler) describeDrift(p *releasePass, memory *driftmemory.Memory, d
 		return reason, message
 	}
 	for _, d := range differences {
-		if until, held := memory.Corrections.HeldUntil(d.Ref, r.Now()); held {
+		if until, held := memory.Corrections.HeldUntil(d.Ref, r.now()); held {
 			reason = addonsv1.DriftContestedReason
 			message = fmt.Sprintf("%s; %s changes %s back again and again: it is left alone until %s", message,
 				orSomebody(d.Manager), d.Ref, until.UTC().Format(time.RFC3339))
@@ -296,7 +296,7 @@ func (r *Reconciler) driftedObjects(p *releasePass, memory *driftmemory.Memory, 
 		for _, path := range d.Paths[:min(len(d.Paths), maxDriftPaths)] {
 			object.Paths = append(object.Paths, apiutil.Truncate(path, 512))
 		}
-		if until, held := memory.Corrections.HeldUntil(d.Ref, r.Now()); held && p.policy.CorrectDrift {
+		if until, held := memory.Corrections.HeldUntil(d.Ref, r.now()); held && p.policy.CorrectDrift {
 			object.HeldUntil = metav1.NewTime(until)
 		}
 		objects = append(objects, object)
@@ -334,7 +334,7 @@ func (r *Reconciler) correctDrift(ctx context.Context, p *releasePass, decision 
 	for _, d := range p.differences {
 		// What is missing may have been moved. That shows in the watch, whose news of its end brings the next pass.
 		isUnseen := d.Missing && p.snapshot.Objects[d.Ref].Exists
-		if !isUnseen && memory.Hold(d.Ref, p.snapshot, r.Now()) == 0 {
+		if !isUnseen && memory.Hold(d.Ref, p.snapshot, r.now()) == 0 {
 			due = append(due, d)
 		}
 	}
@@ -372,10 +372,10 @@ func (r *Reconciler) settleState(p *releasePass) {
 // correct puts differences right and returns those that are, as long as the release is this manager's and not under deletion. It is a failure if
 // one cannot be put right; that an object changed once more, or that the time was up, only means another pass.
 func (r *Reconciler) correct(ctx context.Context, p *releasePass, memory *driftmemory.Memory, due []drift.Difference) (corrected []drift.Difference, failed bool) {
-	access, err := r.Engine.Access(p.target)
+	access, err := r.engine.Access(p.target)
 	if err != nil {
 		for _, d := range due {
-			memory.Uncorrected.Add(d.Ref, driftmemory.FingerprintOf(p.snapshot.Objects[d.Ref]), err, r.Now())
+			memory.Uncorrected.Add(d.Ref, driftmemory.FingerprintOf(p.snapshot.Objects[d.Ref]), err, r.now())
 		}
 		return nil, true
 	}
@@ -400,12 +400,12 @@ func (r *Reconciler) correct(ctx context.Context, p *releasePass, memory *driftm
 		monitoring.ObserveCorrection(err)
 		switch {
 		case err == nil:
-			memory.Corrected(d.Ref, r.Now())
+			memory.Corrected(d.Ref, r.now())
 			corrected = append(corrected, d)
 		case apierrors.IsConflict(err):
 			p.due(driftmemory.Retry)
 		default:
-			memory.Uncorrected.Add(d.Ref, driftmemory.FingerprintOf(p.snapshot.Objects[d.Ref]), err, r.Now())
+			memory.Uncorrected.Add(d.Ref, driftmemory.FingerprintOf(p.snapshot.Objects[d.Ref]), err, r.now())
 			failed = true
 		}
 	}
@@ -420,7 +420,7 @@ func (r *Reconciler) reportCorrected(p *releasePass, decision decide.Decision, c
 	revision := int64(decision.FromRevision)
 	remember(&p.release.Status, addonsv1.ReleaseAction{
 		Action: verbCorrectDrift, Reason: decision.Reason, FromRevision: revision, Revision: revision,
-		Succeeded: !failed, Time: metav1.NewTime(r.Now()),
+		Succeeded: !failed, Time: metav1.NewTime(r.now()),
 	})
 	r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.DriftCorrectedEvent, verbCorrectDrift, fmt.Sprintf(
 		"Cluster %s, release %s: put right %s", apiutil.ClusterTitle(p.release), describe(p.release), listDifferences(corrected)))

@@ -79,12 +79,12 @@ func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, apimeta.RESTScopeNamespace)
 	b.engine = &manifestEngine{access: &helmclient.Access{Config: &rest.Config{Host: server.URL, QPS: -1}, Mapper: mapper}}
 	b.r = &Reconciler{
-		Engine: b.engine, Slots: NewActionSlots(8, 0, &async.Waker{}), Recorder: b.recorder,
-		Now: func() time.Time { return b.now },
+		engine: b.engine, slots: newActionSlots(8, 0, &async.Waker{}), recorder: b.recorder,
+		now: func() time.Time { return b.now },
 	}
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}}
 	release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect}
-	b.r.Client = helmOpClient(t, release)
+	b.r.client = helmOpClient(t, release)
 	desired := model.Desired{Name: "web", Namespace: "apps", Owner: "fleet.web", UID: "u", ArtifactDigest: "a", ValuesDigest: "v", OptionsDigest: "o"}
 	b.p = &releasePass{
 		releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}}, desired: desired,

@@ -113,7 +113,7 @@ func TestComparisonTakesASlot(t *testing.T) {
 	var taken []func()
 	take := func() {
 		for i := range slots.DefaultPerCluster {
-			if done, ok := b.r.Slots.Acquire(slots.Claim{Release: controllertest.RequestFor(strconv.Itoa(i)).NamespacedName, Cluster: b.p.target.Key, HelmOp: "other"}); ok {
+			if done, ok := b.r.slots.Acquire(slots.Claim{Release: controllertest.RequestFor(strconv.Itoa(i)).NamespacedName, Cluster: b.p.target.Key, HelmOp: "other"}); ok {
 				taken = append(taken, done)
 			}
 		}
@@ -188,11 +188,11 @@ func TestRefusedCorrectionIsNoFight(t *testing.T) {
 func TestNothingIsCorrectedForOthers(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*driftBench) error{
-		"of another shard": func(b *driftBench) error { return b.r.Client.Delete(t.Context(), b.p.release.DeepCopy()) },
+		"of another shard": func(b *driftBench) error { return b.r.client.Delete(t.Context(), b.p.release.DeepCopy()) },
 		"under deletion": func(b *driftBench) error {
 			ending := b.p.release.DeepCopy()
 			ending.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
-			return errors.Join(b.r.Client.Update(t.Context(), ending), b.r.Client.Delete(t.Context(), ending))
+			return errors.Join(b.r.client.Update(t.Context(), ending), b.r.client.Delete(t.Context(), ending))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -113,8 +113,8 @@ func (p *releasePass) due(delay time.Duration) {
 // connect returns the connection to the cluster of a release; ok is false if there is none.
 func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpRelease) (target model.Target, ok bool) {
 	key := apiutil.ClusterKey(release)
-	restConfig, err := r.Clusters.GetRESTConfig(ctx, key)
-	if state := r.Clusters.State(key); err == nil && state.IsSilent() {
+	restConfig, err := r.clusters.GetRESTConfig(ctx, key)
+	if state := r.clusters.State(key); err == nil && state.IsSilent() {
 		// To ask the cluster again would end in the same, later. The watches stay: it may be back in a moment.
 		report.Unreachable(release, noConnection(release, state.Cause))
 		return model.Target{}, false
@@ -122,7 +122,7 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 	if err == nil {
 		return model.Target{Key: key.String(), Config: restConfig, Impersonate: impersonated(release)}, true
 	}
-	r.Watcher.Disconnect(key.String())
+	r.watcher.Disconnect(key.String())
 	if err := r.checkKubeconfig(ctx, key); err != nil {
 		report.SetCondition(release, addonsv1.ClusterReachableCondition, report.False, addonsv1.KubeconfigRefusedReason, err.Error())
 		report.SetNotReady(release, addonsv1.KubeconfigRefusedReason, err.Error())
@@ -131,7 +131,7 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 	if errors.Is(err, clusterlink.ErrNotTried) {
 		return model.Target{}, false
 	}
-	report.Unreachable(release, noConnection(release, r.Clusters.State(key).Cause))
+	report.Unreachable(release, noConnection(release, r.clusters.State(key).Cause))
 	return model.Target{}, false
 }
 
@@ -157,7 +157,7 @@ func reconnectRetry(release *addonsv1.HelmOpRelease, state clusterlink.State) ti
 // checkKubeconfig returns why the kubeconfig of a Cluster must not be used; nil if it may, or if it cannot be read.
 func (r *Reconciler) checkKubeconfig(ctx context.Context, cluster client.ObjectKey) error {
 	key := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
-	if err := r.Kubeconfigs.Get(ctx, key, &corev1.Secret{}); errors.Is(err, clusterview.ErrKubeconfigRefused) {
+	if err := r.kubeconfigs.Get(ctx, key, &corev1.Secret{}); errors.Is(err, clusterview.ErrKubeconfigRefused) {
 		return err
 	}
 	return nil
@@ -203,7 +203,7 @@ func (r *Reconciler) ensure(ctx context.Context, scope *releaseScope, target mod
 		}
 	}
 	if !isIdle(decision) {
-		r.Reads.Outdate(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)})
+		r.reads.Outdate(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)})
 	}
 	result, err := r.carryOut(ctx, p, decision)
 	p.due(result.RequeueAfter)
@@ -212,7 +212,7 @@ func (r *Reconciler) ensure(ctx context.Context, scope *releaseScope, target mod
 }
 
 func (r *Reconciler) decide(p *releasePass) decide.Decision {
-	decision := decide.Next(p.observation, p.desired, p.policy, pastOf(p), r.Now())
+	decision := decide.Next(p.observation, p.desired, p.policy, pastOf(p), r.now())
 	p.release.Status.State = string(decision.State)
 	return decision
 }
@@ -256,7 +256,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass, decision deci
 		if ok, err := r.mayAct(ctx, p, decision); !ok {
 			return ctrl.Result{}, err
 		}
-		noteUnhealthy(release, decision, r.Now())
+		noteUnhealthy(release, decision, r.now())
 		return r.act(ctx, p, decision)
 	}
 }

@@ -21,7 +21,7 @@ import (
 func TestEventsOfAFleet(t *testing.T) {
 	g := gomega.NewWithT(t)
 	recorder := events.NewFakeRecorder(1000)
-	r := &Reconciler{Recorder: recorder, Budgets: report.NewEventBudgets(func() time.Time { return time.Unix(1_800_000_000, 0) })}
+	r := &Reconciler{recorder: recorder, budgets: report.NewEventBudgets(func() time.Time { return time.Unix(1_800_000_000, 0) })}
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{UID: "fleet", Name: "fleet"}}
 	const releases = 100
 	for i := range releases {

@@ -48,14 +48,14 @@ func (r *Reconciler) fateOf(ctx context.Context, release *addonsv1.HelmOpRelease
 		return fateEnds, nil
 	}
 	helmOp := &addonsv1.HelmOp{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
 	if apierrors.IsNotFound(err) {
 		return fateUnknown, nil
 	}
 	if err != nil {
 		return fateEnds, fmt.Errorf("reading the HelmOp of the release: %w", err)
 	}
-	object, err := clusterview.ReadCluster(ctx, r.Live, apiutil.ClusterKey(release), r.Shard)
+	object, err := clusterview.ReadCluster(ctx, r.live, apiutil.ClusterKey(release), r.shard)
 	if err != nil {
 		return fateEnds, fmt.Errorf("reading Cluster %s: %w", apiutil.ClusterKey(release), err)
 	}
@@ -66,7 +66,7 @@ func (r *Reconciler) fateOf(ctx context.Context, release *addonsv1.HelmOpRelease
 	if err != nil {
 		return fateEnds, fmt.Errorf("selecting the Clusters of the HelmOp: %w", err)
 	}
-	switch selected, err := selector.Selects(ctx, r.Live, object); {
+	switch selected, err := selector.Selects(ctx, r.live, object); {
 	case err != nil:
 		return fateEnds, err
 	case !selected && owner.UID != helmOp.UID:
@@ -96,7 +96,7 @@ func (r *Reconciler) fateByIdentity(ctx context.Context, release *addonsv1.HelmO
 	case err != nil:
 		return fateEnds, err
 	}
-	identity, err := r.Renderer.Identity(ctx, at, object, cluster)
+	identity, err := r.renderer.Identity(ctx, at, object, cluster)
 	switch {
 	case err != nil:
 		return fateEnds, err
@@ -113,9 +113,9 @@ func (r *Reconciler) fateByIdentity(ctx context.Context, release *addonsv1.HelmO
 func (r *Reconciler) judgedBy(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) (*addonsv1.HelmOp, error) {
 	number, isReplaced := apiutil.ReplacedBy(release)
 	if !isReplaced {
-		return revisionstore.HelmOpAt(ctx, r.Live, helmOp, apiutil.RevisionOf(release))
+		return revisionstore.HelmOpAt(ctx, r.live, helmOp, apiutil.RevisionOf(release))
 	}
-	revision, err := revisionstore.ReadRevision(ctx, r.Live, helmOp, number)
+	revision, err := revisionstore.ReadRevision(ctx, r.live, helmOp, number)
 	switch {
 	case apierrors.IsNotFound(err):
 		return helmOp, nil
@@ -126,7 +126,7 @@ func (r *Reconciler) judgedBy(ctx context.Context, release *addonsv1.HelmOpRelea
 	case addonsv1.RolloutPhaseSuperseded:
 		return helmOp, nil
 	case addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted:
-		return revisionstore.HelmOpAt(ctx, r.Live, helmOp, apiutil.RevisionOf(release))
+		return revisionstore.HelmOpAt(ctx, r.live, helmOp, apiutil.RevisionOf(release))
 	default:
 		return revisionstore.WithRevision(helmOp, revision), nil
 	}
@@ -141,7 +141,7 @@ func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, 
 	}
 	denied := fmt.Sprintf("%s is not of the namespace, and the HelmOp that may access it is gone", apiutil.TitleOf(release.Namespace, key))
 	if scope.helmOp != nil {
-		allowed, err := r.Guard.Allows(ctx, scope.helmOp, key)
+		allowed, err := r.guard.Allows(ctx, scope.helmOp, key)
 		if err != nil || allowed {
 			return allowed, err
 		}

@@ -33,7 +33,7 @@ import (
 
 func fateReconciler(b *controllertest.FateBench) *Reconciler {
 	c := b.Client()
-	return &Reconciler{Client: c, Live: c, Renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)), Guard: selection.NewGuard(c)}
+	return &Reconciler{client: c, live: c, renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)), guard: selection.NewGuard(c)}
 }
 
 // TestFateGoesByTheRevision holds that a release is judged by what it is made from, unless the HelmOp says that another one takes its
@@ -135,7 +135,7 @@ func TestStillServes(t *testing.T) {
 			if !ok {
 				t.Fatal("the client cannot watch")
 			}
-			r := &Reconciler{Client: interceptor.NewClient(c, interceptor.Funcs{
+			r := &Reconciler{client: interceptor.NewClient(c, interceptor.Funcs{
 				Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 					return test.answer
 				},
@@ -270,8 +270,8 @@ func TestMayAccess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := fateReconciler(b)
-			r.Recorder, r.Watcher = events.NewFakeRecorder(10), forgettingWatcher{forgetting: &forgetting{}}
-			r.Guard = selection.NewGuard(interceptor.NewClient(b.Client().(client.WithWatch), interceptor.Funcs{
+			r.recorder, r.watcher = events.NewFakeRecorder(10), forgettingWatcher{forgetting: &forgetting{}}
+			r.guard = selection.NewGuard(interceptor.NewClient(b.Client().(client.WithWatch), interceptor.Funcs{
 				Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
 					review := obj.(*authorizationv1.SubjectAccessReview)
 					account := strings.TrimPrefix(review.Spec.User, "system:serviceaccount:platform:")
@@ -353,7 +353,7 @@ func TestFateOf(t *testing.T) {
 				}
 			}
 			c := builder.Build()
-			r := &Reconciler{Live: c, Renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c))}
+			r := &Reconciler{live: c, renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c))}
 			release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "child"}}
 			release.Spec.ClusterRef.Name = "one"
 			release.Spec.Release = addonsv1.ReleaseIdentity{Name: "calico-one", Namespace: "tigera"}

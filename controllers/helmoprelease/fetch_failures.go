@@ -37,8 +37,8 @@ type fetchFailure struct {
 	next  time.Time
 }
 
-// NewFetchFailures knows of no failure.
-func NewFetchFailures() *fetchFailures {
+// newFetchFailures knows of no failure.
+func newFetchFailures() *fetchFailures {
 	return &fetchFailures{failures: map[string]fetchFailure{}}
 }
 

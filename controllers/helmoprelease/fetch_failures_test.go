@@ -14,7 +14,7 @@ import (
 
 func TestFetchFailures(t *testing.T) {
 	t.Parallel()
-	f := NewFetchFailures()
+	f := newFetchFailures()
 	down := errors.New("down")
 	now := controllertest.Noon
 	for i, seconds := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {

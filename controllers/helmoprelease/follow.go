@@ -102,7 +102,7 @@ func (r *Reconciler) followNew(ctx context.Context, p *releasePass, result helmc
 	p.unread = nil
 	forgetDrift(release)
 	r.beginHealth(release, result)
-	r.Watcher.Installed(client.ObjectKeyFromObject(release))
+	r.watcher.Installed(client.ObjectKeyFromObject(release))
 	r.look(ctx, p)
 	// There may be nothing that is yet to be seen, and no event to come. What was written keeps what is older from counting.
 	r.assessHealth(p)
@@ -113,7 +113,7 @@ func (r *Reconciler) followNew(ctx context.Context, p *releasePass, result helmc
 func (r *Reconciler) look(ctx context.Context, p *releasePass) {
 	r.watch(ctx, p)
 	p.snapshot = nil
-	if snapshot, ok := r.Watcher.Look(client.ObjectKeyFromObject(p.release)); ok {
+	if snapshot, ok := r.watcher.Look(client.ObjectKeyFromObject(p.release)); ok {
 		p.snapshot = &snapshot
 	}
 }
@@ -121,14 +121,14 @@ func (r *Reconciler) look(ctx context.Context, p *releasePass) {
 // watch tells the watcher what of a release is to be followed.
 func (r *Reconciler) watch(ctx context.Context, p *releasePass) {
 	release := p.release
-	access, err := r.Engine.Access(p.target)
+	access, err := r.engine.Access(p.target)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot follow the objects of the release")
 		return
 	}
 	plan := objectwatch.Plan{Objects: refsOf(release.Status.Inventory)}
 	if followsHealth(&release.Spec) {
-		plan.ListEvery, plan.ListSoon = r.ResyncPeriod, lacksObjects(release)
+		plan.ListEvery, plan.ListSoon = r.resyncPeriod, lacksObjects(release)
 		// An expression that cannot be compiled is reported where health is assessed.
 		plan.Checker, _ = checkerOf(release.Spec.Health)
 	}
@@ -136,7 +136,7 @@ func (r *Reconciler) watch(ctx context.Context, p *releasePass) {
 		plan.Drift = true
 		plan.Records = &objectwatch.RecordsRef{Namespace: p.desired.Namespace, Name: p.desired.Name}
 	}
-	r.Watcher.Follow(client.ObjectKeyFromObject(release), objectwatch.Connection{
+	r.watcher.Follow(client.ObjectKeyFromObject(release), objectwatch.Connection{
 		Cluster: p.target.Key, Config: access.Config, Mapper: access.Mapper, Identity: access.Identity, Owner: access.Owner,
 	}, plan)
 }
@@ -153,7 +153,7 @@ func (r *Reconciler) readInventory(ctx context.Context, p *releasePass, revision
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, manifestTimeout)
 	defer cancel()
-	objects, err := r.Engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, revision)
+	objects, err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, revision)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("Cannot read what the release installed; it is tried again", "why", err.Error())
 		p.due(queue.Spread(unreachableRetry, p.release))

@@ -60,7 +60,7 @@ func (r *Reconciler) judgeHealth(p *releasePass, seen sight) {
 	summary := health.Summarize(seen.objects, healthPolicy(&release.Spec), health.Past{
 		Revision: memory.Revision, DeployedAt: memory.Since.Time,
 		Healthy: memory.WasHealthy, Lost: memory.Lost, ProgressingSince: memory.ProgressingSince.Time,
-	}, r.Now())
+	}, r.now())
 	isBad := summary.State == health.StateFailed || summary.State == health.StateTimedOut
 	p.due(summary.RequeueAfter)
 	if seen.obstacle == "" {
@@ -85,7 +85,7 @@ func (r *Reconciler) judgeHealth(p *releasePass, seen sight) {
 
 // beginHealth begins to follow a revision that was just deployed.
 func (r *Reconciler) beginHealth(release *addonsv1.HelmOpRelease, result helmclient.Result) {
-	memory, now := r.memoryOf(release), r.Now()
+	memory, now := r.memoryOf(release), r.now()
 	memory.unobservedSince, memory.written = time.Time{}, written{}
 	release.Status.Health = nil
 	if !followsHealth(&release.Spec) {
@@ -101,7 +101,7 @@ func (r *Reconciler) beginHealth(release *addonsv1.HelmOpRelease, result helmcli
 // anything. One that was deployed, but not seen for long after, by a pause for example, may have worked meanwhile: it counts
 // as one that is looked at for the first time.
 func (r *Reconciler) rememberedHealth(p *releasePass) (memory addonsv1.HealthStatus, isKnown bool) {
-	release, now := p.release, r.Now()
+	release, now := p.release, r.now()
 	memory.Revision = release.Status.Inventory.Revision
 	newest, _ := p.observation.Newest()
 	switch known := release.Status.Health; {
@@ -158,7 +158,7 @@ const aboutToLook = "the objects of the release are about to be looked at"
 
 // blindFor is for how long not all objects have been seen; 0 if all are. It sees to it that they are looked at again.
 func (r *Reconciler) blindFor(p *releasePass, seen sight) time.Duration {
-	memory, now := r.memoryOf(p.release), r.Now()
+	memory, now := r.memoryOf(p.release), r.now()
 	if seen.obstacle == "" {
 		memory.unobservedSince = time.Time{}
 		return 0

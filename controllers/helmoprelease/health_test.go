@@ -113,8 +113,8 @@ func newHealthBench(t *testing.T) *healthBench {
 		policy:  model.Policy{Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}},
 	}
 	b.r = &Reconciler{
-		Now:   func() time.Time { return b.now },
-		Slots: NewActionSlots(4, 0, &async.Waker{}), Recorder: events.NewFakeRecorder(100), Engine: healthEngine{bench: b}, Watcher: healthWatcher{bench: b},
+		now:   func() time.Time { return b.now },
+		slots: newActionSlots(4, 0, &async.Waker{}), recorder: events.NewFakeRecorder(100), engine: healthEngine{bench: b}, watcher: healthWatcher{bench: b},
 	}
 	return b
 }
@@ -174,7 +174,7 @@ func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, r
 	if isReady := conditions.IsTrue(b.release, addonsv1.ReadyCondition); decision.Action == model.ActionNone && isReady != (status == report.True) {
 		b.Fatalf("Ready is %t while Healthy is %s", isReady, status)
 	}
-	if isInLine := b.r.Slots.IsWaiting(client.ObjectKeyFromObject(b.release)); healthy.Status == metav1Unknown && p.requeueAfter == 0 && !isInLine {
+	if isInLine := b.r.slots.IsWaiting(client.ObjectKeyFromObject(b.release)); healthy.Status == metav1Unknown && p.requeueAfter == 0 && !isInLine {
 		b.Fatal("nothing brings the release back")
 	}
 	return decision.Action
@@ -396,8 +396,8 @@ func TestHealthIsUnknownIfTheInventoryCannotBeRead(t *testing.T) {
 	t.Run("for lack of a slot", func(t *testing.T) {
 		t.Parallel()
 		b := newHealthBench(t)
-		b.r.Slots = NewActionSlots(1, 0, &async.Waker{})
-		done, _ := b.r.Slots.Acquire(slots.Claim{HelmOp: "fleet.web"})
+		b.r.slots = newActionSlots(1, 0, &async.Waker{})
+		done, _ := b.r.slots.Acquire(slots.Claim{HelmOp: "fleet.web"})
 		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 		done()
 		b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)

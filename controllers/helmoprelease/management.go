@@ -18,7 +18,7 @@ import (
 // nameManagementCluster adds to what is desired of a release the management cluster of this manager, and the one that the HelmOpRelease
 // was moved or restored from, if it was.
 func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv1.HelmOpRelease, desired *model.Desired) error {
-	system, err := apiutil.SystemNamespace(ctx, r.Client)
+	system, err := apiutil.SystemNamespace(ctx, r.client)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) erro
 	if p.observation.NamesFormer(p.desired) {
 		ctx, cancel := context.WithTimeout(ctx, recordreads.ObserveTimeout)
 		defer cancel()
-		if err := r.Engine.TakeOver(ctx, p.target, p.desired, p.observation); err != nil {
+		if err := r.engine.TakeOver(ctx, p.target, p.desired, p.observation); err != nil {
 			return err
 		}
 		ctrl.LoggerFrom(ctx).Info("Took over a release from another management cluster", "former", former)

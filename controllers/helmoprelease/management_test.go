@@ -23,7 +23,7 @@ import (
 func managingReleases(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := controllertest.ManagementClient(t, objects...)
-	return &Reconciler{Client: c, Live: c, Guard: selection.NewGuard(c, "a"), Renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c))}
+	return &Reconciler{client: c, live: c, guard: selection.NewGuard(c, "a"), renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c))}
 }
 
 func TestManagementReleaseIsForWhoMayServeIt(t *testing.T) {
@@ -36,7 +36,7 @@ func TestManagementReleaseIsForWhoMayServeIt(t *testing.T) {
 		"permitted": {controllertest.ManagementHelmOp("a"), true}, "another namespace": {controllertest.ManagementHelmOp("b"), false}, "the HelmOp is gone": {nil, false},
 		"the HelmOp is for Clusters by now": {&addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}}, true},
 	} {
-		guard := m.Guard
+		guard := m.guard
 		allowed := false
 		if tc.helmOp != nil {
 			var err error
@@ -95,11 +95,11 @@ func TestFateOfAManagementRelease(t *testing.T) {
 func TestManagementClusterThatCannotBeReadIsNotGone(t *testing.T) {
 	t.Parallel()
 	m := managingReleases(t)
-	if err := m.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}); err != nil {
+	if err := m.client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}); err != nil {
 		t.Fatal(err)
 	}
 	release := controllertest.ManagementRelease(controllertest.ManagementHelmOp("a"))
-	if scope, err := m.gather(t.Context(), m.Client, release); err == nil {
+	if scope, err := m.gather(t.Context(), m.client, release); err == nil {
 		t.Errorf("it is %v", scope.cluster)
 	}
 }

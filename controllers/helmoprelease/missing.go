@@ -81,7 +81,7 @@ func (r *Reconciler) listForRetry(p *releasePass) {
 	p.isListing = p.unlisted
 	if request := retryRequest(p.releaseScope); memory.listedFor != request {
 		memory.listedFor = request
-		r.Watcher.List(client.ObjectKeyFromObject(p.release))
+		r.watcher.List(client.ObjectKeyFromObject(p.release))
 		p.isListing = true
 	}
 	if p.isListing {

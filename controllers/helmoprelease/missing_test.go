@@ -67,7 +67,7 @@ func TestRetryWaitsForTheList(t *testing.T) {
 	t.Parallel()
 	b := newMissingBench(t)
 	watcher := &listingWatcher{healthWatcher: healthWatcher{bench: b}}
-	b.r.Watcher = watcher
+	b.r.watcher = watcher
 	b.release.Status.LastRetryRequest = ""
 	b.request("now")
 	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)

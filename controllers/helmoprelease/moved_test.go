@@ -22,7 +22,7 @@ import (
 func TestStopsForMove(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 0, 0)
-	b.r.Watcher = &movedWatcher{}
+	b.r.watcher = &movedWatcher{}
 	cluster := inventory.Ref{Group: clusterv1.GroupVersion.Group, Version: "v1beta2", Kind: "Cluster", Namespace: "z", Name: "one"}
 	secret := inventory.Ref{Version: "v1", Kind: "Secret", Namespace: "a", Name: "kept"}
 	b.p.snapshot.Objects[cluster], b.p.snapshot.Objects[secret] = objectwatch.State{Known: true}, objectwatch.State{Known: true}

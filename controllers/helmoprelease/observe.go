@@ -18,7 +18,7 @@ import (
 // remembered is what was read of a release as it was met, if that was a moment ago. See MemorySuffices for what it is good for.
 func (r *Reconciler) remembered(p *releasePass) (model.Observation, bool) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
-	return r.Reads.Again(request, recordreads.KeyOf(p.release, p.target, p.desired), r.Now())
+	return r.reads.Again(request, recordreads.KeyOf(p.release, p.target, p.desired), r.now())
 }
 
 // observe reads what the cluster says of a release. If ok is false, it has not answered yet: the release is looked at again when it
@@ -28,34 +28,34 @@ func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpReleas
 ) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
 	key := recordreads.KeyOf(release, target, desired)
-	if !r.Reads.Running.IsUnderWay(key) {
-		err, waits := r.Reads.Begin(target.Key, request)
+	if !r.reads.Running.IsUnderWay(key) {
+		err, waits := r.reads.Begin(target.Key, request)
 		if waits {
 			// Slow clusters would lose their turns otherwise, again and again.
-			r.Slots.Keep(request.NamespacedName)
+			r.slots.Keep(request.NamespacedName)
 		}
 		if err != nil || waits {
 			return observation, err, !waits
 		}
 	}
-	began := r.Now()
-	grace, answers := r.Reads.Grace(target.Key)
-	observation, err, ok = r.Reads.Running.RunWithin(ctx, grace, key, request,
+	began := r.now()
+	grace, answers := r.reads.Grace(target.Key)
+	observation, err, ok = r.reads.Running.RunWithin(ctx, grace, key, request,
 		func(ctx context.Context) (model.Observation, error) {
 			ctx, cancel := context.WithTimeout(ctx, recordreads.ObserveTimeout)
 			defer cancel()
 			isDoubtful := false
-			defer func() { r.Reads.Answered(target.Key, isDoubtful) }()
-			observation, err := r.Engine.Observe(ctx, target, desired.Namespace, desired.Name)
+			defer func() { r.reads.Answered(target.Key, isDoubtful) }()
+			observation, err := r.engine.Observe(ctx, target, desired.Namespace, desired.Name)
 			isDoubtful = reasons.For(err, reasons.EngineErrors, "") == addonsv1.ClusterUnreachableReason
 			return observation, err
 		})
 	switch {
 	case !ok:
-		r.Reads.Hangs(target.Key, answers)
-		r.Slots.Keep(request.NamespacedName)
+		r.reads.Hangs(target.Key, answers)
+		r.slots.Keep(request.NamespacedName)
 	case err == nil:
-		r.Reads.Meet(request, key, observation, began)
+		r.reads.Meet(request, key, observation, began)
 	}
 	return observation, err, ok
 }

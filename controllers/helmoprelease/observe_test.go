@@ -69,10 +69,10 @@ type readBench struct {
 
 func newReadBench(t *testing.T) *readBench {
 	b := &readBench{T: t, engine: &hangingEngine{hangs: map[string]bool{}}}
-	b.r = &Reconciler{Engine: b.engine, Reads: recordreads.New(4), Slots: NewActionSlots(4, 0, &async.Waker{}), Now: time.Now}
+	b.r = &Reconciler{engine: b.engine, reads: recordreads.New(4), slots: newActionSlots(4, 0, &async.Waker{}), now: time.Now}
 	b.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 	t.Cleanup(b.queue.ShutDown)
-	if err := b.r.Reads.Running.Waker.Source().Start(t.Context(), b.queue); err != nil {
+	if err := b.r.reads.Running.Waker.Source().Start(t.Context(), b.queue); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -102,7 +102,7 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 				t.Fatalf("release %d holds its worker for %s, want %s", i, held, want)
 			}
 		}
-		if reads := b.r.Reads.Running.Len(); reads != recordreads.ReadsInDoubt {
+		if reads := b.r.reads.Running.Len(); reads != recordreads.ReadsInDoubt {
 			t.Errorf("%d reads of a cluster that does not answer, want %d", reads, recordreads.ReadsInDoubt)
 		}
 		for range 50 {
@@ -112,7 +112,7 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 				t.Fatalf("%s: %v, %t, %s", request.Name, err, ok, held)
 			}
 		}
-		if kept := b.r.Reads.Running.Len(); kept != 0 {
+		if kept := b.r.reads.Running.Len(); kept != 0 {
 			t.Errorf("%d results are kept", kept)
 		}
 		// When it answers again, one pass finds out without waiting, and the others are as with every cluster.
@@ -128,7 +128,7 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 				t.Errorf("%s: %v, %t", name, err, ok)
 			}
 		}
-		s := b.r.Reads
+		s := b.r.reads
 		if in := s.Doubtful.Len(); in != 0 {
 			t.Errorf("%d clusters are in doubt", in)
 		}
@@ -210,8 +210,8 @@ func TestFirstSightServesTwoPasses(t *testing.T) {
 	}{
 		"a moment later":        {func(*readBench, *releasePass) {}, [2]bool{true, false}},
 		"too late":              {func(*readBench, *releasePass) { <-time.After(recordreads.FirstSightKept) }, [2]bool{false, false}},
-		"after an action":       {func(b *readBench, _ *releasePass) { b.r.Reads.Outdate(request) }, [2]bool{false, false}},
-		"of what was made anew": {func(b *readBench, _ *releasePass) { b.r.Reads.Part(request) }, [2]bool{false, true}},
+		"after an action":       {func(b *readBench, _ *releasePass) { b.r.reads.Outdate(request) }, [2]bool{false, false}},
+		"of what was made anew": {func(b *readBench, _ *releasePass) { b.r.reads.Part(request) }, [2]bool{false, true}},
 		"as somebody else":      {func(_ *readBench, p *releasePass) { p.target.Impersonate = "x" }, [2]bool{false, false}},
 	} {
 		t.Run(name, func(t *testing.T) {

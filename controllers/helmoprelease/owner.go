@@ -47,5 +47,5 @@ func (r *Reconciler) awaitOwner(ctx context.Context, scope *releaseScope) ctrl.R
 		r.event(scope, corev1.EventTypeWarning, addonsv1.OwnerNotFoundReason, verbUninstall, message)
 		ctrl.LoggerFrom(ctx).Info("Waiting before a release is uninstalled whose HelmOp does not exist", "until", until)
 	}
-	return ctrl.Result{RequeueAfter: min(ownerRetry, max(until.Sub(r.Now()), time.Second))}
+	return ctrl.Result{RequeueAfter: min(ownerRetry, max(until.Sub(r.now()), time.Second))}
 }

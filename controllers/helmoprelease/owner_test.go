@@ -26,8 +26,8 @@ func TestReleaseWaitsForItsOwner(t *testing.T) {
 	b.Release.Namespace, b.Release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
 	b.HelmOp = nil
 	r, recorder := fateReconciler(b), events.NewFakeRecorder(10)
-	r.Recorder, r.Now, r.Budgets = recorder, time.Now, report.NewEventBudgets(time.Now)
-	r.Watcher = forgettingWatcher{forgetting: &forgetting{}}
+	r.recorder, r.now, r.budgets = recorder, time.Now, report.NewEventBudgets(time.Now)
+	r.watcher = forgettingWatcher{forgetting: &forgetting{}}
 	deleted := metav1.NewTime(time.Now().Add(-time.Minute))
 	b.Release.DeletionTimestamp = &deleted
 	scope := &releaseScope{release: b.Release, cluster: b.Cluster}
@@ -65,9 +65,9 @@ func TestReleaseWithoutOwnerEndsAfterTheWait(t *testing.T) {
 	b.Release.DeletionTimestamp = &deleted
 	now, connections := controllertest.Noon, &forgetting{}
 	r := fateReconciler(b)
-	r.Recorder, r.Now, r.Budgets = events.NewFakeRecorder(10), func() time.Time { return now }, report.NewEventBudgets(time.Now)
-	r.Watcher, r.Kubeconfigs = forgettingWatcher{forgetting: connections}, controllertest.StoreOf(t)
-	r.Clusters = linkMadeMeanwhile{err: errors.New("no connection"), failures: 1}
+	r.recorder, r.now, r.budgets = events.NewFakeRecorder(10), func() time.Time { return now }, report.NewEventBudgets(time.Now)
+	r.watcher, r.kubeconfigs = forgettingWatcher{forgetting: connections}, controllertest.StoreOf(t)
+	r.clusters = linkMadeMeanwhile{err: errors.New("no connection"), failures: 1}
 	for after, want := range map[time.Duration]string{
 		ownerWait - time.Second: addonsv1.OwnerNotFoundReason, ownerWait: addonsv1.ClusterUnreachableReason,
 	} {

@@ -41,7 +41,7 @@ type actionProgress struct {
 func (r *Reconciler) startProgress(ctx context.Context, scope *releaseScope, decision decide.Decision) *actionProgress {
 	ctx, cancel := context.WithCancel(ctx)
 	progress := &actionProgress{cancel: cancel, done: make(chan struct{}), what: "it has begun", scope: scope, running: scope.before.DeepCopy()}
-	since := r.Now().UTC().Format(time.RFC3339)
+	since := r.now().UTC().Format(time.RFC3339)
 	go func() {
 		defer close(progress.done)
 		ticker := time.NewTicker(progressInterval)
@@ -55,7 +55,7 @@ func (r *Reconciler) startProgress(ctx context.Context, scope *releaseScope, dec
 			}
 			if what := progress.now(); what != said {
 				message := fmt.Sprintf("%s since %s: %s", verbOf(decision.Action), since, what)
-				if err := progress.say(ctx, r.Client, decision.Action, message); err != nil && ctx.Err() == nil {
+				if err := progress.say(ctx, r.client, decision.Action, message); err != nil && ctx.Err() == nil {
 					ctrl.LoggerFrom(ctx).V(1).Info("Cannot say how far an action has come", "error", err.Error())
 				}
 				said = what

@@ -47,7 +47,7 @@ func testProgress(t *testing.T, isShared bool) {
 			return c.SubResource(name).Patch(ctx, obj, patch, options...)
 		},
 	}).Build()
-	r := &Reconciler{Client: c, Now: time.Now}
+	r := &Reconciler{client: c, now: time.Now}
 	read := func() *addonsv1.HelmOpRelease {
 		t.Helper()
 		release := &addonsv1.HelmOpRelease{}

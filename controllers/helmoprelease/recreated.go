@@ -35,7 +35,7 @@ func (r *Reconciler) settleCluster(ctx context.Context, scope *releaseScope) {
 
 // forgetCluster drops the connections to a Cluster.
 func (r *Reconciler) forgetCluster(key client.ObjectKey) {
-	r.Engine.Forget(key.String())
-	r.Watcher.Disconnect(key.String())
-	r.Reads.Forget(key.String())
+	r.engine.Forget(key.String())
+	r.watcher.Disconnect(key.String())
+	r.reads.Forget(key.String())
 }

@@ -34,7 +34,7 @@ func triedFor(name string) *addonsv1.HelmOpRelease {
 func TestARecreatedClusterIsAnother(t *testing.T) {
 	t.Parallel()
 	forgot := &forgetting{}
-	r := &Reconciler{Watcher: forgettingWatcher{forgetting: forgot}}
+	r := &Reconciler{watcher: forgettingWatcher{forgetting: forgot}}
 	release := triedFor("it")
 	settle := func(uid types.UID) {
 		object := &unstructured.Unstructured{}

@@ -57,9 +57,9 @@ func (r *Reconciler) countRendering(ctx context.Context, p *releasePass, decisio
 	defer cancel()
 	counted := p.before.DeepCopy()
 	// A second ago: a record that the try makes, whose time has whole seconds, is certainly later and ends the count.
-	p.writeTry(&counted.Status, decision.Failures+1, metav1.NewTime(r.Now().Add(-time.Second)))
+	p.writeTry(&counted.Status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
 	counted.Status.LastError = fmt.Sprintf("the manager ended while it rendered the chart: the chart %s may need more memory than there is", digest)
-	err := r.Client.Status().Patch(ctx, counted, client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{}))
+	err := r.client.Status().Patch(ctx, counted, client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
 		return fmt.Errorf("noting that a chart is rendered for the first time: %w", err)
 	}

@@ -60,7 +60,7 @@ func TestFirstRenderingIsCounted(t *testing.T) {
 				return release
 			}
 			now := time.Unix(1_800_000_000, 0)
-			r := &Reconciler{Client: c, Now: func() time.Time { return now }}
+			r := &Reconciler{client: c, now: func() time.Time { return now }}
 			release := read()
 			release.Status.Release = nil
 			p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}, desired: model.Desired{ArtifactDigest: "a"}}
@@ -104,7 +104,7 @@ func TestEndedRenderingCounts(t *testing.T) {
 	for kind, want := range map[error]int32{helmerr.ErrRenderLimit: 2, helmerr.ErrInvalidChart: 7} {
 		p := triedPass()
 		p.release.Status.Failures = 7
-		r := &Reconciler{Now: time.Now}
+		r := &Reconciler{now: time.Now}
 		r.recordAttempt(p, decision, helmclient.Result{}, &helmerr.Error{Kind: kind})
 		if p.release.Status.Failures != want {
 			t.Errorf("%v: %d failures, want %d", kind, p.release.Status.Failures, want)

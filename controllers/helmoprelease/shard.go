@@ -46,7 +46,7 @@ func (r *Reconciler) leaveElsewhere(scope *releaseScope) ctrl.Result {
 // another shard may have taken it over since the pass began. What was begun is ended by who began it, and known by the record of Helm.
 func (r *Reconciler) stillServes(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOpRelease, error) {
 	now := &addonsv1.HelmOpRelease{}
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(scope.release), now); err != nil {
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.release), now); err != nil {
 		scope.isLeaving = apierrors.IsNotFound(err)
 		return nil, client.IgnoreNotFound(err)
 	}

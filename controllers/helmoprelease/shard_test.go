@@ -66,8 +66,8 @@ func TestGatherKnowsOtherShards(t *testing.T) {
 			}
 			cached, live := controllertest.ShardStores(t, "a", objects...)
 			r := &Reconciler{
-				Client: cached, Live: live, Shard: "a", Engine: &forgetfulEngine{}, Watcher: &forgetfulWatcher{}, Reads: recordreads.New(1),
-				Renderer: render.New(nil, clusterview.NewReader(cached)),
+				client: cached, live: live, shard: "a", engine: &forgetfulEngine{}, watcher: &forgetfulWatcher{}, reads: recordreads.New(1),
+				renderer: render.New(nil, clusterview.NewReader(cached)),
 			}
 			scope, err := r.gather(t.Context(), cached, release)
 			if err != nil {
@@ -96,7 +96,7 @@ func (*forgetfulWatcher) Disconnect(string) {}
 func TestWhatIsElsewhereIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	_, _, release := controllertest.ShardedObjects("a", "b", "a")
-	r := &Reconciler{Reads: recordreads.New(1), Watcher: forgettingWatcher{forgetting: &forgetting{}}}
+	r := &Reconciler{reads: recordreads.New(1), watcher: forgettingWatcher{forgetting: &forgetting{}}}
 	scope := &releaseScope{release: release, elsewhere: "it is of shard b"}
 	if again := r.leaveElsewhere(scope).RequeueAfter; again <= 0 || again > 2*elsewhereRetry {
 		t.Errorf("looked at again after %s", again)

@@ -71,7 +71,7 @@ func (r *Reconciler) see(p *releasePass, refs []inventory.Ref) sight {
 		switch isWell := state.Known && state.Trouble == nil; {
 		case !state.Exists && state.Verdict != health.NotFound:
 			unseen = append(unseen, ref.String()+": "+cmp.Or(state.Message, "it was not looked at yet"))
-		case !written.isSeen(ref, state, isWell, r.Now()):
+		case !written.isSeen(ref, state, isWell, r.now()):
 			unseen = append(unseen, ref.String()+": its last change is yet to be seen")
 		default:
 			result.objects = append(result.objects, health.Object{Ref: ref, Verdict: state.Verdict, Message: state.Message})

@@ -13,8 +13,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// NewActionSlots bounds the actions of a number of workers, and of each Cluster. A release is woken before all others when a slot is granted to it.
-func NewActionSlots(workers, perCluster int, wake *async.Waker) *slots.Slots {
+// newActionSlots bounds the actions of a number of workers, and of each Cluster. A release is woken before all others when a slot is granted to it.
+func newActionSlots(workers, perCluster int, wake *async.Waker) *slots.Slots {
 	return slots.New(slots.Options{
 		Workers: workers, PerCluster: perCluster,
 		Wake: func(release client.ObjectKey) { wake.WakeFirst(ctrl.Request{NamespacedName: release}) },
@@ -27,7 +27,7 @@ func NewActionSlots(workers, perCluster int, wake *async.Waker) *slots.Slots {
 
 // slot takes a slot for what a pass is about to do.
 func (r *Reconciler) slot(p *releasePass) (done func(), ok bool) {
-	return r.Slots.Acquire(slots.Claim{
+	return r.slots.Acquire(slots.Claim{
 		Release: client.ObjectKeyFromObject(p.release), Cluster: p.target.Key, HelmOp: p.desired.Owner, First: queue.IsFirst(p.release),
 	})
 }

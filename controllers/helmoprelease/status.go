@@ -54,7 +54,7 @@ func (r *Reconciler) recordUninstall(scope *releaseScope, decision decide.Decisi
 		status.Failures = 0
 	}
 	status.Failures++
-	status.LastAttemptedRevision, status.LastAttemptedAt = attempt, metav1.NewTime(r.Now())
+	status.LastAttemptedRevision, status.LastAttemptedAt = attempt, metav1.NewTime(r.now())
 	status.LastRetryRequest = retryRequest(scope)
 	remember(status, addonsv1.ReleaseAction{
 		Action: verbUninstall, Reason: decision.Reason, FromRevision: int64(decision.FromRevision), Time: status.LastAttemptedAt,
@@ -257,7 +257,7 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 	case verbOf(decision.Action) == verbInstall:
 		reason = addonsv1.InstalledEvent
 		if since, ok := firstServed(p.cluster, p.helmOp); ok && !wasReleased {
-			monitoring.TimeToDeployed.Observe(r.Now().Sub(since).Seconds())
+			monitoring.TimeToDeployed.Observe(r.now().Sub(since).Seconds())
 		}
 	}
 	if decision.Recovery != decide.RecoverNothing {

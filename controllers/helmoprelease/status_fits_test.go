@@ -25,7 +25,7 @@ func TestReleaseStatusFits(t *testing.T) {
 }
 
 func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
-	r := &Reconciler{Now: time.Now}
+	r := &Reconciler{now: time.Now}
 	release := &addonsv1.HelmOpRelease{}
 	release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: long}
 	p := &releasePass{releaseScope: &releaseScope{release: release}}

@@ -105,7 +105,7 @@ func TestARollbackForHealthSaysWhatWasUnhealthy(t *testing.T) {
 // later and later.
 func TestFailuresThatAreToldAreNoErrors(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{Recorder: events.NewFakeRecorder(10), Budgets: report.NewEventBudgets(time.Now), Now: time.Now}
+	r := &Reconciler{recorder: events.NewFakeRecorder(10), budgets: report.NewEventBudgets(time.Now), now: time.Now}
 	release := controllertest.SettledRelease("one")
 	scope := &releaseScope{release: release}
 	for name, tc := range map[string]struct {
@@ -209,7 +209,7 @@ func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
 			release := &addonsv1.HelmOpRelease{}
 			reportReachable(release)
 			r := &Reconciler{
-				Clusters: linkMadeMeanwhile{err: tc.err, failures: tc.failures, cause: tc.cause}, Kubeconfigs: controllertest.StoreOf(t), Watcher: &forgetfulWatcher{},
+				clusters: linkMadeMeanwhile{err: tc.err, failures: tc.failures, cause: tc.cause}, kubeconfigs: controllertest.StoreOf(t), watcher: &forgetfulWatcher{},
 			}
 			if _, ok := r.connect(t.Context(), release); ok != tc.up {
 				t.Errorf("there is a connection: %t, want %t", ok, tc.up)
@@ -225,11 +225,11 @@ func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
 // TestAReleaseInLineSaysSo holds that a release that waits for others tells that, where it has told nothing yet, and nothing but that.
 func TestAReleaseInLineSaysSo(t *testing.T) {
 	t.Parallel()
-	taken := NewActionSlots(1, 1, &async.Waker{})
+	taken := newActionSlots(1, 1, &async.Waker{})
 	if _, ok := taken.Acquire(slots.Claim{Cluster: "busy", HelmOp: "busy"}); !ok {
 		t.Fatal("the only slot is taken")
 	}
-	r := &Reconciler{Slots: taken}
+	r := &Reconciler{slots: taken}
 	act := func(release *addonsv1.HelmOpRelease) *metav1.Condition {
 		p := &releasePass{releaseScope: &releaseScope{release: release}}
 		if result, err := r.act(t.Context(), p, decide.Decision{Action: model.ActionRollback}); err != nil || !result.IsZero() {

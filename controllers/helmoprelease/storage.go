@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// MaxToldOfRecords bounds the HelmOps of which it is remembered that they were told of records which a registry keeps.
-const MaxToldOfRecords = 4096
+// maxToldOfRecords bounds the HelmOps of which it is remembered that they were told of records which a registry keeps.
+const maxToldOfRecords = 4096
 
 // RecordStorage tells where the records of releases are kept outside of their clusters.
 type RecordStorage struct {
@@ -38,7 +38,7 @@ type RecordStorage struct {
 // storage tells where the records of a release are kept. It asks nobody. Like the deletion policy, it is that of the HelmOp as long as there is
 // one: credentials may have been replaced after the release was last told.
 func (r *Reconciler) storage(scope *releaseScope) model.Storage {
-	if r.Records.Registries == nil {
+	if r.records.Registries == nil {
 		return model.Storage{}
 	}
 	told := scope.release.Spec.Storage
@@ -47,7 +47,7 @@ func (r *Reconciler) storage(scope *releaseScope) model.Storage {
 	}
 	options, outside := r.recordRepositories(told, scope.release.Namespace)
 	options.Cluster = apiutil.ClusterKey(scope.release).String()
-	return model.Storage{Store: r.Records.Registries.Store(options), Outside: outside}
+	return model.Storage{Store: r.records.Registries.Store(options), Outside: outside}
 }
 
 // recordRepositories tells in which repositories records are, and whether new ones are to be kept there.
@@ -63,7 +63,7 @@ func (r *Reconciler) recordRepositories(told *addonsv1.RecordStorage, namespace 
 	}
 	if registry := told.Registry; registry != nil {
 		access := func(ctx context.Context) (oci.Access, error) {
-			return r.References.AccessBy(ctx, &references.RegistryRefs{
+			return r.references.AccessBy(ctx, &references.RegistryRefs{
 				Field: "spec.storage.registry", Namespace: namespace, Secret: registry.SecretRef, Certs: registry.CertSecretRef,
 				Proxy: registry.ProxySecretRef, Provider: registry.Provider, Insecure: registry.Insecure,
 			})
@@ -71,11 +71,11 @@ func (r *Reconciler) recordRepositories(told *addonsv1.RecordStorage, namespace 
 		add(access, registry.URL)
 		add(access, told.FormerURLs...)
 	}
-	if r.Records.URL != "" {
-		add(r.Records.Access, r.Records.URL)
+	if r.records.URL != "" {
+		add(r.records.Access, r.records.URL)
 	}
 	isThere := len(known) > 0
-	add(r.Records.Access, r.Records.FormerURLs...)
+	add(r.records.Access, r.records.FormerURLs...)
 	outside = told.Type == addonsv1.StorageTypeRegistry || told.Type == "" && isThere
 	options.Known = known
 	if outside && isThere {
@@ -93,11 +93,11 @@ func (r *Reconciler) reportRecordsLeft(scope *releaseScope, result helmclient.Re
 	if scope.helmOp == nil {
 		return
 	}
-	if _, known := r.RecordsLeft.Get(scope.helmOp.UID); known {
+	if _, known := r.recordsLeft.Get(scope.helmOp.UID); known {
 		return
 	}
-	r.RecordsLeft.Add(scope.helmOp.UID, true)
-	r.Recorder.Eventf(scope.helmOp, scope.release, corev1.EventTypeWarning, addonsv1.RecordsLeftEvent, "DeleteRecords", "%s", apiutil.Truncate(fmt.Sprintf(
+	r.recordsLeft.Add(scope.helmOp.UID, true)
+	r.recorder.Eventf(scope.helmOp, scope.release, corev1.EventTypeWarning, addonsv1.RecordsLeftEvent, "DeleteRecords", "%s", apiutil.Truncate(fmt.Sprintf(
 		"Records that no release needs any more are left: %s; delete them by hand, or allow the credentials to delete, or have a registry's own retention see to it",
 		result.PayloadsLeftReason), report.MaxEventMessage))
 }

@@ -44,9 +44,9 @@ func TestRecordRepositories(t *testing.T) {
 		"a registry, but none there": {told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeRegistry}, outside: true},
 		"the manager's by name":      {manager: "oci://m/r", told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeRegistry}, outside: true, goes: "oci://m/r", known: []string{"oci://m/r"}},
 	} {
-		r := &Reconciler{Records: RecordStorage{URL: test.manager, Access: func(context.Context) (oci.Access, error) { return oci.Access{}, nil }}}
+		r := &Reconciler{records: RecordStorage{URL: test.manager, Access: func(context.Context) (oci.Access, error) { return oci.Access{}, nil }}}
 		if test.former != "" {
-			r.Records.FormerURLs = []string{test.former}
+			r.records.FormerURLs = []string{test.former}
 		}
 		options, outside := r.recordRepositories(test.told, "default")
 		goes := ""
@@ -66,7 +66,7 @@ func TestRecordRepositories(t *testing.T) {
 // TestStorageOfHelmOp holds that what the HelmOp says now counts, and what the release was told where the HelmOp is gone.
 func TestStorageOfHelmOp(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{Records: RecordStorage{Registries: payloadregistry.New(nil)}}
+	r := &Reconciler{records: RecordStorage{Registries: payloadregistry.New(nil)}}
 	release := &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{
 		ClusterRef: addonsv1.ClusterReference{Name: "one"},
 		Storage:    &addonsv1.RecordStorage{Registry: &addonsv1.RecordRegistry{URL: "oci://told/records"}},
@@ -88,7 +88,7 @@ func TestStorageOfHelmOp(t *testing.T) {
 func TestRecordsLeftOnce(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10)
-	r := &Reconciler{Recorder: recorder, RecordsLeft: lru.New(MaxToldOfRecords)}
+	r := &Reconciler{recorder: recorder, recordsLeft: lru.New(maxToldOfRecords)}
 	tell := func(uid, release string, left int) {
 		r.reportRecordsLeft(&releaseScope{
 			release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: release}},

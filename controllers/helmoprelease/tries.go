@@ -119,7 +119,7 @@ func (r *Reconciler) recordAttempt(p *releasePass, decision decide.Decision, res
 	case err != nil && !isRemediation(decision):
 		failures++
 	}
-	now := metav1.NewTime(r.Now())
+	now := metav1.NewTime(r.now())
 	p.writeTry(status, failures, now)
 	remember(status, addonsv1.ReleaseAction{
 		Action:         verbOf(decision.Action),

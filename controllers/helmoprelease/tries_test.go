@@ -134,7 +134,7 @@ func TestRecordAttempt(t *testing.T) {
 		"failed test":               {decide.Decision{Action: model.ActionTest, Failures: 1}, changed, failed, 2, 1},
 	} {
 		p := triedPass()
-		(&Reconciler{Now: time.Now}).recordAttempt(p, tc.decision, tc.result, tc.err)
+		(&Reconciler{now: time.Now}).recordAttempt(p, tc.decision, tc.result, tc.err)
 		if got := p.release.Status; got.Failures != tc.failures || len(got.History) != tc.history {
 			t.Errorf("%s: %d failures, %d entries", name, got.Failures, len(got.History))
 		}

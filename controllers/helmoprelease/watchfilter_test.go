@@ -65,18 +65,18 @@ func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
 		forgot, release := &forgetting{}, triedFor("it")
 		release.Labels, release.Annotations = tc.labels, tc.annotations
 		r := &Reconciler{
-			Client: controllertest.StoreOf(t, release), Watcher: forgettingWatcher{forgetting: forgot}, Reads: recordreads.New(1),
-			WatchFilter: "blue", Slots: NewActionSlots(1, 0, &async.Waker{}),
+			client: controllertest.StoreOf(t, release), watcher: forgettingWatcher{forgetting: forgot}, reads: recordreads.New(1),
+			watchFilter: "blue", slots: newActionSlots(1, 0, &async.Waker{}),
 		}
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-		r.Reads.Meet(request, "", model.Observation{}, time.Now())
+		r.reads.Meet(request, "", model.Observation{}, time.Now())
 		if _, err := r.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
-		if len(forgot.releases) != 1 || len(r.Reads.Firsts) != 0 {
-			t.Errorf("%s: forgotten %v, known %v", name, forgot.releases, r.Reads.Firsts)
+		if len(forgot.releases) != 1 || len(r.reads.Firsts) != 0 {
+			t.Errorf("%s: forgotten %v, known %v", name, forgot.releases, r.reads.Firsts)
 		}
-		if err := r.Client.Get(t.Context(), request.NamespacedName, release); err != nil {
+		if err := r.client.Get(t.Context(), request.NamespacedName, release); err != nil {
 			t.Fatal(err)
 		}
 		isTold := conditions.GetReason(release, addonsv1.PausedCondition) == addonsv1.BeingMovedReason

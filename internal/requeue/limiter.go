@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -34,4 +35,9 @@ type jitteredLimiter struct {
 func (l jitteredLimiter) When(request reconcile.Request) time.Duration {
 	delay := float64(l.TypedRateLimiter.When(request)) * (1 - Jitter/2)
 	return wait.Jitter(time.Duration(delay), Jitter/(1-Jitter/2))
+}
+
+// ControllerOptions are the options of a controller with a number of workers.
+func ControllerOptions(workers int) controller.Options {
+	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: NewLimiter()}
 }

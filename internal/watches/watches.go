@@ -12,14 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
@@ -311,4 +315,13 @@ func ClusterReplaced(forget func(cluster client.ObjectKey)) handler.EventHandler
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) { forget(client.ObjectKeyFromObject(e.Object)) },
 	}
+}
+
+// ClusterObjects follows, for a controller of some name, the kinds that Clusters refer to as soon as the returned Watcher
+// reads one. Objects that are paused are left out.
+func ClusterObjects(mgr ctrl.Manager, c controller.Controller, kinds *kindcache.Kinds, name string, events handler.EventHandler) *kindcache.Watcher {
+	log := mgr.GetLogger().WithValues("controller", name)
+	return kinds.NewWatcher(func(obj client.Object) error {
+		return c.Watch(source.Kind(mgr.GetCache(), obj, events, predicates.ResourceNotPaused(mgr.GetScheme(), log)))
+	})
 }

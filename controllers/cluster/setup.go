@@ -1,0 +1,68 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
+)
+
+// Options are what the controller of Clusters works with. All fields but those of the last group are required.
+type Options struct {
+	Objects *clusterview.Reader
+	Budgets *report.EventBudgets
+	Kinds   *kindcache.Kinds
+
+	// Forget drops what other packages keep of a Cluster that is gone, re-created or of another shard.
+	Forget func(cluster client.ObjectKey)
+
+	// ForgetReads drops how a Cluster has answered that no release is read from any more.
+	ForgetReads func(cluster client.ObjectKey)
+
+	// Concurrency is the number of Clusters that are reconciled at the same time.
+	Concurrency int
+
+	// WatchFilter and Shard are those of the options of the manager's controllers.
+	WatchFilter, Shard string
+}
+
+// SetupWithManager adds the controller to a manager.
+func SetupWithManager(mgr ctrl.Manager, options Options) error {
+	r := &Reconciler{
+		client:      mgr.GetClient(),
+		live:        mgr.GetAPIReader(),
+		objects:     options.Objects,
+		recorder:    mgr.GetEventRecorder("helmop-controller"),
+		budgets:     options.Budgets,
+		now:         time.Now,
+		watchFilter: options.WatchFilter,
+		shard:       options.Shard,
+		forgetReads: options.ForgetReads,
+	}
+	c, err := ctrl.NewControllerManagedBy(mgr).
+		Named("helmop-cluster").
+		For(apiutil.NewCluster()).
+		Watches(apiutil.NewCluster(), watches.ClusterReplaced(options.Forget)).
+		Watches(&addonsv1.HelmOpRelease{}, handler.EnqueueRequestsFromMapFunc(requestForClusterOf), builder.WithPredicates(lifeChanged())).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(requestsForHelmOp(mgr.GetClient())), builder.WithPredicates(lifeOptionsChanged())).
+		WithOptions(requeue.ControllerOptions(options.Concurrency)).
+		Build(r)
+	if err != nil {
+		return err
+	}
+	r.kinds = watches.ClusterObjects(mgr, c, options.Kinds, "cluster", watches.Delayed(r.requestsForControlPlane))
+	return nil
+}

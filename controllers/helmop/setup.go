@@ -1,0 +1,99 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmop
+
+import (
+	"context"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
+)
+
+// Options are what the controller of HelmOps works with. All fields but those of the last group are required.
+type Options struct {
+	Registry   Resolver
+	Verifier   verify.Verifier
+	References *references.Reader
+	Renderer   *render.Renderer
+	Guard      *selection.Guard
+	Kinds      *kindcache.Kinds
+	Clusters   clusterview.Clusters
+
+	// Concurrency is the number of HelmOps that are reconciled at the same time.
+	Concurrency int
+
+	// WatchFilter, Shard, ResyncPeriod and MinInterval are those of the options of the manager's controllers.
+	WatchFilter, Shard        string
+	ResyncPeriod, MinInterval time.Duration
+}
+
+// SetupWithManager adds the controller to a manager.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	r := &Reconciler{
+		live:       mgr.GetAPIReader(),
+		registry:   options.Registry,
+		verifier:   options.Verifier,
+		tasks:      async.NewTasks[Resolution](options.Concurrency),
+		references: options.References,
+		renderer:   options.Renderer,
+		resolution: newResolutionSchedule(),
+		guard:      options.Guard,
+		planned:    newPlannedReleases(),
+		recorder:   mgr.GetEventRecorder("helmop-controller"),
+		now:        time.Now,
+
+		resyncPeriod: options.ResyncPeriod,
+		minInterval:  options.MinInterval,
+		watchFilter:  options.WatchFilter,
+		shard:        options.Shard,
+		answers:      queue.AnswersOf(options.Clusters),
+	}
+	r.client = r.writes.Client(mgr.GetClient())
+	if err := r.writes.Observe(ctx, mgr.GetCache(), &addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}, &addonsv1.HelmOpRevision{}); err != nil {
+		return err
+	}
+	ofWatchFilter := builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter))
+	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
+		return watches.RequestsForCluster(ctx, r.client, obj)
+	}
+	ofSecret := watches.Both(watches.RequestsForReference(apiutil.KindSecret, r.client), watches.RequestsForPullSecret(r.client, options.References))
+	c, err := ctrl.NewControllerManagedBy(mgr).
+		Named("helmop").
+		For(&addonsv1.HelmOp{}, builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter), watches.SpecChanged())).
+		Watches(&addonsv1.HelmOpRelease{}, watches.DelayedBy(watches.RequestForOwner(r.client), watches.Settled(r.client)), ofWatchFilter).
+		Watches(&addonsv1.HelmOpRelease{}, dependencies.HelmOpsOnNews(r.client)).
+		Watches(&addonsv1.HelmOpRelease{}, r.moved.Noting(r.now)).
+		Watches(&addonsv1.HelmOp{}, watches.Delayed(dependencies.DependentHelmOps(r.client)), builder.WithPredicates(dependencies.DependencyChanged())).
+		Watches(&addonsv1.HelmOp{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watches.SaidNotServed())).
+		Watches(apiutil.NewCluster(), watches.Delayed(toHelmOps)).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(ofSecret)).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindConfigMap), watches.Delayed(watches.RequestsForReference(apiutil.KindConfigMap, r.client))).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount), watches.Delayed(watches.RequestsForReference(apiutil.KindServiceAccount, r.client))).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindNamespace), watches.Delayed(watches.RequestsForNamespace(r.client))).
+		WatchesRawSource(r.tasks.Waker.Source()).
+		WithOptions(requeue.ControllerOptions(options.Concurrency)).
+		Build(r)
+	if err != nil {
+		return err
+	}
+	r.kinds = watches.ClusterObjects(mgr, c, options.Kinds, "helmop", r.handlerForClusterObjects())
+	return nil
+}

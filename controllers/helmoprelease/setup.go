@@ -1,0 +1,130 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmoprelease
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/utils/lru"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
+)
+
+// Options are what the controller of HelmOpReleases works with. All fields but those of the last group are required.
+type Options struct {
+	Registry    Fetcher
+	Verifier    verify.Verifier
+	Charts      ChartLoader
+	Engine      Engine
+	Watcher     Watcher
+	Clusters    clusterview.Clusters
+	Kubeconfigs client.Reader
+	References  *references.Reader
+	Renderer    *render.Renderer
+	Guard       *selection.Guard
+	Reads       *recordreads.Reads
+	Budgets     *report.EventBudgets
+
+	// Concurrency is the number of releases that are reconciled at the same time, and ClusterConcurrency that of the actions
+	// in one Cluster; 0 is the default of package slots.
+	Concurrency, ClusterConcurrency int
+
+	// Records is where records are kept outside of their clusters; the zero value keeps none there.
+	Records RecordStorage
+
+	// WatchFilter, Shard and ResyncPeriod are those of the options of the manager's controllers.
+	WatchFilter, Shard string
+	ResyncPeriod       time.Duration
+}
+
+// SetupWithManager adds the controller to a manager.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	concurrency := requeue.ControllerOptions(options.Concurrency)
+	granted := &async.Waker{}
+	actionSlots := newActionSlots(options.Concurrency, options.ClusterConcurrency, granted)
+	concurrency.NewQueue = queue.New(mgr.GetClient(), queue.AnswersOf(options.Clusters), actionSlots.IsGranted)
+	r := &Reconciler{
+		live:        mgr.GetAPIReader(),
+		clusters:    options.Clusters,
+		registry:    options.Registry,
+		verifier:    options.Verifier,
+		charts:      options.Charts,
+		tasks:       async.NewTasks[*oci.Content](options.Concurrency),
+		fetches:     newFetchFailures(),
+		slots:       actionSlots,
+		reads:       options.Reads,
+		engine:      options.Engine,
+		watcher:     options.Watcher,
+		references:  options.References,
+		renderer:    options.Renderer,
+		guard:       options.Guard,
+		recorder:    mgr.GetEventRecorder("helmop-controller"),
+		budgets:     options.Budgets,
+		now:         time.Now,
+		kubeconfigs: options.Kubeconfigs,
+
+		resyncPeriod: options.ResyncPeriod,
+		watchFilter:  options.WatchFilter,
+		shard:        options.Shard,
+		records:      options.Records,
+		recordsLeft:  lru.New(maxToldOfRecords),
+	}
+	r.client = r.writes.Client(mgr.GetClient())
+	if err := r.writes.Observe(ctx, mgr.GetCache(), &addonsv1.HelmOpRelease{}); err != nil {
+		return err
+	}
+	if err := metrics.Registry.Register(monitoring.NewReadsGauge(r.reads.Count)); err != nil {
+		return err
+	}
+	ofCluster := watches.ChildRequestsForCluster(r.client)
+	ending := handler.EnqueueRequestsFromMapFunc(dependencies.EndingRequests(r.client))
+	unready := func(toHelmOps handler.MapFunc) handler.MapFunc { return watches.UnreadyRequests(r.client, toHelmOps) }
+	ofSecret := watches.Both(watches.RequestsForReference(apiutil.KindSecret, r.client), watches.RequestsForPullSecret(r.client, options.References))
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("helmoprelease").
+		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter), watches.SpecChanged())).
+		Watches(apiutil.NewCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(watches.ServabilityChanged())).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(watches.ChildRequestsForHelmOp(r.client)),
+			builder.WithPredicates(watches.OrderChanged())).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unready(watches.RequestForItself)),
+			builder.WithPredicates(watches.SourceChanged())).
+		Watches(&addonsv1.HelmOpRelease{}, dependencies.SiblingsOnNews(r.client)).
+		Watches(&addonsv1.HelmOpRelease{}, contendersOnNews(r.client, r.reads.Outdate)).
+		Watches(&addonsv1.HelmOpRelease{}, r.actions.Stopping(r.client)).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unready(dependencies.DependentHelmOps(r.client))),
+			builder.WithPredicates(dependencies.DependencyChanged())).
+		Watches(&addonsv1.HelmOp{}, ending, builder.WithPredicates(dependencies.ChoiceMayChange())).
+		Watches(apiutil.NewCluster(), ending, builder.WithPredicates(dependencies.ChoiceMayChange())).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(unready(ofSecret))).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount),
+			watches.Delayed(unready(watches.RequestsForReference(apiutil.KindServiceAccount, r.client)))).
+		WatchesRawSource(r.tasks.Waker.Source()).
+		WatchesRawSource(r.reads.Running.Waker.Source()).
+		WatchesRawSource(granted.Source()).
+		WatchesRawSource(options.Watcher.Source()).
+		WatchesRawSource(options.Clusters.Source(ofCluster)).
+		WithOptions(concurrency).
+		Complete(r)
+}
