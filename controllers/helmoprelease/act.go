@@ -255,7 +255,11 @@ func uninstallOptionsNow(scope *releaseScope, told model.UninstallOptions) model
 	return engineOptions(&options).Uninstall
 }
 
-// uninstall ends the release in the workload cluster and lets the object go.
+// uninstallRelease uninstalls the release from the workload cluster and removes the finalizer.
+func (r *Reconciler) uninstallRelease(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+	return end(r.uninstall(ctx, p.releaseScope, p.target))
+}
+
 func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target model.Target) (ctrl.Result, error) {
 	release := scope.release
 	desired, options := desiredRelease(release)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,10 +15,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/lru"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -236,160 +233,6 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, release *
 	}
 	scope.cluster, err = r.renderer.Objects.Typed(object)
 	return scope, err
-}
-
-func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (ctrl.Result, error) {
-	release := scope.release
-	switch why := pauseOf(scope); {
-	case scope.cluster == nil:
-		r.forget(client.ObjectKeyFromObject(release))
-		report.SetNotReady(release, addonsv1.ClusterNotFoundReason, "the Cluster is gone: its release is forgotten")
-		return ctrl.Result{}, nil
-	case !scope.cluster.DeletionTimestamp.IsZero():
-		r.forget(client.ObjectKeyFromObject(release))
-		report.SetNotReady(release, addonsv1.ClusterDeletingReason, "the Cluster is under deletion: its release is left alone")
-		return ctrl.Result{}, nil
-	case why != "":
-		report.SetPaused(release, true, why)
-		release.Status.NextTryAt = metav1.Time{}
-		return ctrl.Result{}, nil
-	case scope.elsewhere != "":
-		return r.leaveElsewhere(scope), nil
-	case scope.helmOp != nil && !scope.helmOp.DeletionTimestamp.IsZero():
-		// What is begun now would have to end before it can be uninstalled.
-		report.SetPaused(release, false, "")
-		report.SetNotReady(release, addonsv1.DeletingReason, "the HelmOp is under deletion: nothing is begun for its release any more")
-		return ctrl.Result{}, nil
-	case !apiutil.IsInitialized(scope.cluster):
-		report.SetPaused(release, false, "")
-		report.SetNotReady(release, addonsv1.ControlPlaneNotInitializedReason, "the control plane of the Cluster is not initialized")
-		return ctrl.Result{}, nil
-	}
-	report.SetPaused(release, false, "")
-	if allowed, err := r.mayAccess(ctx, scope); !allowed {
-		return ctrl.Result{RequeueAfter: selection.DeniedMemory}, err
-	}
-	if controllerutil.AddFinalizer(release, addonsv1.HelmOpReleaseFinalizer) {
-		// The finalizer must stand before there is anything to uninstall.
-		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
-	}
-	target, ok := r.connect(ctx, release)
-	if !ok {
-		return ctrl.Result{RequeueAfter: reconnectRetry(release, r.clusters.State(apiutil.ClusterKey(release)))}, nil
-	}
-	target.Storage = r.storage(scope)
-	return r.ensure(ctx, scope, target)
-}
-
-// reconcileDelete ends the release and lets the object go. The order matters: a Cluster that goes or is gone needs no
-// call, whoever is paused; a pause stops everything else.
-func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (ctrl.Result, error) {
-	release := scope.release
-	if !controllerutil.ContainsFinalizer(release, addonsv1.HelmOpReleaseFinalizer) {
-		return ctrl.Result{}, nil
-	}
-	clusterGoes := scope.cluster == nil || !scope.cluster.DeletionTimestamp.IsZero()
-	if clusterGoes && !r.uninstallsBefore(scope) {
-		return r.forgetWithCluster(ctx, scope), nil
-	}
-	if why := pauseOf(scope); why != "" {
-		report.SetPaused(release, true, why)
-		release.Status.NextTryAt = metav1.Time{}
-		return ctrl.Result{}, nil
-	}
-	report.SetPaused(release, false, "")
-	if clusterGoes && !apiutil.HoldOf(scope.cluster).IsOn() {
-		report.SetNotReady(release, addonsv1.DeletingReason, "the release is uninstalled as soon as the deletion of the Cluster is held")
-		return ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil
-	}
-	// What an uninstallation deletes is no news.
-	r.forget(client.ObjectKeyFromObject(release))
-	if why := whyOrphaned(scope); why != "" {
-		return r.orphan(scope, corev1.EventTypeNormal, ": "+why), nil
-	}
-	if scope.elsewhere != "" {
-		return r.leaveElsewhere(scope), nil
-	}
-	if !clusterGoes && apiutil.WaitsForTurn(scope.helmOp, scope.release) {
-		report.SetNotReady(release, addonsv1.DeletingReason, "the HelmOp is under deletion: the release waits for its turn (spec.rollout.maxUnavailable)")
-		return ctrl.Result{}, nil
-	}
-	fate, err := fateEnds, error(nil)
-	if !clusterGoes {
-		fate, err = r.fateOf(ctx, release)
-	}
-	switch {
-	case err != nil:
-		report.SetNotReady(release, addonsv1.DeletingReason, "it is not known whether the release is still wanted: "+err.Error())
-		return ctrl.Result{}, err
-	case fate == fateWanted:
-		ctrl.LoggerFrom(ctx).Info("Leaving a release that its HelmOp still wants", "Cluster", apiutil.ClusterKey(release))
-		return removeFinalizer(release), nil
-	case fate == fateUnknown && isOwnerAwaited(release, r.now()):
-		return r.awaitOwner(ctx, scope), nil
-	}
-	switch allowed, err := r.mayAccess(ctx, scope); {
-	case err != nil:
-		return ctrl.Result{}, err
-	case !allowed:
-		// Whoever took the right away keeps what is there, and the object is not kept for it.
-		return r.orphan(scope, corev1.EventTypeWarning, ", which may not be accessed any more"), nil
-	}
-	if ok, err := r.mayEnd(ctx, scope, fate); !ok {
-		if clusterGoes && err == nil {
-			// The HelmOp of what is waited for may be suspended meanwhile. Nothing tells of that, and the time is short.
-			return ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil
-		}
-		return ctrl.Result{}, err
-	}
-	target, ok := r.connect(ctx, release)
-	if !ok {
-		return ctrl.Result{RequeueAfter: reconnectRetry(release, r.clusters.State(apiutil.ClusterKey(release)))}, nil
-	}
-	target.Storage = r.storage(scope)
-	return r.uninstall(ctx, scope, target)
-}
-
-// pauseOf tells why nothing may be done for a release; empty if something may.
-func pauseOf(scope *releaseScope) string {
-	switch {
-	case scope.cluster != nil && apiutil.IsClusterPaused(scope.cluster):
-		return "the Cluster is paused"
-	case scope.helmOp != nil && scope.helmOp.Spec.Suspend:
-		return "the HelmOp is suspended (spec.suspend)"
-	case scope.helmOp != nil && annotations.HasPaused(scope.helmOp):
-		return "the HelmOp has the paused annotation"
-	case apiutil.IsChildPaused(scope.release):
-		why := "this object has the paused annotation"
-		if said := scope.release.Annotations[clusterv1.PausedAnnotation]; said != "" && said != "true" {
-			why += ": " + apiutil.Truncate(said, maxPauseReason)
-		}
-		return why
-	default:
-		return ""
-	}
-}
-
-// maxPauseReason bounds what an annotation adds to a message.
-const maxPauseReason = 512
-
-// orphan ends a HelmOpRelease and leaves its release in the cluster. The text why follows the name of the Cluster.
-func (r *Reconciler) orphan(scope *releaseScope, eventType, why string) ctrl.Result {
-	release := scope.release
-	r.event(scope, eventType, addonsv1.OrphanedEvent, "Orphan", fmt.Sprintf("Left release %s in Cluster %s%s", describe(release), apiutil.ClusterTitle(release), why))
-	return removeFinalizer(release)
-}
-
-// whyOrphaned tells why a release that ends stays in its cluster; empty if it is uninstalled.
-func whyOrphaned(scope *releaseScope) string {
-	switch {
-	case scope.release.Annotations[addonsv1.OrphanAnnotation] == "true":
-		return "the HelmOpRelease has the annotation " + addonsv1.OrphanAnnotation
-	case apiutil.DeletionPolicy(scope.release, scope.helmOp) == addonsv1.DeletionPolicyOrphan:
-		return "deletionPolicy is Orphan"
-	default:
-		return ""
-	}
 }
 
 func describe(release *addonsv1.HelmOpRelease) string {

@@ -42,7 +42,7 @@ const (
 // assessDrift says whether something differs from what the release installed. Only objects that changed since they were last
 // compared cost requests.
 func (r *Reconciler) assessDrift(ctx context.Context, p *releasePass) {
-	r.checkDrift(ctx, p)
+	r.compareObjects(ctx, p)
 	// What is known counts also in a pass that compares nothing. There, a release that is not in sync is more than drifted.
 	p.drifted = isDrifted(p.release) && (len(p.differences) > 0 || p.release.Status.State == string(model.StateInSync))
 }
@@ -52,8 +52,8 @@ func isDrifted(release *addonsv1.HelmOpRelease) bool {
 	return release.Status.Drift != nil && release.Status.Drift.Differing > 0
 }
 
-// checkDrift is assessDrift, as far as the status is concerned.
-func (r *Reconciler) checkDrift(ctx context.Context, p *releasePass) {
+// compareObjects is assessDrift, as far as the status is concerned.
+func (r *Reconciler) compareObjects(ctx context.Context, p *releasePass) {
 	release := p.release
 	memory := &r.memoryOf(release).drift
 	switch {
@@ -363,7 +363,7 @@ func (r *Reconciler) correctDrift(ctx context.Context, p *releasePass, decision 
 // sync but for what still differs.
 func (r *Reconciler) settleState(p *releasePass) {
 	p.drifted = false
-	if r.decide(p).State == model.StateInSync && isDrifted(p.release) {
+	if r.decide(p); p.decision.State == model.StateInSync && isDrifted(p.release) {
 		p.drifted = true
 		r.decide(p)
 	}

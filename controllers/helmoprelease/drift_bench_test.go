@@ -187,7 +187,8 @@ func (b *driftBench) pass() int {
 	b.p.drifted, b.p.differences, b.p.requeueAfter = false, nil, 0
 	b.r.decide(b.p)
 	b.r.assessDrift(b.Context(), b.p)
-	if decision := b.r.decide(b.p); decision.Action == model.ActionCorrectDrift {
+	b.r.decide(b.p)
+	if decision := b.p.decision; decision.Action == model.ActionCorrectDrift {
 		b.r.correctDrift(b.Context(), b.p, decision)
 	}
 	b.mu.Lock()

@@ -161,9 +161,10 @@ func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, r
 	b.r.follow(context.Background(), p)
 	b.r.assessHealth(p)
 	b.r.listForRetry(p)
-	decision := b.r.decide(p)
+	b.r.decide(p)
+	decision := p.decision
 	if decision.Action == model.ActionNone {
-		if _, err := b.r.carryOut(context.Background(), p, decision); err != nil {
+		if _, err := b.r.carryOut(context.Background(), p); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -351,7 +352,8 @@ func TestNothingIsRolledBackForWhatIsNotSeen(t *testing.T) {
 				p := b.begin()
 				b.r.follow(context.Background(), p)
 				b.r.assessHealth(p)
-				b.want(b.r.decide(p).Action, model.ActionNone)
+				b.r.decide(p)
+				b.want(p.decision.Action, model.ActionNone)
 				if conditions.IsTrue(b.release, addonsv1.HealthyCondition) || p.requeueAfter == 0 {
 					t.Fatalf("Healthy is %v, next pass in %s", conditions.Get(b.release, addonsv1.HealthyCondition), p.requeueAfter)
 				}

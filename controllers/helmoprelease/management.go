@@ -31,19 +31,19 @@ func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv
 
 // takeOverAfterMove takes over the records of a release that was moved or restored from another management cluster, and notes that
 // the release is this one's. The order matters: a manager that ends between the two takes over again.
-func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) error {
+func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	own, former := p.desired.ManagementCluster, p.desired.FormerManagementCluster
 	if p.release.Annotations[addonsv1.ManagementClusterAnnotation] == own {
-		return nil
+		return nil, nil
 	}
 	if p.observation.NamesFormer(p.desired) {
 		ctx, cancel := context.WithTimeout(ctx, recordreads.ObserveTimeout)
 		defer cancel()
 		if err := r.engine.TakeOver(ctx, p.target, p.desired, p.observation); err != nil {
-			return err
+			return end(r.failed(ctx, p.releaseScope, addonsv1.ObservationFailedReason, err))
 		}
 		ctrl.LoggerFrom(ctx).Info("Took over a release from another management cluster", "former", former)
 	}
 	metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, own)
-	return nil
+	return nil, nil
 }

@@ -9,12 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/secret"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -22,13 +20,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -60,54 +55,6 @@ type Engine interface {
 	Access(target model.Target) (*helmclient.Access, error)
 	TakeOver(ctx context.Context, target model.Target, desired model.Desired, observation model.Observation) error
 	Forget(key string)
-}
-
-// releasePass is one pass over a release whose cluster answers.
-type releasePass struct {
-	*releaseScope
-
-	target  model.Target
-	desired model.Desired
-	options model.Options
-	policy  model.Policy
-
-	// observation is what the cluster said. Set by observe.
-	observation model.Observation
-
-	// snapshot is what is seen of the objects of the release; nil if that is not known. Set by follow.
-	snapshot *objectwatch.Snapshot
-
-	// unread is why it is not known what the newest revision installed; nil if it is. Set by follow.
-	unread error
-
-	// unhealthy tells that a new revision did not become healthy. Set by assessHealth.
-	unhealthy bool
-
-	// unseeable tells that objects of the release cannot be watched for lack of rights. Set by assessHealth.
-	unseeable bool
-
-	// missing is how many objects of the release were deleted, and unlisted tells that there are others of which that is yet to be seen. Set by
-	// assessHealth.
-	missing  int
-	unlisted bool
-
-	// isListing tells that it is yet to be seen whether objects are missing that a request to retry is to put back. Set by listForRetry.
-	isListing bool
-
-	// drifted tells that something differs from what the release installed; differences are what was found to. Set by
-	// assessDrift.
-	drifted     bool
-	differences []drift.Difference
-
-	// RequeueAfter is when something is due without an event; 0 is never.
-	requeueAfter time.Duration
-}
-
-// due makes the next pass come no later than after a delay.
-func (p *releasePass) due(delay time.Duration) {
-	if delay > 0 && (p.requeueAfter == 0 || p.requeueAfter > delay) {
-		p.requeueAfter = delay
-	}
 }
 
 // connect returns the connection to the cluster of a release; ok is false if there is none.
@@ -161,104 +108,6 @@ func (r *Reconciler) checkKubeconfig(ctx context.Context, cluster client.ObjectK
 		return err
 	}
 	return nil
-}
-
-// ensure makes the release what it is wanted to be, with the least action that is needed.
-func (r *Reconciler) ensure(ctx context.Context, scope *releaseScope, target model.Target) (ctrl.Result, error) {
-	p := &releasePass{releaseScope: scope, target: target, policy: releasePolicy(&scope.release.Spec)}
-	p.desired, p.options = desiredRelease(scope.release)
-	r.settleRequests(p)
-	err := r.nameManagementCluster(ctx, scope.release, &p.desired)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	var ok bool
-	var remembered bool
-	if p.observation, remembered = r.remembered(p); !remembered {
-		if p.observation, err, ok = r.observe(ctx, scope.release, target, p.desired); !ok {
-			return ctrl.Result{}, nil
-		}
-		if err != nil {
-			return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
-		}
-	}
-	reportReachable(scope.release)
-	if err := r.takeOverAfterMove(ctx, p); err != nil {
-		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
-	}
-	r.follow(ctx, p)
-	if r.stopsForMove(ctx, p) {
-		return ctrl.Result{}, nil
-	}
-	r.assessHealth(p)
-	r.listForRetry(p)
-	decision := r.decide(p)
-	if remembered && !recordreads.MemorySuffices(decision, p.policy) {
-		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
-	}
-	if isIdle(decision) {
-		r.assessDrift(ctx, p)
-		if drifted := r.decide(p); drifted.Action == model.ActionCorrectDrift {
-			r.correctDrift(ctx, p, drifted)
-		}
-	}
-	if !isIdle(decision) {
-		r.reads.Outdate(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.release)})
-	}
-	result, err := r.carryOut(ctx, p, decision)
-	p.due(result.RequeueAfter)
-	result.RequeueAfter = p.requeueAfter
-	return result, err
-}
-
-func (r *Reconciler) decide(p *releasePass) decide.Decision {
-	decision := decide.Next(p.observation, p.desired, p.policy, pastOf(p), r.now())
-	p.release.Status.State = string(decision.State)
-	return decision
-}
-
-// isIdle tells whether a decision leaves the release as it is.
-func isIdle(decision decide.Decision) bool {
-	switch decision.Action {
-	case model.ActionNone, model.ActionWait, model.ActionStall:
-		return true
-	default:
-		return false
-	}
-}
-
-// carryOut does what was decided, or says why nothing is done.
-func (r *Reconciler) carryOut(ctx context.Context, p *releasePass, decision decide.Decision) (ctrl.Result, error) {
-	release := p.release
-	if decision.Action != model.ActionStall {
-		conditions.Delete(release, addonsv1.StalledCondition)
-	}
-	release.Status.NextTryAt = metav1.NewTime(decision.NextTryAt)
-	if isIdle(decision) {
-		r.delays.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)})
-	}
-	switch decision.Action {
-	case model.ActionNone:
-		reportInSync(p)
-		return ctrl.Result{}, nil
-	case model.ActionWait:
-		reportWaiting(p, decision)
-		return ctrl.Result{RequeueAfter: decision.RequeueAfter}, nil
-	case model.ActionStall:
-		r.reportStalled(p, decision)
-		return ctrl.Result{}, nil
-	case model.ActionRefuse:
-		if reportNotReleased(release, addonsv1.ReleaseConflictReason, decision.Message) {
-			r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ReleaseConflictReason, string(decision.Action), decision.Message)
-		}
-		return ctrl.Result{RequeueAfter: conflictRetry}, nil
-	default:
-		if ok, err := r.mayAct(ctx, p, decision); !ok {
-			return ctrl.Result{}, err
-		}
-		noteUnhealthy(release, decision, r.now())
-		return r.act(ctx, p, decision)
-	}
 }
 
 // firstServed tells when the control plane of a Cluster became initialized, if that was after the HelmOp was created:
