@@ -154,17 +154,19 @@ func (r *postRenderer) setMetadata(object *renderedObject) error {
 		if len(values) == 0 {
 			continue
 		}
-		found, _, err := unstructured.NestedMap(object.Object, "metadata", field)
-		if err != nil {
+		// A chart may render the field without a value: found is nil then.
+		found, _, err := unstructured.NestedFieldNoCopy(object.Object, "metadata", field)
+		entries, isMap := found.(map[string]any)
+		if err != nil || found != nil && !isMap {
 			return fmt.Errorf("its %s are no map", field)
 		}
-		if found == nil {
-			found = map[string]any{}
+		if entries == nil {
+			entries = map[string]any{}
 		}
 		for key, value := range values {
-			found[key] = value
+			entries[key] = value
 		}
-		if err := unstructured.SetNestedMap(object.Object, found, "metadata", field); err != nil {
+		if err := unstructured.SetNestedMap(object.Object, entries, "metadata", field); err != nil {
 			return fmt.Errorf("its metadata is no map")
 		}
 		object.changed = true

@@ -123,6 +123,11 @@ func TestPostRenderChanges(t *testing.T) {
 			change: PostRender{Labels: map[string]string{"team": "a"}, Annotations: map[string]string{"note": "1"}},
 			want:   []string{"team: a", "note: \"1\"", "app: web", "matchLabels:\n      app: web\n  template"},
 		},
+		"labels and annotations without a value": {
+			manifest: manifestOf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n  labels:\n  annotations:"),
+			change:   PostRender{Labels: map[string]string{"team": "a"}, Annotations: map[string]string{"note": "1"}},
+			want:     []string{"labels:\n    team: a\n", "annotations:\n    note: \"1\"\n"},
+		},
 		"images": {
 			change: PostRender{Images: []ImageOverride{{Name: "nginx", NewTag: "1.28"}, {Name: "registry.example.com/tools/init", NewName: "mirror/init", Digest: "sha256:ff"}}},
 			want:   []string{"image: nginx:1.28\n", "image: mirror/init@sha256:ff"}, wantAbsent: []string{"0123"},
