@@ -4,7 +4,6 @@
 package rendering
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,40 +12,40 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/kustomize/api/filters/patchstrategicmerge"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
-	"sigs.k8s.io/kustomize/kyaml/yaml/merge2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
-// maxPatchCopies bounds what the copy operations of a JSON patch may add to an object: a few of them can double it
-// each. No object may be larger than this.
-const maxPatchCopies = 3 << 20
+const (
+	// maxPatchBytes bounds the bytes and the values of a patch after its aliases are expanded.
+	maxPatchBytes = 4 << 20
+	// maxPatchCopies bounds how many bytes the copy operations of a JSON patch add to an object: each of them can double
+	// the object. The API server accepts no object of this size.
+	maxPatchCopies = 3 << 20
+)
 
-// maxPatchBytes bounds a patch whose aliases are replaced by what they stand for.
-const maxPatchBytes = 4 << 20
+// errNoYAML hides the error of the parser, which may quote the patch. A patch may hold secrets.
+var errNoYAML = errors.New("it is no YAML")
 
-// patch is a patch whose form is known to be right.
+// patch is a JSON patch, or one document of a strategic merge patch.
 type patch struct {
-	// target is nil where the patch names its objects.
-	target *inventory.Selector
-	parts  []patchPart
-}
-
-// patchPart is a JSON patch, or one document of a strategic merge patch.
-type patchPart struct {
-	// matcher chooses the objects; nil where they are the one that merge names.
+	// name tells users which patch it is.
+	name string
+	// matcher selects the objects. If it is nil, merge names its object.
 	matcher *inventory.Matcher
-	// operations are those of a JSON patch.
+	// operations are the JSON patch, if merge is nil.
 	operations jsonpatch.Patch
-	// merge is the document of a strategic merge patch, nil for a JSON patch.
-	merge *unstructured.Unstructured
+	// merge is the strategic merge patch, and document is its JSON.
+	merge    *unstructured.Unstructured
+	document []byte
 }
 
-func newPatch(p Patch) (*patch, error) {
-	compiled := &patch{target: p.Target}
+// newPatches compiles the documents of a patch. Their names describe the objects that they are for.
+func newPatches(p Patch) ([]*patch, error) {
 	var matcher *inventory.Matcher
 	if p.Target != nil {
 		var err error
@@ -54,83 +53,87 @@ func newPatch(p Patch) (*patch, error) {
 			return nil, fmt.Errorf("its target: %w", err)
 		}
 	}
-	var documents [][]byte
-	for _, document := range separator.Split(p.Patch, -1) {
-		if yamlweight.HasAliases([]byte(document)) {
-			weight, err := yamlweight.Expanded([]byte(document))
-			if err != nil {
-				// What is wrong may quote the patch, and that may hold values.
-				return nil, errors.New("it is no YAML")
-			}
-			if weight.Bytes > maxPatchBytes || weight.Values > maxPatchBytes {
-				return nil, fmt.Errorf("it has more than %d MiB with aliases replaced by what they stand for", maxPatchBytes>>20)
-			}
-		}
-		data, err := yaml.YAMLToJSON([]byte(document))
-		if err != nil {
-			// What is wrong may quote the patch, and that may hold values.
-			return nil, errors.New("it is no YAML")
-		}
-		if !bytes.Equal(data, []byte("null")) {
-			documents = append(documents, data)
-		}
-	}
-	for _, document := range documents {
-		part, err := newPatchPart(document, matcher)
+	var patches []*patch
+	for _, text := range separator.Split(p.Patch, -1) {
+		document, err := patchToJSON([]byte(text))
 		if err != nil {
 			return nil, err
 		}
-		compiled.parts = append(compiled.parts, part)
+		if string(document) == "null" {
+			continue
+		}
+		compiled, err := newPatch(document, matcher)
+		if err != nil {
+			return nil, err
+		}
+		if matcher != nil {
+			compiled.name = describeTarget(p.Target)
+		}
+		patches = append(patches, compiled)
 	}
-	if len(compiled.parts) == 0 {
+	switch {
+	case len(patches) == 0:
 		return nil, errors.New("it is empty")
-	}
-	if len(compiled.parts) > 1 && matcher != nil {
+	case len(patches) > 1 && matcher != nil:
 		return nil, errors.New("a patch with a target must be one document")
 	}
-	return compiled, nil
+	return patches, nil
 }
 
-func newPatchPart(document []byte, matcher *inventory.Matcher) (patchPart, error) {
-	part := patchPart{matcher: matcher}
+// patchToJSON converts a document of a patch, unless its aliases expand to too much.
+func patchToJSON(text []byte) ([]byte, error) {
+	if yamlweight.HasAliases(text) {
+		weight, err := yamlweight.Expanded(text)
+		if err != nil {
+			return nil, errNoYAML
+		}
+		if weight.Bytes > maxPatchBytes || weight.Values > maxPatchBytes {
+			return nil, fmt.Errorf("it has more than %d MiB with aliases replaced by what they stand for", maxPatchBytes>>20)
+		}
+	}
+	document, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, errNoYAML
+	}
+	return document, nil
+}
+
+// newPatch compiles one document of a patch, as JSON.
+func newPatch(document []byte, matcher *inventory.Matcher) (*patch, error) {
+	compiled := &patch{matcher: matcher, document: document}
 	switch document[0] {
 	case '[':
 		if matcher == nil {
-			return part, errors.New("a JSON patch needs a target")
+			return nil, errors.New("a JSON patch needs a target")
 		}
-		operations, err := jsonpatch.DecodePatch(document)
-		if err != nil {
-			return part, errors.New("it is no JSON patch: each operation has op (add, remove, replace, move, copy, test), path, and value or from")
+		var err error
+		if compiled.operations, err = jsonpatch.DecodePatch(document); err != nil {
+			return nil, errors.New("it is no JSON patch: each operation has op (add, remove, replace, move, copy, test), " +
+				"path, and value or from")
 		}
-		part.operations = operations
-		return part, nil
+		return compiled, nil
 	case '{':
-		part.merge = &unstructured.Unstructured{}
-		if err := utiljson.Unmarshal(document, &part.merge.Object); err != nil {
-			return part, errors.New("it is no object")
+		merge := &unstructured.Unstructured{}
+		if err := utiljson.Unmarshal(document, &merge.Object); err != nil {
+			return nil, errors.New("it is no object")
 		}
-		if matcher == nil && (part.merge.GetAPIVersion() == "" || part.merge.GetKind() == "" || part.merge.GetName() == "") {
-			return part, errors.New("without a target it must have apiVersion, kind and metadata.name")
+		if matcher == nil && (merge.GetAPIVersion() == "" || merge.GetKind() == "" || merge.GetName() == "") {
+			return nil, errors.New("without a target it must have apiVersion, kind and metadata.name")
 		}
-		return part, nil
+		compiled.merge = merge
+		compiled.name = fmt.Sprintf("%s %q of %s", merge.GetKind(), merge.GetName(), merge.GetAPIVersion())
+		return compiled, nil
 	default:
-		return part, errors.New("it is neither a strategic merge patch, which is an object, nor a JSON patch, which is a list")
+		return nil, errors.New("it is neither a strategic merge patch, which is an object, nor a JSON patch, which is a list")
 	}
 }
 
-// String says which objects the patch is for.
-func (p *patch) String() string {
-	if p.target == nil {
-		names := make([]string, 0, len(p.parts))
-		for _, part := range p.parts {
-			names = append(names, part.merge.GetKind()+" "+part.merge.GetName())
-		}
-		return strings.Join(names, ", ")
-	}
+func describeTarget(target *inventory.Selector) string {
 	var words []string
 	for _, field := range []struct{ name, value string }{
-		{"group", p.target.Group}, {"version", p.target.Version}, {"kind", p.target.Kind}, {"name", p.target.Name},
-		{"namespace", p.target.Namespace}, {"labelSelector", p.target.LabelSelector}, {"annotationSelector", p.target.AnnotationSelector},
+		{"group", target.Group}, {"version", target.Version}, {"kind", target.Kind},
+		{"name", target.Name}, {"namespace", target.Namespace},
+		{"labelSelector", target.LabelSelector}, {"annotationSelector", target.AnnotationSelector},
 	} {
 		if field.value != "" {
 			words = append(words, field.name+" "+field.value)
@@ -142,16 +145,8 @@ func (p *patch) String() string {
 	return strings.Join(words, ", ")
 }
 
-// hint adds the name to the complaint that a part matches nothing, where the patch has several.
-func (p patchPart) hint() string {
-	if p.matcher != nil || p.merge == nil {
-		return ""
-	}
-	return fmt.Sprintf(" (%s %q of %s)", p.merge.GetKind(), p.merge.GetName(), p.merge.GetAPIVersion())
-}
-
-// isFor reports whether the part is for an object which is going to be in the given namespace.
-func (p patchPart) isFor(object *unstructured.Unstructured, namespace string) bool {
+// matches reports whether the patch is for an object that has the given namespace in the cluster.
+func (p *patch) matches(object *unstructured.Unstructured, namespace string) bool {
 	if p.matcher == nil {
 		return object.GetAPIVersion() == p.merge.GetAPIVersion() && object.GetKind() == p.merge.GetKind() &&
 			object.GetName() == p.merge.GetName() && (p.merge.GetNamespace() == "" || p.merge.GetNamespace() == namespace)
@@ -159,69 +154,55 @@ func (p patchPart) isFor(object *unstructured.Unstructured, namespace string) bo
 	if object.GetNamespace() == namespace {
 		return p.matcher.Matches(object)
 	}
-	there := &unstructured.Unstructured{Object: map[string]any{"apiVersion": object.GetAPIVersion(), "kind": object.GetKind()}}
-	there.SetName(object.GetName())
-	there.SetNamespace(namespace)
-	there.SetLabels(object.GetLabels())
-	there.SetAnnotations(object.GetAnnotations())
-	return p.matcher.Matches(there)
+	located := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": object.GetAPIVersion(), "kind": object.GetKind(),
+	}}
+	located.SetName(object.GetName())
+	located.SetNamespace(namespace)
+	located.SetLabels(object.GetLabels())
+	located.SetAnnotations(object.GetAnnotations())
+	return p.matcher.Matches(located)
 }
 
-// apply returns the patched object, nil where the patch deletes it.
-func (p patchPart) apply(object map[string]any) (map[string]any, error) {
-	document, err := json.Marshal(object)
-	if err != nil {
-		return nil, errors.New("it cannot be read")
-	}
-	if p.merge != nil {
-		return p.applyMerge(document, object)
-	}
-	options := jsonpatch.NewApplyOptions()
-	options.AccumulatedCopySizeLimit = maxPatchCopies
-	patched, err := p.operations.ApplyWithOptions(document, options)
-	if err != nil {
-		return nil, err
-	}
-	return objectOf(patched)
-}
-
-func objectOf(data []byte) (map[string]any, error) {
-	var object map[string]any
-	if err := utiljson.Unmarshal(data, &object); err != nil {
-		return nil, errors.New("what it makes is no object")
-	}
-	if o := (&unstructured.Unstructured{Object: object}); o.GetAPIVersion() == "" || o.GetKind() == "" {
-		return nil, errors.New("what it makes lacks apiVersion or kind")
-	}
-	return object, nil
-}
-
-func (p patchPart) applyMerge(document []byte, object map[string]any) (patched map[string]any, err error) {
+// apply returns the patched object, or nil if the patch deletes the object.
+func (p *patch) apply(object map[string]any) (patched map[string]any, err error) {
 	defer func() {
+		// The libraries panic on some patches.
 		if r := recover(); r != nil {
 			patched, err = nil, errors.New("it does not fit the object")
 		}
 	}()
-	change, err := json.Marshal(p.merge.Object)
+	data, err := json.Marshal(object)
 	if err != nil {
 		return nil, errors.New("it cannot be read")
 	}
-	merged, err := mergeStrategically(document, change)
-	if err != nil || merged == nil {
+	if p.merge != nil {
+		data, err = mergeStrategically(data, p.document)
+	} else {
+		// The filter of kustomize for JSON patches rounds large integers, and does not bound copies.
+		options := jsonpatch.NewApplyOptions()
+		options.AccumulatedCopySizeLimit = maxPatchCopies
+		data, err = p.operations.ApplyWithOptions(data, options)
+	}
+	if err != nil || data == nil {
 		return nil, err
 	}
-	patched, err = objectOf(merged)
-	if err != nil {
-		return nil, err
+	if err := utiljson.Unmarshal(data, &patched); err != nil {
+		return nil, errors.New("what it makes is no object")
 	}
-	keepIdentity(patched, object)
+	if o := (&unstructured.Unstructured{Object: patched}); o.GetAPIVersion() == "" || o.GetKind() == "" {
+		return nil, errors.New("what it makes lacks apiVersion or kind")
+	}
+	if p.merge != nil {
+		keepIdentity(patched, object)
+	}
 	return patched, nil
 }
 
-// mergeStrategically returns nil where the patch deletes the object. Many may run at a time: the library reads its schemas
-// under its own lock when they are first needed, and never changes them unless it is told to, which nothing here does.
-func mergeStrategically(document, change []byte) ([]byte, error) {
-	into, err := kyaml.Parse(string(document))
+// mergeStrategically returns nil if the patch deletes the object. It is safe for concurrent use: kustomize locks its
+// schemas while it reads them, and never changes them afterwards.
+func mergeStrategically(object, change []byte) ([]byte, error) {
+	into, err := kyaml.Parse(string(object))
 	if err != nil {
 		return nil, errors.New("the object cannot be read")
 	}
@@ -229,17 +210,18 @@ func mergeStrategically(document, change []byte) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("it cannot be read")
 	}
-	merged, err := merge2.Merge(from, into, kyaml.MergeOptions{ListIncreaseDirection: kyaml.MergeOptionsListPrepend})
+	merged, err := patchstrategicmerge.Filter{Patch: from}.Filter([]*kyaml.RNode{into})
 	if err != nil {
 		return nil, errors.New("it does not fit the object")
 	}
-	if merged.IsNilOrEmpty() {
+	if len(merged) == 0 || merged[0].IsNilOrEmpty() {
 		return nil, nil
 	}
-	return merged.MarshalJSON()
+	return merged[0].MarshalJSON()
 }
 
-// keepIdentity holds that a strategic merge patch with a target changes neither kind nor name: both say what it is for.
+// keepIdentity undoes changes of the kind, name and namespace: in a strategic merge patch with a target, they may
+// be those of another object.
 func keepIdentity(patched, object map[string]any) {
 	for _, field := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}} {
 		value, ok, _ := unstructured.NestedString(object, field...)
@@ -247,7 +229,7 @@ func keepIdentity(patched, object map[string]any) {
 			unstructured.RemoveNestedField(patched, field...)
 			continue
 		}
-		// A metadata that is no map is refused when the objects are built.
+		// Helm refuses an object whose metadata is no map.
 		_ = unstructured.SetNestedField(patched, value, field...)
 	}
 }

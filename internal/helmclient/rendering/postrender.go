@@ -5,9 +5,10 @@ package rendering
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,176 +19,156 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// PostRender changes what a chart rendered, as kustomize does. Hooks and the folder crds are not changed.
+// PostRender changes the rendered objects of a chart as kustomize does. It does not change hooks and the folder crds.
 type PostRender struct {
-	// Patches are applied in their order.
+	// Patches are applied in this order, before Images, Labels and Annotations.
 	Patches []Patch
 	// Images replace names, tags and digests of container images.
 	Images []ImageOverride
-	// Labels and Annotations are for all objects; selectors are not changed.
+	// Labels and Annotations are added to all objects. They do not change selectors.
 	Labels, Annotations map[string]string
 }
 
 // Patch is a strategic merge patch or a JSON patch, as YAML or JSON.
 type Patch struct {
 	Patch string
-	// Target chooses the objects. Nil means the one that the patch names.
+	// Target selects the objects. If it is nil, the patch names its object.
 	Target *inventory.Selector
 }
 
-// ImageOverride replaces parts of the reference of the image Name; what is empty stays.
+// ImageOverride replaces parts of the references to the image Name. An empty field keeps its part.
 type ImageOverride struct {
 	Name, NewName, NewTag, Digest string
 }
 
-// postRenderer changes what a chart rendered. It knows patches, images and metadata only: no file, address or program can be
-// reached from what it is given. Objects that nothing changes stay as they were rendered, to the letter, and their order
-// stays. It is safe for concurrent use.
+// postRenderer applies a PostRender to a manifest. It reads no file, sends no request and starts no program, whatever
+// the patches contain. It keeps the order of the objects, and the exact text of the objects that it does not change.
 type postRenderer struct {
-	namespace           string
-	patches             []*patch
-	images              []imageOverride
-	labels, annotations map[string]string
+	changes   *PostRender
+	patches   []*patch
+	namespace string
 }
 
-// newPostRenderer checks what is to be changed and returns what changes it; nil where there is nothing to change. The
-// namespace is the release's, where objects that name none are going to be.
+// newPostRenderer compiles p. It returns nil if p changes nothing. The namespace is the one of the release: namespaced
+// objects without a namespace belong to it. An error has the kind [ErrPostRender].
 func newPostRenderer(p *PostRender, namespace string) (*postRenderer, error) {
 	if p == nil || len(p.Patches)+len(p.Images)+len(p.Labels)+len(p.Annotations) == 0 {
 		return nil, nil
 	}
-	r := &postRenderer{namespace: namespace, labels: p.Labels, annotations: p.Annotations}
+	r := &postRenderer{changes: p, namespace: namespace}
 	for i := range p.Patches {
-		compiled, err := newPatch(p.Patches[i])
+		patches, err := newPatches(p.Patches[i])
 		if err != nil {
 			return nil, Errorf(ErrPostRender, "patch %d: %s", i+1, err)
 		}
-		r.patches = append(r.patches, compiled)
-	}
-	for _, image := range p.Images {
-		r.images = append(r.images, newImageOverride(image))
+		for _, compiled := range patches {
+			compiled.name = fmt.Sprintf("patch %d (%s)", i+1, compiled.name)
+		}
+		r.patches = append(r.patches, patches...)
 	}
 	return r, nil
 }
 
-// renderedObject is an object on its way through the patches.
+// renderedObject is one object of a manifest.
 type renderedObject struct {
 	*unstructured.Unstructured
-	// text is what the chart rendered; it counts as long as nothing changed.
-	text    []byte
+	// text is the object as the chart rendered it. If changed is true, only the comments at its beginning count.
+	text    string
 	changed bool
 }
 
-// Run changes what a chart rendered.
-func (r *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
-	objects, err := splitRendered(rendered.Bytes())
+// run returns the changed manifest. An error has the kind [ErrPostRender].
+func (r *postRenderer) run(manifest []byte) ([]byte, error) {
+	objects, err := splitManifest(string(manifest))
 	if err != nil {
 		return nil, Errorf(ErrPostRender, "what the chart rendered cannot be read: %s", err)
 	}
-	for i, patch := range r.patches {
+	for _, patch := range r.patches {
 		if objects, err = r.applyPatch(patch, objects); err != nil {
-			return nil, Errorf(ErrPostRender, "patch %d (%s): %s", i+1, patch, err)
+			return nil, Errorf(ErrPostRender, "%s: %s", patch.name, err)
 		}
 	}
 	for _, object := range objects {
-		if err := r.setMetadata(object); err != nil {
+		err := object.setMetadata("labels", r.changes.Labels)
+		if err == nil {
+			err = object.setMetadata("annotations", r.changes.Annotations)
+		}
+		if err != nil {
 			return nil, Errorf(ErrPostRender, "%s %q: %s", object.GetKind(), object.GetName(), err)
 		}
+		// The schema of a CRD may describe containers.
 		if object.GetKind() == "CustomResourceDefinition" {
 			continue
 		}
-		for _, image := range r.images {
-			if image.apply(object.Object) {
-				object.changed = true
-			}
+		for _, image := range r.changes.Images {
+			object.changed = image.apply(object.Object) || object.changed
 		}
 	}
-	return joinRendered(objects)
+	return joinManifest(objects)
 }
 
-// applyPatch applies a patch to the objects that it is for. That there are none is an error: such a patch is out of date.
+// applyPatch returns the objects after a patch. A patch that matches no object is an error: the chart no longer has
+// the object that the patch was written for.
 func (r *postRenderer) applyPatch(p *patch, objects []*renderedObject) ([]*renderedObject, error) {
 	kept := make([]*renderedObject, 0, len(objects))
-	applied := make([]bool, len(p.parts))
+	matched := false
 	for _, object := range objects {
-		deleted := false
-		for i, part := range p.parts {
-			if deleted || !part.isFor(object.Unstructured, r.namespaceOf(object.Unstructured)) {
-				continue
-			}
-			applied[i] = true
-			patched, err := part.apply(object.Object)
-			if err != nil {
-				return nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
-			}
-			object.changed, deleted = true, patched == nil
-			if !deleted {
-				object.Unstructured = &unstructured.Unstructured{Object: patched}
-			}
+		if !p.matches(object.Unstructured, r.namespaceOf(object.Unstructured)) {
+			kept = append(kept, object)
+			continue
 		}
-		if !deleted {
+		matched = true
+		patched, err := p.apply(object.Object)
+		if err != nil {
+			return nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
+		}
+		if patched != nil {
+			object.Unstructured, object.changed = &unstructured.Unstructured{Object: patched}, true
 			kept = append(kept, object)
 		}
 	}
-	for i, part := range p.parts {
-		if !applied[i] {
-			return nil, fmt.Errorf("it matches no object%s", part.hint())
-		}
+	if !matched {
+		return nil, errors.New("it matches no object")
 	}
 	return kept, nil
 }
 
-// namespaceOf returns the namespace where an object is going to be. Kinds that are not known have one.
+// namespaceOf returns the namespace of an object in the cluster. An object of an unknown kind counts as namespaced.
 func (r *postRenderer) namespaceOf(object *unstructured.Unstructured) string {
-	if namespace := object.GetNamespace(); namespace != "" {
-		return namespace
-	}
 	kind := object.GroupVersionKind()
-	if (resid.Gvk{Group: kind.Group, Version: kind.Version, Kind: kind.Kind}).IsClusterScoped() {
+	if object.GetNamespace() == "" && resid.NewGvk(kind.Group, kind.Version, kind.Kind).IsClusterScoped() {
 		return ""
 	}
-	return r.namespace
+	return cmp.Or(object.GetNamespace(), r.namespace)
 }
 
-func (r *postRenderer) setMetadata(object *renderedObject) error {
-	for field, values := range map[string]map[string]string{"labels": r.labels, "annotations": r.annotations} {
-		if len(values) == 0 {
-			continue
-		}
-		// A chart may render the field without a value: found is nil then.
-		found, _, err := unstructured.NestedFieldNoCopy(object.Object, "metadata", field)
-		entries, isMap := found.(map[string]any)
-		if err != nil || found != nil && !isMap {
-			return fmt.Errorf("its %s are no map", field)
-		}
-		if entries == nil {
-			entries = map[string]any{}
-		}
-		for key, value := range values {
-			entries[key] = value
-		}
-		if err := unstructured.SetNestedMap(object.Object, entries, "metadata", field); err != nil {
-			return fmt.Errorf("its metadata is no map")
-		}
-		object.changed = true
+// setMetadata adds values to a field of the metadata.
+func (o *renderedObject) setMetadata(field string, values map[string]string) error {
+	if len(values) == 0 {
+		return nil
+	}
+	// A chart may render the field without a value: found is nil then.
+	found, _, err := unstructured.NestedFieldNoCopy(o.Object, "metadata", field)
+	entries, isMap := found.(map[string]any)
+	if err != nil || found != nil && !isMap {
+		return fmt.Errorf("its %s are no map", field)
+	}
+	if entries == nil {
+		entries = map[string]any{}
+	}
+	for key, value := range values {
+		entries[key] = value
+	}
+	o.changed = true
+	if err := unstructured.SetNestedMap(o.Object, entries, "metadata", field); err != nil {
+		return errors.New("its metadata is no map")
 	}
 	return nil
 }
 
-// imageOverride replaces parts of the references of an image.
-type imageOverride struct {
-	ImageOverride
-	// reference matches the image with tag and digest, which are its groups.
-	reference *regexp.Regexp
-}
-
-func newImageOverride(image ImageOverride) imageOverride {
-	reference := regexp.MustCompile(`^` + regexp.QuoteMeta(image.Name) + `(:[\w.{}-]*)?(@[\w.:+-]*)?$`)
-	return imageOverride{ImageOverride: image, reference: reference}
-}
-
-// apply replaces the image in all lists of containers below a value; changed says whether it is anywhere.
-func (i imageOverride) apply(value any) (changed bool) {
+// apply replaces the image in all containers and initContainers in a value, and reports whether it replaced any. The
+// filter of kustomize for images refuses objects that use these names for other things.
+func (i ImageOverride) apply(value any) (changed bool) {
 	switch typed := value.(type) {
 	case map[string]any:
 		for key, child := range typed {
@@ -204,15 +185,12 @@ func (i imageOverride) apply(value any) (changed bool) {
 	return changed
 }
 
-func (i imageOverride) applyToContainers(value any) (changed bool) {
+func (i ImageOverride) applyToContainers(value any) (changed bool) {
 	containers, _ := value.([]any)
 	for _, container := range containers {
 		fields, _ := container.(map[string]any)
 		image, ok := fields["image"].(string)
-		if !ok {
-			continue
-		}
-		if replaced, ok := i.replace(image); ok && replaced != image {
+		if replaced := i.replace(image); ok && replaced != image {
 			fields["image"] = replaced
 			changed = true
 		}
@@ -220,42 +198,41 @@ func (i imageOverride) applyToContainers(value any) (changed bool) {
 	return changed
 }
 
-// replace returns the reference with its parts replaced; ok is false where it is another image's.
-func (i imageOverride) replace(image string) (replaced string, ok bool) {
-	parts := i.reference.FindStringSubmatch(image)
-	if parts == nil {
-		return "", false
-	}
-	name, tag, digest := i.Name, parts[1], parts[2]
-	if i.NewName != "" {
-		name = i.NewName
+// imageVersion matches what follows the name of an image: a tag, a digest, both or neither. Bazel writes braces in tags.
+var imageVersion = regexp.MustCompile(`^(:[\w.{}-]*)?(@[\w.:+-]*)?$`)
+
+// replace returns the new reference, or the given one if it refers to another image.
+func (i ImageOverride) replace(image string) string {
+	version, ok := strings.CutPrefix(image, i.Name)
+	if !ok || !imageVersion.MatchString(version) {
+		return image
 	}
 	if i.NewTag != "" || i.Digest != "" {
-		tag, digest = "", ""
+		version = ""
 	}
 	if i.NewTag != "" {
-		tag = ":" + i.NewTag
+		version = ":" + i.NewTag
 	}
 	if i.Digest != "" {
-		digest = "@" + i.Digest
+		version += "@" + i.Digest
 	}
-	return name + tag + digest, true
+	return cmp.Or(i.NewName, i.Name) + version
 }
 
-// separator begins a document.
+// separator is the line between two YAML documents.
 var separator = regexp.MustCompile(`(?m)^---[ \t]*(?:#.*)?\r?$`)
 
-// splitRendered returns the objects in a rendered manifest, those in lists one by one.
-func splitRendered(manifest []byte) ([]*renderedObject, error) {
+// splitManifest returns the objects of a manifest, and the items of a list instead of the list.
+func splitManifest(manifest string) ([]*renderedObject, error) {
 	var objects []*renderedObject
-	for start := 0; start < len(manifest); {
-		document, next := manifest[start:], len(manifest)
-		if at := separator.FindIndex(document); at != nil {
-			document, next = document[:at[0]], start+at[1]
+	for _, document := range separator.Split(manifest, -1) {
+		data, err := yaml.YAMLToJSON([]byte(document))
+		if err != nil {
+			return nil, err
 		}
-		start = next
-		object := &renderedObject{Unstructured: &unstructured.Unstructured{}, text: bytes.TrimSpace(document)}
-		if err := unmarshalObject(document, &object.Object); err != nil {
+		object := &renderedObject{Unstructured: &unstructured.Unstructured{}, text: strings.TrimSpace(document)}
+		// Other decoders turn large integers into floating point numbers.
+		if err := utiljson.Unmarshal(data, &object.Object); err != nil {
 			return nil, err
 		}
 		if len(object.Object) == 0 {
@@ -271,50 +248,37 @@ func splitRendered(manifest []byte) ([]*renderedObject, error) {
 			if !ok {
 				return nil, fmt.Errorf("an item of a %s is no object", object.GetKind())
 			}
-			comments := leadingComments(object.text)
-			objects = append(objects, &renderedObject{Unstructured: &unstructured.Unstructured{Object: fields}, text: comments, changed: true})
+			objects = append(objects, &renderedObject{
+				Unstructured: &unstructured.Unstructured{Object: fields}, text: object.text, changed: true,
+			})
 		}
 	}
 	return objects, nil
 }
 
-// unmarshalObject reads YAML into what JSON has: no other types of numbers and keys.
-func unmarshalObject(document []byte, object *map[string]any) error {
-	data, err := yaml.YAMLToJSON(document)
-	if err != nil {
-		return err
-	}
-	return utiljson.Unmarshal(data, object)
-}
-
-func joinRendered(objects []*renderedObject) (*bytes.Buffer, error) {
+func joinManifest(objects []*renderedObject) ([]byte, error) {
 	var joined bytes.Buffer
 	for _, object := range objects {
 		joined.WriteString("---\n")
 		if !object.changed {
-			joined.Write(object.text)
-			joined.WriteByte('\n')
+			joined.WriteString(object.text + "\n")
 			continue
 		}
 		data, err := yaml.Marshal(object.Object)
 		if err != nil {
 			return nil, Errorf(ErrPostRender, "%s %q cannot be written", object.GetKind(), object.GetName())
 		}
-		if comments := leadingComments(object.text); len(comments) > 0 {
-			joined.Write(comments)
-			joined.WriteByte('\n')
-		}
+		joined.WriteString(leadingComments(object.text))
 		joined.Write(data)
 	}
-	return &joined, nil
+	return joined.Bytes(), nil
 }
 
-// leadingComments returns the comments before an object: Helm says there which template it is from.
-func leadingComments(text []byte) []byte {
-	lines := bytes.Split(text, []byte("\n"))
-	end := slices.IndexFunc(lines, func(line []byte) bool { return !bytes.HasPrefix(line, []byte("#")) })
-	if end < 0 {
-		end = len(lines)
+// leadingComments returns the comments before an object, where Helm names the template of the object.
+func leadingComments(text string) string {
+	rest := text
+	for strings.HasPrefix(rest, "#") {
+		_, rest, _ = strings.Cut(rest, "\n")
 	}
-	return bytes.Join(lines[:end], []byte("\n"))
+	return text[:len(text)-len(rest)]
 }

@@ -4,7 +4,6 @@
 package rendering
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -64,11 +63,8 @@ func postRendered(p PostRender, manifest string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := renderer.Run(bytes.NewBufferString(manifest))
-	if err != nil {
-		return "", err
-	}
-	return out.String(), nil
+	out, err := renderer.run([]byte(manifest))
+	return string(out), err
 }
 
 func TestPostRendererOfNothing(t *testing.T) {
@@ -132,6 +128,15 @@ func TestPostRenderChanges(t *testing.T) {
 			change: PostRender{Images: []ImageOverride{{Name: "nginx", NewTag: "1.28"}, {Name: "registry.example.com/tools/init", NewName: "mirror/init", Digest: "sha256:ff"}}},
 			want:   []string{"image: nginx:1.28\n", "image: mirror/init@sha256:ff"}, wantAbsent: []string{"0123"},
 		},
+		"image of a malformed name": {
+			change: PostRender{Images: []ImageOverride{{Name: "\xff", NewTag: "1.28"}, {NewName: "x"}}},
+			want:   []string{"image: nginx:1.27@sha256:0123"},
+		},
+		"image with braces in its tag, or in no container": {
+			manifest: manifestOf("kind: Job\ncontainers: [{image: 'nginx:{X}'}, {image: 'nginx:a/b'}, {image: 1}, nginx]\nimage: nginx\n"),
+			change:   PostRender{Images: []ImageOverride{{Name: "nginx", NewName: "$1", NewTag: "$2", Digest: "sha256:0"}}},
+			want:     []string{"- image: $1:$2@sha256:0\n", "- image: nginx:a/b\n", "- image: 1\n", "- nginx\n", "\nimage: nginx\n"},
+		},
 		"image of another name": {
 			change: PostRender{Images: []ImageOverride{{Name: "ngin.", NewTag: "1.28"}, {Name: "inx", NewName: "x"}, {Name: "(", NewName: "x"}}},
 			want:   []string{"image: nginx:1.27@sha256:0123"},
@@ -153,6 +158,55 @@ func TestPostRenderChanges(t *testing.T) {
 				if strings.Contains(got, part) {
 					t.Errorf("has %q:\n%s", part, got)
 				}
+			}
+		})
+	}
+}
+
+// TestPostRenderKeepsValues holds that a change of one field keeps the values of the others, whatever changes it.
+func TestPostRenderKeepsValues(t *testing.T) {
+	t.Parallel()
+	const object = `apiVersion: example.com/v1
+kind: Example
+data: {million: 1e6, large: 9007199254740993, octal: 0777, answer: yes, text: "1e6", time: 12:30, twice: 1, twice: 2}
+anchor: &anchor {a: b}
+alias: *anchor
+merged: {<<: *anchor, c: d}
+items: [{metadata: {name: one}}]`
+	for name, change := range map[string]PostRender{
+		"metadata":        {Labels: map[string]string{"team": "a"}},
+		"JSON patch":      {Patches: []Patch{{Target: &inventory.Selector{}, Patch: "[{op: add, path: /metadata, value: {labels: {team: a}}}]"}}},
+		"strategic merge": {Patches: []Patch{{Target: &inventory.Selector{}, Patch: "metadata: {labels: {team: a}}"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const want = `---
+alias:
+  a: b
+anchor:
+  a: b
+apiVersion: example.com/v1
+data:
+  answer: true
+  large: 9007199254740993
+  million: 1000000
+  octal: 511
+  text: "1e6"
+  time: "12:30"
+  twice: 2
+items:
+- metadata:
+    name: one
+kind: Example
+merged:
+  a: b
+  c: d
+metadata:
+  labels:
+    team: a
+`
+			if got := mustRender(t, change, manifestOf(object)); got != want {
+				t.Errorf("got:\n%s", got)
 			}
 		})
 	}
@@ -212,7 +266,7 @@ func TestPostRenderErrors(t *testing.T) {
 		patch Patch
 		want  string
 	}{
-		"no object of the name":  {Patch{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: gone}\nspec: {secret: " + secret + "}"}, `patch 1 (Deployment gone): it matches no object (Deployment "gone" of apps/v1)`},
+		"no object of the name":  {Patch{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: gone}\nspec: {secret: " + secret + "}"}, `patch 1 (Deployment "gone" of apps/v1): it matches no object`},
 		"no object of the group": {Patch{Patch: "apiVersion: apps/v2\nkind: Deployment\nmetadata: {name: web}"}, "it matches no object"},
 		"other namespace":        {Patch{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: other}"}, "it matches no object"},
 		"target of nothing":      {Patch{Patch: "spec: {}", Target: &inventory.Selector{Kind: "Dep"}}, "patch 1 (kind Dep): it matches no object"},
@@ -270,14 +324,19 @@ func TestPostRenderKustomizeDirectives(t *testing.T) {
 }
 
 func FuzzPostRender(f *testing.F) {
-	f.Add("spec: {replicas: 3}", deploymentText)
-	f.Add(`[{"op":"add","path":"/spec/x","value":1}]`, serviceText)
-	f.Add("spec: {template: {spec: {containers: {name: x}}}}", deploymentText)
-	f.Fuzz(func(t *testing.T, patchText, manifest string) {
-		_, err := postRendered(PostRender{Patches: []Patch{{Patch: patchText, Target: &inventory.Selector{}}}, Labels: map[string]string{"a": "b"},
-			Images: []ImageOverride{{Name: "x", NewTag: "y"}}}, manifest)
-		if err != nil && !errors.Is(err, ErrPostRender) {
-			t.Error(err)
+	f.Add("spec: {replicas: 3}", deploymentText, "nginx")
+	f.Add(`[{"op":"add","path":"/spec/x","value":1}]`, serviceText, "")
+	f.Add("spec: {template: {spec: {containers: {name: x}}}}", deploymentText, "(")
+	f.Fuzz(func(t *testing.T, patchText, manifest, image string) {
+		for _, target := range []*inventory.Selector{nil, {}} {
+			_, err := postRendered(PostRender{
+				Patches: []Patch{{Patch: patchText, Target: target}},
+				Images:  []ImageOverride{{Name: image, NewTag: "y"}},
+				Labels:  map[string]string{"a": "b"},
+			}, manifest)
+			if err != nil && !errors.Is(err, ErrPostRender) {
+				t.Error(err)
+			}
 		}
 	})
 }

@@ -4,7 +4,6 @@
 package rendering
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
@@ -147,13 +146,13 @@ func runPostRender(work *sandbox.Work) ([]byte, error) {
 	if renderer == nil {
 		return encode(postRenderResult{Manifest: request.Manifest})
 	}
-	made, err := renderer.Run(bytes.NewBuffer(request.Manifest))
+	manifest, err := renderer.run(request.Manifest)
 	if err != nil {
 		return encode(postRenderResult{Failure: failureOf(err)})
 	}
 	work.Note(noteManifests)
-	if err := (&manifestBudget{}).take("what the patches yield", made.String()); err != nil {
+	if err := (&manifestBudget{}).take("what the patches yield", string(manifest)); err != nil {
 		return encode(postRenderResult{Failure: failureOf(fmt.Errorf("post-rendering: %w", err))})
 	}
-	return encode(postRenderResult{Manifest: made.Bytes()})
+	return encode(postRenderResult{Manifest: manifest})
 }
