@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// maxManifestBytes bounds the manifests of a release, with aliases replaced by what they stand for. The record of a release has 64 MiB
-	// at most, with its chart.
+	// maxManifestBytes bounds the manifests of a release, with aliases expanded. A record with its chart has at most
+	// 64 MiB.
 	maxManifestBytes = 32 << 20
-	// maxManifestValues bounds the YAML values in them: each takes some hundred bytes once it is parsed.
+	// maxManifestValues bounds the YAML values in the manifests: a parsed value takes about a hundred bytes.
 	maxManifestValues = 2_000_000
 )
 
-// manifestBudget is what parsing the manifests of a release may cost.
+// manifestBudget limits the cost of parsing the manifests of a release. It holds the weight of the manifests so far.
 type manifestBudget struct{ total yamlweight.Weight }
 
-// take counts the text of a file, document by document, as Helm splits it.
+// take adds the text of a file, document by document, as Helm splits it. The error has the kind [ErrInvalidChart].
 func (b *manifestBudget) take(name, text string) error {
 	if b.total.Bytes+int64(len(text)) > maxManifestBytes {
 		return b.exceeded(name)
@@ -43,6 +43,7 @@ func (b *manifestBudget) take(name, text string) error {
 }
 
 func (b *manifestBudget) exceeded(name string) error {
-	return Errorf(ErrInvalidChart, "the manifests have more than %d MiB, or more than %d values, with aliases replaced by what they stand for, "+
-		"from %s on: split the chart", maxManifestBytes>>20, maxManifestValues, name)
+	return Errorf(ErrInvalidChart, "the manifests have more than %d MiB, or more than %d values, "+
+		"with aliases replaced by what they stand for, from %s on: split the chart",
+		maxManifestBytes>>20, maxManifestValues, name)
 }

@@ -14,24 +14,24 @@ import (
 var (
 	// ErrInvalidValues means that the values do not meet the schema of the chart.
 	ErrInvalidValues = errors.New("values do not meet the chart's schema")
-	// ErrInvalidChart means that the chart cannot be rendered, or cannot be installed.
+	// ErrInvalidChart means that the chart cannot be rendered or installed.
 	ErrInvalidChart = errors.New("invalid chart")
-	// ErrPostRender means that the patches cannot be applied to the rendered chart.
+	// ErrPostRender means that a PostRender cannot be applied to the rendered chart.
 	ErrPostRender = errors.New("post-rendering failed")
-	// ErrTimeout means that there was no time to render.
+	// ErrTimeout means that no task could begin in time.
 	ErrTimeout = errors.New("timed out")
-	// ErrLimit means that the chart took more than it may, and was ended.
+	// ErrLimit means that a task exceeded a limit and was ended.
 	ErrLimit = errors.New("render limit exceeded")
 )
 
-// kinds are those that cross the boundary of a task, by the names that they have there.
+// kinds are the kinds of errors of tasks, by the names in a failure.
 var kinds = map[string]error{"values": ErrInvalidValues, "chart": ErrInvalidChart, "postRender": ErrPostRender}
 
-// Error is an error of a kind. Its text does not repeat the kind.
+// Error is an error of one of these kinds. Its text does not repeat the kind.
 type Error struct {
 	// Kind is what errors.Is matches.
 	Kind error
-	// Text says what went wrong.
+	// Text is the message.
 	Text string
 }
 
@@ -40,22 +40,23 @@ func (e *Error) Error() string { return e.Text }
 // Unwrap returns the kind.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// Errorf returns an [*Error]. The text is formatted as by fmt.Sprintf.
+// Errorf returns an [*Error] whose text is formatted by fmt.Sprintf.
 func Errorf(kind error, format string, args ...any) error {
 	return &Error{Kind: kind, Text: fmt.Sprintf(format, args...)}
 }
 
-// failure is an error of a task on its way to the engine.
+// failure is an error of a task, encoded for the engine.
 type failure struct {
-	// Kind is one of the names of kinds, or empty.
+	// Kind is a key of kinds, or empty for other errors.
 	Kind string
 	Text string
 }
 
-// maxFailure bounds the text of an error. It is never cut: the rest could hold a part of a secret that nothing recognises.
+// maxFailure bounds the text of a failure, in bytes. A longer text is replaced, not cut: the engine hides whole secrets
+// and would not recognise a part of a secret.
 const maxFailure = 64 << 10
 
-// failureOf returns nil if there is no error.
+// failureOf encodes an error. It returns nil for nil.
 func failureOf(err error) *failure {
 	if err == nil {
 		return nil
@@ -75,6 +76,7 @@ func failureOf(err error) *failure {
 	return f
 }
 
+// err decodes the error. It returns nil for nil.
 func (f *failure) err() error {
 	switch {
 	case f == nil:
@@ -86,7 +88,7 @@ func (f *failure) err() error {
 	}
 }
 
-// limitError makes an error of the kind ErrLimit of what ended a task. Others stay.
+// limitError adds the kind and the remedy to an error of a runner. Other errors stay.
 func limitError(err error) error {
 	var limited *sandbox.LimitError
 	switch {

@@ -16,25 +16,26 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// LookupFunc looks objects up in a cluster, as the function lookup of templates does.
+// LookupFunc gets an object, or lists objects if name is empty, as the function lookup of templates does. It returns an
+// empty map if there is no such object.
 type LookupFunc func(apiVersion, kind, namespace, name string) (map[string]any, error)
 
 const (
-	// maxLookups is how often a chart may look something up during one rendering.
+	// maxLookups bounds the lookups of one rendering.
 	maxLookups = 1000
-	// maxLookupBytes bounds what the answers of one rendering have together.
+	// maxLookupBytes bounds the total size of the answers of one rendering.
 	maxLookupBytes = 64 << 20
 )
 
-// lookupQuestion is what a task asks.
+// lookupQuestion has the arguments of a lookup.
 type lookupQuestion struct{ APIVersion, Kind, Namespace, Name string }
 
-// lookupAnswers answers what one rendering looks up.
+// lookupAnswers answers the lookups of one rendering, in the process of the engine.
 type lookupAnswers struct {
 	lookup LookupFunc
 	count  int
 	bytes  int
-	// failed is the error of the lookup that ended the rendering.
+	// failed is the error of the last lookup that failed: it ends the rendering.
 	failed error
 }
 
@@ -61,9 +62,10 @@ func (a *lookupAnswers) answer(_ context.Context, data []byte) ([]byte, error) {
 	return answer, nil
 }
 
-// lookups is what Helm's engine asks for clients of kinds, in a task.
+// lookups returns clients to Helm's engine, in a task.
 type lookups struct {
 	work *sandbox.Work
+	// asks says whether the engine answers lookups.
 	asks bool
 }
 
@@ -76,15 +78,15 @@ func (l *lookups) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRe
 	return &lookupClient{lookups: l, question: lookupQuestion{APIVersion: apiVersion, Kind: kind}}, true, nil
 }
 
-// lookupClient reads objects of one kind by asking the engine.
+// lookupClient sends the lookups of one kind to the engine.
 type lookupClient struct {
 	dynamic.NamespaceableResourceInterface
-	// lookups is nil if nothing is found.
+	// lookups is nil for a client that finds nothing.
 	lookups  *lookups
 	question lookupQuestion
 }
 
-// Namespace implements dynamic.NamespaceableResourceInterface. Whether the kind is namespaced, the engine finds out.
+// Namespace implements dynamic.NamespaceableResourceInterface. The engine finds out whether the kind is namespaced.
 func (c *lookupClient) Namespace(namespace string) dynamic.ResourceInterface {
 	within := *c
 	within.question.Namespace = namespace
@@ -92,7 +94,9 @@ func (c *lookupClient) Namespace(namespace string) dynamic.ResourceInterface {
 }
 
 // Get implements dynamic.ResourceInterface.
-func (c *lookupClient) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
+func (c *lookupClient) Get(
+	_ context.Context, name string, _ metav1.GetOptions, _ ...string,
+) (*unstructured.Unstructured, error) {
 	found, err := c.ask(name)
 	if err != nil {
 		return nil, err
@@ -116,7 +120,7 @@ func (c *lookupClient) List(context.Context, metav1.ListOptions) (*unstructured.
 	return list, nil
 }
 
-// ask returns an object or a list. An empty answer means that there is none.
+// ask returns an object, or a list if name is empty. It turns an empty answer into a NotFound error.
 func (c *lookupClient) ask(name string) (map[string]any, error) {
 	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: c.question.Kind}, name)
 	if c.lookups == nil || !c.lookups.asks {

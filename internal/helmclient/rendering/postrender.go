@@ -29,6 +29,10 @@ type PostRender struct {
 	Labels, Annotations map[string]string
 }
 
+func (p *PostRender) isEmpty() bool {
+	return p == nil || len(p.Patches)+len(p.Images)+len(p.Labels)+len(p.Annotations) == 0
+}
+
 // Patch is a strategic merge patch or a JSON patch, as YAML or JSON.
 type Patch struct {
 	Patch string
@@ -49,12 +53,9 @@ type postRenderer struct {
 	namespace string
 }
 
-// newPostRenderer compiles p. It returns nil if p changes nothing. The namespace is the one of the release: namespaced
-// objects without a namespace belong to it. An error has the kind [ErrPostRender].
+// newPostRenderer compiles p. The namespace is the one of the release: namespaced objects without a namespace belong to
+// it. An error has the kind [ErrPostRender].
 func newPostRenderer(p *PostRender, namespace string) (*postRenderer, error) {
-	if p == nil || len(p.Patches)+len(p.Images)+len(p.Labels)+len(p.Annotations) == 0 {
-		return nil, nil
-	}
 	r := &postRenderer{changes: p, namespace: namespace}
 	for i := range p.Patches {
 		patches, err := newPatches(p.Patches[i])
@@ -198,7 +199,8 @@ func (i ImageOverride) applyToContainers(value any) (changed bool) {
 	return changed
 }
 
-// imageVersion matches what follows the name of an image: a tag, a digest, both or neither. Bazel writes braces in tags.
+// imageVersion matches the text after the name of an image: a tag, a digest, both or neither. Bazel writes tags with
+// braces.
 var imageVersion = regexp.MustCompile(`^(:[\w.{}-]*)?(@[\w.:+-]*)?$`)
 
 // replace returns the new reference, or the given one if it refers to another image.

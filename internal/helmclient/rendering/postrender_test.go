@@ -70,7 +70,7 @@ func postRendered(p PostRender, manifest string) (string, error) {
 func TestPostRendererOfNothing(t *testing.T) {
 	t.Parallel()
 	for _, p := range []*PostRender{nil, {}, {Labels: map[string]string{}}} {
-		renderer, err := newPostRenderer(p, "apps")
+		renderer, err := NewRenderer(nil).PostRenderer(t.Context(), p, "apps", "")
 		if err != nil || renderer != nil {
 			t.Errorf("%+v: %v, %v", p, renderer, err)
 		}
@@ -173,10 +173,12 @@ anchor: &anchor {a: b}
 alias: *anchor
 merged: {<<: *anchor, c: d}
 items: [{metadata: {name: one}}]`
+	all := &inventory.Selector{}
+	jsonPatch := Patch{Target: all, Patch: "[{op: add, path: /metadata, value: {labels: {team: a}}}]"}
 	for name, change := range map[string]PostRender{
 		"metadata":        {Labels: map[string]string{"team": "a"}},
-		"JSON patch":      {Patches: []Patch{{Target: &inventory.Selector{}, Patch: "[{op: add, path: /metadata, value: {labels: {team: a}}}]"}}},
-		"strategic merge": {Patches: []Patch{{Target: &inventory.Selector{}, Patch: "metadata: {labels: {team: a}}"}}},
+		"JSON patch":      {Patches: []Patch{jsonPatch}},
+		"strategic merge": {Patches: []Patch{{Target: all, Patch: "metadata: {labels: {team: a}}"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,7 @@
 package rendering
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -16,50 +17,32 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// notesFile is what a chart says to people.
+// notesFile is the suffix of a template that yields text for people.
 const notesFile = "NOTES.txt"
 
 type renderRequest struct {
 	Values       map[string]any
 	Release      chartutil.ReleaseOptions
 	Capabilities chartutil.Capabilities
-	// Lookups tells that what the chart looks up is asked. Otherwise nothing is found.
+	// Lookups says whether the engine answers lookups. If not, lookups find nothing.
 	Lookups bool
 }
 
 type renderResult struct {
-	Failure *failure
-	Files   []renderedFile
-	// IsProcessed tells that the dependencies and the values of the chart have become these.
+	// Files are the rendered templates.
+	Files []*chart.File
+	// IsProcessed says that Helm processed the dependencies of the chart: the record has these Dependencies and Values.
 	IsProcessed  bool
 	Dependencies []*chart.Dependency
 	Values       map[string]any
 }
 
-// renderedFile is what became of a template.
-type renderedFile struct {
-	Name string
-	Text []byte
-}
-
-func runRender(work *sandbox.Work) ([]byte, error) {
-	var request renderRequest
-	if err := decode(work.Input, &request); err != nil {
-		return nil, err
-	}
+// runRender does what Helm does from a chart to the text of its files, in the same order and with the same errors.
+func runRender(work *sandbox.Work, request renderRequest) (*renderResult, error) {
 	chrt, err := chartOf(work)
 	if err != nil {
 		return nil, err
 	}
-	result, err := render(chrt, &request, work)
-	if err != nil {
-		result = &renderResult{Failure: failureOf(err)}
-	}
-	return encode(result)
-}
-
-// render does what Helm does between a chart and the text of its files, in the same order and with the same errors.
-func render(chrt *chart.Chart, request *renderRequest, work *sandbox.Work) (*renderResult, error) {
 	work.Note(noteDependencies)
 	result := &renderResult{IsProcessed: chrt.Metadata.Dependencies != nil}
 	if err := chartutil.ProcessDependenciesWithMerge(chrt, request.Values); err != nil {
@@ -68,7 +51,8 @@ func render(chrt *chart.Chart, request *renderRequest, work *sandbox.Work) (*ren
 	if result.IsProcessed {
 		result.Dependencies, result.Values = chrt.Metadata.Dependencies, chrt.Values
 	}
-	values, err := chartutil.ToRenderValuesWithSchemaValidation(chrt, request.Values, request.Release, &request.Capabilities, true)
+	values, err := chartutil.ToRenderValuesWithSchemaValidation(
+		chrt, request.Values, request.Release, &request.Capabilities, true)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +60,7 @@ func render(chrt *chart.Chart, request *renderRequest, work *sandbox.Work) (*ren
 	if wanted := chrt.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, version) {
 		return nil, fmt.Errorf("chart requires kubeVersion: %s which is incompatible with Kubernetes %s", wanted, version)
 	}
-	mark(chrt)
+	addMarks(chrt)
 	files, err := engine.RenderWithClientProvider(chrt, values, &lookups{work: work, asks: request.Lookups})
 	if err != nil {
 		return nil, err
@@ -93,33 +77,34 @@ func render(chrt *chart.Chart, request *renderRequest, work *sandbox.Work) (*ren
 				return nil, err
 			}
 		}
-		result.Files = append(result.Files, renderedFile{Name: name, Text: []byte(text)})
+		result.Files = append(result.Files, &chart.File{Name: name, Data: []byte(text)})
 	}
-	slices.SortFunc(result.Files, func(a, b renderedFile) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(result.Files, func(a, b *chart.File) int { return cmp.Compare(a.Name, b.Name) })
 	return result, nil
 }
 
 const (
-	// markSuffix makes the name of a mark of that of a template. There is no name between the two, and Helm executes templates in the
-	// descending order of their names, so each mark is executed right before its template.
+	// markSuffix follows the name of a template in the name of its mark. Helm executes templates in descending order of
+	// their names, and no name sorts between these two: so Helm executes each mark right before its template.
 	markSuffix = "\x00"
-	// markVersion stands where a template that looks something up has an API version.
+	// markVersion is the API version in the lookup of a mark.
 	markVersion = "\x00"
 )
 
-// mark adds a template before each one, which notes that it is the turn of that one. Helm's engine has no other way to tell, and the
-// templates themselves must stay as they are: errors tell lines and columns.
-func mark(chrt *chart.Chart) {
+// addMarks adds a mark for each template: a template that notes the name of the one that Helm executes next. Helm's
+// engine does not report names. The templates do not change, because errors name lines and columns.
+func addMarks(chrt *chart.Chart) {
 	marks := make([]*chart.File, 0, len(chrt.Templates))
 	for _, template := range chrt.Templates {
 		if template == nil || strings.HasPrefix(path.Base(template.Name), "_") {
 			continue
 		}
-		text := fmt.Sprintf(`{{ if lookup %q %q "" "" }}{{ end }}`, markVersion, path.Join(chrt.ChartFullPath(), template.Name))
+		name := path.Join(chrt.ChartFullPath(), template.Name)
+		text := fmt.Sprintf(`{{ if lookup %q %q "" "" }}{{ end }}`, markVersion, name)
 		marks = append(marks, &chart.File{Name: template.Name + markSuffix, Data: []byte(text)})
 	}
 	chrt.Templates = slices.Concat(chrt.Templates, marks)
 	for _, subchart := range chrt.Dependencies() {
-		mark(subchart)
+		addMarks(subchart)
 	}
 }

@@ -155,7 +155,7 @@ func FuzzLiteralText(f *testing.F) {
 		if strings.Contains(text, "<no value>") {
 			t.Skip("Helm takes it out of every text")
 		}
-		literal := literalChart(&chart.Metadata{Name: "demo"}, []renderedFile{{Name: "demo/templates/NOTES.txt", Text: []byte(text)}})
+		literal := literalChart(&chart.Metadata{Name: "demo"}, []*chart.File{file("demo/templates/NOTES.txt", text)})
 		literal.Metadata.APIVersion, literal.Metadata.Version = "v2", "1.0.0"
 		rls, err := installed(t, literal, nil)
 		if err != nil || rls.Info.Notes != text {

@@ -6,7 +6,6 @@ package rendering
 import (
 	"bytes"
 	"context"
-
 	"slices"
 	"strings"
 
@@ -21,25 +20,26 @@ import (
 // Renderer renders charts in tasks. It is safe for concurrent use.
 type Renderer struct{ runner sandbox.Runner }
 
-// NewRenderer returns a Renderer whose tasks a runner does; it must know [Tasks].
+// NewRenderer returns a Renderer that runs its tasks with a runner. The runner must have the [Tasks].
 func NewRenderer(runner sandbox.Runner) *Renderer { return &Renderer{runner: runner} }
 
-// Source is what is rendered. It is read only.
+// Source is a chart with values. A Renderer does not change it.
 type Source struct {
-	// Chart is the chart as it was loaded: its dependencies are not processed.
+	// Chart is the chart as it was loaded, before its dependencies are processed.
 	Chart *chart.Chart
-	// Values are those of the release.
+	// Values are the values of the release.
 	Values map[string]any
-	// Tenant is whom the work is for.
+	// Tenant owns the release: tenants share the runner fairly.
 	Tenant string
 }
 
-// CheckChart checks that a chart can be installed, whatever the values are.
+// CheckChart checks what does not depend on values: metadata, type and dependencies. An error has the kind
+// [ErrInvalidChart].
 func CheckChart(chrt *chart.Chart) error {
 	if chrt == nil || chrt.Metadata == nil {
 		return Errorf(ErrInvalidChart, "there is no chart")
 	}
-	// Validating sanitises the metadata in place.
+	// Validate changes the metadata.
 	metadata := CopyMetadata(chrt.Metadata)
 	if err := metadata.Validate(); err != nil {
 		return Errorf(ErrInvalidChart, "%s", err)
@@ -53,65 +53,55 @@ func CheckChart(chrt *chart.Chart) error {
 	return nil
 }
 
-// CheckValues compares the values with the schemas of the chart and of its dependencies.
+// CheckValues compares the values with the schemas of the chart and of its dependencies. An error of the values has the
+// kind [ErrInvalidValues].
 func (r *Renderer) CheckValues(ctx context.Context, source Source) error {
 	if !hasSchema(source.Chart) {
 		return nil
 	}
-	var result checkResult
-	if err := r.run(ctx, taskCheck, source, checkRequest{Values: source.Values}, nil, &result); err != nil {
-		return err
-	}
-	return result.Failure.err()
+	_, err := run[struct{}](ctx, r.runner, taskCheck, source, source.Values, nil)
+	return err
 }
 
-// CRDs returns the files in the folders crds of a chart and of those of its dependencies that the values enable, in the order of Helm.
+// CRDs returns the files in the folders crds of a chart and of the dependencies that the values enable, in the order of
+// Helm.
 func (r *Renderer) CRDs(ctx context.Context, source Source) ([]chart.CRD, error) {
 	found := source.Chart.CRDObjects()
 	if len(found) == 0 || len(source.Chart.Dependencies()) == 0 {
 		return found, nil
 	}
-	var result crdsResult
-	if err := r.run(ctx, taskCRDs, source, checkRequest{Values: source.Values}, nil, &result); err != nil {
-		return nil, err
-	}
-	found = nil
-	for _, one := range result.CRDs {
-		found = append(found, chart.CRD{Name: one.Name, Filename: one.Filename, File: &chart.File{Name: one.Name, Data: one.Data}})
-	}
-	return found, result.Failure.err()
+	return run[[]chart.CRD](ctx, r.runner, taskCRDs, source, source.Values, nil)
 }
 
-// Options say what a chart is rendered for.
+// Options hold what templates see beside the values.
 type Options struct {
-	// Release is what templates see as .Release.
+	// Release is .Release in templates.
 	Release chartutil.ReleaseOptions
-	// Capabilities are what templates see as .Capabilities.
+	// Capabilities are .Capabilities in templates.
 	Capabilities *chartutil.Capabilities
-	// Lookup answers what the chart looks up. Nil finds nothing.
+	// Lookup answers lookups of templates. If it is nil, lookups find nothing.
 	Lookup LookupFunc
 }
 
-// Rendered is a chart that was rendered.
+// Rendered is the result of rendering a chart.
 type Rendered struct {
-	// Literal is a chart that Helm renders to the same files, whatever the values are: its templates are texts, and it has no dependencies.
-	// It is the caller's to change.
+	// Literal has the rendered files as templates: Helm renders it to the same files with any values. It has no
+	// dependencies. The caller may change it.
 	Literal *chart.Chart
-	// Recorded is the chart as Helm records it: that which was rendered, after its dependencies were processed.
+	// Recorded is the chart for Helm's record: the source, after its dependencies were processed.
 	Recorded *chart.Chart
 }
 
-// Render renders a chart. Errors of its templates are those of Helm.
+// Render renders a chart. A template fails with the error of Helm. If a lookup failed, the error wraps the error of the
+// lookup.
 func (r *Renderer) Render(ctx context.Context, source Source, options Options) (*Rendered, error) {
-	request := renderRequest{Values: source.Values, Release: options.Release, Capabilities: *options.Capabilities, Lookups: options.Lookup != nil}
-	answers := &lookupAnswers{lookup: options.Lookup}
-	var result renderResult
-	if err := r.run(ctx, taskRender, source, request, answers.answer, &result); err != nil {
-		return nil, err
+	request := renderRequest{
+		Values: source.Values, Release: options.Release, Capabilities: *options.Capabilities, Lookups: options.Lookup != nil,
 	}
-	if err := result.Failure.err(); err != nil {
+	answers := &lookupAnswers{lookup: options.Lookup}
+	result, err := run[renderResult](ctx, r.runner, taskRender, source, request, answers.answer)
+	if err != nil {
 		if answers.failed != nil && strings.Contains(err.Error(), answers.failed.Error()) {
-			// The cluster's answer tells more than its text.
 			err = &lookupError{text: err.Error(), cause: answers.failed}
 		}
 		return nil, err
@@ -123,7 +113,7 @@ func (r *Renderer) Render(ctx context.Context, source Source, options Options) (
 	return &Rendered{Literal: literalChart(source.Chart.Metadata, result.Files), Recorded: recorded}, nil
 }
 
-// lookupError is the error of a template whose lookup failed.
+// lookupError is the error of a template whose lookup failed. Tasks return errors as text, without their cause.
 type lookupError struct {
 	text  string
 	cause error
@@ -132,74 +122,81 @@ type lookupError struct {
 func (e *lookupError) Error() string { return e.text }
 func (e *lookupError) Unwrap() error { return e.cause }
 
-// literalChart returns a chart whose templates are texts.
-func literalChart(metadata *chart.Metadata, files []renderedFile) *chart.Chart {
+// literalChart returns a chart that Helm renders to the given files.
+func literalChart(metadata *chart.Metadata, files []*chart.File) *chart.Chart {
 	literal := &chart.Chart{Metadata: CopyMetadata(metadata)}
 	literal.Metadata.Dependencies = nil
 	for _, file := range files {
 		name := strings.TrimPrefix(file.Name, metadata.Name+"/")
-		literal.Templates = append(literal.Templates, &chart.File{Name: name, Data: literalText(file.Text)})
+		literal.Templates = append(literal.Templates, &chart.File{Name: name, Data: literalText(file.Data)})
 	}
 	return literal
 }
 
-// literalText returns the template that yields a text.
+// literalText returns a template that Helm renders to the text.
 func literalText(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte("{{"), []byte(`{{"{{"}}`))
 }
 
-// PostRenderer returns what changes rendered manifests for a release in a namespace. It returns nil if there is nothing to change.
-func (r *Renderer) PostRenderer(ctx context.Context, changes *PostRender, namespace, tenant string) (postrender.PostRenderer, error) {
-	// What is wrong with the patches themselves is told before anything is begun.
-	compiled, err := newPostRenderer(changes, namespace)
-	if err != nil || compiled == nil {
+// PostRenderer returns a post-renderer for a release in a namespace, or nil if there are no changes. An error has the
+// kind [ErrPostRender].
+func (r *Renderer) PostRenderer(
+	ctx context.Context, changes *PostRender, namespace, tenant string,
+) (postrender.PostRenderer, error) {
+	if changes.isEmpty() {
+		return nil, nil
+	}
+	// Malformed patches must fail before the action changes the cluster.
+	if _, err := newPostRenderer(changes, namespace); err != nil {
 		return nil, err
 	}
-	return &remotePostRenderer{ctx: ctx, renderer: r, changes: changes, namespace: namespace, tenant: tenant}, nil
+	return &taskPostRenderer{ctx: ctx, runner: r.runner, changes: changes, namespace: namespace, tenant: tenant}, nil
 }
 
-// remotePostRenderer has a task change manifests.
-type remotePostRenderer struct {
+// taskPostRenderer changes manifests in a task.
+type taskPostRenderer struct {
 	ctx               context.Context
-	renderer          *Renderer
+	runner            sandbox.Runner
 	changes           *PostRender
 	namespace, tenant string
 }
 
 // Run implements postrender.PostRenderer.
-func (p *remotePostRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
-	request := postRenderRequest{PostRender: *p.changes, Namespace: p.namespace, Manifest: rendered.Bytes()}
-	var result postRenderResult
-	if err := p.renderer.run(p.ctx, taskPostRender, Source{Tenant: p.tenant}, request, nil, &result); err != nil {
+func (p *taskPostRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
+	request := postRenderRequest{Changes: *p.changes, Namespace: p.namespace, Manifest: rendered.Bytes()}
+	manifest, err := run[[]byte](p.ctx, p.runner, taskPostRender, Source{Tenant: p.tenant}, request, nil)
+	if err != nil {
 		return nil, err
 	}
-	if err := result.Failure.err(); err != nil {
-		return nil, err
-	}
-	return bytes.NewBuffer(result.Manifest), nil
+	return bytes.NewBuffer(manifest), nil
 }
 
-// run has a task done.
-func (r *Renderer) run(ctx context.Context, task string, source Source, request any,
-	answer func(context.Context, []byte) ([]byte, error), result any,
-) error {
+// run runs a task with the chart of the source, if it has one, and returns the value of the response.
+func run[Value any](
+	ctx context.Context, runner sandbox.Runner, task string, source Source, request any,
+	answer func(context.Context, []byte) ([]byte, error),
+) (value Value, err error) {
 	input, err := encode(request)
 	if err != nil {
-		return err
+		return value, err
 	}
-	todo := sandbox.Request{Task: task, Tenant: source.Tenant, Input: input, Answer: answer}
+	work := sandbox.Request{Task: task, Tenant: source.Tenant, Input: input, Answer: answer}
 	if source.Chart != nil {
 		key, err := keyOf(source.Chart)
 		if err != nil {
-			return err
+			return value, err
 		}
-		todo.Shared = &sandbox.Shared{Key: key, Data: func() ([]byte, error) { return encode(toWire(source.Chart)) }}
+		work.Shared = &sandbox.Shared{Key: key, Data: func() ([]byte, error) { return encode(toWire(source.Chart)) }}
 	}
-	output, err := r.runner.Run(ctx, todo)
+	output, err := runner.Run(ctx, work)
 	if err != nil {
-		return limitError(err)
+		return value, limitError(err)
 	}
-	return decode(output, result)
+	var result response[Value]
+	if err := decode(output, &result); err != nil {
+		return value, err
+	}
+	return result.Value, result.Failure.err()
 }
 
 func hasSchema(chrt *chart.Chart) bool {

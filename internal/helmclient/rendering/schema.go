@@ -17,13 +17,25 @@ import (
 )
 
 const (
-	// maxSchemaViolations bounds how many violations an error lists.
+	// maxSchemaViolations bounds the violations in an error.
 	maxSchemaViolations = 5
-	// maxViolationsKept bounds how many are looked at: a schema can break one rule in more ways than memory holds.
+	// maxViolationsKept bounds the violations in memory: values can violate one rule in very many ways.
 	maxViolationsKept = 1000
 )
 
-// schemaViolations compares values with the schemas of a chart and those of its dependencies.
+// checkSchemas compares values with the schemas of a chart and of its dependencies. An error of the values has the kind
+// [ErrInvalidValues].
+func checkSchemas(chrt *chart.Chart, values map[string]any) error {
+	violations := &violationList{}
+	if err := schemaViolations(chrt, values, "", violations); err != nil {
+		return err
+	}
+	if len(violations.texts) == 0 {
+		return nil
+	}
+	return Errorf(ErrInvalidValues, "%s", violations)
+}
+
 func schemaViolations(chrt *chart.Chart, values map[string]any, path string, violations *violationList) error {
 	if err := singleSchemaViolations(chrt, values, path, violations); err != nil {
 		return err
@@ -57,12 +69,14 @@ func asMap(value any) (map[string]any, bool) {
 	}
 }
 
-func singleSchemaViolations(chrt *chart.Chart, values map[string]any, path string, violations *violationList) (err error) {
+func singleSchemaViolations(
+	chrt *chart.Chart, values map[string]any, path string, violations *violationList,
+) (err error) {
 	if len(chrt.Schema) == 0 {
 		return nil
 	}
 	defer func() {
-		// The library panics on some schemas; Helm guards against it too.
+		// The library panics on some schemas. Helm recovers, too.
 		if r := recover(); r != nil {
 			err = Errorf(ErrInvalidChart, "the schema of chart %q cannot be used", chrt.Name())
 		}
@@ -97,21 +111,19 @@ func compileSchema(data []byte) (*jsonschema.Schema, error) {
 	return compiler.Compile(location)
 }
 
-// acceptingLoader stands for schemas that a chart refers to elsewhere: they accept everything. A chart must not
-// make the controller read its files, or send requests from where it stands.
+// acceptingLoader loads a schema that accepts everything for each reference to another document. A chart must not make
+// the manager read files or send requests.
 type acceptingLoader struct{}
 
 // Load implements jsonschema.URLLoader.
 func (acceptingLoader) Load(string) (any, error) { return true, nil }
 
-// violationList holds which rules are broken and where, each once.
+// violationList holds the violated rules and their places, without duplicates.
 type violationList struct {
 	texts []string
-	// isCut tells that there may be more.
+	// isCut says that there are more than maxViolationsKept.
 	isCut bool
 }
-
-func (l *violationList) isEmpty() bool { return len(l.texts) == 0 }
 
 func (l *violationList) add(text string) {
 	switch {
@@ -123,7 +135,7 @@ func (l *violationList) add(text string) {
 	}
 }
 
-// addLeaves adds the violations at the leaves of a tree.
+// addLeaves adds the violations that have no causes themselves.
 func (l *violationList) addLeaves(invalid *jsonschema.ValidationError, path string) {
 	if len(invalid.Causes) == 0 {
 		l.add(path + "/" + strings.Join(invalid.InstanceLocation, "/") + ": " + describeRule(invalid.ErrorKind))
@@ -149,7 +161,7 @@ func (l *violationList) String() string {
 	return strings.Join(shown, "; ") + more
 }
 
-// describeRule says which rule is broken, without the value that breaks it.
+// describeRule names the violated rule, without the value, which may be a secret.
 func describeRule(rule jsonschema.ErrorKind) string {
 	switch typed := rule.(type) {
 	case *kind.Type:

@@ -24,14 +24,33 @@ const (
 // Tasks returns the tasks of a [Renderer], for [sandbox.Serve].
 func Tasks() sandbox.Tasks {
 	return sandbox.Tasks{
-		taskCheck:      {Decode: decodeChart, Run: runCheck},
-		taskCRDs:       {Decode: decodeChart, Run: runCRDs},
-		taskRender:     {Decode: decodeChart, Run: runRender},
-		taskPostRender: {Run: runPostRender},
+		taskCheck:      {Decode: decodeChart, Run: task(runCheck)},
+		taskCRDs:       {Decode: decodeChart, Run: task(runCRDs)},
+		taskRender:     {Decode: decodeChart, Run: task(runRender)},
+		taskPostRender: {Run: task(runPostRender)},
 	}
 }
 
-// What tasks note at steps that are no templates.
+// response is the output of a task.
+type response[Value any] struct {
+	Failure *failure
+	// Value is set if Failure is nil.
+	Value Value
+}
+
+// task returns a task that decodes a Request and encodes a response.
+func task[Request, Value any](run func(*sandbox.Work, Request) (Value, error)) func(*sandbox.Work) ([]byte, error) {
+	return func(work *sandbox.Work) ([]byte, error) {
+		var request Request
+		if err := decode(work.Input, &request); err != nil {
+			return nil, err
+		}
+		value, err := run(work, request)
+		return encode(response[Value]{Failure: failureOf(err), Value: value})
+	}
+}
+
+// The steps that a limit error names, beside templates.
 const (
 	noteDependencies = "the dependencies and values of the chart"
 	noteSchema       = "values.schema.json of the chart"
@@ -39,120 +58,69 @@ const (
 	noteManifests    = "the rendered manifests"
 )
 
-// errNoChart means that the engine and a task do not fit.
+// errNoChart means that the engine sent no chart to a task that needs one.
 var errNoChart = errors.New("there is no chart")
 
+// chartOf returns a copy of the shared chart: Helm changes the copy, and later requests need the chart.
 func chartOf(work *sandbox.Work) (*chart.Chart, error) {
 	shared, ok := work.Shared.(*chart.Chart)
 	if !ok {
 		return nil, errNoChart
 	}
-	// Helm changes the chart, and further requests need it.
 	return CopyChart(shared), nil
 }
 
-// checkRequest is the input of two tasks.
-type checkRequest struct{ Values map[string]any }
-
-type checkResult struct{ Failure *failure }
-
-func runCheck(work *sandbox.Work) ([]byte, error) {
-	var request checkRequest
-	if err := decode(work.Input, &request); err != nil {
-		return nil, err
-	}
+// runCheck compares values with the schemas of a chart, as Helm does before it renders the chart.
+func runCheck(work *sandbox.Work, values map[string]any) (struct{}, error) {
 	chrt, err := chartOf(work)
 	if err != nil {
-		return nil, err
+		return struct{}{}, err
 	}
 	work.Note(noteDependencies)
-	return encode(checkResult{Failure: failureOf(checkValues(chrt, request.Values, func() { work.Note(noteSchema) }))})
-}
-
-// checkValues compares values with the schemas of a chart. It changes both.
-func checkValues(chrt *chart.Chart, values map[string]any, compares func()) error {
-	// What Helm does before it compares values with schemas.
 	if err := chartutil.ProcessDependenciesWithMerge(chrt, values); err != nil {
-		return Errorf(ErrInvalidChart, "%s", err)
+		return struct{}{}, Errorf(ErrInvalidChart, "%s", err)
 	}
 	coalesced, err := chartutil.CoalesceValues(chrt, values)
 	if err != nil {
-		return Errorf(ErrInvalidChart, "%s", err)
+		return struct{}{}, Errorf(ErrInvalidChart, "%s", err)
 	}
-	compares()
-	violations := &violationList{}
-	if err := schemaViolations(chrt, coalesced, "", violations); err != nil {
-		return err
-	}
-	if violations.isEmpty() {
-		return nil
-	}
-	return Errorf(ErrInvalidValues, "%s", violations)
+	work.Note(noteSchema)
+	return struct{}{}, checkSchemas(chrt, coalesced)
 }
 
-type crdsResult struct {
-	Failure *failure
-	CRDs    []crd
-}
-
-// crd is a file of a folder crds.
-type crd struct {
-	Filename, Name string
-	Data           []byte
-}
-
-// runCRDs finds the CRDs of a chart and of those of its dependencies that the values enable.
-func runCRDs(work *sandbox.Work) ([]byte, error) {
-	var request checkRequest
-	if err := decode(work.Input, &request); err != nil {
-		return nil, err
-	}
+// runCRDs returns the CRDs of a chart and of the dependencies that the values enable.
+func runCRDs(work *sandbox.Work, values map[string]any) ([]chart.CRD, error) {
 	chrt, err := chartOf(work)
 	if err != nil {
 		return nil, err
 	}
 	work.Note(noteDependencies)
-	if err := chartutil.ProcessDependenciesWithMerge(chrt, request.Values); err != nil {
-		return encode(crdsResult{Failure: failureOf(Errorf(ErrInvalidChart, "%s", err))})
+	if err := chartutil.ProcessDependenciesWithMerge(chrt, values); err != nil {
+		return nil, Errorf(ErrInvalidChart, "%s", err)
 	}
-	var result crdsResult
-	for _, found := range chrt.CRDObjects() {
-		result.CRDs = append(result.CRDs, crd{Filename: found.Filename, Name: found.File.Name, Data: found.File.Data})
-	}
-	return encode(result)
+	return chrt.CRDObjects(), nil
 }
 
 type postRenderRequest struct {
-	PostRender PostRender
-	Namespace  string
-	Manifest   []byte
+	Changes   PostRender
+	Namespace string
+	Manifest  []byte
 }
 
-type postRenderResult struct {
-	Failure  *failure
-	Manifest []byte
-}
-
-func runPostRender(work *sandbox.Work) ([]byte, error) {
-	var request postRenderRequest
-	if err := decode(work.Input, &request); err != nil {
-		return nil, err
-	}
+// runPostRender returns the changed manifest.
+func runPostRender(work *sandbox.Work, request postRenderRequest) ([]byte, error) {
 	work.Note(notePatches)
-	renderer, err := newPostRenderer(&request.PostRender, request.Namespace)
+	renderer, err := newPostRenderer(&request.Changes, request.Namespace)
 	if err != nil {
-		return encode(postRenderResult{Failure: failureOf(err)})
-	}
-	if renderer == nil {
-		return encode(postRenderResult{Manifest: request.Manifest})
+		return nil, err
 	}
 	manifest, err := renderer.run(request.Manifest)
 	if err != nil {
-		return encode(postRenderResult{Failure: failureOf(err)})
+		return nil, err
 	}
 	work.Note(noteManifests)
 	if err := (&manifestBudget{}).take("what the patches yield", string(manifest)); err != nil {
-		return encode(postRenderResult{Failure: failureOf(fmt.Errorf("post-rendering: %w", err))})
+		return nil, fmt.Errorf("post-rendering: %w", err)
 	}
-	return encode(postRenderResult{Manifest: manifest})
+	return manifest, nil
 }

@@ -14,10 +14,10 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// maxNesting is how deep values may be nested. No parser of values takes more.
+// maxNesting bounds the depth of values. The parsers of values accept no deeper values.
 const maxNesting = 20_000
 
-// Values keep their types on the way: templates tell integers from floating point numbers. Of the formats at hand only CBOR does that.
+// CBOR keeps integers and floating point numbers apart, as templates do. JSON does not.
 var (
 	encoding = must(cbor.EncOptions{Sort: cbor.SortBytewiseLexical}.EncMode())
 	decoding = must(cbor.DecOptions{
@@ -30,7 +30,7 @@ var (
 	}.DecMode())
 )
 
-// must returns what does not depend on any input.
+// must panics on an error. Its argument depends on no input.
 func must[T any](made T, err error) T {
 	if err != nil {
 		panic(err)
@@ -53,16 +53,16 @@ func decode(data []byte, into any) error {
 	return nil
 }
 
-// wireHead is what a chart consists of beside its files.
+// wireHead is a chart without its files and subcharts.
 type wireHead struct {
 	Metadata *chart.Metadata
-	// EmptyDependencies tells an empty list of dependencies in the metadata from none: Helm makes a difference.
+	// EmptyDependencies says that the metadata has an empty list of dependencies. Helm treats nil differently.
 	EmptyDependencies bool
 	Values            map[string]any
 	Schema            []byte
 }
 
-// wireChart is a chart on its way to a task.
+// wireChart is a chart, encoded for a task.
 type wireChart struct {
 	wireHead
 	Templates, Files []*chart.File
@@ -102,7 +102,7 @@ func decodeChart(data []byte) (any, error) {
 	return fromWire(&received), nil
 }
 
-// keyOf returns what identifies a chart: equal keys mean equal charts.
+// keyOf returns a digest of a chart: equal keys mean equal charts.
 func keyOf(c *chart.Chart) (string, error) {
 	digest := sha256.New()
 	if err := digestChart(digest, c); err != nil {
