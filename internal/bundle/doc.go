@@ -11,13 +11,11 @@
 //   - Detect tells from a manifest alone what an artifact is and which layers
 //     matter, so that the wrong thing is refused before anything is pulled. A caller
 //     that knows better names the format, or selects a layer by its type.
-//   - Loader.Chart hands out a chart of the caller's own: Helm changes charts
-//     while it processes dependencies and values, and the next caller must not
-//     see that. Only the bytes of files are shared; they must not be changed.
+//   - Callers of Loader.Chart share one chart, which they must not change. Helm changes
+//     charts while it processes dependencies and values: whoever gives a chart to Helm
+//     copies it first. The Helm engine does.
 //   - A chart is unpacked and parsed once per digest, and per what is selected, as
-//     long as the cache, which is limited in bytes of memory, holds it. Later callers
-//     pay for a copy, which costs less than a tenth of parsing buffered files again
-//     (see the benchmark).
+//     long as the cache, which is limited in bytes of memory, holds it.
 //   - Objects of manifests come out of Helm as they went in, whatever their texts look
 //     like, unless templates are asked for. Each has a template of its own, named after
 //     it; CustomResourceDefinitions are in the folder crds. Lists are taken apart.

@@ -188,7 +188,7 @@ type Loader struct {
 	cachedBytes int64
 }
 
-// parsed is a chart that is only ever copied.
+// parsed is a chart that does not change any more.
 type parsed struct {
 	chart *chart.Chart
 	// bytes is about the memory that it takes.
@@ -211,11 +211,11 @@ func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Bu
 	return l, nil
 }
 
-// Chart returns the chart in an artifact. The chart is the caller's to change,
-// but for the bytes of its files. Each caller pulls for itself, so that one
-// whose pull fails, for want of credentials for example, does not fail the
-// others; what they pulled is read and parsed once. The error wraps
-// bytebudget.ErrExhausted if no memory is free for that: try again later.
+// Chart returns the chart in an artifact. All callers share the chart: they must not
+// change it. Each caller pulls for itself, so that one whose pull fails, for want of
+// credentials for example, does not fail the others; what they pulled is read and
+// parsed once. The error wraps bytebudget.ErrExhausted if no memory is free for that:
+// try again later.
 func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	format, layers, err := Detect(src.Manifest, src.Selection)
 	if err != nil {
@@ -223,7 +223,7 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	}
 	key := src.key(format, layers)
 	if found, ok := l.cached(key); ok {
-		return copyChart(found.chart), nil
+		return found.chart, nil
 	}
 	size, err := src.size(layers, l.limits)
 	if err != nil {
@@ -251,7 +251,7 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 		if !ok {
 			return nil, errors.New("a shared parse returned another type")
 		}
-		return copyChart(made.chart), nil
+		return made.chart, nil
 	}
 }
 
@@ -265,7 +265,7 @@ func (l *Loader) Cached(src Source) (*chart.Chart, bool) {
 	if !ok {
 		return nil, false
 	}
-	return copyChart(found.chart), true
+	return found.chart, true
 }
 
 // load reads and parses an artifact. It takes its memory before its turn: a caller that waits for memory must not hold a turn.
@@ -314,9 +314,8 @@ func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers [
 	if err != nil {
 		return nil, err
 	}
-	// Copied once more to let go of what only the parser needed.
-	kept := copyChart(c)
-	return &parsed{chart: kept, bytes: size + footprint(kept)}, nil
+	dropRaw(c)
+	return &parsed{chart: c, bytes: size + footprint(c)}, nil
 }
 
 func (l *Loader) cached(key string) (*parsed, bool) {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -134,107 +133,28 @@ func TestChart(t *testing.T) {
 	}
 }
 
-func TestChartIsTheCallersOwn(t *testing.T) {
+// TestChartIsShared holds that all callers get one chart, which is parsed once and has no packed files.
+func TestChartIsShared(t *testing.T) {
 	t.Parallel()
 	l := newLoader(t, Limits{})
 	var reads atomic.Int64
 	src := source("d", bigChart(t), &reads)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			c, err := l.Chart(t.Context(), src)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			// What Helm does, and more; the race detector watches.
-			c.Metadata.Dependencies[0].Enabled = true
-			c.Metadata.Dependencies[0].ImportValues[0].(map[string]any)["child"] = "changed"
-			c.Values["key0"].(map[string]any)["enabled"] = "changed"
-			c.Values["key0"].(map[string]any)["args"].([]any)[0] = "changed"
-			c.Templates[0].Name = "changed"
-			c.SetDependencies(c.Dependencies()[1:]...)
-		})
-	}
-	wg.Wait()
-	before := reads.Load()
-	c, err := l.Chart(t.Context(), src)
+	first, err := l.Chart(t.Context(), src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reads.Load() != before {
-		t.Error("a cached chart was read again")
+	again, err := l.Chart(t.Context(), src)
+	cached, ok := l.Cached(src)
+	if err != nil || !ok || again != first || cached != first || reads.Load() != 1 {
+		t.Errorf("another chart, or read %d times: %v", reads.Load(), err)
 	}
-	if len(c.Dependencies()) != 10 || c.Metadata.Dependencies[0].Enabled || c.Templates[0].Name == "changed" ||
-		c.Values["key0"].(map[string]any)["enabled"] != true || c.Values["key0"].(map[string]any)["args"].([]any)[0] != "a" {
-		t.Error("a caller saw the changes of another")
+	charts := append([]*chart.Chart{first}, first.Dependencies()...)
+	if len(charts) != 11 {
+		t.Errorf("%d charts", len(charts))
 	}
-}
-
-// TestCopySharesNothing walks both charts and fails on any map, pointer or
-// slice they have in common, so that fields added by a new Helm are noticed.
-func TestCopySharesNothing(t *testing.T) {
-	t.Parallel()
-	files, _, err := unpack(bigChart(t), Limits{}.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := parse(files, Limits{}.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Raw = nil
-	c.Lock = &chart.Lock{Dependencies: []*chart.Dependency{{Name: "x", Tags: []string{"t"}}}}
-	c.Metadata.Maintainers = []*chart.Maintainer{{Name: "m"}}
-	c.Metadata.Annotations = map[string]string{"a": "b"}
-	c.Metadata.Keywords, c.Metadata.Sources = []string{"k"}, []string{"s"}
-	copied := copyChart(c)
-	for i := range c.Dependencies() {
-		c.Dependencies()[i].Raw = nil
-	}
-	if !reflect.DeepEqual(c, copied) {
-		t.Error("the copy differs")
-	}
-	seen := map[uintptr]string{}
-	addresses(reflect.ValueOf(c), "chart", func(address uintptr, path string) { seen[address] = path })
-	addresses(reflect.ValueOf(copied), "chart", func(address uintptr, path string) {
-		if original, ok := seen[address]; ok {
-			t.Errorf("%s is shared with %s", path, original)
-		}
-	})
-}
-
-// addresses visits what can be changed through a value, but for file contents
-// and the unexported links between charts.
-func addresses(v reflect.Value, path string, visit func(uintptr, string)) {
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Map, reflect.Slice:
-		if v.IsNil() || v.Kind() == reflect.Slice && (v.Len() == 0 || v.Type().Elem().Kind() == reflect.Uint8) {
-			return
-		}
-		if v.Type().String() == "*time.Location" {
-			return
-		}
-		visit(v.Pointer(), path)
-	}
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		if !v.IsNil() {
-			addresses(v.Elem(), path, visit)
-		}
-	case reflect.Map:
-		for _, key := range v.MapKeys() {
-			addresses(v.MapIndex(key), path+"."+key.String(), visit)
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			addresses(v.Index(i), fmt.Sprintf("%s[%d]", path, i), visit)
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if name := v.Type().Field(i).Name; name != "parent" {
-				addresses(v.Field(i), path+"."+name, visit)
-			}
+	for _, c := range charts {
+		if c.Raw != nil {
+			t.Errorf("%s keeps %d packed files", c.ChartFullPath(), len(c.Raw))
 		}
 	}
 }
@@ -381,10 +301,10 @@ func TestMemoryIsTakenBeforeReading(t *testing.T) {
 	g.Expect(err).To(MatchError(bytebudget.ErrExhausted))
 }
 
-// The three ways to give each caller a chart of its own, on one large chart.
+// What a chart from the cache, one of unpacked files and one of an archive cost.
 func BenchmarkChart(b *testing.B) {
 	data := bigChart(b)
-	b.Run("copy", func(b *testing.B) {
+	b.Run("cached", func(b *testing.B) {
 		l := newLoader(b, Limits{})
 		for b.Loop() {
 			if _, err := l.Chart(context.Background(), source("d", data, nil)); err != nil {

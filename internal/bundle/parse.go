@@ -94,3 +94,11 @@ func sortDependencies(c *chart.Chart) {
 		sortDependencies(subchart)
 	}
 }
+
+// dropRaw drops the files as they were packed: only "helm show" and "helm package" read them.
+func dropRaw(c *chart.Chart) {
+	c.Raw = nil
+	for _, subchart := range c.Dependencies() {
+		dropRaw(subchart)
+	}
+}

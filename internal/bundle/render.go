@@ -33,7 +33,7 @@ type RenderOptions struct {
 }
 
 // Render returns the objects that a chart installs, its CRDs first and those in lists one by one, without a cluster: what a chart looks up there is not there, and the
-// Kubernetes version is that which Helm assumes. The chart must be the caller's own: Helm changes it. Errors are ErrInvalidChart.
+// Kubernetes version is that which Helm assumes. Helm changes the chart: nothing else may use it. Errors are ErrInvalidChart.
 func Render(c *chart.Chart, options RenderOptions) (objects []*unstructured.Unstructured, err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -133,5 +133,14 @@ func ObjectName(object *unstructured.Unstructured) string {
 // MergeValues lays values over others, as Helm does: maps are merged, all else is replaced, and a null stays, to remove what a chart
 // has. It changes neither.
 func MergeValues(base, over map[string]any) map[string]any {
-	return chartutil.MergeTables(copyMap(over), copyMap(base))
+	merged := make(map[string]any, len(base)+len(over))
+	maps.Copy(merged, base)
+	for key, value := range over {
+		before, isMap := base[key].(map[string]any)
+		if after, ok := value.(map[string]any); ok && isMap {
+			value = MergeValues(before, after)
+		}
+		merged[key] = value
+	}
+	return merged
 }

@@ -94,11 +94,14 @@ func TestRenderRefuses(t *testing.T) {
 
 func TestMergeValues(t *testing.T) {
 	t.Parallel()
-	base := map[string]any{"a": map[string]any{"b": 1, "c": 2}, "d": 3}
-	over := map[string]any{"a": map[string]any{"b": nil, "e": 5}}
+	base := map[string]any{"a": map[string]any{"b": 1, "c": 2}, "d": 3, "f": map[string]any{"g": 6}, "h": 7, "i": 8}
+	over := map[string]any{"a": map[string]any{"b": nil, "e": 5}, "f": []any{9}, "h": map[string]any{"j": 10}, "i": nil, "k": nil}
 	kept := maps.Clone(base)
 	got := MergeValues(base, over)
-	if diff := cmp.Diff(map[string]any{"a": map[string]any{"b": nil, "c": 2, "e": 5}, "d": 3}, got); diff != "" {
+	want := map[string]any{
+		"a": map[string]any{"b": nil, "c": 2, "e": 5}, "d": 3, "f": []any{9}, "h": map[string]any{"j": 10}, "i": nil, "k": nil,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if !cmp.Equal(base, kept) || len(over["a"].(map[string]any)) != 2 {

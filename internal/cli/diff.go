@@ -135,6 +135,7 @@ func (d *diff) run(cmd *cobra.Command, before, after string) (bool, error) {
 // objects are those of an artifact as YAML, by their names.
 func (d *diff) objects(ctx context.Context, a *remoteArtifact) (map[string]string, error) {
 	defer a.progress.end()
+	// A loader of its own: rendering changes the chart.
 	loader, err := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
 	if err != nil {
 		return nil, err
