@@ -114,11 +114,7 @@ func source(digest string, data []byte, reads *atomic.Int64) Source {
 
 func newLoader(tb testing.TB, limits Limits) *Loader {
 	tb.Helper()
-	l, err := NewLoader(limits, testRunner)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return l
+	return NewLoader(limits, testRunner)
 }
 
 // bigChart is as large as the charts of known monitoring stacks: 200 templates,

@@ -8,23 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/singleflight"
 	"helm.sh/helm/v3/pkg/chart"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-const (
-	// maxCached bounds the number of parsed charts, whatever their size.
-	maxCached = 1024
-	// maxParses bounds the parses of one tenant at a time on machines with many processors.
-	maxParses = 4
-)
+// maxParses bounds the parses of one tenant at a time on machines with many processors.
+const maxParses = 4
 
 // Limits bound what a chart may cost. Zero fields take the default.
 type Limits struct {
@@ -181,34 +176,22 @@ type Loader struct {
 	runner sandbox.Runner
 	// turns bounds the parses at a time: each may take 150 MiB for a moment.
 	turns *turns
-
-	mu     sync.Mutex
-	charts *lru.LRU[string, *parsed]
-	// cachedBytes is about the memory that they take.
-	cachedBytes int64
-}
-
-// parsed is a chart that does not change any more.
-type parsed struct {
-	chart *chart.Chart
-	// bytes is about the memory that it takes.
-	bytes int64
+	// charts do not change any more.
+	charts *bytelru.Cache[string, *chart.Chart]
 }
 
 // NewLoader returns an empty Loader. The runner builds kustomizations; it must know [Tasks]. Artifacts are bounded each for itself only.
-func NewLoader(limits Limits, runner sandbox.Runner) (*Loader, error) {
+func NewLoader(limits Limits, runner sandbox.Runner) *Loader {
 	return NewBoundedLoader(limits, runner, nil)
 }
 
 // NewBoundedLoader is NewLoader with a bound for all artifacts that are being read and parsed.
-func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Budget) (*Loader, error) {
-	l := &Loader{limits: limits.withDefaults(), bytes: bytes, runner: runner, turns: newTurns(min(runtime.GOMAXPROCS(0), maxParses))}
-	charts, err := lru.NewLRU(maxCached, func(_ string, evicted *parsed) { l.cachedBytes -= evicted.bytes })
-	if err != nil {
-		return nil, err
+func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Budget) *Loader {
+	limits = limits.withDefaults()
+	return &Loader{
+		limits: limits, bytes: bytes, runner: runner, turns: newTurns(min(runtime.GOMAXPROCS(0), maxParses)),
+		charts: bytelru.New[string, *chart.Chart](limits.CacheBytes),
 	}
-	l.charts = charts
-	return l, nil
 }
 
 // Chart returns the chart in an artifact. All callers share the chart: they must not
@@ -222,8 +205,8 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 		return nil, err
 	}
 	key := src.key(format, layers)
-	if found, ok := l.cached(key); ok {
-		return found.chart, nil
+	if found, ok := l.charts.Get(key); ok {
+		return found, nil
 	}
 	size, err := src.size(layers, l.limits)
 	if err != nil {
@@ -247,11 +230,11 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 		case err != nil:
 			return nil, err
 		}
-		made, ok := result.(*parsed)
+		made, ok := result.(*chart.Chart)
 		if !ok {
 			return nil, errors.New("a shared parse returned another type")
 		}
-		return made.chart, nil
+		return made, nil
 	}
 }
 
@@ -261,16 +244,12 @@ func (l *Loader) Cached(src Source) (*chart.Chart, bool) {
 	if err != nil {
 		return nil, false
 	}
-	found, ok := l.cached(src.key(format, layers))
-	if !ok {
-		return nil, false
-	}
-	return found.chart, true
+	return l.charts.Get(src.key(format, layers))
 }
 
 // load reads and parses an artifact. It takes its memory before its turn: a caller that waits for memory must not hold a turn.
-func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []int, key string, size int64) (*parsed, error) {
-	if found, ok := l.cached(key); ok {
+func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []int, key string, size int64) (*chart.Chart, error) {
+	if found, ok := l.charts.Get(key); ok {
 		return found, nil // another parse ended after this caller's look
 	}
 	waiting, cancel := context.WithTimeout(ctx, memoryTimeout)
@@ -288,58 +267,32 @@ func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []
 	if err != nil {
 		return nil, err
 	}
-	made, err := l.parse(ctx, src, format, layers, data)
+	made, taken, err := l.parse(ctx, src, format, layers, data)
 	if err == nil {
-		l.keep(key, made)
+		l.charts.Put(key, made, taken)
 	}
 	return made, err
 }
 
-// parse turns the content of an artifact into a chart.
-func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers []int, data [][]byte) (*parsed, error) {
+// parse turns the content of an artifact into a chart, and tells about how many bytes of memory the chart takes.
+func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers []int, data [][]byte) (*chart.Chart, int64, error) {
 	if format != FormatHelmChart {
 		// Others wait for the same parse: it does not end with the first who asked.
 		b := builder{ctx: context.WithoutCancel(ctx), runner: l.runner, tenant: src.Tenant}
 		c, err := manifestChart(src, format, layers, data, l.limits, b)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		return &parsed{chart: c, bytes: contents(c) + footprint(c)}, nil
+		return c, contents(c) + footprint(c), nil
 	}
 	files, size, err := unpack(data[0], l.limits)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	c, err := parse(files, l.limits)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	dropRaw(c)
-	return &parsed{chart: c, bytes: size + footprint(c)}, nil
-}
-
-func (l *Loader) cached(key string) (*parsed, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.charts.Get(key)
-}
-
-// keep puts a chart into the cache and drops those used longest ago until the
-// cache is within its limit. A chart over the limit is not kept.
-func (l *Loader) keep(key string, made *parsed) {
-	if made.bytes > l.limits.CacheBytes {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.charts.Contains(key) {
-		return
-	}
-	l.charts.Add(key, made)
-	l.cachedBytes += made.bytes
-	for l.cachedBytes > l.limits.CacheBytes {
-		if _, _, ok := l.charts.RemoveOldest(); !ok {
-			return
-		}
-	}
+	return c, size + footprint(c), nil
 }

@@ -28,10 +28,7 @@ func TestSlowKustomizationsDelayNoOtherTenant(t *testing.T) {
 	data := demo(t)
 	synctest.Test(t, func(t *testing.T) {
 		runner := make(blockedRunner)
-		l, err := NewLoader(Limits{}, runner)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := NewLoader(Limits{}, runner)
 		waiting, stop := context.WithCancel(t.Context())
 		for i := range 20 {
 			slow := flux(t, map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": configMap(fmt.Sprint("a", i))})

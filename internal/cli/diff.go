@@ -136,10 +136,7 @@ func (d *diff) run(cmd *cobra.Command, before, after string) (bool, error) {
 func (d *diff) objects(ctx context.Context, a *remoteArtifact) (map[string]string, error) {
 	defer a.progress.end()
 	// A loader of its own: rendering changes the chart.
-	loader, err := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
-	if err != nil {
-		return nil, err
-	}
+	loader := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
 	source := a.source()
 	source.Path, source.Templates = d.path, d.templates
 	chart, err := loader.Chart(ctx, source)

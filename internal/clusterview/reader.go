@@ -11,10 +11,11 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/lru"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,7 +40,7 @@ type Reader struct {
 	client client.Reader
 
 	// clusters are the Clusters in the types of Cluster API, by UID.
-	clusters *lru.Cache
+	clusters *lru.Cache[types.UID, *clusterv1.Cluster]
 
 	mu sync.Mutex
 	// versions are those in which kinds are read, and since when.
@@ -57,7 +58,8 @@ type knownVersion struct {
 
 // NewReader reads by a reader that waits for no kind, see kindcache.
 func NewReader(reader client.Reader) *Reader {
-	return &Reader{client: sharingReader{reader}, clusters: lru.New(maxTypedClusters), versions: map[schema.GroupKind]knownVersion{}}
+	clusters, _ := lru.New[types.UID, *clusterv1.Cluster](maxTypedClusters) // It fails only if the size is not positive.
+	return &Reader{client: sharingReader{reader}, clusters: clusters, versions: map[schema.GroupKind]knownVersion{}}
 }
 
 // get reads an object that a Cluster refers to.
@@ -91,10 +93,8 @@ func (r sharingReader) Get(ctx context.Context, key client.ObjectKey, obj client
 
 // Typed is [TypedCluster] for whoever does not change what it returns. A Cluster that is as it was is not converted again.
 func (r *Reader) Typed(u *unstructured.Unstructured) (*clusterv1.Cluster, error) {
-	if known, ok := r.clusters.Get(u.GetUID()); ok {
-		if cluster := known.(*clusterv1.Cluster); cluster.ResourceVersion == u.GetResourceVersion() {
-			return cluster, nil
-		}
+	if known, ok := r.clusters.Get(u.GetUID()); ok && known.ResourceVersion == u.GetResourceVersion() {
+		return known, nil
 	}
 	cluster, err := apiutil.TypedCluster(u)
 	if err == nil && u.GetUID() != "" {

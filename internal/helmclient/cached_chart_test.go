@@ -34,10 +34,7 @@ func TestCachedChartIsNeverChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loader, err := bundle.NewLoader(bundle.Limits{}, testRunner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	loader := bundle.NewLoader(bundle.Limits{}, testRunner)
 	source := bundle.Source{
 		Digest:    "sha256:a",
 		Manifest:  bundle.Manifest{ConfigMediaType: bundle.ChartConfigMediaType, Layers: []bundle.Layer{{MediaType: bundle.ChartLayerMediaType}}},

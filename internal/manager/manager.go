@@ -174,10 +174,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 		return err
 	}
 	renderers := options.rendering.pool(memory.renderers)
-	charts, err := bundle.NewBoundedLoader(bundle.Limits{}, renderers, budget)
-	if err != nil {
-		return fmt.Errorf("setting up the chart loader: %w", err)
-	}
+	charts := bundle.NewBoundedLoader(bundle.Limits{}, renderers, budget)
 	kubeconfigs, clusters, err := setupClusters(ctx, mgr, options)
 	if err != nil {
 		return fmt.Errorf("setting up the connections to the workload clusters: %w", err)

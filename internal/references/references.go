@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -53,12 +53,13 @@ type Reader struct {
 	// live reads from the API server.
 	live client.Reader
 
-	contents *lru.Cache
+	contents *lru.Cache[referenceKey, *reference]
 }
 
 // NewReader returns a Reader of metadata from a cache and of contents from the API server.
 func NewReader(metadata, live client.Reader) *Reader {
-	return &Reader{Metadata: metadata, live: live, contents: lru.New(maxRememberedReferences)}
+	contents, _ := lru.New[referenceKey, *reference](maxRememberedReferences) // It fails only if the size is not positive.
+	return &Reader{Metadata: metadata, live: live, contents: contents}
 }
 
 // reference is the content of a Secret, a ConfigMap or a ServiceAccount. It must not be changed.
@@ -84,10 +85,8 @@ func (r *Reader) read(ctx context.Context, kind, namespace, name string) (*refer
 		r.contents.Remove(key)
 		return nil, r.readError(key, err)
 	}
-	if known, ok := r.contents.Get(key); ok {
-		if ref := known.(*reference); ref.resourceVersion == partial.ResourceVersion {
-			return ref, nil
-		}
+	if known, ok := r.contents.Get(key); ok && known.resourceVersion == partial.ResourceVersion {
+		return known, nil
 	}
 	ref, err := r.readLive(ctx, key)
 	if err != nil {
@@ -133,7 +132,7 @@ func (r *Reader) readLive(ctx context.Context, key referenceKey) (*reference, er
 // that was not read yet, or not lately, it may.
 func (r *Reader) PullsWith(namespace, account, secret string) bool {
 	known, ok := r.contents.Get(referenceKey{kind: apiutil.KindServiceAccount, ObjectKey: client.ObjectKey{Namespace: namespace, Name: account}})
-	return !ok || slices.Contains(known.(*reference).pullSecrets, secret)
+	return !ok || slices.Contains(known.pullSecrets, secret)
 }
 
 // ReadKey returns one key of a Secret or ConfigMap.

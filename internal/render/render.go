@@ -9,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/yaml"
 
@@ -37,12 +37,13 @@ var ErrObjectRead = errors.New("cannot read an object of the Cluster")
 type Renderer struct {
 	references *references.Reader
 	Objects    *clusterview.Reader
-	outcomes   *lru.Cache
+	outcomes   *lru.Cache[outcomeKey, rememberedOutcome]
 }
 
 // New returns a Renderer.
 func New(references *references.Reader, objects *clusterview.Reader) *Renderer {
-	return &Renderer{references: references, Objects: objects, outcomes: lru.New(maxRememberedRenderings)}
+	outcomes, _ := lru.New[outcomeKey, rememberedOutcome](maxRememberedRenderings) // It fails only if the size is not positive.
+	return &Renderer{references: references, Objects: objects, outcomes: outcomes}
 }
 
 // Program is what a HelmOp wants before it meets a Cluster.
@@ -192,10 +193,8 @@ func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unst
 		return outcome{Err: err}, chosen, objects
 	}
 	key := outcomeKey{helmOp: p.helmOp, cluster: u.GetUID(), program: p.Digest}
-	if known, ok := r.outcomes.Get(key); ok {
-		if remembered := known.(*rememberedOutcome); remembered.version == version {
-			return remembered.outcome, chosen, objects
-		}
+	if known, ok := r.outcomes.Get(key); ok && known.version == version {
+		return known.outcome, chosen, objects
 	}
 	result, err := p.Render(ctx, objects.Data, chosen.overrides...)
 	if ctx.Err() != nil {
@@ -206,7 +205,7 @@ func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unst
 		rendered.Release = addonsv1.ReleaseIdentity{Name: result.Name, Namespace: result.Namespace}
 		rendered.ValuesDigest, rendered.PostRenderDigest = result.Digest, result.PostRenderDigest
 	}
-	r.outcomes.Add(key, &rememberedOutcome{version: version, outcome: rendered})
+	r.outcomes.Add(key, rememberedOutcome{version: version, outcome: rendered})
 	return rendered, chosen, objects
 }
 

@@ -264,10 +264,7 @@ func TestKustomizationsAreWhole(t *testing.T) {
 			for _, layer := range packed.Layers {
 				manifest.Layers = append(manifest.Layers, bundle.Layer{MediaType: layer.MediaType, Size: layer.Size, Title: layer.Annotations[ocispec.AnnotationTitle]})
 			}
-			loader, err := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			loader := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
 			made, err := loader.Chart(t.Context(), bundle.Source{Manifest: manifest, Digest: packed.Manifest.Digest.String(), Name: "demo",
 				ReadLayer: func(_ context.Context, i int) ([]byte, error) { return packed.Layers[i].Content, nil }})
 			if err != nil {

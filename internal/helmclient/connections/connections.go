@@ -4,8 +4,9 @@
 package connections
 
 import (
-	"container/list"
 	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -18,13 +19,10 @@ const MaxConnections = 5000
 
 // Pool keeps what is known of each cluster. It is safe for concurrent use.
 type Pool struct {
-	max    int
 	Shared sharedKnowledge
 
-	mu    sync.Mutex
-	byKey map[string]*list.Element
-	// recent holds *connectionEntry, the most recently used first.
-	recent *list.List
+	mu       sync.Mutex
+	clusters *lru.LRU[string, *cluster]
 }
 
 // sharedKnowledge is for all clusters.
@@ -45,16 +43,13 @@ func NewSharedKnowledge() sharedKnowledge {
 	}
 }
 
-type connectionEntry struct {
-	key     string
-	cluster *cluster
-}
-
 // NewPool returns a pool of connections to maxKept clusters at most. Their answers share the budget bytes; nil for no bound beside that of each cluster.
 func NewPool(maxKept int, bytes *bytebudget.Budget) *Pool {
 	shared := NewSharedKnowledge()
 	shared.bytes = bytes
-	return &Pool{max: maxKept, Shared: shared, byKey: map[string]*list.Element{}, recent: list.New()}
+	// It fails only if the size is not positive.
+	clusters, _ := lru.NewLRU(maxKept, func(_ string, dropped *cluster) { dropped.close() })
+	return &Pool{Shared: shared, clusters: clusters}
 }
 
 // Get returns the connection to the target, a new one where its config changed.
@@ -72,22 +67,15 @@ func (cs *Pool) cluster(target model.Target) (*cluster, error) {
 	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if element, ok := cs.byKey[target.Key]; ok {
-		entry := element.Value.(*connectionEntry)
-		if entry.cluster.Identity == configIdentity(target.Config) {
-			cs.recent.MoveToFront(element)
-			return entry.cluster, nil
-		}
-		cs.removeLocked(element)
+	if kept, ok := cs.clusters.Get(target.Key); ok && kept.Identity == configIdentity(target.Config) {
+		return kept, nil
 	}
+	cs.clusters.Remove(target.Key)
 	made, err := NewCluster(target.Key, target.Config, cs.Shared)
 	if err != nil {
 		return nil, err
 	}
-	cs.byKey[target.Key] = cs.recent.PushFront(&connectionEntry{key: target.Key, cluster: made})
-	for cs.recent.Len() > cs.max {
-		cs.removeLocked(cs.recent.Back())
-	}
+	cs.clusters.Add(target.Key, made)
 	return made, nil
 }
 
@@ -95,14 +83,5 @@ func (cs *Pool) cluster(target model.Target) (*cluster, error) {
 func (cs *Pool) Forget(key string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if element, ok := cs.byKey[key]; ok {
-		cs.removeLocked(element)
-	}
-}
-
-func (cs *Pool) removeLocked(element *list.Element) {
-	entry := element.Value.(*connectionEntry)
-	cs.recent.Remove(element)
-	delete(cs.byKey, entry.key)
-	entry.cluster.close()
+	cs.clusters.Remove(key)
 }

@@ -219,8 +219,8 @@ func TestConnections(t *testing.T) {
 	}
 	cs.Forget("b")
 	cs.Forget("unknown")
-	if len(cs.byKey) != 1 || cs.recent.Len() != 1 {
-		t.Errorf("%d, %d connections are kept", len(cs.byKey), cs.recent.Len())
+	if cs.clusters.Len() != 1 {
+		t.Errorf("%d connections are kept", cs.clusters.Len())
 	}
 	if config.Timeout != time.Second || config.UserAgent != "" {
 		t.Error("the caller's config was changed")

@@ -11,13 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
-	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"helm.sh/helm/v3/pkg/chart"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
@@ -58,24 +57,23 @@ func Read(files []chart.CRD) ([]*Object, error) {
 	return objects, nil
 }
 
-// maxParsedCRDBytes bounds the memory for CRDs that were read.
-const maxParsedCRDBytes = 32 << 20
+const (
+	// maxParsedCRDBytes bounds the memory for CRDs that were read.
+	maxParsedCRDBytes = 32 << 20
+	// objectOverhead is about what an Object takes beside its data.
+	objectOverhead = 256
+)
 
 // parsedCRDs keeps what is read from files: a fleet installs one chart many times, and some have megabytes of CRDs.
-var parsedCRDs = newCRDCache()
+var parsedCRDs = newCRDCache(maxParsedCRDBytes)
 
 // crdCache keeps parsed files by their digests, those that were used last. It is safe for concurrent use.
 type crdCache struct {
-	mu    sync.Mutex
-	files *lru.LRU[[sha256.Size]byte, []*Object]
-	bytes int
+	files *bytelru.Cache[[sha256.Size]byte, []*Object]
 }
 
-func newCRDCache() *crdCache {
-	c := &crdCache{}
-	// It fails only if the size is not positive. The bytes bound it, the number does not.
-	c.files, _ = lru.NewLRU(maxParsedCRDBytes, func(_ [sha256.Size]byte, objects []*Object) { c.bytes -= bytesOf(objects) })
-	return c
+func newCRDCache(limit int64) *crdCache {
+	return &crdCache{files: bytelru.New[[sha256.Size]byte, []*Object](limit)}
 }
 
 func (c *crdCache) of(file *chart.File) ([]*Object, error) {
@@ -83,33 +81,19 @@ func (c *crdCache) of(file *chart.File) ([]*Object, error) {
 	records.WriteBytes(digest, []byte(file.Name))
 	records.WriteBytes(digest, file.Data)
 	key := [sha256.Size]byte(digest.Sum(nil))
-	c.mu.Lock()
-	objects, ok := c.files.Get(key)
-	c.mu.Unlock()
-	if ok {
+	if objects, ok := c.files.Get(key); ok {
 		return objects, nil
 	}
 	objects, err := parseCRDFile(file)
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.files.Contains(key) {
-		c.files.Add(key, objects)
-		c.bytes += bytesOf(objects)
-		for c.bytes > maxParsedCRDBytes {
-			c.files.RemoveOldest()
-		}
-	}
-	return objects, nil
-}
-
-func bytesOf(objects []*Object) (total int) {
+	size := int64(0)
 	for _, object := range objects {
-		total += len(object.data)
+		size += objectOverhead + int64(len(object.data))
 	}
-	return total
+	c.files.Put(key, objects, size)
+	return objects, nil
 }
 
 func parseCRDFile(file *chart.File) ([]*Object, error) {

@@ -86,7 +86,7 @@ func canonical(t *testing.T, data []byte) string {
 
 func TestCRDCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	cache := newCRDCache()
+	cache := newCRDCache(maxParsedCRDBytes)
 	large := strings.Repeat("x", 5<<20)
 	for i := range 10 {
 		object := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata: {key: %s}\n", i, large)
@@ -94,8 +94,22 @@ func TestCRDCacheIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if cache.bytes > maxParsedCRDBytes || cache.files.Len() != 6 {
-		t.Errorf("%d files of %d bytes are kept", cache.files.Len(), cache.bytes)
+	if files, bytes := cache.files.Stats(); bytes > maxParsedCRDBytes || files != 6 {
+		t.Errorf("%d files of %d bytes are kept", files, bytes)
+	}
+}
+
+// TestCRDCacheCountsFilesWithoutObjects holds that a chart with many files that hold nothing fills no memory.
+func TestCRDCacheCountsFilesWithoutObjects(t *testing.T) {
+	t.Parallel()
+	cache := newCRDCache(64 << 10)
+	for i := range 1000 {
+		if _, err := cache.of(&chart.File{Name: fmt.Sprintf("crds/%d.yaml", i), Data: []byte("# nothing\n")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files, bytes := cache.files.Stats(); files > 256 || bytes > 64<<10 {
+		t.Errorf("%d files of %d bytes are kept", files, bytes)
 	}
 }
 

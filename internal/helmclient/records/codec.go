@@ -18,11 +18,11 @@ import (
 	"strings"
 	"sync"
 
-	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/singleflight"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/jsonvalues"
 )
@@ -39,8 +39,6 @@ const (
 	freeText = 1 << 20
 	// maxPieceBytes bounds the memory for packed charts, their unpacked files included.
 	maxPieceBytes = 64 << 20
-	// maxPieces bounds their number.
-	maxPieces = 1000
 )
 
 // errUnreadableRecord says that a record is there and tells nothing: nobody knows what it installed.
@@ -56,10 +54,7 @@ type Codec struct {
 	// limit is maxRecordBytes, or less in tests.
 	limit   int
 	packing singleflight.Group
-
-	mu     sync.Mutex
-	pieces *lru.LRU[chartKey, *chartPiece]
-	bytes  int
+	pieces  *bytelru.Cache[chartKey, *chartPiece]
 }
 
 // chartKey is the digest of a chart's files.
@@ -83,10 +78,7 @@ type chartRest struct {
 
 // NewCodec returns a Codec with no packed chart.
 func NewCodec() *Codec {
-	c := &Codec{limit: maxRecordBytes}
-	// It fails only if the size is not positive.
-	c.pieces, _ = lru.NewLRU(maxPieces, func(_ chartKey, piece *chartPiece) { c.bytes -= piece.size })
-	return c
+	return &Codec{limit: maxRecordBytes, pieces: bytelru.New[chartKey, *chartPiece](maxPieceBytes)}
 }
 
 // Encode returns a record as Helm's Secrets hold it.
@@ -166,13 +158,14 @@ func packText(packed, text []byte) ([]byte, error) {
 // Piece returns the packed files of a chart.
 func (c *Codec) Piece(chrt *chart.Chart) (*chartPiece, error) {
 	key := keyOf(chrt)
-	if piece, ok := c.known(key); ok {
+	if piece, ok := c.pieces.Get(key); ok {
 		return piece, nil
 	}
 	packed, err, _ := c.packing.Do(string(key[:]), func() (any, error) {
 		piece, err := packChart(key, chrt)
-		if err == nil {
-			c.keep(key, piece)
+		// One that leaves no room for others is not kept.
+		if err == nil && piece.size <= maxPieceBytes*3/4 {
+			c.pieces.Put(key, piece, int64(piece.size))
 		}
 		return piece, err
 	})
@@ -180,28 +173,6 @@ func (c *Codec) Piece(chrt *chart.Chart) (*chartPiece, error) {
 		return nil, err
 	}
 	return packed.(*chartPiece), nil
-}
-
-func (c *Codec) known(key chartKey) (*chartPiece, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pieces.Get(key)
-}
-
-func (c *Codec) keep(key chartKey, piece *chartPiece) {
-	if piece.size > maxPieceBytes*3/4 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pieces.Contains(key) {
-		return
-	}
-	c.pieces.Add(key, piece)
-	c.bytes += piece.size
-	for c.bytes > maxPieceBytes {
-		c.pieces.RemoveOldest()
-	}
 }
 
 func keyOf(chrt *chart.Chart) chartKey {
@@ -336,7 +307,7 @@ func (c *Codec) unpack(packed []byte, hold holdText) (*chartPiece, []byte, error
 		return nil, nil, err
 	}
 	key, ok := pieceKey(reader.Header)
-	if piece, known := c.known(key); ok && known && bytes.HasPrefix(packed, piece.Packed) {
+	if piece, known := c.pieces.Get(key); ok && known && bytes.HasPrefix(packed, piece.Packed) {
 		if err := reader.Reset(bytes.NewReader(packed[len(piece.Packed):])); err != nil {
 			return nil, nil, err
 		}

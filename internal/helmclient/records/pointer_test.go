@@ -67,8 +67,8 @@ func TestPointer(t *testing.T) {
 	if small.Config != nil || len(text) > 16<<10 {
 		t.Errorf("the pointer has %d bytes, and values: %t", len(text), small.Config != nil)
 	}
-	if codec.pieces.Len() != 1 {
-		t.Errorf("%d charts are kept", codec.pieces.Len())
+	if n, _ := codec.pieces.Stats(); n != 1 {
+		t.Errorf("%d charts are kept", n)
 	}
 	read, err := codec.Decode(text, nil)
 	if err != nil {

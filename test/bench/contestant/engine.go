@@ -32,13 +32,9 @@ type engine struct {
 	configs []*rest.Config
 }
 
-func newEngine(configs []*rest.Config) (*engine, error) {
+func newEngine(configs []*rest.Config) *engine {
 	renderers := sandbox.NewPool(sandbox.Options{})
-	loader, err := bundle.NewLoader(bundle.Limits{}, renderers)
-	if err != nil {
-		return nil, err
-	}
-	return &engine{client: helmclient.New(renderers), loader: loader, configs: configs}, nil
+	return &engine{client: helmclient.New(renderers), loader: bundle.NewLoader(bundle.Limits{}, renderers), configs: configs}
 }
 
 func (e *engine) target(r release) model.Target {

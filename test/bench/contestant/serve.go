@@ -104,7 +104,7 @@ func (s *server) prepare() error {
 	case Plain:
 		s.who, err = newPlain(configs)
 	case Engine:
-		s.who, err = newEngine(configs)
+		s.who = newEngine(configs)
 	default:
 		err = fmt.Errorf("there is no contestant %q", s.spec.Kind)
 	}

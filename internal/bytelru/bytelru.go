@@ -1,0 +1,87 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bytelru keeps what was used last, up to a number of bytes. Caches that are bounded by the number of their entries use
+// golang-lru directly.
+package bytelru
+
+import (
+	"math"
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// Overhead is what each entry counts beside its size, in bytes: about what the cache itself needs for an entry. So the limit also
+// bounds the number of empty entries.
+const Overhead = 256
+
+// Cache keeps values up to a number of bytes, and drops those that were used longest ago. It is safe for concurrent use.
+type Cache[K comparable, V any] struct {
+	limit int64
+
+	mu      sync.Mutex
+	entries *lru.LRU[K, entry[V]]
+	bytes   int64
+}
+
+type entry[V any] struct {
+	value V
+	bytes int64
+}
+
+// New returns an empty cache for a number of bytes.
+func New[K comparable, V any](limit int64) *Cache[K, V] {
+	c := &Cache[K, V]{limit: limit}
+	// It fails only if the size is not positive.
+	c.entries, _ = lru.NewLRU(math.MaxInt, func(_ K, dropped entry[V]) { c.bytes -= dropped.bytes })
+	return c
+}
+
+// Get returns the value of a key, which counts as a use.
+func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found, ok := c.entries.Get(key)
+	return found.value, ok
+}
+
+// Put keeps a value of a size in bytes, in place of the one that the key had. A value that is larger than the limit is not kept.
+func (c *Cache[K, V]) Put(key K, value V, size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries.Remove(key)
+	added := entry[V]{value: value, bytes: size + Overhead}
+	if added.bytes > c.limit {
+		return
+	}
+	c.entries.Add(key, added)
+	for c.bytes += added.bytes; c.bytes > c.limit; {
+		c.entries.RemoveOldest()
+	}
+}
+
+// RemoveIf drops the entries whose keys match.
+func (c *Cache[K, V]) RemoveIf(matches func(key K) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range c.entries.Keys() {
+		if matches(key) {
+			c.entries.Remove(key)
+		}
+	}
+}
+
+// Remove drops the entry of a key.
+func (c *Cache[K, V]) Remove(key K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries.Remove(key)
+}
+
+// Stats returns the number of entries, and their bytes with the overhead of each.
+func (c *Cache[K, V]) Stats() (entries int, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.entries.Len(), c.bytes
+}

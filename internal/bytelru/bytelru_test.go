@@ -1,0 +1,103 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bytelru
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// kept returns the keys of a cache, and checks that it counts what it has.
+func kept(t *testing.T, c *Cache[string, int]) string {
+	t.Helper()
+	entries, bytes := c.Stats()
+	total := int64(0)
+	for _, value := range c.entries.Values() {
+		total += value.bytes
+	}
+	if bytes != total || bytes > c.limit {
+		t.Errorf("%d bytes are counted, there are %d, and %d is the limit", bytes, total, c.limit)
+	}
+	keys := c.entries.Keys()
+	if entries != len(keys) {
+		t.Errorf("%d entries are counted, there are %d", entries, len(keys))
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, " ")
+}
+
+func TestCache(t *testing.T) {
+	t.Parallel()
+	c := New[string, int](1000 + 4*Overhead)
+	step := func(want string) {
+		t.Helper()
+		if got := kept(t, c); got != want {
+			t.Errorf("kept %q, want %q", got, want)
+		}
+	}
+	for i, key := range []string{"a", "b", "c", "d"} {
+		c.Put(key, i, 250)
+	}
+	step("a b c d")
+	if value, ok := c.Get("a"); !ok || value != 0 {
+		t.Errorf("a is %d, %t", value, ok)
+	}
+	c.Put("e", 4, 250)
+	step("a c d e") // b was used longest ago
+	c.Put("c", 5, 100)
+	if value, _ := c.Get("c"); value != 5 {
+		t.Errorf("c is still %d", value)
+	}
+	c.Put("f", 6, 1200)
+	step("c f")
+	c.Put("c", 7, 3000)
+	step("f") // neither what is too large, nor what was there before
+	c.Put("g", 8, 1)
+	c.Put("h", 9, 1)
+	c.RemoveIf(func(key string) bool { return key >= "g" })
+	step("f")
+	c.Remove("f")
+	c.Remove("never there")
+	step("")
+	if _, ok := c.Get("f"); ok {
+		t.Error("f is still there")
+	}
+}
+
+// TestEmptyEntriesAreBounded holds that what has no size is bounded, too.
+func TestEmptyEntriesAreBounded(t *testing.T) {
+	t.Parallel()
+	c := New[string, int](10 * Overhead)
+	for i := range 100 {
+		c.Put(fmt.Sprint(i), i, 0)
+	}
+	if got := kept(t, c); got != "90 91 92 93 94 95 96 97 98 99" {
+		t.Errorf("kept %q", got)
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	t.Parallel()
+	c := New[string, int](20 * Overhead)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for i := range 200 {
+				key := fmt.Sprint(i % 30)
+				c.Put(key, i%30, int64(i))
+				if value, ok := c.Get(key); ok && value != i%30 {
+					t.Errorf("%s is %d", key, value)
+				}
+				if i%50 == 0 {
+					c.RemoveIf(func(key string) bool { return len(key) == 1 })
+				}
+			}
+		})
+	}
+	group.Wait()
+	kept(t, c)
+}
