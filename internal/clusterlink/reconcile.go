@@ -20,6 +20,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
 )
 
 const (
@@ -153,7 +155,7 @@ func (k *link) retryInterval() time.Duration {
 	if k.state.Failures >= slowAfter {
 		return slowRetryInterval
 	}
-	return min(firstRetry<<max(k.state.Failures-1, 0), retryInterval)
+	return backoff.Exponential(firstRetry, retryInterval, k.state.Failures-1)
 }
 
 // connect makes a link, if the API server answers.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -31,18 +32,15 @@ type failures map[inventory.Ref]failure
 type failure struct {
 	cause string
 	at    time.Time
-	wait  time.Duration
+	// count is the number of tries that failed.
+	count int
 	// fingerprint is the object's at that time.
 	fingerprint uint64
 }
 
 // Add remembers one more failure.
 func (f failures) Add(ref inventory.Ref, fingerprint uint64, cause error, now time.Time) {
-	wait := Retry
-	if known, ok := f[ref]; ok {
-		wait = min(2*known.wait, maxDriftRetry)
-	}
-	f[ref] = failure{cause: apiutil.Truncate(cause.Error(), maxFailureCause), at: now, wait: wait, fingerprint: fingerprint}
+	f[ref] = failure{cause: apiutil.Truncate(cause.Error(), maxFailureCause), at: now, count: f[ref].count + 1, fingerprint: fingerprint}
 }
 
 // wait is how long an object is still left alone; 0 if it is not.
@@ -51,7 +49,7 @@ func (f failures) wait(ref inventory.Ref, fingerprint uint64, now time.Time) tim
 	if !ok {
 		return 0
 	}
-	wait := known.wait
+	wait := backoff.Exponential(Retry, maxDriftRetry, known.count-1)
 	if known.fingerprint != fingerprint {
 		wait = Retry
 	}

@@ -5,13 +5,13 @@ package objectwatch
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
@@ -61,8 +61,7 @@ func (c *chores) forget(r *release) {
 
 // pauseAfter returns a pause that grows with the number of failures in a row before.
 func pauseAfter(failures int) time.Duration {
-	wait := min(minPause<<min(failures, 10), maxPause)
-	return wait/2 + rand.N(wait)
+	return backoff.Spread(backoff.Exponential(minPause, maxPause, failures))
 }
 
 // next returns the chore that is due first: an object, or a kind if its release is nil.

@@ -6,13 +6,14 @@ package objectwatch
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
 )
 
 const (
@@ -97,7 +98,7 @@ func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 // cluster has said so twice: while it changes versions it may have none for a moment.
 func (l *link) refusedLocked(gvk schema.GroupVersionKind) {
 	refusals := l.chores.kinds[gvk].refusals
-	pause := min(refusalPause<<min(refusals, 10), absenceInterval)
+	pause := backoff.Exponential(refusalPause, absenceInterval, refusals)
 	l.chores.kinds[gvk] = kindChore{due: time.Now().Add(pause), refusals: refusals + 1}
 	wanted := false
 	l.eachUnplacedLocked(gvk, func(r *release, i int) {
@@ -149,7 +150,7 @@ func (l *link) goneLocked(served schema.GroupVersionResource, err error) {
 	if now.Sub(g.at) > goneMemory {
 		g = gone{}
 	}
-	pause := min(minPause<<min(g.count, 10), quietPause)
+	pause := backoff.Spread(backoff.Exponential(minPause, quietPause, g.count))
 	if g.count > 0 {
 		g.trouble.set(fmt.Errorf("watch %s: %s", served.GroupResource(), shorten(err)))
 	}
@@ -157,7 +158,7 @@ func (l *link) goneLocked(served schema.GroupVersionResource, err error) {
 	stuck := g.trouble.isStuck(l.watcher.stuckAfter)
 	l.gone[served] = g
 
-	chore := kindChore{due: now.Add(pause/2 + rand.N(pause)), outdated: true, trouble: g.trouble}
+	chore := kindChore{due: now.Add(pause), outdated: true, trouble: g.trouble}
 	releases := map[*release]struct{}{}
 	for _, s := range l.streams {
 		if s.key.resource == served && s.key.mode != helmRecords {

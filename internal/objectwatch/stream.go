@@ -7,11 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
 )
 
 const (
@@ -128,13 +129,13 @@ func (s *stream) follow(ctx context.Context, run int) {
 		if err == nil && (lasted >= minPause || f.isFresh()) {
 			continue
 		}
-		wait := min(minPause<<min(failures, 10), maxPause)
+		wait := backoff.Exponential(minPause, maxPause, failures)
 		if apierrors.IsForbidden(err) {
 			wait = quietPause
 		}
 		failures++
 		// A whole fleet must not come back in the same moment.
-		if !pause(ctx, wait/2+rand.N(wait)) {
+		if !pause(ctx, backoff.Spread(wait)) {
 			return
 		}
 	}

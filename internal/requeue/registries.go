@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
@@ -35,9 +36,5 @@ func RetryAfter(err error) time.Duration {
 
 // ResolveRetry is the wait after a number of failures in a row: 5 s, 10 s, 20 s and so on, up to 5 min.
 func ResolveRetry(failures int) time.Duration {
-	delay := MinResolveRetry
-	for range min(failures, 10) - 1 {
-		delay *= 2
-	}
-	return min(delay, maxResolveRetry)
+	return backoff.Exponential(MinResolveRetry, maxResolveRetry, failures-1)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
 )
 
 const (
@@ -141,11 +143,7 @@ func Backoff(failures int, jitter float64) time.Duration {
 	if failures <= 0 {
 		return 0
 	}
-	wait := MinBackoff
-	for i := 1; i < failures && wait < maxBackoff; i++ {
-		wait *= 2
-	}
-	wait = min(wait, maxBackoff)
+	wait := backoff.Exponential(MinBackoff, maxBackoff, failures-1)
 	// Not a number is in no order with others, so it must not get past this.
 	if !(jitter > 0) {
 		return wait
