@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +23,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 const (
@@ -80,15 +80,7 @@ func HexDigest[T []byte | string](text T) string {
 
 // Truncate shortens a message to at most limit bytes, at the border of a character.
 func Truncate(message string, limit int) string {
-	if len(message) <= limit {
-		return message
-	}
-	const ellipsis = "…"
-	cut := limit - len(ellipsis)
-	for cut > 0 && !utf8.RuneStart(message[cut]) {
-		cut--
-	}
-	return message[:cut] + ellipsis
+	return truncate.Text(message, limit)
 }
 
 // HelmOpOf is the name of the HelmOp of a release; empty if it has none.

@@ -6,7 +6,6 @@ package apiutil
 import (
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -49,26 +48,5 @@ func TestDigestOf(t *testing.T) {
 	}
 	if _, err := DigestOf(func() {}); err == nil {
 		t.Error("what has no JSON has a digest")
-	}
-}
-
-func TestTruncate(t *testing.T) {
-	tests := map[string]struct {
-		message string
-		limit   int
-		want    string
-	}{
-		"short":                           {"abc", 5, "abc"},
-		"just fits":                       {"abcde", 5, "abcde"},
-		"long":                            {"abcdefgh", 6, "abc…"},
-		"cut at the border of characters": {"aäöü", 6, "aä…"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			got := Truncate(tc.message, tc.limit)
-			if got != tc.want || len(got) > tc.limit || !utf8.ValidString(got) {
-				t.Errorf("truncate(%q, %d) = %q, want %q", tc.message, tc.limit, got, tc.want)
-			}
-		})
 	}
 }

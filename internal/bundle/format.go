@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 // The errors of this package. Match them with errors.Is.
@@ -230,11 +232,4 @@ func quoteSome(layers []Layer) string {
 }
 
 // clip bounds text of others that goes into a message.
-func clip(text string) string { return clipTo(120, text) }
-
-func clipTo(limit int, text string) string {
-	if runes := []rune(text); len(runes) > limit {
-		return string(runes[:limit]) + "…"
-	}
-	return text
-}
+func clip(text string) string { return truncate.Text(text, 120) }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/konfig"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 // kustomizer finds the kustomizations among the files of an artifact, and has them built from these files alone.
@@ -70,7 +72,7 @@ func kustomizeReason(err error) string {
 	for _, quote := range []string{"[patch: ", "{", "`"} {
 		reason, _, _ = strings.Cut(reason, quote)
 	}
-	return clipTo(maxReason, strings.TrimSpace(reason))
+	return truncate.Text(strings.TrimSpace(reason), maxReason)
 }
 
 // folderName names a folder of the artifact.

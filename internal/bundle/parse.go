@@ -11,13 +11,15 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 const (
 	// maxVersionLength keeps the version fit for status fields and labels.
 	maxVersionLength = 128
 	typeLibrary      = "library"
-	// maxReason is the length of what Helm's parser may say: the path of nested
+	// maxReason is the length of what Helm's parser may say, in bytes: the path of nested
 	// subcharts comes first, what is wrong comes last.
 	maxReason = 400
 )
@@ -37,7 +39,7 @@ func parse(files []*loader.BufferedFile, limits Limits) (c *chart.Chart, err err
 	}
 	c, err = loader.LoadFiles(files)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", ErrInvalidChart, clipTo(maxReason, strings.ReplaceAll(err.Error(), packedSuffix, ".tgz")))
+		return nil, fmt.Errorf("%w: %s", ErrInvalidChart, truncate.Text(strings.ReplaceAll(err.Error(), packedSuffix, ".tgz"), maxReason))
 	}
 	if err := installable(c); err != nil {
 		return nil, err

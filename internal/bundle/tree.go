@@ -17,6 +17,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 // tree is the files of an artifact by their names, which are relative to its root.
@@ -196,7 +198,7 @@ func listSome(names []string) string {
 			quoted = append(quoted, fmt.Sprintf("and %d more", len(names)-limit))
 			break
 		}
-		quoted = append(quoted, fmt.Sprintf("%q", clipTo(40, name)))
+		quoted = append(quoted, fmt.Sprintf("%q", truncate.Text(name, 40)))
 	}
 	if len(quoted) == 0 {
 		return "nothing"

@@ -67,8 +67,8 @@ func TestDescribe(t *testing.T) {
 		{"ended", "Secret", context.Canceled, "context canceled"},
 		{"anything", "ConfigMap", errors.New("x\ny"), "x y"},
 		{"anything of a Secret", "Secret", errors.New("hunter2"), "the request failed"},
-		{"long", "ConfigMap", errors.New(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength) + "…"},
-		{"long answer", "ConfigMap", apierrors.NewResourceExpired(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength) + "…"},
+		{"long", "ConfigMap", errors.New(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength-len("…")) + "…"},
+		{"long answer", "ConfigMap", apierrors.NewResourceExpired(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength-len("…")) + "…"},
 	} {
 		got := describe(refOf("v1", test.kind), test.err)
 		if want := test.kind + " n/a: " + test.want; got.Error() != want {

@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 // differingPaths returns where the corrected object differs from the live one in what is wanted. Any write changes some
@@ -109,13 +111,10 @@ func (d *Difference) name(live *unstructured.Unstructured, paths [][]string) {
 
 // printable returns a text of bounded length without control characters.
 func printable(text string, length int) string {
-	if len(text) > length {
-		text = strings.ToValidUTF8(text[:length], "") + "…"
-	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, text)
+	}, truncate.Text(text, length))
 }

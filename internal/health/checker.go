@@ -11,6 +11,8 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 // maxMessageBytes bounds the message about one object.
@@ -96,21 +98,5 @@ func (c *Checker) Check(obj *unstructured.Unstructured) (verdict Verdict, messag
 	} else {
 		verdict, message = builtIn(obj)
 	}
-	return verdict, bounded(message, maxMessageBytes)
-}
-
-// bounded cuts a text between two characters.
-func bounded(text string, limit int) string {
-	const ellipsis = "…"
-	if len(text) <= limit {
-		return text
-	}
-	end := 0
-	for i := range text {
-		if i > limit-len(ellipsis) {
-			break
-		}
-		end = i
-	}
-	return text[:end] + ellipsis
+	return verdict, truncate.Text(message, maxMessageBytes)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 const (
@@ -85,7 +86,7 @@ func (s *Summary) afterHealthy(lacking []Object, policy Policy, now time.Time) {
 		s.State = StateProgressing
 	default:
 		s.State = StateHealthy
-		s.Message = bounded(s.Message, maxSummaryBytes-64) + ", tolerated since " +
+		s.Message = truncate.Text(s.Message, maxSummaryBytes-64) + ", tolerated since " +
 			s.Past.ProgressingSince.UTC().Format(time.RFC3339)
 	}
 	s.RequeueAfter = left
@@ -137,10 +138,10 @@ func describe(lacking []Object, total int) string {
 			b.WriteString("; ")
 		}
 		// Names have up to 253 characters each.
-		b.WriteString(bounded(o.Ref.String(), 140) + ": " + bounded(cmp.Or(o.Message, words[o.Verdict], "is unknown"), 140))
+		b.WriteString(truncate.Text(o.Ref.String(), 140) + ": " + truncate.Text(cmp.Or(o.Message, words[o.Verdict], "is unknown"), 140))
 	}
 	if more := len(lacking) - maxNamed; more > 0 {
 		fmt.Fprintf(&b, "; and %d more", more)
 	}
-	return bounded(b.String(), maxSummaryBytes)
+	return truncate.Text(b.String(), maxSummaryBytes)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 const (
@@ -243,10 +244,5 @@ func (s *stream) describe() string {
 
 // shorten bounds the text of an error. API servers name users and objects in it, never contents.
 func shorten(err error) string {
-	const limit = 512
-	text := []rune(err.Error())
-	if len(text) > limit {
-		return string(text[:limit]) + "…"
-	}
-	return string(text)
+	return truncate.Text(err.Error(), 512)
 }

@@ -17,13 +17,13 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-	"unicode/utf8"
 
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 // maxDetail bounds the text taken from errors of libraries.
@@ -253,17 +253,5 @@ func safeText(err error) string {
 		err = wrapped.Err
 	}
 	text := ownAddress.ReplaceAllString(strings.ToValidUTF8(err.Error(), "?"), "")
-	return cut(urlText.ReplaceAllString(text, "<url>"), maxDetail)
-}
-
-// cut bounds a text to a number of bytes, at a rune.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	text = text[:limit]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return text + "…"
+	return truncate.Text(urlText.ReplaceAllString(text, "<url>"), maxDetail)
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/registry/remote"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 const (
@@ -212,13 +214,7 @@ func (m *manifest) layers() []Layer {
 }
 
 // clip bounds text of a registry that goes into a message.
-func clip(text string) string {
-	const limit = 100
-	if runes := []rune(text); len(runes) > limit {
-		return string(runes[:limit]) + "…"
-	}
-	return text
-}
+func clip(text string) string { return truncate.Text(text, 100) }
 
 // configVersion reads "version" from a JSON config blob, which Helm and others
 // write there. What is no plain text of a version is "".

@@ -17,6 +17,8 @@ import (
 
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 const (
@@ -207,7 +209,7 @@ func reasonOf(resp *http.Response, err error) string {
 	if failure.Detail == "" {
 		return failure.Kind.Error()
 	}
-	return cut(failure.Detail, maxReason)
+	return truncate.Text(failure.Detail, maxReason)
 }
 
 // hop is a route with what is needed to take it.

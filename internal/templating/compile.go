@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"text/template/parse"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 // mode is what becomes of the text that a template yields.
@@ -126,12 +128,7 @@ func (p place) parseError(err error) error {
 	return p.errorf(ReasonInvalidTemplate, line, "%s", shorten(cause))
 }
 
-func shorten(s string) string {
-	if len(s) <= maxShownCause {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxShownCause], "") + "…"
-}
+func shorten(s string) string { return truncate.Text(s, maxShownCause) }
 
 // walker visits the nodes of a parsed template.
 type walker struct {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 // node is a part of spec.values or spec.postRender: a template, a map or list with templates in it, or a literal.
@@ -157,9 +159,7 @@ const maxShownKey = 80
 
 // joinKey is the path of key k of the map at path.
 func joinKey(path, k string) string {
-	if len(k) > maxShownKey {
-		k = strings.ToValidUTF8(k[:maxShownKey], "") + "…"
-	}
+	k = truncate.Text(k, maxShownKey)
 	switch {
 	case !plainKey.MatchString(k):
 		return path + "[" + strconv.Quote(k) + "]"

@@ -9,6 +9,8 @@ import (
 	"log"
 	"strings"
 	"sync"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 const (
@@ -54,7 +56,7 @@ func (b *LogBuffer) Printf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	line := truncate(b.Redactor.text(text), maxLogLine)
+	line := truncate.Text(b.Redactor.text(text), maxLogLine)
 	if n := len(b.lines); n > 0 && b.lines[n-1] == line {
 		return
 	}

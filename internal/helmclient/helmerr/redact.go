@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/redaction"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 const (
@@ -87,18 +87,5 @@ func (r redactor) text(text string) string {
 	}
 	text = quotedValue.ReplaceAllString(text, "$1$2 "+Redacted)
 	text = strings.Join(strings.Fields(text), " ")
-	return truncate(text, maxMessageLength)
-}
-
-// truncate cuts the text to at most limit bytes, between characters.
-func truncate(text string, limit int) string {
-	const ellipsis = "…"
-	if len(text) <= limit {
-		return text
-	}
-	cut := limit - len(ellipsis)
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + ellipsis
+	return truncate.Text(text, maxMessageLength)
 }

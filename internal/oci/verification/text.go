@@ -6,6 +6,8 @@ package verification
 import (
 	"strconv"
 	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 const (
@@ -19,7 +21,7 @@ const (
 func clip(text string) string { return clipTo(text, maxText) }
 
 func clipTo(text string, limit int) string {
-	text = strings.Map(func(r rune) rune {
+	return truncate.Text(strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\r' || r == '\t' {
 			return ' '
 		}
@@ -27,9 +29,5 @@ func clipTo(text string, limit int) string {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(text, "?"))
-	if runes := []rune(text); len(runes) > limit {
-		return string(runes[:limit]) + "…"
-	}
-	return text
+	}, strings.ToValidUTF8(text, "?")), limit)
 }
