@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/safeconfig"
 )
 
 const (
@@ -208,8 +209,8 @@ func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	if config.ExecProvider != nil || config.AuthProvider != nil {
-		return nil, errors.New("the kubeconfig needs a program or a plugin")
+	if why := safeconfig.Refusal(config); why != "" {
+		return nil, fmt.Errorf("using the kubeconfig: %s", why)
 	}
 	config.UserAgent, config.Timeout = l.options.UserAgent, configTimeout
 	made, err := wayTo(config, l.options.RefuseLocal)

@@ -11,10 +11,12 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/safeconfig"
 )
 
 // ErrKubeconfigRefused wraps what is wrong with a kubeconfig that must not be used.
@@ -57,43 +59,31 @@ func (s safeKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj clie
 	return verdict
 }
 
-// checkKubeconfig refuses a kubeconfig that is more than addresses and credentials. One that cannot be read is left to who
-// uses it.
+// checkKubeconfig refuses a kubeconfig that is more than addresses and credentials, also in what its context does not use. It makes
+// no config of the kubeconfig: that alone reads files. One that cannot be read is left to who uses it.
 func checkKubeconfig(data []byte) error {
 	config, err := clientcmd.Load(data)
 	if err != nil {
 		return nil //nolint:nilerr // It is refused by who uses it, with an error that says where it is malformed.
 	}
+	var parts []*rest.Config
 	for _, cluster := range config.Clusters {
-		if cluster != nil && cluster.CertificateAuthority != "" {
-			return refused("certificate-authority names a file; use certificate-authority-data")
+		if cluster != nil {
+			parts = append(parts, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: cluster.CertificateAuthority}})
 		}
 	}
 	for _, user := range config.AuthInfos {
-		if err := checkUser(user); err != nil {
-			return err
+		if user != nil {
+			parts = append(parts, &rest.Config{
+				ExecProvider: user.Exec, AuthProvider: user.AuthProvider, BearerTokenFile: user.TokenFile,
+				TLSClientConfig: rest.TLSClientConfig{CertFile: user.ClientCertificate, KeyFile: user.ClientKey},
+			})
+		}
+	}
+	for _, part := range parts {
+		if why := safeconfig.Refusal(part); why != "" {
+			return fmt.Errorf("%w: %s", ErrKubeconfigRefused, why)
 		}
 	}
 	return nil
 }
-
-func checkUser(user *clientcmdapi.AuthInfo) error {
-	switch {
-	case user == nil:
-		return nil
-	case user.Exec != nil:
-		return refused("it runs a program (exec); use a token or a client certificate")
-	case user.AuthProvider != nil:
-		return refused("it needs an auth-provider plugin; use a token or a client certificate")
-	case user.ClientCertificate != "":
-		return refused("client-certificate names a file; use client-certificate-data")
-	case user.ClientKey != "":
-		return refused("client-key names a file; use client-key-data")
-	case user.TokenFile != "":
-		return refused("tokenFile names a file; use token")
-	default:
-		return nil
-	}
-}
-
-func refused(why string) error { return fmt.Errorf("%w: %s", ErrKubeconfigRefused, why) }

@@ -28,14 +28,13 @@ func TestCheckConfig(t *testing.T) {
 		refused string
 	}{
 		"token and data": {config: &rest.Config{BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("a"), CertData: []byte("b"), KeyData: []byte("c")}}},
-		"own authority":  {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: connections.InClusterCA}}},
 		"nothing":        {refused: "there is none"},
-		"exec":           {config: &rest.Config{ExecProvider: &clientcmdapi.ExecConfig{Command: "steal"}}, refused: "exec plugin"},
-		"auth provider":  {config: &rest.Config{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "gcp"}}, refused: "auth provider"},
-		"token file":     {config: &rest.Config{BearerTokenFile: "/var/run/secrets/token"}, refused: "token file"},
-		"certificate":    {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: "/c"}}, refused: "client certificate"},
-		"key":            {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{KeyFile: "/k"}}, refused: "client certificate"},
-		"authority":      {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "/etc/passwd"}}, refused: "certificate authority"},
+		"exec":           {config: &rest.Config{ExecProvider: &clientcmdapi.ExecConfig{Command: "steal"}}, refused: "exec"},
+		"auth provider":  {config: &rest.Config{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "gcp"}}, refused: "auth-provider"},
+		"token file":     {config: &rest.Config{BearerTokenFile: "/var/run/secrets/token"}, refused: "tokenFile"},
+		"certificate":    {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: "/c"}}, refused: "client-certificate"},
+		"key":            {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{KeyFile: "/k"}}, refused: "client-key"},
+		"authority":      {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "/etc/passwd"}}, refused: "certificate-authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +70,7 @@ func TestCheckConfigEachTime(t *testing.T) {
 	changed := rest.CopyConfig(config)
 	changed.ExecProvider = &clientcmdapi.ExecConfig{Command: "steal"}
 	_, err := client.Access(model.Target{Key: "a", Config: changed})
-	helmtest.WantError(t, err, connections.ErrInvalidTarget, false, "exec plugin")
+	helmtest.WantError(t, err, connections.ErrInvalidTarget, false, "exec")
 }
 
 func TestAccessIdentity(t *testing.T) {

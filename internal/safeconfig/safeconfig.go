@@ -1,0 +1,29 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package safeconfig finds out whether the use of a config would run a program, call a plugin or read a file of this process.
+// Tenants write kubeconfigs, and must not act as the manager.
+package safeconfig
+
+import "k8s.io/client-go/rest"
+
+// Refusal returns why a config must not be used, in the terms of kubeconfigs. It returns an empty text for a config that holds nothing
+// but addresses and credentials.
+func Refusal(config *rest.Config) string {
+	switch {
+	case config.ExecProvider != nil:
+		return "it runs a program (exec); use a token or a client certificate"
+	case config.AuthProvider != nil:
+		return "it needs an auth-provider plugin; use a token or a client certificate"
+	case config.CAFile != "":
+		return "certificate-authority names a file; use certificate-authority-data"
+	case config.CertFile != "":
+		return "client-certificate names a file; use client-certificate-data"
+	case config.KeyFile != "":
+		return "client-key names a file; use client-key-data"
+	case config.BearerTokenFile != "":
+		return "tokenFile names a file; use token"
+	default:
+		return ""
+	}
+}
