@@ -248,7 +248,8 @@ func (l *Loader) Cached(src Source) (*chart.Chart, bool) {
 }
 
 // load reads and parses an artifact. It takes its memory before its turn: a caller that waits for memory must not hold a turn.
-func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []int, key string, size int64) (*chart.Chart, error) {
+func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []int, key string, size int64,
+) (*chart.Chart, error) {
 	if found, ok := l.charts.Get(key); ok {
 		return found, nil // another parse ended after this caller's look
 	}
@@ -275,7 +276,8 @@ func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []
 }
 
 // parse turns the content of an artifact into a chart, and tells about how many bytes of memory the chart takes.
-func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers []int, data [][]byte) (*chart.Chart, int64, error) {
+func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers []int, data [][]byte,
+) (*chart.Chart, int64, error) {
 	if format != FormatHelmChart {
 		// Others wait for the same parse: it does not end with the first who asked.
 		b := builder{ctx: context.WithoutCancel(ctx), runner: l.runner, tenant: src.Tenant}

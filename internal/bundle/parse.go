@@ -39,7 +39,8 @@ func parse(files []*loader.BufferedFile, limits Limits) (c *chart.Chart, err err
 	}
 	c, err = loader.LoadFiles(files)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", ErrInvalidChart, truncate.Text(strings.ReplaceAll(err.Error(), packedSuffix, ".tgz"), maxReason))
+		reason := strings.ReplaceAll(err.Error(), packedSuffix, ".tgz")
+		return nil, fmt.Errorf("%w: %s", ErrInvalidChart, truncate.Text(reason, maxReason))
 	}
 	if err := installable(c); err != nil {
 		return nil, err

@@ -32,8 +32,9 @@ type RenderOptions struct {
 	Values map[string]any
 }
 
-// Render returns the objects that a chart installs, its CRDs first and those in lists one by one, without a cluster: what a chart looks up there is not there, and the
-// Kubernetes version is that which Helm assumes. Helm changes the chart: nothing else may use it. Errors are ErrInvalidChart.
+// Render returns the objects that a chart installs, without a cluster: its CRDs first, and those in lists one by one.
+// What a chart looks up in the cluster is not there, and the Kubernetes version is that which Helm assumes. Helm changes
+// the chart: nothing else may use it. Errors are ErrInvalidChart.
 func Render(c *chart.Chart, options RenderOptions) (objects []*unstructured.Unstructured, err error) {
 	defer func() {
 		if caught := recover(); caught != nil {

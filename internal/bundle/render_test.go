@@ -95,7 +95,9 @@ func TestRenderRefuses(t *testing.T) {
 func TestMergeValues(t *testing.T) {
 	t.Parallel()
 	base := map[string]any{"a": map[string]any{"b": 1, "c": 2}, "d": 3, "f": map[string]any{"g": 6}, "h": 7, "i": 8}
-	over := map[string]any{"a": map[string]any{"b": nil, "e": 5}, "f": []any{9}, "h": map[string]any{"j": 10}, "i": nil, "k": nil}
+	over := map[string]any{
+		"a": map[string]any{"b": nil, "e": 5}, "f": []any{9}, "h": map[string]any{"j": 10}, "i": nil, "k": nil,
+	}
 	kept := maps.Clone(base)
 	got := MergeValues(base, over)
 	want := map[string]any{

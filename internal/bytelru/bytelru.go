@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bytelru keeps what was used last, up to a number of bytes. Caches that are bounded by the number of their entries use
-// golang-lru directly.
+// Package bytelru keeps what was used last, up to a number of bytes. Caches that are bounded by the number of their
+// entries use golang-lru directly.
 package bytelru
 
 import (
@@ -12,11 +12,12 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Overhead is what each entry counts beside its size, in bytes: about what the cache itself needs for an entry. So the limit also
-// bounds the number of empty entries.
+// Overhead is what each entry counts beside its size, in bytes: about what the cache itself needs for an entry. So the
+// limit also bounds the number of empty entries.
 const Overhead = 256
 
-// Cache keeps values up to a number of bytes, and drops those that were used longest ago. It is safe for concurrent use.
+// Cache keeps values up to a number of bytes, and drops those that were used longest ago. It is safe for concurrent
+// use.
 type Cache[K comparable, V any] struct {
 	limit int64
 
@@ -46,7 +47,8 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	return found.value, ok
 }
 
-// Put keeps a value of a size in bytes, in place of the one that the key had. A value that is larger than the limit is not kept.
+// Put keeps a value of a size in bytes, in place of the one that the key had. A value that is larger than the limit is
+// not kept.
 func (c *Cache[K, V]) Put(key K, value V, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -59,8 +59,8 @@ func (s safeKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj clie
 	return verdict
 }
 
-// checkKubeconfig refuses a kubeconfig that is more than addresses and credentials, also in what its context does not use. It makes
-// no config of the kubeconfig: that alone reads files. One that cannot be read is left to who uses it.
+// checkKubeconfig refuses a kubeconfig that is more than addresses and credentials, also in what its context does not
+// use. It makes no config of the kubeconfig: that alone reads files. One that cannot be read is left to who uses it.
 func checkKubeconfig(data []byte) error {
 	config, err := clientcmd.Load(data)
 	if err != nil {

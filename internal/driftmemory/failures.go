@@ -12,6 +12,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 const (
@@ -40,7 +41,8 @@ type failure struct {
 
 // Add remembers one more failure.
 func (f failures) Add(ref inventory.Ref, fingerprint uint64, cause error, now time.Time) {
-	f[ref] = failure{cause: apiutil.Truncate(cause.Error(), maxFailureCause), at: now, count: f[ref].count + 1, fingerprint: fingerprint}
+	text := truncate.Text(cause.Error(), maxFailureCause)
+	f[ref] = failure{cause: text, at: now, count: f[ref].count + 1, fingerprint: fingerprint}
 }
 
 // wait is how long an object is still left alone; 0 if it is not.

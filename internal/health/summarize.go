@@ -138,7 +138,8 @@ func describe(lacking []Object, total int) string {
 			b.WriteString("; ")
 		}
 		// Names have up to 253 characters each.
-		b.WriteString(truncate.Text(o.Ref.String(), 140) + ": " + truncate.Text(cmp.Or(o.Message, words[o.Verdict], "is unknown"), 140))
+		message := cmp.Or(o.Message, words[o.Verdict], "is unknown")
+		b.WriteString(truncate.Text(o.Ref.String(), 140) + ": " + truncate.Text(message, 140))
 	}
 	if more := len(lacking) - maxNamed; more > 0 {
 		fmt.Fprintf(&b, "; and %d more", more)

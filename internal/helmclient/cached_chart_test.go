@@ -18,8 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// TestCachedChartIsNeverChanged holds that many render the one chart in the loader's cache at the same time, each with values of
-// its own, and the chart stays as it is. The race detector makes it strict.
+// TestCachedChartIsNeverChanged holds that many render the one chart in the loader's cache at the same time, each with
+// values of its own, and the chart stays as it is. The race detector makes it strict.
 func TestCachedChartIsNeverChanged(t *testing.T) {
 	t.Parallel()
 	packed := sharedChart()
@@ -36,8 +36,10 @@ func TestCachedChartIsNeverChanged(t *testing.T) {
 	}
 	loader := bundle.NewLoader(bundle.Limits{}, testRunner)
 	source := bundle.Source{
-		Digest:    "sha256:a",
-		Manifest:  bundle.Manifest{ConfigMediaType: bundle.ChartConfigMediaType, Layers: []bundle.Layer{{MediaType: bundle.ChartLayerMediaType}}},
+		Digest: "sha256:a",
+		Manifest: bundle.Manifest{
+			ConfigMediaType: bundle.ChartConfigMediaType, Layers: []bundle.Layer{{MediaType: bundle.ChartLayerMediaType}},
+		},
 		ReadLayer: func(context.Context, int) ([]byte, error) { return archive, nil },
 	}
 	cached, err := loader.Chart(t.Context(), source)
@@ -83,7 +85,8 @@ func renderAll(ctx context.Context, renderer *rendering.Renderer, chrt *chart.Ch
 		return err
 	}
 	rendered, err := renderer.Render(ctx, source, rendering.Options{
-		Release: chartutil.ReleaseOptions{Name: "demo", Namespace: "apps", Revision: 1, IsInstall: true}, Capabilities: chartutil.DefaultCapabilities,
+		Release:      chartutil.ReleaseOptions{Name: "demo", Namespace: "apps", Revision: 1, IsInstall: true},
+		Capabilities: chartutil.DefaultCapabilities,
 	})
 	if err != nil {
 		return err

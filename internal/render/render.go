@@ -42,7 +42,8 @@ type Renderer struct {
 
 // New returns a Renderer.
 func New(references *references.Reader, objects *clusterview.Reader) *Renderer {
-	outcomes, _ := lru.New[outcomeKey, rememberedOutcome](maxRememberedRenderings) // It fails only if the size is not positive.
+	// It fails only if the size is not positive.
+	outcomes, _ := lru.New[outcomeKey, rememberedOutcome](maxRememberedRenderings)
 	return &Renderer{references: references, Objects: objects, outcomes: outcomes}
 }
 

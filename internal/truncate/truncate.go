@@ -8,8 +8,8 @@ import "strings"
 
 const ellipsis = "…"
 
-// Text returns a text of at most limit bytes. A longer text is cut between two characters, loses what is not UTF-8, and ends with an
-// ellipsis of three bytes, which is the least limit.
+// Text returns a text of at most limit bytes. A longer text is cut between two characters, loses what is not UTF-8, and
+// ends with an ellipsis of three bytes, which is the least limit.
 func Text(text string, limit int) string {
 	if len(text) <= limit {
 		return text

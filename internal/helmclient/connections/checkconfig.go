@@ -15,8 +15,8 @@ import (
 // ErrInvalidTarget means that the way in which a kubeconfig authenticates is not accepted.
 var ErrInvalidTarget = errors.New("kubeconfig not accepted")
 
-// CheckConfig returns an error of the kind [ErrInvalidTarget] for a config that must not be used, see [safeconfig.Refusal].
-// Observe, Act and Access call it.
+// CheckConfig returns an error of the kind [ErrInvalidTarget] for a config that must not be used, see
+// [safeconfig.Refusal]. Observe, Act and Access call it.
 func CheckConfig(config *rest.Config) error {
 	if config == nil {
 		return helmerr.New(ErrInvalidTarget, "there is none")

@@ -34,7 +34,8 @@ type engine struct {
 
 func newEngine(configs []*rest.Config) *engine {
 	renderers := sandbox.NewPool(sandbox.Options{})
-	return &engine{client: helmclient.New(renderers), loader: bundle.NewLoader(bundle.Limits{}, renderers), configs: configs}
+	loader := bundle.NewLoader(bundle.Limits{}, renderers)
+	return &engine{client: helmclient.New(renderers), loader: loader, configs: configs}
 }
 
 func (e *engine) target(r release) model.Target {
