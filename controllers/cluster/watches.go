@@ -18,6 +18,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch;patch
@@ -71,10 +72,8 @@ func requestsForHelmOp(reader client.Reader) handler.MapFunc {
 // lifeChanged passes events of HelmOpReleases that may matter to their Clusters.
 func lifeChanged() predicate.Predicate {
 	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOpRelease)
-			after, afterOK := e.ObjectNew.(*addonsv1.HelmOpRelease)
-			if !beforeOK || !afterOK || before.Generation != after.Generation ||
+		UpdateFunc: watches.Updated(func(before, after *addonsv1.HelmOpRelease) bool {
+			if before.Generation != after.Generation ||
 				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || !maps.Equal(before.Annotations, after.Annotations) ||
 				!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) {
 				return true
@@ -84,7 +83,7 @@ func lifeChanged() predicate.Predicate {
 				return was != is
 			}
 			return was.Status != is.Status || was.Reason != is.Reason || was.ObservedGeneration != is.ObservedGeneration
-		},
+		}),
 	}
 }
 
@@ -102,12 +101,7 @@ func lifeOptionsChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return asks(e.Object) },
 		DeleteFunc: func(e event.DeleteEvent) bool { return asks(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
-			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
-			if !beforeOK || !afterOK {
-				return false
-			}
+		UpdateFunc: watches.Updated(func(before, after *addonsv1.HelmOp) bool {
 			// These end the wait of a Cluster under deletion for releases that may have been told to ask, whatever the HelmOp asks by now.
 			if before.Spec.DeletionPolicy != after.Spec.DeletionPolicy || apiutil.IsHelmOpPaused(before) != apiutil.IsHelmOpPaused(after) {
 				return true
@@ -120,6 +114,6 @@ func lifeOptionsChanged() predicate.Predicate {
 				(before.Spec.BeforeClusterDelete == nil) != (after.Spec.BeforeClusterDelete == nil) ||
 				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 				!equality.Semantic.DeepEqual(before.Spec.ClusterSelector, after.Spec.ClusterSelector)
-		},
+		}),
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/lru"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,7 +83,7 @@ type Reconciler struct {
 
 	// Records is Options.Records, RecordsLeft are the HelmOps that were told of records which a registry keeps.
 	records     RecordStorage
-	recordsLeft *lru.Cache
+	recordsLeft *lru.Cache[types.UID, bool]
 }
 
 // releaseScope is what one pass over a HelmOpRelease knows.

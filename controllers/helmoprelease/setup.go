@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,7 +88,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		watchFilter:  options.WatchFilter,
 		shard:        options.Shard,
 		records:      options.Records,
-		recordsLeft:  lru.New(maxToldOfRecords),
+		recordsLeft:  newRecordsLeft(),
 	}
 	r.client = r.writes.Client(mgr.GetClient())
 	if err := r.writes.Observe(ctx, mgr.GetCache(), &addonsv1.HelmOpRelease{}); err != nil {

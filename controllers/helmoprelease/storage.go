@@ -7,7 +7,9 @@ import (
 	"context"
 	"fmt"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -22,6 +24,14 @@ import (
 
 // maxToldOfRecords bounds the HelmOps of which it is remembered that they were told of records which a registry keeps.
 const maxToldOfRecords = 4096
+
+func newRecordsLeft() *lru.Cache[types.UID, bool] {
+	cache, err := lru.New[types.UID, bool](maxToldOfRecords)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return cache
+}
 
 // RecordStorage tells where the records of releases are kept outside of their clusters.
 type RecordStorage struct {

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/lru"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
@@ -88,7 +87,7 @@ func TestStorageOfHelmOp(t *testing.T) {
 func TestRecordsLeftOnce(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10)
-	r := &Reconciler{recorder: recorder, recordsLeft: lru.New(maxToldOfRecords)}
+	r := &Reconciler{recorder: recorder, recordsLeft: newRecordsLeft()}
 	tell := func(uid, release string, left int) {
 		r.reportRecordsLeft(&releaseScope{
 			release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: release}},

@@ -182,15 +182,10 @@ func orderFacetsOf(helmOp *addonsv1.HelmOp) orderFacets {
 func DependencyChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }, // At the start all are looked at anyway.
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
-			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
-			if !beforeOK || !afterOK {
-				return true
-			}
+		UpdateFunc: watches.Updated(func(before, after *addonsv1.HelmOp) bool {
 			return orderFacetsOf(before) != orderFacetsOf(after) || choiceChanged(before, after) ||
 				!equality.Semantic.DeepEqual(before.Spec.DependsOn, after.Spec.DependsOn)
-		},
+		}),
 	}
 }
 

@@ -16,16 +16,21 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
+// Updated is an UpdateFunc of a predicate of one type of objects: it passes updates by the states before and after.
+func Updated[T client.Object](passes func(before, after T) bool) func(event.UpdateEvent) bool {
+	return func(e event.UpdateEvent) bool {
+		before, beforeOK := e.ObjectOld.(T)
+		after, afterOK := e.ObjectNew.(T)
+		return beforeOK && afterOK && passes(before, after)
+	}
+}
+
 // ServabilityChanged passes events of Clusters that change whether anything may be done for their releases. What
 // changes the values reaches a release through its HelmOp.
 func ServabilityChanged() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, beforeOK := e.ObjectOld.(*unstructured.Unstructured)
-			after, afterOK := e.ObjectNew.(*unstructured.Unstructured)
-			return !beforeOK || !afterOK || servabilityOf(before) != servabilityOf(after)
-		},
-	}
+	return predicate.Funcs{UpdateFunc: Updated(func(before, after *unstructured.Unstructured) bool {
+		return servabilityOf(before) != servabilityOf(after)
+	})}
 }
 
 type servability struct {
@@ -61,12 +66,7 @@ func OfWatchFilter(value string) predicate.Predicate {
 func OrderChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
-			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
-			if !beforeOK || !afterOK {
-				return true
-			}
+		UpdateFunc: Updated(func(before, after *addonsv1.HelmOp) bool {
 			return before.Spec.Suspend != after.Spec.Suspend ||
 				annotations.HasPaused(before) != annotations.HasPaused(after) ||
 				before.Annotations[addonsv1.RetryRequestedAtAnnotation] != after.Annotations[addonsv1.RetryRequestedAtAnnotation] ||
@@ -75,7 +75,7 @@ func OrderChanged() predicate.Predicate {
 				!equality.Semantic.DeepEqual(before.Spec.Uninstall, after.Spec.Uninstall) ||
 				!equality.Semantic.DeepEqual(before.Spec.Storage, after.Spec.Storage) ||
 				!equality.Semantic.DeepEqual(before.Spec.Overrides, after.Spec.Overrides)
-		},
+		}),
 	}
 }
 
@@ -85,11 +85,9 @@ func SourceChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, beforeOK := e.ObjectOld.(*addonsv1.HelmOp)
-			after, afterOK := e.ObjectNew.(*addonsv1.HelmOp)
-			return beforeOK && afterOK && !equality.Semantic.DeepEqual(before.Spec.Source, after.Spec.Source)
-		},
+		UpdateFunc: Updated(func(before, after *addonsv1.HelmOp) bool {
+			return !equality.Semantic.DeepEqual(before.Spec.Source, after.Spec.Source)
+		}),
 	}
 }
 
@@ -100,9 +98,8 @@ func SaidNotServed() predicate.Predicate {
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			helmOp, ok := e.ObjectNew.(*addonsv1.HelmOp)
-			return ok && conditions.GetReason(helmOp, addonsv1.ReadyCondition) == addonsv1.ShardNotServedReason
-		},
+		UpdateFunc: Updated(func(_, helmOp *addonsv1.HelmOp) bool {
+			return conditions.GetReason(helmOp, addonsv1.ReadyCondition) == addonsv1.ShardNotServedReason
+		}),
 	}
 }
