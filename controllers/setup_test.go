@@ -4,12 +4,15 @@
 package controllers
 
 import (
+	"context"
 	"testing"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/helmoprelease"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 )
 
@@ -20,15 +23,15 @@ func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
 	var watcher forgottenByWatcher
 	reads := recordreads.New(1)
 	key := client.ObjectKey{Namespace: "ns", Name: "c"}
-	_, _ = reads.Begin(key.String(), ctrl.Request{})
-	reads.Hangs(key.String(), 0)
-	if grace, _ := reads.Grace(key.String()); grace != 0 {
-		t.Fatalf("a worker waits %s for a Cluster that hangs", grace)
+	_, _, _ = reads.Observe(t.Context(), ctrl.Request{}, key.String(), "a", func(ctx context.Context) (model.Observation, error) {
+		return model.Observation{}, helmerr.ErrUnreachable
+	})
+	if !reads.IsUnresponsive(key.String()) {
+		t.Fatal("a Cluster that does not answer is responsive")
 	}
 	forgetting(&engine, &watcher, reads)(key)
-	grace, _ := reads.Grace(key.String())
-	if len(engine.clusters) != 1 || len(watcher.clusters) != 1 || grace == 0 {
-		t.Errorf("forgotten by the engine %v, by the watcher %v; a worker waits %s", engine.clusters, watcher.clusters, grace)
+	if len(engine.clusters) != 1 || len(watcher.clusters) != 1 || reads.IsUnresponsive(key.String()) {
+		t.Errorf("forgotten by the engine %v, by the watcher %v", engine.clusters, watcher.clusters)
 	}
 }
 

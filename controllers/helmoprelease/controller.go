@@ -182,7 +182,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *a
 // part drops all that is remembered of a release that is gone, or no longer this manager's.
 func (r *Reconciler) part(req ctrl.Request) {
 	r.forget(req.NamespacedName)
-	r.reads.Part(req)
+	r.reads.Drop(req)
 	r.delays.Forget(req)
 }
 

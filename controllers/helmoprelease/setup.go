@@ -120,7 +120,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount),
 			watches.Delayed(unready(watches.RequestsForReference(apiutil.KindServiceAccount, r.client)))).
 		WatchesRawSource(r.tasks.Waker.Source()).
-		WatchesRawSource(r.reads.Running.Waker.Source()).
+		WatchesRawSource(r.reads.Source()).
 		WatchesRawSource(granted.Source()).
 		WatchesRawSource(options.Watcher.Source()).
 		WatchesRawSource(options.Clusters.Source(ofCluster)).

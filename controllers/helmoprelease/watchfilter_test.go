@@ -4,9 +4,9 @@
 package helmoprelease
 
 import (
+	"context"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -69,12 +69,12 @@ func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
 			watchFilter: "blue", slots: newActionSlots(1, 0, &async.Waker{}),
 		}
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-		r.reads.Meet(request, "", model.Observation{}, time.Now())
+		_, _, _ = r.reads.Observe(t.Context(), request, "c", "", func(context.Context) (model.Observation, error) { return model.Observation{}, nil })
 		if _, err := r.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
-		if len(forgot.releases) != 1 || len(r.reads.Firsts) != 0 {
-			t.Errorf("%s: forgotten %v, known %v", name, forgot.releases, r.reads.Firsts)
+		if _, isKept := r.reads.TakeFirst(request, ""); len(forgot.releases) != 1 || isKept {
+			t.Errorf("%s: forgotten %v, the first read is kept: %t", name, forgot.releases, isKept)
 		}
 		if err := r.client.Get(t.Context(), request.NamespacedName, release); err != nil {
 			t.Fatal(err)

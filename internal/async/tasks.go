@@ -6,6 +6,8 @@ package async
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -234,15 +236,19 @@ func (e *Tasks[T]) perform(ctx, base context.Context, key string, job *task[T], 
 		defer stop()
 	}
 	value, err := Guarded(ctx, work)
+	for _, object := range e.end(key, job, value, err) {
+		e.Waker.Wake(object)
+	}
+}
 
+// end notes the result of a task, and returns the objects that wait for it.
+func (e *Tasks[T]) end(key string, job *task[T], value T, err error) (waiting []ctrl.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	job.value, job.err, job.ended = value, err, e.Now()
 	close(job.done)
 	e.release(key, job)
-	for object := range job.waiting {
-		e.Waker.Wake(object)
-	}
+	return slices.Collect(maps.Keys(job.waiting))
 }
 
 // Guarded makes an error of a panic, as the controller does for its workers: what one artifact holds must not end the manager.

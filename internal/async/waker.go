@@ -23,7 +23,7 @@ const (
 type Waker struct {
 	mu    sync.Mutex
 	base  context.Context
-	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
+	queue RequestQueue
 }
 
 // Source lets a controller be told whom to look at.
@@ -45,18 +45,22 @@ func (w *Waker) life() context.Context {
 
 // Wake has an object looked at, with the priority that its state gives it.
 func (w *Waker) Wake(object ctrl.Request) {
+	if queue := w.started(); queue != nil {
+		queue.Add(object)
+	}
+}
+
+// started is the queue of the controller; nil before it starts. Callers use it without the lock: to add an object, the
+// queue looks up how urgent the object is.
+func (w *Waker) started() RequestQueue {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.queue != nil {
-		w.queue.Add(object)
-	}
+	return w.queue
 }
 
 // WakeFirst has an object looked at before all others: it has been given what others wait for.
 func (w *Waker) WakeFirst(object ctrl.Request) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch queue := w.queue.(type) {
+	switch queue := w.started().(type) {
 	case nil:
 	case priorityqueue.PriorityQueue[ctrl.Request]:
 		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(PriorityOfTurn)}, object)

@@ -4,12 +4,15 @@
 package recordreads
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
@@ -21,197 +24,239 @@ import (
 )
 
 const (
-	// ObserveTimeout bounds the one read of a pass over an unchanged release.
+	// ObserveTimeout bounds one read.
 	ObserveTimeout = 10 * time.Second
 
-	// Kept is how old what was read of a release may be when it is used.
-	Kept = 30 * time.Second
+	// resultKept is how old the result of a read may be when it is used.
+	resultKept = 30 * time.Second
 
-	// FirstSightKept is for how long what the first pass over a release has read serves the second one as well. Among thousands of releases
-	// the second one comes late.
-	FirstSightKept = time.Minute
+	// firstReadKept is how long the result of the first read of a release serves a second pass as well. Among thousands of releases the
+	// second pass comes late.
+	firstReadKept = time.Minute
 
-	// ReadsInDoubt is how many reads of a cluster that did not answer promptly are under way at the same time: as many as it has slots
+	// maxReadsWhenUnresponsive is how many reads of an unresponsive cluster are in flight at the same time: as many as the cluster has slots
 	// for actions, for it may just be slow.
-	ReadsInDoubt = slots.DefaultPerCluster
+	maxReadsWhenUnresponsive = slots.DefaultPerCluster
 )
 
-// Reads read what clusters say of their releases. A cluster that is well answers in milliseconds, and the worker waits. One that
-// does not is left to itself: its releases come back when it has answered or its time is over, and until one of them was answered
-// no worker waits for that cluster at all, and a few reads at a time are enough. It is safe for concurrent use.
+// Reads are the reads of Helm's records in all clusters. They are safe for concurrent use.
 type Reads struct {
-	Running *async.Tasks[model.Observation]
+	tasks *async.Tasks[model.Observation]
 
 	mu sync.Mutex
-	// Doubtful are the clusters that did not answer promptly when they were asked last, and answers how many reads of a cluster ended.
-	Doubtful sets.Set[string]
-	Answers  map[string]uint64
+	// unresponsive are the clusters that did not answer promptly, and answers is how many reads of each cluster ended.
+	unresponsive sets.Set[string]
+	answers      map[string]uint64
 
-	// Reading is how many reads of a cluster are under way, waiting are the releases that wait for how one of them ends, and verdicts tell
-	// when it ended without an answer, for those that waited: they need not ask it again.
-	Reading  map[string]int
-	Waiting  map[string]sets.Set[ctrl.Request]
-	Verdicts map[ctrl.Request]time.Time
+	// inFlight is how many reads of a cluster are in flight. waiting are the releases that wait until one of these reads ends, and
+	// unanswered is when a read ended without an answer, for those that waited: they need no read of their own.
+	inFlight   map[string]int
+	waiting    map[string]sets.Set[ctrl.Request]
+	unanswered map[ctrl.Request]time.Time
 
-	// Firsts are what was read of releases when they were met first, and nil from then on. A manager that starts passes over each release
-	// twice: when it meets it, and when it sees its objects.
-	Firsts map[ctrl.Request]*firstSight
+	// firstReads are the results of the first reads of releases, and nil from their use on. A manager that starts makes two passes over each
+	// release: at first, and when its watches show the objects.
+	firstReads map[ctrl.Request]*firstRead
 }
 
-// firstSight is what was read of a release, by the task's key.
-type firstSight struct {
+// firstRead is the result of the first read of a release, by the key of the read.
+type firstRead struct {
 	model.Observation
 	key string
 	at  time.Time
 }
 
-// New are those of a number of workers, each of which may wait for a cluster.
+// New returns the reads for a number of workers, each of which may wait for a cluster.
 func New(workers int) *Reads {
-	// Reads are small and bounded for each Cluster: with a bound for all, hundreds of Clusters that hang would hold up those that answer.
-	running := async.NewUnboundedTasks[model.Observation](workers)
-	running.Kept = Kept
+	// Reads are small and bounded for each Cluster: with one bound for all, hundreds of Clusters that hang would hold up those that answer.
+	tasks := async.NewUnboundedTasks[model.Observation](workers)
+	tasks.Kept = resultKept
 	return &Reads{
-		Running: running, Doubtful: sets.Set[string]{}, Answers: map[string]uint64{}, Firsts: map[ctrl.Request]*firstSight{},
-		Reading: map[string]int{}, Waiting: map[string]sets.Set[ctrl.Request]{}, Verdicts: map[ctrl.Request]time.Time{},
+		tasks: tasks, unresponsive: sets.Set[string]{}, answers: map[string]uint64{}, firstReads: map[ctrl.Request]*firstRead{},
+		inFlight: map[string]int{}, waiting: map[string]sets.Set[ctrl.Request]{}, unanswered: map[ctrl.Request]time.Time{},
 	}
 }
 
-// Count is how many reads are under way, or done and not made use of.
-func (s *Reads) Count() float64 {
-	return float64(s.Running.Len())
+// Source enqueues the releases whose reads have ended.
+func (s *Reads) Source() source.Source { return s.tasks.Waker.Source() }
+
+// Count is how many reads are in flight, or have a result that is not used yet.
+func (s *Reads) Count() float64 { return float64(s.tasks.Len()) }
+
+// Observe reads the records of a release in a cluster. done is false if the read has not ended: the release is enqueued again when it
+// has. The error wraps helmerr.ErrUnreachable if there was no answer.
+func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster, key string,
+	read func(context.Context) (model.Observation, error),
+) (observation model.Observation, err error, done bool) {
+	if !s.tasks.IsUnderWay(key) {
+		if err, waits := s.begin(cluster, release); err != nil || waits {
+			return observation, err, !waits
+		}
+	}
+	began := s.tasks.Now()
+	grace, answers := s.grace(cluster)
+	observation, err, done = s.tasks.RunWithin(ctx, grace, key, release, func(ctx context.Context) (model.Observation, error) {
+		ctx, cancel := context.WithTimeout(ctx, ObserveTimeout)
+		defer cancel()
+		hasAnswer := false
+		defer func() { s.ended(cluster, hasAnswer) }()
+		observation, err := read(ctx)
+		hasAnswer = !errors.Is(err, helmerr.ErrUnreachable) && !errors.Is(err, helmerr.ErrUnauthorized)
+		return observation, err
+	})
+	switch {
+	case !done:
+		s.gaveUp(cluster, answers)
+	case err == nil:
+		s.rememberFirst(release, key, observation, began)
+	}
+	return observation, err, done
 }
 
-// Answered notes that a read of a cluster ended, and whether it had its answer. Those who wait for that come back.
-func (s *Reads) Answered(cluster string, isDoubtful bool) {
+// ended notes that a read of a cluster ended, and wakes the releases that waited for that.
+func (s *Reads) ended(cluster string, hasAnswer bool) {
+	for release := range s.noteEnd(cluster, hasAnswer) {
+		s.tasks.Waker.Wake(release)
+	}
+}
+
+func (s *Reads) noteEnd(cluster string, hasAnswer bool) (waited sets.Set[ctrl.Request]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.Reading[cluster] == 0 {
-		return // It was forgotten meanwhile.
+	if s.inFlight[cluster] == 0 {
+		return nil // The cluster was forgotten meanwhile.
 	}
-	if s.Reading[cluster]--; s.Reading[cluster] == 0 {
-		delete(s.Reading, cluster)
+	if s.inFlight[cluster]--; s.inFlight[cluster] == 0 {
+		delete(s.inFlight, cluster)
 	}
-	s.Answers[cluster]++
-	s.doubt(cluster, isDoubtful)
-	for release := range s.Waiting[cluster] {
-		if isDoubtful {
-			s.Verdicts[release] = s.Running.Now()
+	s.answers[cluster]++
+	s.setResponsive(cluster, hasAnswer)
+	waited = s.waiting[cluster]
+	delete(s.waiting, cluster)
+	if !hasAnswer {
+		for release := range waited {
+			s.unanswered[release] = s.tasks.Now()
 		}
-		s.Running.Waker.Wake(release)
 	}
-	delete(s.Waiting, cluster)
+	return waited
 }
 
-// errNoAnswer is the outcome for a release that waited for the read of another one. What that came to names the other one.
+// errNoAnswer is the result for a release that waited for the read of another one. The error of that read names the other release.
 var errNoAnswer = &helmerr.Error{Kind: helmerr.ErrUnreachable, Message: "the API server does not answer when other releases are looked at"}
 
-// Begin tells whether a cluster may be read for a release, which is noted until answered, or whether it has to wait until one of the reads
-// of a cluster in doubt has ended. When it comes back, err tells that there was no answer.
-func (s *Reads) Begin(cluster string, release ctrl.Request) (err error, waits bool) {
+// begin tells whether a read for a release may begin. If it waits, the release is enqueued again when a read of the cluster ends. The error is
+// the result for a release that waited if that read had no answer.
+func (s *Reads) begin(cluster string, release ctrl.Request) (err error, waits bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, ok := s.Verdicts[release]
-	delete(s.Verdicts, release)
-	// Whoever could not come back at once, being suspended for example, asks anew.
-	if ok && s.Running.Now().Sub(at) <= Kept {
+	at, ok := s.unanswered[release]
+	delete(s.unanswered, release)
+	// A release that could not come back at once, because it was suspended for example, begins a read of its own.
+	if ok && s.tasks.Now().Sub(at) <= resultKept {
 		return errNoAnswer, false
 	}
-	if !s.Doubtful.Has(cluster) || s.Reading[cluster] < ReadsInDoubt {
-		s.Reading[cluster]++
+	if !s.unresponsive.Has(cluster) || s.inFlight[cluster] < maxReadsWhenUnresponsive {
+		s.inFlight[cluster]++
 		return nil, false
 	}
-	if s.Waiting[cluster] == nil {
-		s.Waiting[cluster] = sets.Set[ctrl.Request]{}
+	if s.waiting[cluster] == nil {
+		s.waiting[cluster] = sets.Set[ctrl.Request]{}
 	}
-	s.Waiting[cluster].Insert(release)
+	s.waiting[cluster].Insert(release)
 	return nil, true
 }
 
-// Hangs notes that a cluster let a worker wait in vain, unless an answer has come since grace told of so many.
-func (s *Reads) Hangs(cluster string, answers uint64) {
+// gaveUp notes that a worker waited for a cluster in vain, unless an answer has come since grace returned this number of them.
+func (s *Reads) gaveUp(cluster string, answers uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.Reading[cluster] > 0 && s.Answers[cluster] == answers {
-		s.doubt(cluster, true)
+	if s.inFlight[cluster] > 0 && s.answers[cluster] == answers {
+		s.setResponsive(cluster, false)
 	}
 }
 
-// doubt notes whether a cluster answers promptly. The caller holds mu.
-func (s *Reads) doubt(cluster string, isDoubtful bool) {
-	if isDoubtful {
-		s.Doubtful.Insert(cluster)
+// setResponsive notes whether a cluster answers promptly. The caller holds mu.
+func (s *Reads) setResponsive(cluster string, responsive bool) {
+	if responsive {
+		s.unresponsive.Delete(cluster)
 	} else {
-		s.Doubtful.Delete(cluster)
+		s.unresponsive.Insert(cluster)
 	}
-	monitoring.ClustersInDoubt.Set(float64(s.Doubtful.Len()))
+	monitoring.ClustersInDoubt.Set(float64(s.unresponsive.Len()))
 }
 
-// Forget forgets a cluster.
+// Forget drops what is known of a cluster, and wakes the releases that wait for it.
 func (s *Reads) Forget(cluster string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.Answers, cluster)
-	delete(s.Reading, cluster)
-	for release := range s.Waiting[cluster] {
-		s.Running.Waker.Wake(release)
-	}
-	delete(s.Waiting, cluster)
-	s.doubt(cluster, false)
-}
-
-// Grace is how long a worker waits for a cluster, and how many answers have come from it.
-func (s *Reads) Grace(cluster string) (grace time.Duration, answers uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.Doubtful.Has(cluster) {
-		return 0, s.Answers[cluster]
-	}
-	return async.Grace, s.Answers[cluster]
-}
-
-// Meet notes what was read of a release that was not met before.
-func (s *Reads) Meet(release ctrl.Request, key string, observation model.Observation, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.Firsts[release]; !ok {
-		s.Firsts[release] = &firstSight{Observation: observation, key: key, at: at}
+	waiting := s.waiting[cluster]
+	delete(s.waiting, cluster)
+	delete(s.answers, cluster)
+	delete(s.inFlight, cluster)
+	s.setResponsive(cluster, true)
+	s.mu.Unlock()
+	for release := range waiting {
+		s.tasks.Waker.Wake(release)
 	}
 }
 
-// Again returns, once, what was read of a release when it was met a moment ago.
-func (s *Reads) Again(release ctrl.Request, key string, now time.Time) (model.Observation, bool) {
+// IsUnresponsive reports whether a cluster did not answer promptly when it was read last.
+func (s *Reads) IsUnresponsive(cluster string) bool {
+	grace, _ := s.grace(cluster)
+	return grace == 0
+}
+
+// grace is how long a worker waits for a cluster, and how many reads of the cluster have ended.
+func (s *Reads) grace(cluster string) (grace time.Duration, answers uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first := s.Firsts[release]
+	if s.unresponsive.Has(cluster) {
+		return 0, s.answers[cluster]
+	}
+	return async.Grace, s.answers[cluster]
+}
+
+func (s *Reads) rememberFirst(release ctrl.Request, key string, observation model.Observation, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.firstReads[release]; !ok {
+		s.firstReads[release] = &firstRead{Observation: observation, key: key, at: at}
+	}
+}
+
+// TakeFirst returns, once, the result of the first read of a release if that was within a minute. See [MemorySuffices] for its use.
+func (s *Reads) TakeFirst(release ctrl.Request, key string) (model.Observation, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.firstReads[release]
 	if first == nil {
 		return model.Observation{}, false
 	}
-	s.Firsts[release] = nil
-	return first.Observation, first.key == key && now.Sub(first.at) < FirstSightKept
+	s.firstReads[release] = nil
+	return first.Observation, first.key == key && s.tasks.Now().Sub(first.at) < firstReadKept
 }
 
-// Outdate says that what was read of a release is about to be wrong.
+// Outdate drops the result of the first read of a release: it is about to be wrong.
 func (s *Reads) Outdate(release ctrl.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Firsts[release] = nil
+	s.firstReads[release] = nil
 }
 
-// Part forgets a release.
-func (s *Reads) Part(release ctrl.Request) {
+// Drop drops what is known of a release.
+func (s *Reads) Drop(release ctrl.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.Firsts, release)
-	delete(s.Verdicts, release)
+	delete(s.firstReads, release)
+	delete(s.unanswered, release)
 }
 
-// KeyOf is different for whatever makes it another read: the objects of a release are one at a time.
+// KeyOf is the key of a read: releases with the same key share one.
 func KeyOf(release *addonsv1.HelmOpRelease, target model.Target, desired model.Desired) string {
 	return strings.Join([]string{target.Key, release.Status.ClusterUID, target.Impersonate, desired.Namespace, desired.Name, string(release.UID)}, "\n")
 }
 
-// MemorySuffices tells whether a pass may go by what is remembered of a release: it is good for seeing that there is nothing to do, and for
-// nothing else. Waiting counts on what is waited for, and drift is corrected to the revision that is there.
+// MemorySuffices reports whether a decision may be made from the result of an earlier read: only the decision to do nothing. A release
+// that waits needs to know whether the wait is over, and drift is corrected to the revision that is deployed now.
 func MemorySuffices(decision decide.Decision, policy model.Policy) bool {
 	return decision.Action == model.ActionNone && !policy.CorrectDrift
 }

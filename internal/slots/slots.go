@@ -25,7 +25,7 @@ type Options struct {
 	// PerCluster is the number of actions that may run in one Cluster at the same time. Default: DefaultPerCluster.
 	PerCluster int
 
-	// Wake is called when a slot was granted to a release in the queue. It must not call Slots. Default: nobody is told.
+	// Wake is called, without a lock, after a slot was granted to a release in the queue. Default: nothing is called.
 	Wake func(release types.NamespacedName)
 
 	// Report is called with the number of slots that are in use and of releases in the queue, whenever it may have changed. It must
@@ -85,6 +85,19 @@ type Slots struct {
 	waiters map[types.NamespacedName]*waiter
 	queues  map[types.NamespacedName][]*waiter
 	came    uint64
+
+	// granted are the releases that unlock wakes.
+	granted []types.NamespacedName
+}
+
+// unlock unlocks mu, and then wakes the releases that were granted a slot under it.
+func (s *Slots) unlock() {
+	granted := s.granted
+	s.granted = nil
+	s.mu.Unlock()
+	for _, release := range granted {
+		s.wake(release)
+	}
 }
 
 // New returns slots that are all free.
@@ -112,7 +125,7 @@ func New(options Options) *Slots {
 // A release that claims something else than before leaves the queue and enters it anew.
 func (s *Slots) Acquire(claim Claim) (done func(), ok bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	defer s.count()
 	w := s.waiters[claim.Release]
 	if w != nil && w.Claim != claim {
@@ -133,7 +146,7 @@ func (s *Slots) Acquire(claim Claim) (done func(), ok bool) {
 	}
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
-		defer s.mu.Unlock()
+		defer s.unlock()
 		s.giveBack(&claim)
 		s.count()
 	}), true
@@ -142,7 +155,7 @@ func (s *Slots) Acquire(claim Claim) (done func(), ok bool) {
 // Settle ends a pass over a release: one that did not ask for a slot needs none any more.
 func (s *Slots) Settle(release types.NamespacedName) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	w := s.waiters[release]
 	switch {
 	case w == nil:
@@ -217,7 +230,7 @@ func (s *Slots) giveBack(claim *Claim) {
 		s.dequeue(w)
 		w.granted = true
 		s.take(&w.Claim)
-		s.wake(w.Release)
+		s.granted = append(s.granted, w.Release)
 	}
 }
 

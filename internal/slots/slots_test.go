@@ -331,3 +331,18 @@ func TestSlotIsNotKeptFromOthers(t *testing.T) {
 	b.end("f")
 	b.wantEmpty()
 }
+
+// TestWakeIsCalledWithoutALock has Wake ask whether the release has its slot.
+func TestWakeIsCalledWithoutALock(t *testing.T) {
+	t.Parallel()
+	var s *Slots
+	woken := false
+	s = New(Options{Workers: 2, Wake: func(release types.NamespacedName) { woken = s.IsGranted(release) }})
+	done, ok := s.Acquire(claimOf("a", "a", "a", "a"))
+	if _, second := s.Acquire(claimOf("b", "b", "b", "b")); !ok || second {
+		t.Fatalf("of one slot, the first release has it: %t, the second: %t", ok, second)
+	}
+	if done(); !woken {
+		t.Error("the release that waits was not woken with its slot")
+	}
+}
