@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/cluster"
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/helmop"
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/helmoprelease"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
@@ -55,7 +56,7 @@ type Options struct {
 	Verifier verify.Verifier
 
 	// Charts makes charts of pulled artifacts.
-	Charts helmoprelease.ChartLoader
+	Charts artifacts.ChartLoader
 
 	// Engine brings releases to what is wanted.
 	Engine helmoprelease.Engine
@@ -108,7 +109,7 @@ type Options struct {
 // Registry resolves references and pulls artifacts.
 type Registry interface {
 	helmop.Resolver
-	helmoprelease.Fetcher
+	artifacts.Fetcher
 }
 
 // SetupWithManager adds the controllers to a manager.

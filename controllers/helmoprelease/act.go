@@ -28,6 +28,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
@@ -136,7 +137,7 @@ func (r *Reconciler) gatherIngredients(ctx context.Context, p *releasePass) (mad
 		result, err = r.failed(ctx, p.releaseScope, reasons.ForRendering(err), err)
 		return made, result, err, false
 	}
-	if made.chart, err = r.chart(ctx, p.releaseScope); err != nil {
+	if made.chart, err = r.charts.Get(ctx, release, p.helmOp); err != nil {
 		result, err = r.chartFailed(ctx, p.releaseScope, err)
 		return made, result, err, false
 	}
@@ -161,7 +162,7 @@ func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string
 	if err := json.Unmarshal(data, &spec); err != nil {
 		return nil, fmt.Errorf("spec.postRender: %w", err)
 	}
-	p.options.PostRender = postRender(&spec)
+	p.options.PostRender = releasespec.PostRender(&spec)
 	return rendered.Values, nil
 }
 
@@ -252,7 +253,7 @@ func uninstallOptionsNow(scope *releaseScope, told model.UninstallOptions) model
 		}
 		options = chosen.Options
 	}
-	return engineOptions(&options).Uninstall
+	return releasespec.OptionsOf(&options).Uninstall
 }
 
 // uninstallRelease uninstalls the release from the workload cluster and removes the finalizer.
@@ -262,7 +263,7 @@ func (r *Reconciler) uninstallRelease(ctx context.Context, p *releasePass) (*ctr
 
 func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target model.Target) (ctrl.Result, error) {
 	release := scope.release
-	desired, options := desiredRelease(release)
+	desired, options := releasespec.DesiredOf(release)
 	options.Uninstall = uninstallOptionsNow(scope, options.Uninstall)
 	if err := r.nameManagementCluster(ctx, release, &desired); err != nil {
 		return ctrl.Result{}, err
@@ -275,7 +276,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
 	}
 	reportReachable(release)
-	decision := decide.Uninstall(observation, desired, model.Policy{PendingTimeout: pendingTimeout}, r.now())
+	decision := decide.Uninstall(observation, desired, model.Policy{PendingTimeout: releasespec.PendingTimeout}, r.now())
 	release.Status.State, release.Status.NextTryAt = string(decision.State), metav1.Time{}
 	switch decision.Action {
 	case model.ActionUninstall:

@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -40,10 +41,6 @@ const (
 
 	// lookAgain brings the next pass at once, to see what the last action came to.
 	lookAgain = time.Millisecond
-
-	// pendingTimeout is how old an unfinished action of somebody else must be before it counts as abandoned. Helm's
-	// own default timeout is 5 min; nobody is likely to wait for longer than this.
-	pendingTimeout = 15 * time.Minute
 )
 
 // Engine brings releases in workload clusters to what is wanted.
@@ -67,7 +64,7 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 		return model.Target{}, false
 	}
 	if err == nil {
-		return model.Target{Key: key.String(), Config: restConfig, Impersonate: impersonated(release)}, true
+		return model.Target{Key: key.String(), Config: restConfig, Impersonate: releasespec.Impersonated(release)}, true
 	}
 	r.watcher.Disconnect(key.String())
 	if err := r.checkKubeconfig(ctx, key); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
@@ -33,7 +34,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
 
 // Reconciler connects, observes, decides, acts and reports.
@@ -41,11 +41,7 @@ type Reconciler struct {
 	client     client.Client
 	live       client.Reader
 	clusters   clusterview.Clusters
-	registry   Fetcher
-	verifier   verify.Verifier
-	charts     ChartLoader
-	tasks      *async.Tasks[*oci.Content]
-	fetches    *fetchFailures
+	charts     *artifacts.Charts
 	engine     Engine
 	watcher    Watcher
 	references *references.Reader

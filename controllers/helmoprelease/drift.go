@@ -25,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -57,7 +58,7 @@ func (r *Reconciler) compareObjects(ctx context.Context, p *releasePass) {
 	release := p.release
 	memory := &r.memoryOf(release).drift
 	switch {
-	case driftMode(&release.Spec) == addonsv1.DriftModeDisabled:
+	case releasespec.DriftModeOf(&release.Spec) == addonsv1.DriftModeDisabled:
 		conditions.Delete(release, addonsv1.DriftedCondition)
 		release.Status.Drift = nil
 		*memory = driftmemory.Memory{}
@@ -192,7 +193,7 @@ func (r *Reconciler) compareSuspects(ctx context.Context, p *releasePass, memory
 func driftRules(spec *addonsv1.DriftDetectionOptions) (*drift.Rules, error) {
 	rules := make([]drift.Rule, 0, len(spec.Ignore))
 	for _, rule := range spec.Ignore {
-		rules = append(rules, drift.Rule{Paths: rule.Paths, Target: objectSelector(rule.Target)})
+		rules = append(rules, drift.Rule{Paths: rule.Paths, Target: releasespec.ObjectSelector(rule.Target)})
 	}
 	return drift.NewRules(rules)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 )
 
 const (
@@ -89,7 +90,7 @@ func (r *Reconciler) unfollow(release *addonsv1.HelmOpRelease) {
 
 // isFollowed tells whether anything asks for the objects of a release to be followed.
 func isFollowed(spec *addonsv1.HelmOpReleaseSpec) bool {
-	return followsHealth(spec) || driftMode(spec) != addonsv1.DriftModeDisabled
+	return releasespec.FollowsHealth(spec) || releasespec.DriftModeOf(spec) != addonsv1.DriftModeDisabled
 }
 
 // followNew takes in what an action installed, and makes it followed.
@@ -127,12 +128,12 @@ func (r *Reconciler) watch(ctx context.Context, p *releasePass) {
 		return
 	}
 	plan := objectwatch.Plan{Objects: refsOf(release.Status.Inventory)}
-	if followsHealth(&release.Spec) {
+	if releasespec.FollowsHealth(&release.Spec) {
 		plan.ListEvery, plan.ListSoon = r.resyncPeriod, lacksObjects(release)
 		// An expression that cannot be compiled is reported where health is assessed.
 		plan.Checker, _ = checkerOf(release.Spec.Health)
 	}
-	if driftMode(&release.Spec) != addonsv1.DriftModeDisabled {
+	if releasespec.DriftModeOf(&release.Spec) != addonsv1.DriftModeDisabled {
 		plan.Drift = true
 		plan.Records = &objectwatch.RecordsRef{Namespace: p.desired.Namespace, Name: p.desired.Name}
 	}

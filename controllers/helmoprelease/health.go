@@ -20,13 +20,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
 // assessHealth says how the objects of a release are, by what is seen of them. It sends no request.
 func (r *Reconciler) assessHealth(p *releasePass) {
 	release := p.release
-	if !followsHealth(&release.Spec) {
+	if !releasespec.FollowsHealth(&release.Spec) {
 		conditions.Delete(release, addonsv1.HealthyCondition)
 		release.Status.Health = nil
 		return
@@ -88,7 +89,7 @@ func (r *Reconciler) beginHealth(release *addonsv1.HelmOpRelease, result helmcli
 	memory, now := r.memoryOf(release), r.now()
 	memory.unobservedSince, memory.written = time.Time{}, written{}
 	release.Status.Health = nil
-	if !followsHealth(&release.Spec) {
+	if !releasespec.FollowsHealth(&release.Spec) {
 		return
 	}
 	memory.written = writtenBy(healthRefs(release), result.Generations, now)
@@ -194,7 +195,7 @@ func (r *Reconciler) reportBlind(p *releasePass, seen sight, blindFor time.Durat
 func healthPolicy(spec *addonsv1.HelmOpReleaseSpec) health.Policy {
 	policy := health.Policy{FailFast: true}
 	if spec.Health != nil {
-		policy.Timeout = duration(spec.Health.Timeout)
+		policy.Timeout = releasespec.Duration(spec.Health.Timeout)
 		policy.FailFast = ptr.Deref(spec.Health.FailFast, true)
 	}
 	return policy

@@ -15,6 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
@@ -60,7 +61,7 @@ func TestManagementReleaseActsAsItsServiceAccount(t *testing.T) {
 	for user, release := range map[string]*addonsv1.HelmOpRelease{
 		"system:serviceaccount:a:admin": release, "system:serviceaccount:system:admin": near, "system:serviceaccount:a:": unnamed,
 	} {
-		if got := impersonated(release); got != user {
+		if got := releasespec.Impersonated(release); got != user {
 			t.Errorf("%s, want %s", got, user)
 		}
 	}

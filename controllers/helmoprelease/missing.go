@@ -12,6 +12,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 )
 
 // restoreHint says how objects that were deleted come back.
@@ -73,7 +74,7 @@ func isRetryAnnotated(p *releasePass) bool {
 // ago, which is the cause of the request.
 func (r *Reconciler) listForRetry(p *releasePass) {
 	memory := r.memoryOf(p.release)
-	isWatched := driftMode(&p.release.Spec) != addonsv1.DriftModeDisabled || !followsHealth(&p.release.Spec)
+	isWatched := releasespec.DriftModeOf(&p.release.Spec) != addonsv1.DriftModeDisabled || !releasespec.FollowsHealth(&p.release.Spec)
 	if p.snapshot == nil || isWatched || p.missing > 0 || !isRetryAnnotated(p) {
 		memory.listedFor = ""
 		return

@@ -15,11 +15,11 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
@@ -33,9 +33,9 @@ import (
 
 // Options are what the controller of HelmOpReleases works with. All fields but those of the last group are required.
 type Options struct {
-	Registry    Fetcher
+	Registry    artifacts.Fetcher
 	Verifier    verify.Verifier
-	Charts      ChartLoader
+	Charts      artifacts.ChartLoader
 	Engine      Engine
 	Watcher     Watcher
 	Clusters    clusterview.Clusters
@@ -67,11 +67,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	r := &Reconciler{
 		live:        mgr.GetAPIReader(),
 		clusters:    options.Clusters,
-		registry:    options.Registry,
-		verifier:    options.Verifier,
-		charts:      options.Charts,
-		tasks:       async.NewTasks[*oci.Content](options.Concurrency),
-		fetches:     newFetchFailures(),
+		charts:      artifacts.New(options.Registry, options.Charts, options.Verifier, options.References, options.Concurrency),
 		slots:       actionSlots,
 		reads:       options.Reads,
 		engine:      options.Engine,
@@ -119,7 +115,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(unready(ofSecret))).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount),
 			watches.Delayed(unready(watches.RequestsForReference(apiutil.KindServiceAccount, r.client)))).
-		WatchesRawSource(r.tasks.Waker.Source()).
+		WatchesRawSource(r.charts.Source()).
 		WatchesRawSource(r.reads.Source()).
 		WatchesRawSource(granted.Source()).
 		WatchesRawSource(options.Watcher.Source()).

@@ -18,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -225,7 +226,7 @@ func reportReady(release *addonsv1.HelmOpRelease) {
 
 // isIgnored tells whether a release may be ready although a condition is not true.
 func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
-	return condition == addonsv1.TestedCondition && releasePolicy(&release.Spec).Test.IgnoreFailures
+	return condition == addonsv1.TestedCondition && releasespec.PolicyOf(&release.Spec).Test.IgnoreFailures
 }
 
 func observed(release *addonsv1.HelmOpRelease, decision decide.Decision, result helmclient.Result) *addonsv1.ReleaseObservation {

@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
@@ -227,8 +228,8 @@ func (r *Reconciler) connectCluster(ctx context.Context, p *releasePass) (*ctrl.
 
 // readSpec sets what the spec of the release asks for.
 func (r *Reconciler) readSpec(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
-	p.policy = releasePolicy(&p.release.Spec)
-	p.desired, p.options = desiredRelease(p.release)
+	p.policy = releasespec.PolicyOf(&p.release.Spec)
+	p.desired, p.options = releasespec.DesiredOf(p.release)
 	r.settleRequests(p)
 	return nil, r.nameManagementCluster(ctx, p.release, &p.desired)
 }

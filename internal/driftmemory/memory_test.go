@@ -5,14 +5,18 @@ package driftmemory
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -171,5 +175,28 @@ func TestRestartedManagerComparesWhatChanged(t *testing.T) {
 		if got := m.Suspects(snapshot, true, now); len(got) != tc.want {
 			t.Errorf("%s: %d to compare, want %d", name, len(got), tc.want)
 		}
+	}
+}
+
+func TestJitterIsSteadyAndSpreads(t *testing.T) {
+	t.Parallel()
+	low, high := 0, 0
+	for i := range 200 {
+		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))}}
+		j := apiutil.Jitter(release)
+		if j < 0 || j > 1 || j != apiutil.Jitter(release) {
+			t.Fatalf("jitter %v", j)
+		}
+		if j < 0.5 {
+			low++
+		} else {
+			high++
+		}
+		if interval := Interval(release); interval < time.Hour || interval > 66*time.Minute {
+			t.Fatalf("interval %v", interval)
+		}
+	}
+	if low < 50 || high < 50 {
+		t.Errorf("%d low, %d high", low, high)
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package artifacts
 
 import (
 	"errors"
@@ -12,19 +12,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-func TestFetchFailures(t *testing.T) {
+func TestFailures(t *testing.T) {
 	t.Parallel()
-	f := newFetchFailures()
+	f := newFailures()
 	down := errors.New("down")
 	now := controllertest.Noon
 	for i, seconds := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
 		f.record("k", down, now)
 		failure := f.standing("k", now)
 		least := seconds * time.Second
-		if failure == nil || !errors.Is(failure, down) || failure.wait < least || failure.wait > least+least/10 {
+		if failure == nil || !errors.Is(failure, down) || failure.Wait < least || failure.Wait > least+least/10 {
 			t.Fatalf("failure %d: %+v, want a wait of %s and a bit", i+1, failure, least)
 		}
-		now = now.Add(failure.wait)
+		now = now.Add(failure.Wait)
 		if f.standing("k", now) != nil || !f.isFailing("k") {
 			t.Errorf("failure %d: the time has come, and is not taken", i+1)
 		}
@@ -33,8 +33,8 @@ func TestFetchFailures(t *testing.T) {
 		t.Error("an artifact pays for another")
 	}
 	f.record("k", &oci.Error{Kind: oci.ErrRateLimited, RetryAfter: time.Hour}, now)
-	if failure := f.standing("k", now); failure.wait != time.Hour {
-		t.Errorf("the wait is %s, want what the registry asked for", failure.wait)
+	if failure := f.standing("k", now); failure.Wait != time.Hour {
+		t.Errorf("the wait is %s, want what the registry asked for", failure.Wait)
 	}
 	f.record("k", nil, now)
 	if f.standing("k", now) != nil || f.isFailing("k") {

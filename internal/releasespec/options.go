@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package releasespec
 
 import (
 	"time"
@@ -16,9 +16,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// desiredRelease is the spec of a release as the engine knows it.
-func desiredRelease(release *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
-	options := engineOptions(&release.Spec.ReleaseOptions)
+// PendingTimeout is how old an unfinished action of another program must be before it counts as abandoned. The default
+// timeout of Helm is 5 min; few users wait longer than 15 min.
+const PendingTimeout = 15 * time.Minute
+
+// DesiredOf returns the spec of a release in the terms of the engine.
+func DesiredOf(release *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
+	options := OptionsOf(&release.Spec.ReleaseOptions)
 	if release.Spec.Artifact.Format != "" && !hasCRDPolicy(&release.Spec.ReleaseOptions) {
 		options.Install.CRDs, options.Upgrade.CRDs = model.CRDsCreateReplace, model.CRDsCreateReplace
 	}
@@ -46,8 +50,8 @@ func isReturned(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return spec.Rollout != nil && spec.Rollout.Reason == addonsv1.ReleaseRolloutReturned
 }
 
-// engineOptions are the options of a release as the engine knows them. What is not set is left to the engine's defaults.
-func engineOptions(spec *addonsv1.ReleaseOptions) model.Options {
+// OptionsOf are the options of a release as the engine knows them. What is not set is left to the engine's defaults.
+func OptionsOf(spec *addonsv1.ReleaseOptions) model.Options {
 	options := model.Options{
 		Install:   installOptions(ptr.Deref(spec.Install, addonsv1.InstallOptions{})),
 		Upgrade:   upgradeOptions(ptr.Deref(spec.Upgrade, addonsv1.UpgradeOptions{})),
@@ -62,7 +66,7 @@ func engineOptions(spec *addonsv1.ReleaseOptions) model.Options {
 func installOptions(spec addonsv1.InstallOptions) model.InstallOptions {
 	metadata := ptr.Deref(spec.NamespaceMetadata, addonsv1.ObjectMetadata{})
 	return model.InstallOptions{
-		Timeout:                  duration(spec.Timeout),
+		Timeout:                  Duration(spec.Timeout),
 		DisableHooks:             ptr.Deref(spec.DisableHooks, false),
 		CreateNamespace:          spec.CreateNamespace,
 		NamespaceLabels:          metadata.Labels,
@@ -76,7 +80,7 @@ func installOptions(spec addonsv1.InstallOptions) model.InstallOptions {
 
 func upgradeOptions(spec addonsv1.UpgradeOptions) model.UpgradeOptions {
 	options := model.UpgradeOptions{
-		Timeout:                  duration(spec.Timeout),
+		Timeout:                  Duration(spec.Timeout),
 		DisableHooks:             ptr.Deref(spec.DisableHooks, false),
 		Force:                    ptr.Deref(spec.Force, false),
 		CleanupOnFail:            ptr.Deref(spec.CleanupOnFail, false),
@@ -95,7 +99,7 @@ func upgradeOptions(spec addonsv1.UpgradeOptions) model.UpgradeOptions {
 
 func rollbackOptions(spec addonsv1.RollbackOptions) model.RollbackOptions {
 	return model.RollbackOptions{
-		Timeout:       duration(spec.Timeout),
+		Timeout:       Duration(spec.Timeout),
 		DisableHooks:  ptr.Deref(spec.DisableHooks, false),
 		Force:         ptr.Deref(spec.Force, false),
 		CleanupOnFail: ptr.Deref(spec.CleanupOnFail, false),
@@ -104,7 +108,7 @@ func rollbackOptions(spec addonsv1.RollbackOptions) model.RollbackOptions {
 
 func uninstallOptions(spec addonsv1.UninstallOptions) model.UninstallOptions {
 	return model.UninstallOptions{
-		Timeout:      duration(spec.Timeout),
+		Timeout:      Duration(spec.Timeout),
 		DisableHooks: ptr.Deref(spec.DisableHooks, false),
 		KeepHistory:  ptr.Deref(spec.KeepHistory, false),
 		Propagation:  metav1.DeletionPropagation(spec.DeletionPropagation),
@@ -112,7 +116,7 @@ func uninstallOptions(spec addonsv1.UninstallOptions) model.UninstallOptions {
 }
 
 func testOptions(spec addonsv1.TestOptions) model.TestOptions {
-	options := model.TestOptions{Timeout: duration(spec.Timeout)}
+	options := model.TestOptions{Timeout: Duration(spec.Timeout)}
 	for _, filter := range spec.Filters {
 		if filter.Exclude {
 			options.Except = append(options.Except, filter.Name)
@@ -137,13 +141,13 @@ func crdPolicy(policy addonsv1.CRDPolicy) model.CRDPolicy {
 	return model.CRDPolicy(policy)
 }
 
-func duration(d *metav1.Duration) time.Duration { return ptr.Deref(d, metav1.Duration{}).Duration }
+func Duration(d *metav1.Duration) time.Duration { return ptr.Deref(d, metav1.Duration{}).Duration }
 
-// releasePolicy is what a release allows to be done.
-func releasePolicy(spec *addonsv1.HelmOpReleaseSpec) model.Policy {
+// PolicyOf is what a release allows to be done.
+func PolicyOf(spec *addonsv1.HelmOpReleaseSpec) model.Policy {
 	policy := model.Policy{
-		PendingTimeout: pendingTimeout,
-		CorrectDrift:   driftMode(spec) == addonsv1.DriftModeCorrect,
+		PendingTimeout: PendingTimeout,
+		CorrectDrift:   DriftModeOf(spec) == addonsv1.DriftModeCorrect,
 	}
 	if spec.Install != nil {
 		policy.TakeOwnership = ptr.Deref(spec.Install.TakeOwnership, false)
@@ -176,14 +180,14 @@ func toInt(n *int32) *int {
 	return ptr.To(int(*n))
 }
 
-// postRender is spec.postRender, as it was rendered for a Cluster, as the engine knows it.
-func postRender(spec *addonsv1.PostRender) *model.PostRender {
+// PostRender is spec.PostRender, as it was rendered for a Cluster, as the engine knows it.
+func PostRender(spec *addonsv1.PostRender) *model.PostRender {
 	if spec == nil {
 		return nil
 	}
 	var rendered model.PostRender
 	for _, patch := range spec.Patches {
-		rendered.Patches = append(rendered.Patches, model.Patch{Patch: patch.Patch, Target: objectSelector(patch.Target)})
+		rendered.Patches = append(rendered.Patches, model.Patch{Patch: patch.Patch, Target: ObjectSelector(patch.Target)})
 	}
 	for _, image := range spec.Images {
 		rendered.Images = append(rendered.Images, model.ImageOverride{
@@ -196,7 +200,7 @@ func postRender(spec *addonsv1.PostRender) *model.PostRender {
 	return &rendered
 }
 
-func objectSelector(selector *addonsv1.ObjectSelector) *inventory.Selector {
+func ObjectSelector(selector *addonsv1.ObjectSelector) *inventory.Selector {
 	if selector == nil {
 		return nil
 	}
@@ -207,8 +211,8 @@ func objectSelector(selector *addonsv1.ObjectSelector) *inventory.Selector {
 	}
 }
 
-// impersonated is the user as whom everything is done in the cluster of a release; empty is the kubeconfig's own.
-func impersonated(release *addonsv1.HelmOpRelease) string {
+// Impersonated is the user as whom everything is done in the cluster of a release; empty is the kubeconfig's own.
+func Impersonated(release *addonsv1.HelmOpRelease) string {
 	spec := &release.Spec
 	account := func(namespace string) string {
 		return "system:serviceaccount:" + namespace + ":" + spec.ServiceAccountName
@@ -224,13 +228,13 @@ func impersonated(release *addonsv1.HelmOpRelease) string {
 	}
 }
 
-func driftMode(spec *addonsv1.HelmOpReleaseSpec) addonsv1.DriftMode {
+func DriftModeOf(spec *addonsv1.HelmOpReleaseSpec) addonsv1.DriftMode {
 	if spec.DriftDetection == nil || spec.DriftDetection.Mode == "" {
 		return addonsv1.DriftModeDisabled
 	}
 	return spec.DriftDetection.Mode
 }
 
-func followsHealth(spec *addonsv1.HelmOpReleaseSpec) bool {
+func FollowsHealth(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return spec.Health == nil || spec.Health.Mode != addonsv1.HealthModeDisabled
 }

@@ -1,19 +1,15 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package releasespec
 
 import (
 	"reflect"
 	"testing"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
@@ -64,7 +60,7 @@ func TestEveryOptionReachesTheEngine(t *testing.T) {
 	var spec addonsv1.ReleaseOptions
 	fill(reflect.ValueOf(&spec).Elem())
 	spec.Test.Filters = []addonsv1.TestFilter{{Name: "a"}, {Name: "b", Exclude: true}}
-	options := engineOptions(&spec)
+	options := OptionsOf(&spec)
 	zero := zeroFields("", reflect.ValueOf(options))
 	// These are not of the spec.
 	want := []string{".Uninstall.Wait", ".PostRender", ".SecretValues", ".Admit", ".Progress", ".Stop"}
@@ -77,13 +73,13 @@ func TestEveryFieldOfPostRenderReachesTheEngine(t *testing.T) {
 	t.Parallel()
 	var spec addonsv1.PostRender
 	fill(reflect.ValueOf(&spec).Elem())
-	rendered := postRender(&spec)
+	rendered := PostRender(&spec)
 	for _, part := range []any{*rendered, rendered.Patches[0], *rendered.Patches[0].Target, rendered.Images[0]} {
 		if zero := zeroFields("", reflect.ValueOf(part)); len(zero) > 0 {
 			t.Errorf("%T: not set: %v", part, zero)
 		}
 	}
-	if postRender(nil) != nil {
+	if PostRender(nil) != nil {
 		t.Error("nothing becomes something")
 	}
 }
@@ -102,11 +98,11 @@ func TestUnsetOptionsAreTheEnginesDefaults(t *testing.T) {
 			Upgrade: &addonsv1.UpgradeOptions{CRDs: addonsv1.CRDPolicyCreate, ValuesPolicy: addonsv1.ValuesPolicyReset, Force: ptr.To(false)},
 		},
 	} {
-		if got := engineOptions(&spec); !reflect.DeepEqual(got, want) {
+		if got := OptionsOf(&spec); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	zero := engineOptions(&addonsv1.ReleaseOptions{
+	zero := OptionsOf(&addonsv1.ReleaseOptions{
 		Install: &addonsv1.InstallOptions{CreateNamespace: ptr.To(false)},
 		Upgrade: &addonsv1.UpgradeOptions{MaxHistory: ptr.To(int32(0))},
 	})
@@ -131,7 +127,7 @@ func TestCRDsOfManifests(t *testing.T) {
 		release := &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{
 			Artifact: addonsv1.ResolvedArtifact{Digest: "sha256:1", Format: tc.format}, ReleaseOptions: tc.options,
 		}}
-		if _, got := desiredRelease(release); got.Install.CRDs != tc.install || got.Upgrade.CRDs != tc.upgrade {
+		if _, got := DesiredOf(release); got.Install.CRDs != tc.install || got.Upgrade.CRDs != tc.upgrade {
 			t.Errorf("%s: %q, %q", name, got.Install.CRDs, got.Upgrade.CRDs)
 		}
 	}
@@ -139,7 +135,7 @@ func TestCRDsOfManifests(t *testing.T) {
 
 func TestReleasePolicy(t *testing.T) {
 	t.Parallel()
-	if got, want := releasePolicy(&addonsv1.HelmOpReleaseSpec{}), (model.Policy{PendingTimeout: pendingTimeout}); !reflect.DeepEqual(got, want) {
+	if got, want := PolicyOf(&addonsv1.HelmOpReleaseSpec{}), (model.Policy{PendingTimeout: PendingTimeout}); !reflect.DeepEqual(got, want) {
 		t.Errorf("unset: %+v", got)
 	}
 	spec := addonsv1.HelmOpReleaseSpec{ReleaseOptions: addonsv1.ReleaseOptions{
@@ -154,35 +150,12 @@ func TestReleasePolicy(t *testing.T) {
 		DriftDetection: &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect},
 	}}
 	want := model.Policy{
-		TakeOwnership: true, PendingTimeout: pendingTimeout, CorrectDrift: true,
+		TakeOwnership: true, PendingTimeout: PendingTimeout, CorrectDrift: true,
 		Install: model.FailurePolicy{Retries: ptr.To(0), Remediate: model.RemediateUninstall},
 		Upgrade: model.FailurePolicy{Retries: ptr.To(-1), Remediate: model.RemediateRollback},
 		Test:    model.TestPolicy{Enabled: true, IgnoreFailures: true},
 	}
-	if got := releasePolicy(&spec); !reflect.DeepEqual(got, want) {
+	if got := PolicyOf(&spec); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
-	}
-}
-
-func TestJitterIsSteadyAndSpreads(t *testing.T) {
-	t.Parallel()
-	low, high := 0, 0
-	for i := range 200 {
-		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{UID: nthUID(i)}}
-		j := apiutil.Jitter(release)
-		if j < 0 || j > 1 || j != apiutil.Jitter(release) {
-			t.Fatalf("jitter %v", j)
-		}
-		if j < 0.5 {
-			low++
-		} else {
-			high++
-		}
-		if interval := driftmemory.Interval(release); interval < time.Hour || interval > 66*time.Minute {
-			t.Fatalf("interval %v", interval)
-		}
-	}
-	if low < 50 || high < 50 {
-		t.Errorf("%d low, %d high", low, high)
 	}
 }

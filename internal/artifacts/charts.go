@@ -1,0 +1,204 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package artifacts
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
+)
+
+// ErrFetching means that the chart is being fetched or prepared. The release is enqueued again when that has ended.
+var ErrFetching = errors.New("the chart is being fetched or prepared")
+
+// ErrRefetching is ErrFetching after a try that failed.
+var ErrRefetching = errors.New("the chart is asked for again")
+
+// Fetcher pulls artifacts.
+type Fetcher interface {
+	// Fetch returns an artifact, from the store or from the registry. Its layers are pulled when they are read.
+	Fetch(ctx context.Context, url, digest string, access oci.Access) (*oci.Content, error)
+
+	// Stored returns an artifact that is in the store, without a request.
+	Stored(url, digest string) (*oci.Content, bool)
+}
+
+// ChartLoader makes charts of pulled artifacts.
+type ChartLoader interface {
+	Chart(ctx context.Context, source bundle.Source) (*bundle.Chart, error)
+
+	// Cached returns a chart that is at hand. It takes no time.
+	Cached(source bundle.Source) (*bundle.Chart, bool)
+}
+
+// Charts gets the charts of releases. It is safe for concurrent use.
+type Charts struct {
+	registry   Fetcher
+	loader     ChartLoader
+	verifier   verify.Verifier
+	references *references.Reader
+	tasks      *async.Tasks[*oci.Content]
+	failures   *failures
+	now        func() time.Time
+}
+
+// New returns charts for a controller with a number of workers.
+func New(registry Fetcher, loader ChartLoader, verifier verify.Verifier, references *references.Reader, workers int) *Charts {
+	return &Charts{
+		registry: registry, loader: loader, verifier: verifier, references: references,
+		tasks: async.NewTasks[*oci.Content](workers), failures: newFailures(), now: time.Now,
+	}
+}
+
+// Source enqueues the releases whose charts are there, or failed.
+func (c *Charts) Source() source.Source { return c.tasks.Waker.Source() }
+
+// Get returns the chart of a release, from the store if any cluster needed it before. The caller must not change the chart. A
+// chart that is not in the store, or not known to be signed as demanded, is fetched, verified and parsed once for all releases
+// of the namespace that want it, while the worker goes on: the error is ErrFetching, or ErrRefetching if the last try failed. A
+// *Failure tells when to try again.
+func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) (*bundle.Chart, error) {
+	artifact := release.Spec.Artifact
+	policy, err := c.references.Policy(ctx, helmOp)
+	if err != nil {
+		return nil, err
+	}
+	isSigned := verify.IsVerified(c.verifier, apiutil.KnownArtifacts(&helmOp.Status), &artifact, policy)
+	content, stored := c.registry.Stored(artifact.URL, artifact.Digest)
+	if stored && isSigned {
+		chart, err := c.storedChart(ctx, content, &artifact, release)
+		if !errors.Is(err, oci.ErrNotStored) {
+			return chart, err
+		}
+	}
+	// Access that cannot be read matters only if the registry must be asked.
+	access, err := c.references.Access(ctx, helmOp)
+	if err != nil {
+		return nil, err
+	}
+	if isSigned {
+		policy = nil
+	}
+	// What is known to be signed by the status of this HelmOp is not shared with those who have to ask. Nor is anything between
+	// namespaces: one would wait for the turn of the other at the registry, and for the end of its failures.
+	key, err := apiutil.DigestOf(release.Namespace, artifact, access, references.PolicyDigest(policy))
+	if err != nil {
+		return nil, err
+	}
+	if failure := c.failures.standing(key, c.now()); failure != nil {
+		return nil, failure
+	}
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
+	content, err, ok := c.tasks.Run(ctx, key, request, func(ctx context.Context) (*oci.Content, error) {
+		content, err := async.Guarded(ctx, func(ctx context.Context) (*oci.Content, error) {
+			return c.fetch(ctx, &artifact, release.Namespace, access, policy)
+		})
+		c.failures.record(key, err, c.now())
+		return content, err
+	})
+	switch {
+	case !ok && c.failures.isFailing(key):
+		return nil, ErrRefetching
+	case !ok:
+		return nil, ErrFetching
+	case err != nil:
+		if failure := c.failures.failure(key, c.now()); failure != nil {
+			return nil, failure
+		}
+		return nil, err
+	default:
+		return c.loader.Chart(ctx, bundleSource(content, &artifact, release.Namespace, content.ReadLayer))
+	}
+}
+
+// storedChart loads a chart that is in the store. One that cannot be loaded is not tried again by each release on its own. To build a
+// kustomization may take minutes, which must not hold the worker.
+func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact, release *addonsv1.HelmOpRelease,
+) (*bundle.Chart, error) {
+	source := bundleSource(content, artifact, release.Namespace, content.ReadStored)
+	if chart, ok := c.loader.Cached(source); ok {
+		return chart, nil
+	}
+	key := apiutil.ArtifactIdentity(artifact)
+	if failure := c.failures.standing(key, c.now()); failure != nil {
+		return nil, failure
+	}
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
+	// Nothing is shared between namespaces, as with what is fetched.
+	shared := strings.Join([]string{"stored", release.Namespace, key}, "\n")
+	_, err, ok := c.tasks.Run(ctx, shared, request, func(ctx context.Context) (*oci.Content, error) {
+		_, err := async.Guarded(ctx, func(ctx context.Context) (*bundle.Chart, error) { return c.loader.Chart(ctx, source) })
+		if !errors.Is(err, oci.ErrNotStored) && ctx.Err() == nil {
+			c.failures.record(key, err, c.now())
+		}
+		return content, err
+	})
+	switch {
+	case !ok && c.failures.isFailing(key):
+		return nil, ErrRefetching
+	case !ok:
+		return nil, ErrFetching
+	case err == nil:
+		return c.loader.Chart(ctx, source)
+	case errors.Is(err, oci.ErrNotStored):
+		return nil, err
+	}
+	if failure := c.failures.failure(key, c.now()); failure != nil {
+		return nil, failure
+	}
+	return nil, err
+}
+
+// fetch verifies an artifact, if a policy says so, and brings it into the store.
+func (c *Charts) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact, tenant string, access oci.Access, policy *verification.Policy,
+) (*oci.Content, error) {
+	if policy != nil {
+		if _, err := verify.Verify(ctx, c.verifier, nil, artifact.URL, artifact.Digest, access, policy); err != nil {
+			return nil, err
+		}
+	}
+	content, err := c.registry.Fetch(ctx, artifact.URL, artifact.Digest, access)
+	if err != nil {
+		return nil, err
+	}
+	source := bundleSource(content, artifact, tenant, content.ReadLayer)
+	source.PullLayer = func(ctx context.Context, layer int) error { return content.PullLayer(ctx, content.Layers[layer]) }
+	_, err = c.loader.Chart(ctx, source)
+	return content, err
+}
+
+// bundleSource shows an artifact to the chart loader, which reads the layers that it needs, if it needs any.
+func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, tenant string, read func(context.Context, oci.Layer) ([]byte, error)) bundle.Source {
+	return bundle.Source{
+		Manifest:  apiutil.BundleManifest(content.ConfigMediaType, content.ArtifactType, content.Layers),
+		Selection: apiutil.BundleSelection(artifact),
+		Digest:    content.Digest, Name: path.Base(artifact.URL), Version: artifact.Version, Tenant: tenant,
+		ReadLayer: func(ctx context.Context, layer int) ([]byte, error) {
+			return read(ctx, content.Layers[layer])
+		},
+		Owner: bytebudget.Owner{Tenant: tenant, Host: registryOf(artifact.URL)},
+	}
+}
+
+// registryOf is the host in the URL of an artifact, as those of the registries' own answers.
+func registryOf(url string) string {
+	host, _, _ := strings.Cut(strings.TrimPrefix(url, "oci://"), "/")
+	return host
+}

@@ -1,0 +1,98 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package artifacts
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// badCharts counts the charts that it cannot load. None is at hand.
+type badCharts struct {
+	err   error
+	loads int
+	// loading, if set, is what each load waits for.
+	loading chan struct{}
+}
+
+func (c *badCharts) Cached(bundle.Source) (*bundle.Chart, bool) { return nil, false }
+
+func (c *badCharts) Chart(context.Context, bundle.Source) (*bundle.Chart, error) {
+	c.loads++
+	if c.loading != nil {
+		<-c.loading
+	}
+	return nil, c.err
+}
+
+// A chart that cannot be loaded is tried once for all releases that want it.
+func TestBadChartInTheStoreIsLoadedOnce(t *testing.T) {
+	t.Parallel()
+	now := controllertest.Noon
+	charts := &badCharts{err: bundle.ErrInvalidChart}
+	c := New(nil, charts, nil, nil, 4)
+	c.now = func() time.Time { return now }
+	artifact, release := &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, &addonsv1.HelmOpRelease{}
+	for range 100 {
+		_, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release)
+		var failure *Failure
+		if !errors.As(err, &failure) || !errors.Is(err, bundle.ErrInvalidChart) || failure.Wait <= 0 {
+			t.Fatalf("error = %v, want one that tells when to try again", err)
+		}
+	}
+	if charts.loads != 1 {
+		t.Errorf("loaded %d times, want once", charts.loads)
+	}
+	now = now.Add(time.Minute)
+	_, _ = c.storedChart(t.Context(), &oci.Content{}, artifact, release) // the next try
+	if charts.loads != 2 {
+		t.Errorf("loaded %d times, want another try when it is time", charts.loads)
+	}
+	charts.err = oci.ErrNotStored
+	now = now.Add(time.Hour)
+	if _, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release); !errors.Is(err, oci.ErrNotStored) {
+		t.Errorf("error = %v, want one that has it fetched", err)
+	}
+}
+
+// TestStoredChartThatTakesLongHoldsNoWorker holds that artifacts of the store which take long to load, such as kustomizations, leave all
+// workers to others.
+func TestStoredChartThatTakesLongHoldsNoWorker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		charts := &badCharts{err: bundle.ErrLimit, loading: make(chan struct{})}
+		c := New(nil, charts, nil, nil, 4)
+		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "slow"}}
+		load := func() error {
+			_, err := c.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, release)
+			return err
+		}
+		for range 2 {
+			began := time.Now()
+			if err := load(); !errors.Is(err, ErrFetching) || time.Since(began) > async.Grace {
+				t.Errorf("after %s: %v, want one that lets the worker go on", time.Since(began), err)
+			}
+		}
+		close(charts.loading)
+		synctest.Wait()
+		var failure *Failure
+		if err := load(); !errors.Is(err, bundle.ErrLimit) || !errors.As(err, &failure) || failure.Wait <= 0 {
+			t.Errorf("%v, want the error of the load, and when to try again", err)
+		}
+		if charts.loads != 1 {
+			t.Errorf("loaded %d times, want once", charts.loads)
+		}
+	})
+}
