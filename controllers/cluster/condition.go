@@ -36,7 +36,7 @@ func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp, re
 	total := map[string]int{}
 	count := func(conditionType string, name string, release *addonsv1.HelmOpRelease) {
 		total[conditionType]++
-		if why := wordForUnready(release); why != "" {
+		if why := unreadyReason(release); why != "" {
 			if unready[conditionType] == nil {
 				unready[conditionType] = map[string]string{}
 			}
@@ -84,8 +84,8 @@ func clusterCondition(conditionType string, total int, unready map[string]string
 		Message: apiutil.Truncate(fmt.Sprintf("the releases of %d of %d HelmOps are not Ready; %s", len(unready), total, strings.Join(named, "; ")), report.MaxConditionMessage)}
 }
 
-// wordForUnready is one word for why a release is not Ready; empty if it is. It leaves out the message, which may change often.
-func wordForUnready(release *addonsv1.HelmOpRelease) string {
+// unreadyReason is one word for why a release is not Ready; empty if it is. It leaves out the message, which may change often.
+func unreadyReason(release *addonsv1.HelmOpRelease) string {
 	if release == nil {
 		return "no release yet"
 	}

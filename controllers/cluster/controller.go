@@ -87,10 +87,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	if !scope.cluster.DeletionTimestamp.IsZero() {
-		return settle(r.reconcileDeletion(ctx, scope))
+		return endPass(r.reconcileDeletion(ctx, scope))
 	}
 	if isRestoredHold(scope.cluster) {
-		return settle(r.endRestoredHold(ctx, scope))
+		return endPass(r.endRestoredHold(ctx, scope))
 	}
 	if apiutil.IsClusterPaused(scope.cluster) {
 		return ctrl.Result{}, nil
@@ -101,11 +101,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if scope.foreign && (result.RequeueAfter == 0 || result.RequeueAfter > foreignRetry) {
 		result.RequeueAfter = wait.Jitter(foreignRetry, requeue.Jitter)
 	}
-	return settle(result, kerrors.NewAggregate([]error{foreignErr, conditionErr, err}))
+	return endPass(result, kerrors.NewAggregate([]error{foreignErr, conditionErr, err}))
 }
 
-// settle is the result of a pass: that somebody else wrote the Cluster meanwhile is no error, and that it is gone needs nothing more.
-func settle(result ctrl.Result, err error) (ctrl.Result, error) {
+// endPass is the result of a pass: that somebody else wrote the Cluster meanwhile is no error, and that it is gone needs nothing more.
+func endPass(result ctrl.Result, err error) (ctrl.Result, error) {
 	serious := kerrors.FilterOut(err, apierrors.IsConflict, apierrors.IsNotFound)
 	if err != nil && serious == nil {
 		return ctrl.Result{RequeueAfter: clusterConflictRetry}, nil

@@ -87,8 +87,8 @@ func lifeChanged() predicate.Predicate {
 	}
 }
 
-// asksOfClusters tells whether a HelmOp wants to take part in the life of its Clusters.
-func asksOfClusters(helmOp *addonsv1.HelmOp) bool {
+// takesPartInLife tells whether a HelmOp wants to take part in the life of its Clusters.
+func takesPartInLife(helmOp *addonsv1.HelmOp) bool {
 	return helmOp.Spec.ClusterCondition != "" || helmOp.Spec.BeforeClusterUpgrade != nil || helmOp.Spec.BeforeClusterDelete != nil
 }
 
@@ -96,7 +96,7 @@ func asksOfClusters(helmOp *addonsv1.HelmOp) bool {
 func lifeOptionsChanged() predicate.Predicate {
 	asks := func(obj client.Object) bool {
 		helmOp, ok := obj.(*addonsv1.HelmOp)
-		return ok && asksOfClusters(helmOp)
+		return ok && takesPartInLife(helmOp)
 	}
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return asks(e.Object) },

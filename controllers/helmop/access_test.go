@@ -40,7 +40,7 @@ func TestMeansTellWhoseFaultItIs(t *testing.T) {
 				},
 			})
 			r := &Reconciler{references: references.NewReader(c, c)}
-			by, err := r.means(t.Context(), controllertest.HelmOpWith(addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own")}))
+			by, err := r.registryAccess(t.Context(), controllertest.HelmOpWith(addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own")}))
 			if passes := err == nil; passes != tc.passes {
 				t.Fatalf("error = %v", err)
 			}

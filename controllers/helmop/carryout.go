@@ -87,7 +87,7 @@ func (r *Reconciler) carryOut(ctx context.Context, scope *helmOpScope, c *cluste
 	log := ctrl.LoggerFrom(ctx).WithValues("Cluster", c.name, "why", c.step.Why)
 	switch c.step.Action {
 	case rollout.ActionCreate, rollout.ActionUpdate:
-		spec, err := r.toldSpec(scope, c)
+		spec, err := r.releaseSpecFor(scope, c)
 		if err != nil {
 			return err
 		}
@@ -120,8 +120,8 @@ func isAsPlanned(scope *helmOpScope, c *clusterScope) bool {
 	}
 }
 
-// toldSpec is what a step tells a Cluster.
-func (r *Reconciler) toldSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
+// releaseSpecFor is what a step tells a Cluster.
+func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
 	spec, err := stepSpec(scope, c)
 	if err != nil {
 		return addonsv1.HelmOpReleaseSpec{}, err

@@ -32,8 +32,8 @@ type clusterScope struct {
 	object   *unstructured.Unstructured
 	selected bool
 
-	// elsewhere tells that the Cluster is of another shard than the HelmOp, so that its release is left alone; empty if it is not.
-	elsewhere string
+	// otherShard tells that the Cluster is of another shard than the HelmOp, so that its release is left alone; empty if it is not.
+	otherShard string
 
 	// child is what the Cluster was told; nil if nothing.
 	child *addonsv1.HelmOpRelease
@@ -142,7 +142,7 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, s
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
-			scope.unasked++
+			scope.unknownAccess++
 			scope.retryWithin(selection.FailedMemory)
 		case !allowed:
 			scope.denied++

@@ -97,8 +97,8 @@ type helmOpScope struct {
 	clusters []*clusterScope
 	// denied is the number of Clusters of other namespaces that may not be accessed. Set by selectClusters.
 	denied int
-	// unasked is the number of those of which it is not known whether they may be. Set by selectClusters.
-	unasked int
+	// unknownAccess is the number of those of which it is not known whether they may be. Set by selectClusters.
+	unknownAccess int
 	// stale tells that the cache does not have a Cluster yet that the API server has. Set by selectClusters.
 	stale bool
 

@@ -30,7 +30,7 @@ func checkDowngrade(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStat
 
 // beforeOf is what a reference stood for before, with the source as it is: as the status knows or, after a move or a
 // restore, as the newest revision knows. Nil if neither does.
-func (s *helmOpScope) beforeOf(asked *inquiry) *addonsv1.ArtifactStatus {
+func (s *helmOpScope) beforeOf(asked *lookup) *addonsv1.ArtifactStatus {
 	if asked.known != nil {
 		return asked.known
 	}

@@ -59,7 +59,7 @@ func TestDowngradeAfterAMove(t *testing.T) {
 	revision.Spec.HelmOp.Source = helmOp.Spec.Source
 	revision.Spec.Artifact = &addonsv1.ResolvedArtifact{Tag: "1.2.0", Digest: "sha256:a"}
 	scope := &helmOpScope{helmOp: helmOp, revisions: []*addonsv1.HelmOpRevision{revision}}
-	asked := &inquiry{key: resolutionKey{ref: helmOp.Spec.Source.Ref}}
+	asked := &lookup{key: resolutionKey{ref: helmOp.Spec.Source.Ref}}
 	if before := scope.beforeOf(asked); before == nil || before.Tag != "1.2.0" {
 		t.Errorf("it stood for %+v", before)
 	}

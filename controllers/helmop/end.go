@@ -33,7 +33,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmO
 		return err
 	}
 	if len(children) == 0 {
-		return r.letGo(ctx, helmOp)
+		return r.removeFinalizerIfDone(ctx, helmOp)
 	}
 	steps, err := r.planDeletion(ctx, helmOp, children)
 	if err != nil {
@@ -157,10 +157,10 @@ func isOrphaned(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 		child.DeletionTimestamp.IsZero() && (owner == nil || owner.Kind != apiutil.HelmOpKind)
 }
 
-// letGo ends a HelmOp without children. The HelmOp stays until the children end that it has in other shards, for example
+// removeFinalizerIfDone ends a HelmOp without children. The HelmOp stays until the children end that it has in other shards, for example
 // since it was restored from a backup without its status. Garbage collection deletes the revisions of a HelmOp, but not those of one that was deleted with the
 // propagation policy Orphan.
-func (r *Reconciler) letGo(ctx context.Context, helmOp *addonsv1.HelmOp) error {
+func (r *Reconciler) removeFinalizerIfDone(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	if brought, err := r.bringReleases(ctx, helmOp); err != nil || brought > 0 {
 		return err
 	}

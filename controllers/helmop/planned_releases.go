@@ -17,17 +17,17 @@ const maxPlannedReleases = 1 << 15
 // plannedReleases remember what children are told, as the plan takes it, by UID and generation: to tell it anew takes digests of most of
 // their specs, in every pass. Nil remembers nothing. It is safe for concurrent use.
 type plannedReleases struct {
-	byUID *lru.Cache[types.UID, toldRelease]
+	byUID *lru.Cache[types.UID, assignedRelease]
 }
 
-type toldRelease struct {
+type assignedRelease struct {
 	generation int64
 	release    *rollout.Release
 }
 
 // newPlannedReleases remembers no release.
 func newPlannedReleases() *plannedReleases {
-	byUID, _ := lru.New[types.UID, toldRelease](maxPlannedReleases) // It fails only if the size is not positive.
+	byUID, _ := lru.New[types.UID, assignedRelease](maxPlannedReleases) // It fails only if the size is not positive.
 	return &plannedReleases{byUID: byUID}
 }
 
@@ -41,7 +41,7 @@ func (m *plannedReleases) of(child *addonsv1.HelmOpRelease) (*rollout.Release, e
 	}
 	release, err := plannedRelease(&child.Spec)
 	if err == nil {
-		m.byUID.Add(child.UID, toldRelease{generation: child.Generation, release: release})
+		m.byUID.Add(child.UID, assignedRelease{generation: child.Generation, release: release})
 	}
 	return release, err
 }

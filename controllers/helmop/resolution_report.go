@@ -27,24 +27,24 @@ const (
 	maxProvenanceCreated  = 64
 )
 
-// verdict is what there is to say of a reference.
-type verdict struct {
-	// resolved tells whether it is known what the reference stands for. Without a status, there is no news of that.
+// lookupResult is what the conditions of the HelmOp say of one reference.
+type lookupResult struct {
+	// resolved is the condition Resolved. Without a status, the condition of the HelmOp stays as it is.
 	resolved metav1.Condition
 
-	// verified tells whether that is signed as demanded; nil if nothing is demanded. isFresh is that signatures were looked at and not
-	// remembered.
+	// verified is the condition Verified; nil if spec.source.verify is not set. isFresh is true if the signatures were checked now, and
+	// not taken from the memory of an earlier check.
 	verified *metav1.Condition
 	isFresh  bool
 }
 
-// resolvingVerdict is what is said while the registry is being asked. What is known stands meanwhile, and so does why it could not
-// be found out the last time.
-func resolvingVerdict(helmOp *addonsv1.HelmOp, asked *inquiry) verdict {
-	if asked.failedBefore {
-		return asked.before
+// resolvingResult is the result while the registry has not answered. The last known artifact stays meanwhile, and so does the error of the last
+// lookup.
+func resolvingResult(helmOp *addonsv1.HelmOp, asked *lookup) lookupResult {
+	if asked.hasFailedBefore {
+		return asked.lastResult
 	}
-	var said verdict
+	var said lookupResult
 	said.verified, said.isFresh = verifiedCondition(helmOp, asked, Resolution{}, errResolving)
 	if asked.known == nil {
 		said.resolved = metav1.Condition{
@@ -54,8 +54,8 @@ func resolvingVerdict(helmOp *addonsv1.HelmOp, asked *inquiry) verdict {
 	return said
 }
 
-// learn takes what a reference was found to stand for.
-func (r *Reconciler) learn(helmOp *addonsv1.HelmOp, asked *inquiry, found Resolution) {
+// updateArtifact stores the artifact to which a reference was resolved, with an Event if it is another one.
+func (r *Reconciler) updateArtifact(helmOp *addonsv1.HelmOp, asked *lookup, found Resolution) {
 	status := artifactStatus(helmOp, found, asked)
 	status.ResolvedAt = metav1.NewTime(r.now())
 	isNews := asked.known == nil || asked.known.ResolvedArtifact != status.ResolvedArtifact
@@ -68,25 +68,25 @@ func (r *Reconciler) learn(helmOp *addonsv1.HelmOp, asked *inquiry, found Resolu
 	}
 }
 
-// named says of which reference a message is, where it is not that of spec.source.
-func (a *inquiry) named(message string) string {
+// named puts the field of the reference before a message, except for spec.source.
+func (a *lookup) named(message string) string {
 	if a.field == "" {
 		return message
 	}
 	return a.field + ": " + message
 }
 
-// reportResolution writes what is known of all references into the status, the conditions and the scope.
-func (r *Reconciler) reportResolution(scope *helmOpScope, inquiries []*inquiry) {
+// reportResolution writes the results of all lookups into the status, the conditions and the scope.
+func (r *Reconciler) reportResolution(scope *helmOpScope, lookups []*lookup) {
 	helmOp := scope.helmOp
 	others := []addonsv1.ReferencedArtifact(nil)
 	scope.artifacts = map[addonsv1.ArtifactReference]*addonsv1.ResolvedArtifact{}
 	scope.unresolved = map[addonsv1.ArtifactReference]metav1.Condition{}
-	for i, asked := range inquiries {
+	for i, asked := range lookups {
 		if asked.known != nil {
 			scope.artifacts[asked.key.ref] = &asked.known.ResolvedArtifact
 		} else {
-			missing := asked.verdict.resolved
+			missing := asked.result.resolved
 			missing.Message = asked.named(missing.Message)
 			scope.unresolved[asked.key.ref] = missing
 		}
@@ -95,7 +95,7 @@ func (r *Reconciler) reportResolution(scope *helmOpScope, inquiries []*inquiry) 
 			helmOp.Status.Artifact = shown
 		case i > 0:
 			if shown == nil {
-				// What it stood for when the source was another.
+				// Keep the artifact of before spec.source changed.
 				shown = referencedArtifact(&helmOp.Status, asked.key.ref)
 			}
 			if shown != nil {
@@ -107,21 +107,22 @@ func (r *Reconciler) reportResolution(scope *helmOpScope, inquiries []*inquiry) 
 	if scope.variantsErr == nil {
 		helmOp.Status.Artifacts = others
 	}
-	r.reportVerification(helmOp, allVerified(helmOp, inquiries))
-	resolved := allResolved(helmOp, inquiries, r.raisedInterval(helmOp))
+	r.reportVerification(helmOp, allVerified(helmOp, lookups))
+	resolved := allResolved(helmOp, lookups, r.raisedInterval(helmOp))
 	changed := report.SetCondition(helmOp, addonsv1.ResolvedCondition, resolved.Status, resolved.Reason, resolved.Message)
 	if changed && resolved.Status == metav1.ConditionFalse {
 		r.warn(helmOp, resolved.Reason, "Resolve", resolved.Message)
 	}
 }
 
-// allResolved sums up what is said of references. What is asked for the first time comes before what failed: until it has an answer
-// there is no new revision, and who depends on the HelmOp goes by that, see unsettled. The note is added to the message of success.
-func allResolved(helmOp *addonsv1.HelmOp, inquiries []*inquiry, note string) metav1.Condition {
-	first := map[metav1.ConditionStatus]*inquiry{}
+// allResolved is the condition Resolved for all references. A reference that is looked up for the first time comes before one that failed:
+// the HelmOp has no new revision until there is an answer, and dependents wait for that (dependencies.Unsettled). The note is added to the
+// message of success.
+func allResolved(helmOp *addonsv1.HelmOp, lookups []*lookup, note string) metav1.Condition {
+	first := map[metav1.ConditionStatus]*lookup{}
 	count := map[metav1.ConditionStatus]int{}
-	for _, asked := range inquiries {
-		status := asked.verdict.resolved.Status
+	for _, asked := range lookups {
+		status := asked.result.resolved.Status
 		if first[status] == nil {
 			first[status] = asked
 		}
@@ -129,7 +130,7 @@ func allResolved(helmOp *addonsv1.HelmOp, inquiries []*inquiry, note string) met
 	}
 	for _, status := range []metav1.ConditionStatus{metav1.ConditionUnknown, metav1.ConditionFalse} {
 		if worst := first[status]; worst != nil {
-			said := worst.verdict.resolved
+			said := worst.result.resolved
 			said.Message = worst.named(said.Message) + andOthers(count[status]-1, "; so it is with %d more")
 			return said
 		}
@@ -138,28 +139,28 @@ func allResolved(helmOp *addonsv1.HelmOp, inquiries []*inquiry, note string) met
 		return *before
 	}
 	said := metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ResolvedReason}
-	if known := inquiries[0].known; known != nil {
-		said.Message = describeArtifact(&known.ResolvedArtifact) + andOthers(len(inquiries)-1, "; %d more are resolved, see status.artifacts") + note
+	if known := lookups[0].known; known != nil {
+		said.Message = describeArtifact(&known.ResolvedArtifact) + andOthers(len(lookups)-1, "; %d more are resolved, see status.artifacts") + note
 	}
 	return said
 }
 
-// allVerified sums up what is said of signatures; nil if none are demanded. A refusal stands until the signatures of all have been
-// looked at again: a restart, or a registry that is asked, makes nothing good.
-func allVerified(helmOp *addonsv1.HelmOp, inquiries []*inquiry) *metav1.Condition {
+// allVerified is the condition Verified for all references; nil if spec.source.verify is not set. A refusal stays until the signatures of all
+// artifacts were checked again: neither a restart nor a lookup in progress ends it.
+func allVerified(helmOp *addonsv1.HelmOp, lookups []*lookup) *metav1.Condition {
 	if helmOp.Spec.Source.Verify == nil {
 		return nil
 	}
-	first := map[metav1.ConditionStatus]*inquiry{}
+	first := map[metav1.ConditionStatus]*lookup{}
 	isFresh := true
-	for _, asked := range inquiries {
-		if asked.verdict.verified == nil {
+	for _, asked := range lookups {
+		if asked.result.verified == nil {
 			continue
 		}
-		if status := asked.verdict.verified.Status; first[status] == nil {
+		if status := asked.result.verified.Status; first[status] == nil {
 			first[status] = asked
 		}
-		isFresh = isFresh && asked.verdict.isFresh
+		isFresh = isFresh && asked.result.isFresh
 	}
 	before := conditions.Get(helmOp, addonsv1.VerifiedCondition)
 	if first[metav1.ConditionFalse] == nil && !isFresh && isRefusal(before) && before.ObservedGeneration == helmOp.Generation {
@@ -167,10 +168,10 @@ func allVerified(helmOp *addonsv1.HelmOp, inquiries []*inquiry) *metav1.Conditio
 	}
 	for _, status := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown, metav1.ConditionTrue} {
 		if shown := first[status]; shown != nil {
-			said := *shown.verdict.verified
+			said := *shown.result.verified
 			said.Message = shown.named(said.Message)
 			if status == metav1.ConditionTrue {
-				said.Message += andOthers(len(inquiries)-1, "; %d more are signed as demanded, too")
+				said.Message += andOthers(len(lookups)-1, "; %d more are signed as demanded, too")
 			}
 			return &said
 		}
@@ -186,8 +187,8 @@ func andOthers(n int, format string) string {
 	return fmt.Sprintf(format, n)
 }
 
-// artifactOfSource is what a status says that a source stands for, wherever it says so: a reference may have moved from an
-// override to the source. Nil if it does not say.
+// artifactOfSource finds the artifact of a source by its digest in the whole status: a reference may have moved from an override to
+// spec.source. It is nil if there is none.
 func artifactOfSource(status *addonsv1.HelmOpStatus, source string) *addonsv1.ArtifactStatus {
 	if known := status.Artifact; known != nil && known.SourceDigest == source {
 		return known.DeepCopy()
@@ -200,8 +201,7 @@ func artifactOfSource(status *addonsv1.HelmOpStatus, source string) *addonsv1.Ar
 	return nil
 }
 
-// referencedArtifact is what a status says that a reference beside spec.source stands for, whatever the source was; nil if it does
-// not say.
+// referencedArtifact finds the artifact of a reference beside spec.source in the status, whatever the source was; nil if there is none.
 func referencedArtifact(status *addonsv1.HelmOpStatus, ref addonsv1.ArtifactReference) *addonsv1.ArtifactStatus {
 	for i := range status.Artifacts {
 		if status.Artifacts[i].Reference == ref {
@@ -211,8 +211,8 @@ func referencedArtifact(status *addonsv1.HelmOpStatus, ref addonsv1.ArtifactRefe
 	return nil
 }
 
-// artifactStatus is what the status says of a resolution.
-func artifactStatus(helmOp *addonsv1.HelmOp, found Resolution, asked *inquiry) *addonsv1.ArtifactStatus {
+// artifactStatus is the status of a resolved artifact.
+func artifactStatus(helmOp *addonsv1.HelmOp, found Resolution, asked *lookup) *addonsv1.ArtifactStatus {
 	artifact := found.artifact
 	status := &addonsv1.ArtifactStatus{
 		ResolvedArtifact: apiutil.Selected(&helmOp.Spec.Source),
@@ -221,7 +221,7 @@ func artifactStatus(helmOp *addonsv1.HelmOp, found Resolution, asked *inquiry) *
 		SourceDigest:     asked.source,
 	}
 	status.URL, status.Digest, status.Tag, status.Version = artifact.URL, artifact.Digest, artifact.Tag, artifact.Version
-	// Whether somebody wrote down what the media types tell makes no other release.
+	// The format of a chart is left out, so that naming it in the spec changes no release.
 	status.Format = addonsv1.ArtifactFormat(found.format)
 	if found.format == bundle.FormatHelmChart {
 		status.Format = ""
@@ -236,7 +236,8 @@ func artifactStatus(helmOp *addonsv1.HelmOp, found Resolution, asked *inquiry) *
 	return status
 }
 
-// provenance is what an artifact says about where it comes from; nil if it says nothing. More may read a status than the artifact.
+// provenance is the origin that the annotations of an artifact name; nil if they name none. Credentials in URLs are removed: more users can read
+// the status than the artifact.
 func provenance(annotations map[string]string) *addonsv1.Provenance {
 	source, _ := bundle.WithoutCredential(annotations[ocispec.AnnotationSource])
 	said := addonsv1.Provenance{
@@ -261,7 +262,7 @@ func describeArtifact(artifact *addonsv1.ResolvedArtifact) string {
 	return fmt.Sprintf("%s is %s", subject, artifact.Digest)
 }
 
-// artifactOf is what a reference of the spec stands for, or a *UnresolvedError that says why that is not known.
+// artifactOf returns the artifact of a reference of the spec. The error is a *reasons.UnresolvedError if the reference is not resolved.
 func (s *helmOpScope) artifactOf(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
 	if artifact := s.artifacts[ref]; artifact != nil {
 		return artifact, nil

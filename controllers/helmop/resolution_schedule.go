@@ -17,17 +17,17 @@ import (
 
 const (
 
-	// maxSharedAge bounds the age of an answer that another HelmOp was given.
+	// maxSharedAge is the longest time for which HelmOps share a result.
 	maxSharedAge = 10 * time.Minute
 )
 
-// resolutionSchedule remembers when each reference of each HelmOp is to be resolved again. It is kept in memory, not in the status: an
-// unchanged fleet writes nothing. After a restart each reference is checked once.
+// resolutionSchedule knows when the next lookup of each reference of each HelmOp is due. It is in memory and not in the status, so that an
+// unchanged fleet writes nothing. After a restart each reference is looked up once.
 type resolutionSchedule struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]map[addonsv1.ArtifactReference]resolutionEntry
-	// answers are the last answers to questions that several HelmOps may have.
-	answers map[question]sharedAnswer
+	// shares are the last results that several HelmOps can share.
+	shares map[lookupKey]sharedResult
 }
 
 // resolutionKey is a reference of a HelmOp: that of spec.source, or one beside it.
@@ -36,42 +36,41 @@ type resolutionKey struct {
 	ref    addonsv1.ArtifactReference
 }
 
-// sharedAnswer is an answer and when it was given.
-type sharedAnswer struct {
+// sharedResult is a result and its time.
+type sharedResult struct {
 	Resolution
 	at time.Time
 }
 
-// question is what a registry is asked, and with what. A change of any of it is asked at once.
-type question struct {
+// lookupKey is what a lookup depends on. After a change of any of it, a lookup is due at once.
+type lookupKey struct {
 	// source and access are digests.
 	source, access string
-	// request is the value of the annotation that asks to resolve now.
+	// request is the value of the annotation that asks for a lookup now.
 	request string
 }
 
 type resolutionEntry struct {
-	question
+	lookupKey
 	failures int
-	// asked is when the last answer was given, next when it is to be asked again.
+	// asked is the time of the last result, next the time of the next lookup.
 	asked, next time.Time
-	// fixed is true if the answer can never change.
+	// fixed is true if the result can never change.
 	fixed bool
-	// artifact is the last answer for this source; nil if there was none.
+	// artifact is the last artifact of this source; nil if there is none.
 	artifact *addonsv1.ArtifactStatus
-	// said is what was said when the question was asked last.
-	said verdict
+	// lastResult is the result of the last lookup.
+	lastResult lookupResult
 }
 
-// answers tells whether a question was asked already. One who does not ask to resolve now any more is content with what was found.
-func (q question) answers(asked question) bool {
+// covers reports whether a lookup with this key needs no other one for another key. A request that was removed needs none.
+func (q lookupKey) covers(asked lookupKey) bool {
 	return q.source == asked.source && q.access == asked.access && (asked.request == "" || q.request == asked.request)
 }
 
-// newResolutionSchedule remembers no answer.
 func newResolutionSchedule() *resolutionSchedule {
 	return &resolutionSchedule{
-		entries: map[types.NamespacedName]map[addonsv1.ArtifactReference]resolutionEntry{}, answers: map[question]sharedAnswer{},
+		entries: map[types.NamespacedName]map[addonsv1.ArtifactReference]resolutionEntry{}, shares: map[lookupKey]sharedResult{},
 	}
 }
 
@@ -89,14 +88,14 @@ func (s *resolutionSchedule) set(key resolutionKey, entry resolutionEntry) {
 	s.entries[key.helmOp][key.ref] = entry
 }
 
-// due tells how long a reference needs not be resolved again; 0 or less is now. Known tells whether the status has what it
-// stands for: a success that could not be written down is no success.
-func (s *resolutionSchedule) due(key resolutionKey, asked question, known bool, now time.Time) (wait time.Duration, never bool) {
+// due returns how long it takes until the next lookup of a reference; 0 or less is now. Known is true if there is a last known
+// artifact: a success without one does not count.
+func (s *resolutionSchedule) due(key resolutionKey, asked lookupKey, known bool, now time.Time) (wait time.Duration, never bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, ok := s.entry(key)
 	switch {
-	case !ok, !entry.answers(asked):
+	case !ok, !entry.covers(asked):
 		return 0, false
 	case entry.failures == 0 && !known:
 		return 0, false
@@ -105,7 +104,7 @@ func (s *resolutionSchedule) due(key resolutionKey, asked question, known bool, 
 	}
 }
 
-// record notes an attempt and returns how long to wait before the next; 0 is for ever. A registry that asks for a longer wait
+// record stores that a lookup ended, and returns how long it takes until the next; 0 is never. A registry that asks for a longer wait
 // after a failure gets it.
 func (s *resolutionSchedule) record(key resolutionKey, entry resolutionEntry, interval time.Duration, now time.Time, failed bool,
 	retryAfter time.Duration,
@@ -124,7 +123,7 @@ func (s *resolutionSchedule) record(key resolutionKey, entry resolutionEntry, in
 		if before.source == entry.source && before.access == entry.access {
 			entry.failures = before.failures + 1
 		}
-		// Nobody is to wait longer for a registry that is back than for one that was never away.
+		// After a failure, the wait is never longer than the interval.
 		delay = min(requeue.ResolveRetry(entry.failures), max(interval, requeue.MinResolveRetry))
 		delay = max(wait.Jitter(delay, requeue.IntervalJitter), retryAfter)
 	case !entry.fixed:
@@ -135,40 +134,39 @@ func (s *resolutionSchedule) record(key resolutionKey, entry resolutionEntry, in
 	return delay
 }
 
-// share notes an answer for other HelmOps with the same question. Who signed it is not shared: it may be known from the status
-// of one HelmOp, which must not vouch to others.
-func (s *resolutionSchedule) share(asked question, found Resolution, now time.Time) {
+// share stores a result for other HelmOps with the same key. Its signers are not shared: they may come from the status of one HelmOp, which
+// others must not trust.
+func (s *resolutionSchedule) share(asked lookupKey, found Resolution, now time.Time) {
 	found.signed = nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for known, answer := range s.answers {
+	for known, answer := range s.shares {
 		if now.Sub(answer.at) > maxSharedAge {
-			delete(s.answers, known)
+			delete(s.shares, known)
 		}
 	}
 	asked.request = ""
-	s.answers[asked] = sharedAnswer{Resolution: found, at: now}
+	s.shares[asked] = sharedResult{Resolution: found, at: now}
 }
 
-// shared returns what another HelmOp was answered lately to the question that a HelmOp asks again and again, and when. HelmOps
-// whose answers have come together stay together: fifty of them cost the registry what one does. It is for HelmOps that
-// know an answer already, from before a restart or the last interval: one that asks for the first time, after a failure or
-// because it was told to, asks itself.
-func (s *resolutionSchedule) shared(key resolutionKey, asked question, interval time.Duration, now time.Time) (sharedAnswer, bool) {
+// shared returns the recent result of another HelmOp with the same key. HelmOps whose results came together stay together: fifty of
+// them cost the registry as much as one. It is for HelmOps that have an artifact already, from before a restart or the last interval. A HelmOp
+// that looks up for the first time, after a failure, or by request, sends its own request.
+func (s *resolutionSchedule) shared(key resolutionKey, asked lookupKey, interval time.Duration, now time.Time) (sharedResult, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, ok := s.entry(key)
-	if ok && (entry.failures > 0 || !entry.answers(asked)) {
-		return sharedAnswer{}, false
+	if ok && (entry.failures > 0 || !entry.covers(asked)) {
+		return sharedResult{}, false
 	}
 	asked.request = ""
-	answer, ok := s.answers[asked]
+	answer, ok := s.shares[asked]
 	age := now.Sub(answer.at)
 	return answer, ok && answer.at.After(entry.asked) && age < min(maxSharedAge, time.Duration(float64(interval)*requeue.IntervalJitter))
 }
 
-// remember notes the answer to what was asked last.
-func (s *resolutionSchedule) remember(key resolutionKey, artifact *addonsv1.ArtifactStatus) {
+// setArtifact stores the artifact of the last lookup.
+func (s *resolutionSchedule) setArtifact(key resolutionKey, artifact *addonsv1.ArtifactStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, _ := s.entry(key)
@@ -176,28 +174,28 @@ func (s *resolutionSchedule) remember(key resolutionKey, artifact *addonsv1.Arti
 	s.set(key, entry)
 }
 
-// say notes what was said when the question was asked last.
-func (s *resolutionSchedule) say(key resolutionKey, said verdict) {
+// setLastResult stores the result of the last lookup.
+func (s *resolutionSchedule) setLastResult(key resolutionKey, said lookupResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, _ := s.entry(key)
-	entry.said = said
+	entry.lastResult = said
 	s.set(key, entry)
 }
 
-// said returns what was said when a question was asked last, and whether asking had failed. ok is false if it was never asked.
-func (s *resolutionSchedule) said(key resolutionKey, asked question) (said verdict, failing, ok bool) {
+// lastResult returns the result of the last lookup with the same key, and whether that failed. ok is false if there was none.
+func (s *resolutionSchedule) lastResult(key resolutionKey, asked lookupKey) (said lookupResult, failing, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, ok := s.entry(key)
-	if !ok || !entry.answers(asked) {
-		return verdict{}, false, false
+	if !ok || !entry.covers(asked) {
+		return lookupResult{}, false, false
 	}
-	return entry.said, entry.failures > 0, true
+	return entry.lastResult, entry.failures > 0, true
 }
 
-// answer returns the last answer for a source, nil if there is none.
-func (s *resolutionSchedule) answer(key resolutionKey, source string) *addonsv1.ArtifactStatus {
+// lastArtifact returns the last artifact of a source; nil if there is none.
+func (s *resolutionSchedule) lastArtifact(key resolutionKey, source string) *addonsv1.ArtifactStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, _ := s.entry(key)
@@ -207,14 +205,14 @@ func (s *resolutionSchedule) answer(key resolutionKey, source string) *addonsv1.
 	return entry.artifact.DeepCopy()
 }
 
-// retain forgets the references of a HelmOp that it does not have any more.
+// retain drops the references that a HelmOp does not have any more.
 func (s *resolutionSchedule) retain(helmOp types.NamespacedName, refs map[addonsv1.ArtifactReference]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.entries[helmOp], func(ref addonsv1.ArtifactReference, _ resolutionEntry) bool { return !refs[ref] })
 }
 
-// forget forgets a HelmOp.
+// forget drops a HelmOp.
 func (s *resolutionSchedule) forget(helmOp types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,47 +26,47 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
 
-// errResolving says that there is no answer yet.
+// errResolving means that the registry has not answered yet.
 var errResolving = errors.New("the registry is being asked")
 
-// means are those of a HelmOp to ask a registry with.
-type means struct {
+// registryAccess is how a HelmOp accesses registries, and which signatures it requires.
+type registryAccess struct {
 	access oci.Access
 
-	// policy is what signatures are demanded; nil if none, or if that cannot be told.
+	// policy is the signatures that are required; nil if none are, or if policyErr is set.
 	policy *verification.Policy
 
-	// accessErr and policyErr are why access and policy cannot be told.
+	// accessErr and policyErr are why access and policy cannot be read.
 	accessErr, policyErr error
 
 	// digest identifies all of it.
 	digest string
 }
 
-// inquiry is all that it takes to find out what a reference of a HelmOp stands for, and what came of it.
-type inquiry struct {
-	question
-	*means
+// lookup is the resolution of one reference of a HelmOp to an artifact: what it needs and its result.
+type lookup struct {
+	lookupKey
+	*registryAccess
 	key resolutionKey
 
-	// field is where the reference stands; empty for that of spec.source.
+	// field is the field of the spec with the reference; empty for spec.source.
 	field string
 
-	// isToldTo tells that the HelmOp is asked to resolve now.
-	isToldTo bool
+	// isRequested is true if an annotation of the HelmOp asks for a lookup now.
+	isRequested bool
 
-	// known is what the reference stands for, for the source as it is now; nil if that is not known.
+	// known is the last known artifact of the reference, for the current source; nil if there is none.
 	known *addonsv1.ArtifactStatus
 
-	// before and failedBefore are what was said of the same question the last time, and whether asking it had failed.
-	before       verdict
-	failedBefore bool
+	// lastResult is the result of the last lookup with the same key, and hasFailedBefore is true if that failed.
+	lastResult      lookupResult
+	hasFailedBefore bool
 
-	// verdict is what there is to say now.
-	verdict verdict
+	// result is the result of this lookup.
+	result lookupResult
 }
 
-// Resolution is what an inquiry found out.
+// Resolution is what a lookup found.
 type Resolution struct {
 	// artifact is without its annotations and layers, which may be large.
 	artifact oci.Artifact
@@ -80,21 +80,21 @@ type Resolution struct {
 	signed *verification.Result
 }
 
-// resolve finds out what each distinct reference stands for, if it is time to. A registry that fails takes nothing away: what the
-// same reference stood for before stays valid.
+// resolve looks up the artifact of each distinct reference whose lookup is due. If a registry fails, the last known artifact of the reference
+// stays.
 func (r *Reconciler) resolve(ctx context.Context, scope *helmOpScope) error {
-	inquiries, err := r.inquire(ctx, scope)
+	lookups, err := r.lookups(ctx, scope)
 	if err != nil {
 		return err
 	}
-	var open []*inquiry
-	for _, asked := range inquiries {
-		r.recall(scope.helmOp, asked)
-		if !r.isSettled(scope, asked) {
+	var open []*lookup
+	for _, asked := range lookups {
+		r.loadCached(scope.helmOp, asked)
+		if !r.isUpToDate(scope, asked) {
 			open = append(open, asked)
 		}
 	}
-	answers, err := r.ask(ctx, scope.helmOp, open)
+	answers, err := r.lookUp(ctx, scope.helmOp, open)
 	if err != nil {
 		return err
 	}
@@ -103,25 +103,25 @@ func (r *Reconciler) resolve(ctx context.Context, scope *helmOpScope) error {
 		answer := answers[i]
 		if !answer.Done {
 			isPending = true
-			asked.verdict = resolvingVerdict(scope.helmOp, asked)
+			asked.result = resolvingResult(scope.helmOp, asked)
 			continue
 		}
 		if answer.Err == nil {
-			r.resolution.share(asked.question, answer.Value, r.now())
+			r.resolution.share(asked.lookupKey, answer.Value, r.now())
 		}
-		r.conclude(scope, asked, answer.Value, answer.Err, r.now())
+		r.storeResult(scope, asked, answer.Value, answer.Err, r.now())
 	}
 	if len(open) > 0 && !isPending {
-		scope.helmOp.Status.LastResolveRequest = inquiries[0].request
+		scope.helmOp.Status.LastResolveRequest = lookups[0].request
 	}
-	r.reportResolution(scope, inquiries)
+	r.reportResolution(scope, lookups)
 	return nil
 }
 
-// inquire tells what is to be asked, and with what: first for spec.source, then for each other reference.
-func (r *Reconciler) inquire(ctx context.Context, scope *helmOpScope) ([]*inquiry, error) {
+// lookups returns a lookup for spec.source and then one for each other reference.
+func (r *Reconciler) lookups(ctx context.Context, scope *helmOpScope) ([]*lookup, error) {
 	helmOp := scope.helmOp
-	by, err := r.means(ctx, helmOp)
+	by, err := r.registryAccess(ctx, helmOp)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (r *Reconciler) inquire(ctx context.Context, scope *helmOpScope) ([]*inquir
 	}
 	request := resolveRequest(helmOp)
 	current := make(map[addonsv1.ArtifactReference]bool, len(refs))
-	inquiries := make([]*inquiry, 0, len(refs))
+	lookups := make([]*lookup, 0, len(refs))
 	for _, ref := range refs {
 		current[ref.ArtifactReference] = true
 		source := helmOp.Spec.Source
@@ -140,24 +140,24 @@ func (r *Reconciler) inquire(ctx context.Context, scope *helmOpScope) ([]*inquir
 		if err != nil {
 			return nil, err
 		}
-		inquiries = append(inquiries, &inquiry{
-			question: question{source: digest, access: by.digest, request: request},
-			means:    by,
-			key:      resolutionKey{helmOp: client.ObjectKeyFromObject(helmOp), ref: ref.ArtifactReference},
-			field:    ref.Field,
-			isToldTo: request != "" && request != helmOp.Status.LastResolveRequest,
+		lookups = append(lookups, &lookup{
+			lookupKey:      lookupKey{source: digest, access: by.digest, request: request},
+			registryAccess: by,
+			key:            resolutionKey{helmOp: client.ObjectKeyFromObject(helmOp), ref: ref.ArtifactReference},
+			field:          ref.Field,
+			isRequested:    request != "" && request != helmOp.Status.LastResolveRequest,
 		})
 	}
 	if scope.variantsErr == nil {
 		r.resolution.retain(client.ObjectKeyFromObject(helmOp), current)
 	}
-	return inquiries, nil
+	return lookups, nil
 }
 
-// means reads what to ask with. What it cannot read for now is an error of the pass; what does not exist or may not be read is one
-// of the HelmOp.
-func (r *Reconciler) means(ctx context.Context, helmOp *addonsv1.HelmOp) (*means, error) {
-	by := &means{}
+// registryAccess reads the Secrets and ServiceAccounts that the HelmOp names. One that does not exist or may not be read is an error of the
+// HelmOp and is in the result; any other error ends the pass.
+func (r *Reconciler) registryAccess(ctx context.Context, helmOp *addonsv1.HelmOp) (*registryAccess, error) {
+	by := &registryAccess{}
 	by.access, by.accessErr = r.references.Access(ctx, helmOp)
 	by.policy, by.policyErr = r.references.Policy(ctx, helmOp)
 	for _, err := range []error{by.accessErr, by.policyErr} {
@@ -171,13 +171,13 @@ func (r *Reconciler) means(ctx context.Context, helmOp *addonsv1.HelmOp) (*means
 	return by, err
 }
 
-// recall finds what is known of a reference. What an earlier pass was answered comes before a status that the cache has not caught
-// up with; going by that would ask again, or send every Cluster back to what a tag stood for before.
-func (r *Reconciler) recall(helmOp *addonsv1.HelmOp, asked *inquiry) {
+// loadCached sets the last known artifact and the last result of a lookup. The answer in memory comes before an older one in the status,
+// which may not have been written: with the older one, every Cluster would go back to the artifact of before.
+func (r *Reconciler) loadCached(helmOp *addonsv1.HelmOp, asked *lookup) {
 	asked.known = artifactOfSource(&helmOp.Status, asked.source)
-	asked.before, asked.failedBefore, _ = r.resolution.said(asked.key, asked.question)
-	answer := r.resolution.answer(asked.key, asked.source)
-	// Known already, or another manager has found out something newer.
+	asked.lastResult, asked.hasFailedBefore, _ = r.resolution.lastResult(asked.key, asked.lookupKey)
+	answer := r.resolution.lastArtifact(asked.key, asked.source)
+	// The status may also be newer: another manager resolved the reference.
 	isNews := answer != nil && (asked.known == nil ||
 		asked.known.ResolvedArtifact != answer.ResolvedArtifact && !asked.known.ResolvedAt.After(answer.ResolvedAt.Time))
 	if isNews {
@@ -185,42 +185,42 @@ func (r *Reconciler) recall(helmOp *addonsv1.HelmOp, asked *inquiry) {
 	}
 }
 
-// isSettled tells whether the registry needs not be asked: it was, not long ago, or another HelmOp was answered.
-func (r *Reconciler) isSettled(scope *helmOpScope, asked *inquiry) bool {
-	delay, never := r.resolution.due(asked.key, asked.question, asked.known != nil, r.now())
+// isUpToDate reports whether no request is due: the last lookup was not long ago, or another HelmOp has a result that can be shared.
+func (r *Reconciler) isUpToDate(scope *helmOpScope, asked *lookup) bool {
+	delay, never := r.resolution.due(asked.key, asked.lookupKey, asked.known != nil, r.now())
 	if never || delay > 0 {
-		asked.verdict = asked.before
+		asked.result = asked.lastResult
 		if !never {
 			scope.retryWithin(delay)
 		}
 		return true
 	}
-	answer, ok := r.sharedAnswer(scope.helmOp, asked)
+	answer, ok := r.sharedResult(scope.helmOp, asked)
 	if ok {
-		r.conclude(scope, asked, answer.Resolution, nil, answer.at)
+		r.storeResult(scope, asked, answer.Resolution, nil, answer.at)
 	}
 	return ok
 }
 
-// sharedAnswer is what another HelmOp was answered lately, if that will do.
-func (r *Reconciler) sharedAnswer(helmOp *addonsv1.HelmOp, asked *inquiry) (sharedAnswer, bool) {
-	if asked.known == nil || asked.isToldTo {
-		return sharedAnswer{}, false
+// sharedResult is the recent result of another HelmOp, if it can be used.
+func (r *Reconciler) sharedResult(helmOp *addonsv1.HelmOp, asked *lookup) (sharedResult, bool) {
+	if asked.known == nil || asked.isRequested {
+		return sharedResult{}, false
 	}
-	answer, ok := r.resolution.shared(asked.key, asked.question, r.interval(helmOp), r.now())
+	answer, ok := r.resolution.shared(asked.key, asked.lookupKey, r.interval(helmOp), r.now())
 	if ok && asked.policy != nil {
 		answer.signed, ok = verify.SignersOf(r.verifier, apiutil.KnownArtifacts(&helmOp.Status), answer.artifact.URL, answer.artifact.Digest, asked.policy)
 	}
 	return answer, ok
 }
 
-// ask resolves references, side by side, and has the signatures of what they stand for checked. Its error is that of ctx.
-func (r *Reconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, open []*inquiry) ([]async.TaskOutcome[Resolution], error) {
+// lookUp resolves references and checks the signatures of their artifacts, all in parallel. Its error is that of ctx.
+func (r *Reconciler) lookUp(ctx context.Context, helmOp *addonsv1.HelmOp, open []*lookup) ([]async.TaskOutcome[Resolution], error) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)}
 	tasks := make([]async.Task[Resolution], 0, len(open))
 	for _, asked := range open {
 		tasks = append(tasks, async.Task[Resolution]{
-			Key:  fmt.Sprintf("%s %s %s %s", request, asked.source, asked.question.access, asked.request),
+			Key:  fmt.Sprintf("%s %s %s %s", request, asked.source, asked.lookupKey.access, asked.request),
 			Work: r.task(helmOp, asked),
 		})
 	}
@@ -231,9 +231,9 @@ func (r *Reconciler) ask(ctx context.Context, helmOp *addonsv1.HelmOp, open []*i
 	return outcomes, err
 }
 
-// task is the work of finding out what a reference stands for. It sees nothing that a pass may change.
-func (r *Reconciler) task(helmOp *addonsv1.HelmOp, asked *inquiry) func(context.Context) (Resolution, error) {
-	by, known := asked.means, apiutil.KnownArtifacts(&helmOp.Status)
+// task is the background task of a lookup. It uses nothing that a pass may change.
+func (r *Reconciler) task(helmOp *addonsv1.HelmOp, asked *lookup) func(context.Context) (Resolution, error) {
+	by, known := asked.registryAccess, apiutil.KnownArtifacts(&helmOp.Status)
 	source, wanted := references.OciSource(helmOp, asked.key.ref, by.access), apiutil.Selected(&helmOp.Spec.Source)
 	return func(ctx context.Context) (found Resolution, err error) {
 		if err := errors.Join(by.accessErr, by.policyErr); err != nil {
@@ -248,7 +248,7 @@ func (r *Reconciler) task(helmOp *addonsv1.HelmOp, asked *inquiry) func(context.
 			return found, err
 		}
 		found.provenance, found.artifact.Annotations = provenance(found.artifact.Annotations), nil
-		// The manifest tells what the artifact is: what cannot be installed is refused before anything is pulled.
+		// An artifact that cannot be installed is refused by its manifest, before its layers are pulled.
 		manifest := apiutil.BundleManifest(found.artifact.ConfigMediaType, found.artifact.ArtifactType, found.artifact.Layers)
 		found.artifact.Layers = nil
 		if found.format, _, err = bundle.Detect(manifest, apiutil.BundleSelection(&wanted)); err != nil {
@@ -261,33 +261,33 @@ func (r *Reconciler) task(helmOp *addonsv1.HelmOp, asked *inquiry) func(context.
 	}
 }
 
-// conclude notes what was found out at a time, and when to ask again.
-func (r *Reconciler) conclude(scope *helmOpScope, asked *inquiry, found Resolution, err error, at time.Time) {
+// storeResult stores the result of a lookup at a time, and when the next one is due.
+func (r *Reconciler) storeResult(scope *helmOpScope, asked *lookup, found Resolution, err error, at time.Time) {
 	helmOp := scope.helmOp
 	if err == nil {
 		err = checkDowngrade(asked.key.ref, scope.beforeOf(asked), &found.artifact)
 	}
-	asked.verdict.verified, asked.verdict.isFresh = verifiedCondition(helmOp, asked, found, err)
-	entry := resolutionEntry{question: asked.question, fixed: asked.key.ref.Digest != ""}
+	asked.result.verified, asked.result.isFresh = verifiedCondition(helmOp, asked, found, err)
+	entry := resolutionEntry{lookupKey: asked.lookupKey, fixed: asked.key.ref.Digest != ""}
 	next := at.Add(r.resolution.record(asked.key, entry, r.interval(helmOp), at, err != nil, requeue.RetryAfter(err)))
 	if next.After(at) {
 		scope.retryWithin(max(next.Sub(r.now()), time.Millisecond))
 	}
 	if err != nil {
-		asked.verdict.resolved = metav1.Condition{
+		asked.result.resolved = metav1.Condition{
 			Status: metav1.ConditionFalse, Reason: reasons.For(err, reasons.ArtifactErrors, addonsv1.RegistryErrorReason), Message: err.Error(),
 		}
 	} else {
-		r.learn(helmOp, asked, found)
-		r.resolution.remember(asked.key, asked.known)
-		asked.verdict.resolved = metav1.Condition{
+		r.updateArtifact(helmOp, asked, found)
+		r.resolution.setArtifact(asked.key, asked.known)
+		asked.result.resolved = metav1.Condition{
 			Status: metav1.ConditionTrue, Reason: addonsv1.ResolvedReason, Message: describeArtifact(&asked.known.ResolvedArtifact),
 		}
 	}
-	r.resolution.say(asked.key, asked.verdict)
+	r.resolution.setLastResult(asked.key, asked.result)
 }
 
-// interval is how often the references of a HelmOp are resolved again: its own interval, or the manager's minimum if that is longer.
+// interval is how often the references of a HelmOp are looked up: its own interval, or the minimum of the manager if that is longer.
 func (r *Reconciler) interval(helmOp *addonsv1.HelmOp) time.Duration {
 	return max(helmOp.Spec.Source.Interval.Duration, r.minInterval)
 }
@@ -302,7 +302,7 @@ func (r *Reconciler) raisedInterval(helmOp *addonsv1.HelmOp) string {
 	return fmt.Sprintf("; resolved again every %s, the manager's minimum, and not every %s as spec.source.interval says", r.minInterval, own)
 }
 
-// resolveRequest is the value of the annotation that asks to resolve now, in the form in which the status keeps it.
+// resolveRequest is the value of the annotation that asks for a lookup now, in the form that the status keeps.
 func resolveRequest(helmOp *addonsv1.HelmOp) string {
 	value := helmOp.Annotations[addonsv1.ResolveRequestedAtAnnotation]
 	if len(value) > requeue.MaxResolveRequest {

@@ -75,7 +75,7 @@ func (r *registryDouble) Resolve(ctx context.Context, source oci.Source) (oci.Ar
 	return r.artifact, r.err
 }
 
-// answer has a tag answered otherwise than the rest.
+// answer gives a tag another answer than the rest.
 func (r *registryDouble) answer(tag string, double tagDouble) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -185,7 +185,7 @@ func (r *Reconciler) recordRollout(ctx context.Context, scope *helmOpScope, requ
 	if err := r.writeRevision(ctx, newest, status); err != nil {
 		return err
 	}
-	r.tellRollout(scope, before.Phase, status)
+	r.recordRolloutEvents(scope, before.Phase, status)
 	return nil
 }
 
@@ -232,7 +232,7 @@ func waveOf(c *clusterScope, waves []labels.Selector) int {
 
 func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy, memory *plannedReleases) (rollout.Cluster, error) {
 	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "", TargetInvalid: isInvalid(c.err)}
-	planned.Paused = isAccessDenied(c) || isHeldElsewhere(c, policy)
+	planned.Paused = isAccessDenied(c) || isHeldByOtherShard(c, policy)
 	if c.cluster != nil {
 		planned.Deleting = !c.cluster.DeletionTimestamp.IsZero()
 		planned.Paused = planned.Paused || apiutil.IsClusterPaused(c.cluster)
@@ -249,7 +249,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		spec    *addonsv1.HelmOpReleaseSpec
 		release **rollout.Release
 	}{{c.target, &planned.Target}, {c.good, &planned.Good}, {c.own, &planned.Own}} {
-		if told != nil && wasToldOf(wanted.spec, c.child) {
+		if told != nil && hasRevision(wanted.spec, c.child) {
 			*wanted.release = told
 			continue
 		}
@@ -276,8 +276,8 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	return planned, nil
 }
 
-// wasToldOf tells whether a child was told just this. Mostly it was, and comparing takes a fraction of what digests do.
-func wasToldOf(spec *addonsv1.HelmOpReleaseSpec, child *addonsv1.HelmOpRelease) bool {
+// hasRevision tells whether a child was told just this. Mostly it was, and comparing takes a fraction of what digests do.
+func hasRevision(spec *addonsv1.HelmOpReleaseSpec, child *addonsv1.HelmOpRelease) bool {
 	if spec == nil {
 		return false
 	}

@@ -135,7 +135,7 @@ func TestToldSpec(t *testing.T) {
 			if tc.child != nil {
 				c.child = &addonsv1.HelmOpRelease{Spec: *spec(tc.values, tc.child)}
 			}
-			got, err := r.toldSpec(&helmOpScope{revisions: []*addonsv1.HelmOpRevision{good, newest}}, c)
+			got, err := r.releaseSpecFor(&helmOpScope{revisions: []*addonsv1.HelmOpRevision{good, newest}}, c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +146,7 @@ func TestToldSpec(t *testing.T) {
 			}
 		})
 	}
-	if _, err := r.toldSpec(&helmOpScope{}, &clusterScope{step: rollout.Step{Source: rollout.SourceOwn}}); err == nil {
+	if _, err := r.releaseSpecFor(&helmOpScope{}, &clusterScope{step: rollout.Step{Source: rollout.SourceOwn}}); err == nil {
 		t.Error("what is not known is told")
 	}
 }

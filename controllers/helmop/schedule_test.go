@@ -17,18 +17,18 @@ import (
 
 func TestResolutionSchedule(t *testing.T) {
 	key := resolutionKey{helmOp: types.NamespacedName{Namespace: "default", Name: "calico"}}
-	usual := question{source: "s", access: "a"}
-	tag := resolutionEntry{question: usual}
-	digest := resolutionEntry{question: usual, fixed: true}
-	requested := resolutionEntry{question: question{source: "s", access: "a", request: "1"}}
-	ask := func(s *resolutionSchedule, asked question, known bool, after time.Duration) (bool, bool) {
+	usual := lookupKey{source: "s", access: "a"}
+	tag := resolutionEntry{lookupKey: usual}
+	digest := resolutionEntry{lookupKey: usual, fixed: true}
+	requested := resolutionEntry{lookupKey: lookupKey{source: "s", access: "a", request: "1"}}
+	ask := func(s *resolutionSchedule, asked lookupKey, known bool, after time.Duration) (bool, bool) {
 		wait, never := s.due(key, asked, known, controllertest.Noon.Add(after))
 		return wait <= 0 && !never, never
 	}
 
 	tests := map[string]struct {
 		before    func(*resolutionSchedule)
-		asked     question
+		asked     lookupKey
 		known     bool
 		after     time.Duration
 		wantNow   bool
@@ -43,10 +43,10 @@ func TestResolutionSchedule(t *testing.T) {
 			asked:  usual, known: true, after: 67 * time.Second, wantNow: true},
 		"another source": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
-			asked:  question{source: "other", access: "a"}, known: true, wantNow: true},
+			asked:  lookupKey{source: "other", access: "a"}, known: true, wantNow: true},
 		"other credentials": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, true, 0) },
-			asked:  question{source: "s", access: "other"}, wantNow: true},
+			asked:  lookupKey{source: "s", access: "other"}, wantNow: true},
 		"a success that was not written down": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
 			asked:  usual, wantNow: true},
@@ -61,16 +61,16 @@ func TestResolutionSchedule(t *testing.T) {
 			asked:  usual, after: time.Minute, wantNow: true},
 		"asked to resolve now": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, false, 0) },
-			asked:  question{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
+			asked:  lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
 		"asked to resolve now, and done": {
 			before: func(s *resolutionSchedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
-			asked:  question{source: "s", access: "a", request: "1"}, known: true, after: time.Second},
+			asked:  lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second},
 		"not asked to resolve now any more": {
 			before: func(s *resolutionSchedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
 			asked:  usual, known: true, after: time.Second},
 		"a digest, asked to resolve now": {
 			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
-			asked:  question{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
+			asked:  lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
 		"failed, and waited": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
 			asked:  usual, after: 6 * time.Second, wantNow: true},
@@ -102,15 +102,15 @@ func TestResolutionSchedule(t *testing.T) {
 }
 
 // What was answered stands until something else is asked; a cache that lags behind the status must lead neither to another
-// question nor back to an older answer.
+// request nor back to an older answer.
 func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
 	s := newResolutionSchedule()
 	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
-	entry := resolutionEntry{question: question{source: "s"}}
+	entry := resolutionEntry{lookupKey: lookupKey{source: "s"}}
 	expect := func(source, wantDigest string, wantFailing bool) {
 		t.Helper()
-		answer := s.answer(key, source)
-		_, failing, _ := s.said(key, question{source: source})
+		answer := s.lastArtifact(key, source)
+		_, failing, _ := s.lastResult(key, lookupKey{source: source})
 		digest := ""
 		if answer != nil {
 			digest = answer.Digest
@@ -121,13 +121,13 @@ func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
 	}
 	s.record(key, entry, time.Hour, controllertest.Noon, false, 0)
 	answer := &addonsv1.ArtifactStatus{ResolvedArtifact: addonsv1.ResolvedArtifact{Digest: "sha256:1"}}
-	s.remember(key, answer)
+	s.setArtifact(key, answer)
 	answer.Digest = "changed by the caller"
 	expect("s", "sha256:1", false)
 	expect("other", "", false)
 	s.record(key, entry, time.Hour, controllertest.Noon, true, 0)
 	expect("s", "sha256:1", true)
-	s.record(key, resolutionEntry{question: question{source: "other"}}, time.Hour, controllertest.Noon, true, 0)
+	s.record(key, resolutionEntry{lookupKey: lookupKey{source: "other"}}, time.Hour, controllertest.Noon, true, 0)
 	expect("s", "", false)
 	expect("other", "", true)
 	s.forget(key.helmOp)
@@ -137,7 +137,7 @@ func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
 func TestResolutionScheduleBacksOff(t *testing.T) {
 	s := newResolutionSchedule()
 	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
-	entry := resolutionEntry{question: question{source: "s"}}
+	entry := resolutionEntry{lookupKey: lookupKey{source: "s"}}
 	expect := func(what string, got, want time.Duration) {
 		t.Helper()
 		if most := want + time.Duration(float64(want)*requeue.IntervalJitter); got < want || got > most {

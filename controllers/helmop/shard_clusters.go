@@ -20,9 +20,9 @@ import (
 
 const (
 
-	// maxAskedSingly is up to how many Clusters are asked for one by one. A Cluster that is gone is one for each of its HelmOps, and a list of
+	// maxReadsOneByOne is up to how many Clusters are asked for one by one. A Cluster that is gone is one for each of its HelmOps, and a list of
 	// those of all other shards for each of these would be hundreds of megabytes.
-	maxAskedSingly = 50
+	maxReadsOneByOne = 50
 )
 
 // addUnlisted adds the Clusters of children that the selector may not choose from: they are gone, of another shard, or of a namespace
@@ -37,13 +37,13 @@ func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, select
 	if err != nil {
 		return err
 	}
-	elsewhere, err := r.clustersElsewhere(ctx, absent)
+	elsewhere, err := r.clustersOfOtherShards(ctx, absent)
 	if err != nil {
 		return err
 	}
 	for key, child := range children {
 		if object, ok := elsewhere[key]; ok {
-			scope.clusters = append(scope.clusters, elsewhereScope(scope.helmOp, key, object, selector, child))
+			scope.clusters = append(scope.clusters, otherShardScope(scope.helmOp, key, object, selector, child))
 			continue
 		}
 		c, err := r.unlistedCluster(ctx, scope, key, child)
@@ -70,12 +70,12 @@ func (r *Reconciler) absentClusters(ctx context.Context, children map[client.Obj
 	return absent, nil
 }
 
-// clustersElsewhere are those of some Clusters that are of other shards. Many are one question for each namespace.
-func (r *Reconciler) clustersElsewhere(ctx context.Context, keys sets.Set[client.ObjectKey]) (
+// clustersOfOtherShards are those of some Clusters that are of other shards. Many are one question for each namespace.
+func (r *Reconciler) clustersOfOtherShards(ctx context.Context, keys sets.Set[client.ObjectKey]) (
 	map[client.ObjectKey]*metav1.PartialObjectMetadata, error,
 ) {
 	elsewhere := map[client.ObjectKey]*metav1.PartialObjectMetadata{}
-	if keys.Len() <= maxAskedSingly {
+	if keys.Len() <= maxReadsOneByOne {
 		for key := range keys {
 			object := partialCluster()
 			there, err := dependencies.Exists(ctx, r.live, key, object)
@@ -105,8 +105,8 @@ func (r *Reconciler) clustersElsewhere(ctx context.Context, keys sets.Set[client
 	return elsewhere, nil
 }
 
-// elsewhereScope is a Cluster of another shard. Its labels are what is known of it, so that it stays in its wave.
-func elsewhereScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav1.PartialObjectMetadata, selector *selection.Selector,
+// otherShardScope is a Cluster of another shard. Its labels are what is known of it, so that it stays in its wave.
+func otherShardScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav1.PartialObjectMetadata, selector *selection.Selector,
 	child *addonsv1.HelmOpRelease,
 ) *clusterScope {
 	cluster := &clusterv1.Cluster{ObjectMeta: object.ObjectMeta}
@@ -116,14 +116,14 @@ func elsewhereScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav
 	known.SetLabels(object.Labels)
 	return &clusterScope{
 		name: apiutil.TitleOf(helmOp.Namespace, key), key: key, cluster: cluster, object: known, child: child,
-		selected: selector.Matches(object), elsewhere: apiutil.OtherShardMessage(object, helmOp),
+		selected: selector.Matches(object), otherShard: apiutil.OtherShardMessage(object, helmOp),
 	}
 }
 
-// isHeldElsewhere tells whether a release is left alone because its Cluster is of another shard. One that is wanted no more may end if
+// isHeldByOtherShard tells whether a release is left alone because its Cluster is of another shard. One that is wanted no more may end if
 // that means to let go of it.
-func isHeldElsewhere(c *clusterScope, policy addonsv1.DeletionPolicy) bool {
-	return c.elsewhere != "" && (c.selected || policy != addonsv1.DeletionPolicyOrphan)
+func isHeldByOtherShard(c *clusterScope, policy addonsv1.DeletionPolicy) bool {
+	return c.otherShard != "" && (c.selected || policy != addonsv1.DeletionPolicyOrphan)
 }
 
 // partialCluster is the metadata of a Cluster, to read into.

@@ -127,8 +127,8 @@ func TestClustersOfOtherShardsStay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (got.elsewhere != "") != tc.elsewhere || planned.Paused != tc.held || scope.stale != tc.stale {
-				t.Errorf("elsewhere %q, held %v, stale %v", got.elsewhere, planned.Paused, scope.stale)
+			if (got.otherShard != "") != tc.elsewhere || planned.Paused != tc.held || scope.stale != tc.stale {
+				t.Errorf("elsewhere %q, held %v, stale %v", got.otherShard, planned.Paused, scope.stale)
 			}
 			if !scope.stale && planned.Gone != tc.gone {
 				t.Errorf("gone %v", planned.Gone)
@@ -151,9 +151,9 @@ func TestUnlistedClustersCostLittle(t *testing.T) {
 	}{
 		"one is gone":            {gone: 1, others: 20, maxGets: 2},
 		"few are elsewhere":      {elsewhere: 5, others: 20, maxGets: 5},
-		"a namespace has gone":   {elsewhere: maxAskedSingly + 1, lists: 1},
-		"as many as are few":     {elsewhere: maxAskedSingly, maxGets: maxAskedSingly},
-		"a few of all are known": {elsewhere: 1, others: 2 * maxAskedSingly, maxGets: 1},
+		"a namespace has gone":   {elsewhere: maxReadsOneByOne + 1, lists: 1},
+		"as many as are few":     {elsewhere: maxReadsOneByOne, maxGets: maxReadsOneByOne},
+		"a few of all are known": {elsewhere: 1, others: 2 * maxReadsOneByOne, maxGets: 1},
 	} {
 		h, _, _ := controllertest.ShardedObjects("a", "a", "a")
 		var objects []client.Object
@@ -188,7 +188,7 @@ func TestUnlistedClustersCostLittle(t *testing.T) {
 		}
 		elsewhere := 0
 		for _, c := range scope.clusters {
-			if c.elsewhere != "" {
+			if c.otherShard != "" {
 				elsewhere++
 			}
 		}
@@ -201,7 +201,7 @@ func TestUnlistedClustersCostLittle(t *testing.T) {
 	}
 }
 
-func whyElsewhere(s fleetSummary) string { return s.whyElsewhere }
+func whyElsewhere(s fleetSummary) string { return s.whyOtherShard }
 
 // selectorOf selects all Clusters of the namespace n, or none.
 func selectorOf(t *testing.T, all bool) *selection.Selector {

@@ -49,9 +49,9 @@ func (r *Reconciler) report(scope *helmOpScope) {
 		rolledOut.Message += fmt.Sprintf("; %d Clusters of other namespaces are left out: service account %s may not get their kubeconfigs",
 			scope.denied, helmOp.Spec.ClusterNamespaces.ServiceAccountName)
 	}
-	if scope.unasked > 0 {
+	if scope.unknownAccess > 0 {
 		rolledOut.Message += fmt.Sprintf("; of %d Clusters of other namespaces it is not known whether they may be accessed: the API server cannot tell now",
-			scope.unasked)
+			scope.unknownAccess)
 	}
 	report.SetCondition(helmOp, addonsv1.RolledOutCondition, rolledOut.Status, rolledOut.Reason, rolledOut.Message)
 	ready := readyCondition(scope, summary)
@@ -73,10 +73,10 @@ type fleetSummary struct {
 	failures []addonsv1.ClusterFailure
 	// told is the number of selected Clusters that were told what is desired.
 	told int32
-	// elsewhere is the number of releases whose Clusters are of another shard, and whyElsewhere tells of one. heldElsewhere is that of
+	// otherShard is the number of releases whose Clusters are of another shard, and whyOtherShard tells of one. heldElsewhere is that of
 	// those that are selected.
-	elsewhere, heldElsewhere int32
-	whyElsewhere             string
+	otherShard, heldElsewhere int32
+	whyOtherShard             string
 	// ending is the number of releases of Clusters that are not selected any more.
 	ending int32
 	// whyEnding tells what one of them waits for.
@@ -90,10 +90,10 @@ func summarize(scope *helmOpScope) fleetSummary {
 		if failure != nil {
 			s.failures = append(s.failures, *failure)
 		}
-		if c.elsewhere != "" {
-			s.elsewhere++
-			if s.whyElsewhere == "" {
-				s.whyElsewhere = c.elsewhere
+		if c.otherShard != "" {
+			s.otherShard++
+			if s.whyOtherShard == "" {
+				s.whyOtherShard = c.otherShard
 			}
 		}
 		if !c.selected {
@@ -107,10 +107,10 @@ func summarize(scope *helmOpScope) fleetSummary {
 			continue
 		}
 		s.counts.Selected++
-		if c.elsewhere != "" {
+		if c.otherShard != "" {
 			s.heldElsewhere++
 		}
-		if c.step.Told && phase != phasePaused && phase != phaseWaiting && c.elsewhere == "" {
+		if c.step.Told && phase != phasePaused && phase != phaseWaiting && c.otherShard == "" {
 			s.told++
 		}
 		s.countChild(c.child)
@@ -159,7 +159,7 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phaseFailed, &addonsv1.ClusterFailure{Cluster: c.name, Reason: reason, Message: apiutil.Truncate(message, report.MaxConditionMessage)}
 	}
 	switch {
-	case c.elsewhere != "":
+	case c.otherShard != "":
 		return phaseProgressing, nil
 	case c.err != nil:
 		return fail(reasons.ForRendering(c.err), c.err.Error())
@@ -241,8 +241,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		first := s.failures[0]
 		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %d Clusters failed, see status.failures; %s: %s: %s",
 			max(c.Failed, int32(len(s.failures))), c.Selected+s.ending, first.Cluster, first.Reason, first.Message))
-	case s.elsewhere > 0:
-		return no(addonsv1.OtherShardReason, fmt.Sprintf("%d releases are in Clusters of another shard; %s", s.elsewhere, s.whyElsewhere))
+	case s.otherShard > 0:
+		return no(addonsv1.OtherShardReason, fmt.Sprintf("%d releases are in Clusters of another shard; %s", s.otherShard, s.whyOtherShard))
 	case c.Waiting+c.Unreachable > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused == c.Selected:
 		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
 			"%d of %d Clusters are up to date; %d wait for their control plane, %d do not answer",

@@ -34,7 +34,7 @@ func longHelmOpStatus(long string) *addonsv1.HelmOpStatus {
 			ocispec.AnnotationSource: long, ocispec.AnnotationRevision: long, ocispec.AnnotationCreated: long,
 		}),
 		signed: &verification.Result{Signers: slices.Repeat([]string{long}, 2*maxSigners)},
-	}, &inquiry{means: &means{policy: &verification.Policy{Provider: verification.Cosign}}})
+	}, &lookup{registryAccess: &registryAccess{policy: &verification.Policy{Provider: verification.Cosign}}})
 	status.LastResolveRequest = resolveRequest(helmOp)
 	_, failure := phaseOf(&clusterScope{err: errors.New(long)}, 1)
 	status.Failures = []addonsv1.ClusterFailure{*failure}

@@ -21,8 +21,8 @@ const (
 	maxWaitingFor    = 512
 )
 
-// tellRollout tells, by Events, of what became of a rollout. Without spec.rollout there is none to tell of.
-func (r *Reconciler) tellRollout(scope *helmOpScope, before addonsv1.RolloutPhase, status addonsv1.HelmOpRevisionStatus) {
+// recordRolloutEvents tells, by Events, of what became of a rollout. Without spec.rollout there is none to tell of.
+func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.RolloutPhase, status addonsv1.HelmOpRevisionStatus) {
 	helmOp, number := scope.helmOp, scope.newestRevision().Spec.Number
 	if helmOp.Spec.Rollout == nil {
 		return

@@ -43,7 +43,7 @@ func (r *Reconciler) reportVerification(helmOp *addonsv1.HelmOp, condition *meta
 
 // verifiedCondition is what an inquiry says about signatures; nil if none are demanded. What could not be looked at is unknown,
 // unless it is known from before under the demands of now. isFresh tells whether it was looked at.
-func verifiedCondition(helmOp *addonsv1.HelmOp, asked *inquiry, found Resolution, err error) (condition *metav1.Condition, isFresh bool) {
+func verifiedCondition(helmOp *addonsv1.HelmOp, asked *lookup, found Resolution, err error) (condition *metav1.Condition, isFresh bool) {
 	if helmOp.Spec.Source.Verify == nil {
 		return nil, true
 	}
@@ -62,8 +62,8 @@ func verifiedCondition(helmOp *addonsv1.HelmOp, asked *inquiry, found Resolution
 	switch known := asked.known; {
 	case isWrong:
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: err.Error()}, true
-	case asked.failedBefore && isRefusal(asked.before.verified):
-		return asked.before.verified, false
+	case asked.hasFailedBefore && isRefusal(asked.lastResult.verified):
+		return asked.lastResult.verified, false
 	case asked.policy != nil && known != nil && verify.IsKnownSigned(known, known.URL, known.Digest, asked.policy):
 		return signedCondition(known.Digest, known.Verification.Signers), false
 	default:

@@ -39,26 +39,26 @@ import (
 // errOutdated says that the HelmOp wants something else by now than its release was told.
 var errOutdated = errors.New("the HelmOp is about to update this release")
 
-// ingredients are what an installation or an upgrade is made of.
-type ingredients struct {
+// releaseInputs are what an installation or an upgrade is made of.
+type releaseInputs struct {
 	chart  *bundle.Chart
 	values map[string]any
 }
 
 // act carries out a decision that needs Helm.
 func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.Decision) (ctrl.Result, error) {
-	var made ingredients
+	var made releaseInputs
 	if isRelease(decision.Action) {
 		var result ctrl.Result
 		var err error
 		var ok bool
-		if made, result, err, ok = r.gatherIngredients(ctx, p); !ok {
+		if made, result, err, ok = r.gatherInputs(ctx, p); !ok {
 			return result, err
 		}
 	}
 	done, ok := r.slot(p)
 	if !ok {
-		reportInLine(p.release)
+		reportWaitingForSlot(p.release)
 		return ctrl.Result{}, nil
 	}
 	defer done()
@@ -117,9 +117,9 @@ func (r *Reconciler) acted(ctx context.Context, p *releasePass, decision decide.
 	return ctrl.Result{RequeueAfter: p.requeueAfter}
 }
 
-// gatherIngredients renders and pulls what an installation or an upgrade is made of. If ok is false, something is missing: it was
+// gatherInputs renders and pulls what an installation or an upgrade is made of. If ok is false, something is missing: it was
 // reported, and result and err say when to go on.
-func (r *Reconciler) gatherIngredients(ctx context.Context, p *releasePass) (made ingredients, result ctrl.Result, err error, ok bool) {
+func (r *Reconciler) gatherInputs(ctx context.Context, p *releasePass) (made releaseInputs, result ctrl.Result, err error, ok bool) {
 	release := p.release
 	if p.helmOp == nil {
 		report.SetNotReady(release, addonsv1.UpdatingReason, "the HelmOp of this release is gone: nobody tells its values")
@@ -146,7 +146,7 @@ func (r *Reconciler) gatherIngredients(ctx context.Context, p *releasePass) (mad
 
 // renderInto renders the values, and what changes the rendered chart into the options of the pass.
 func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string]any, error) {
-	rendered, secretValues, err := r.renderTold(ctx, p)
+	rendered, secretValues, err := r.renderAssigned(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -166,11 +166,11 @@ func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string
 	return rendered.Values, nil
 }
 
-// renderTold renders the values that a release was told: those that its HelmOp wants now or, where that is something else and the
+// renderAssigned renders the values that a release was told: those that its HelmOp wants now or, where that is something else and the
 // release is to stay at the revision that it is made from, those of this revision.
-func (r *Reconciler) renderTold(ctx context.Context, p *releasePass) (rendered templating.Result, secretValues []any, err error) {
+func (r *Reconciler) renderAssigned(ctx context.Context, p *releasePass) (rendered templating.Result, secretValues []any, err error) {
 	rendered, secretValues, err = r.renderer.Values(ctx, p.helmOp, p.object, p.cluster)
-	if err == nil && isTold(p.release, &rendered) {
+	if err == nil && hasAssignedDigests(p.release, &rendered) {
 		return rendered, secretValues, nil
 	}
 	stays, liveErr := r.staysAtRevision(ctx, p.releaseScope)
@@ -187,14 +187,14 @@ func (r *Reconciler) renderTold(ctx context.Context, p *releasePass) (rendered t
 		return rendered, nil, err
 	}
 	rendered, secretValues, err = r.renderer.Values(ctx, at, p.object, p.cluster)
-	if err == nil && !isTold(p.release, &rendered) {
+	if err == nil && !hasAssignedDigests(p.release, &rendered) {
 		err = outdatedError(p.releaseScope, at)
 	}
 	return rendered, secretValues, err
 }
 
-// isTold tells whether values are those that a release was told.
-func isTold(release *addonsv1.HelmOpRelease, rendered *templating.Result) bool {
+// hasAssignedDigests tells whether values are those that a release was told.
+func hasAssignedDigests(release *addonsv1.HelmOpRelease, rendered *templating.Result) bool {
 	return rendered.Digest == release.Spec.ValuesDigest && rendered.PostRenderDigest == release.Spec.PostRenderDigest
 }
 

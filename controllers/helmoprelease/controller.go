@@ -96,8 +96,8 @@ type releaseScope struct {
 	cluster *clusterv1.Cluster
 	object  *unstructured.Unstructured
 
-	// elsewhere tells that the Cluster is of another shard than the HelmOp, so that nothing may be done; empty if it is not.
-	elsewhere string
+	// otherShard tells that the Cluster is of another shard than the HelmOp, so that nothing may be done; empty if it is not.
+	otherShard string
 
 	// isLeaving tells that the release is, or is about to be, of another shard, whose manager writes it from now on.
 	isLeaving bool
@@ -120,16 +120,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	release := &addonsv1.HelmOpRelease{}
 	if err := r.client.Get(ctx, req.NamespacedName, release); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.part(req)
+			r.dropRelease(req)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !apiutil.IsWatched(release, r.watchFilter) {
-		r.part(req)
+		r.dropRelease(req)
 		return ctrl.Result{}, nil
 	}
 	if report.IsBeingMoved(release) {
-		r.part(req)
+		r.dropRelease(req)
 		return ctrl.Result{}, report.BeingMoved(ctx, r.client, release, "helmoprelease", releaseConditions)
 	}
 	result, err = r.reconcile(ctx, req, release)
@@ -152,7 +152,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *a
 		return ctrl.Result{}, err
 	}
 	if scope.isLeaving {
-		r.forget(req.NamespacedName)
+		r.dropObjectState(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	scope.before = release.DeepCopy()
@@ -168,22 +168,22 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *a
 		err := report.WriteObject(ctx, r.client, scope.before, release, releaseConditions)
 		reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
 	}()
-	r.settleCluster(ctx, scope)
+	r.resetIfRecreated(ctx, scope)
 	if !release.DeletionTimestamp.IsZero() {
 		return r.reconcileDelete(ctx, scope)
 	}
 	return r.reconcileNormal(ctx, scope)
 }
 
-// part drops all that is remembered of a release that is gone, or no longer this manager's.
-func (r *Reconciler) part(req ctrl.Request) {
-	r.forget(req.NamespacedName)
+// dropRelease drops all that is remembered of a release that is gone, or no longer this manager's.
+func (r *Reconciler) dropRelease(req ctrl.Request) {
+	r.dropObjectState(req.NamespacedName)
 	r.reads.Drop(req)
 	r.delays.Forget(req)
 }
 
-// forget drops what is remembered of the objects of a release.
-func (r *Reconciler) forget(key client.ObjectKey) {
+// dropObjectState drops what is remembered of the objects of a release.
+func (r *Reconciler) dropObjectState(key client.ObjectKey) {
 	r.watcher.Forget(key)
 	r.memories.drop(key)
 }
@@ -218,15 +218,15 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, release *
 		object, err = clusterview.ReadCluster(ctx, r.live, apiutil.ClusterKey(release), r.shard)
 	}
 	if apierrors.IsNotFound(err) {
-		r.forgetCluster(apiutil.ClusterKey(release))
+		r.dropCluster(apiutil.ClusterKey(release))
 		return scope, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading Cluster %s: %w", apiutil.ClusterKey(release), err)
 	}
 	scope.object = object
-	if scope.elsewhere = otherShardOf(r.shard, release, object); scope.elsewhere != "" {
-		r.forgetCluster(apiutil.ClusterKey(release))
+	if scope.otherShard = otherShardOf(r.shard, release, object); scope.otherShard != "" {
+		r.dropCluster(apiutil.ClusterKey(release))
 	}
 	scope.cluster, err = r.renderer.Objects.Typed(object)
 	return scope, err

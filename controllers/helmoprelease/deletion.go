@@ -32,11 +32,11 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (
 		r.forgetWithCluster,
 		r.checkPause,
 		r.waitForHold,
-		r.orphanAsTold,
+		r.orphanIfConfigured,
 		r.checkShard,
 		r.waitForTurn,
-		r.judgeFate,
-		r.checkAccessToEnd,
+		r.checkIntent,
+		r.checkAccessOrOrphan,
 		r.waitForDependents,
 		r.connectCluster,
 		r.uninstallRelease,
@@ -70,12 +70,12 @@ func (r *Reconciler) waitForHold(_ context.Context, p *releasePass) (*ctrl.Resul
 		return after(requeue.OutdatedRetry), nil
 	}
 	// An uninstallation deletes objects: that is no news.
-	r.forget(client.ObjectKeyFromObject(p.release))
+	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return nil, nil
 }
 
-// orphanAsTold leaves the release in its cluster if the HelmOp or an annotation says so.
-func (r *Reconciler) orphanAsTold(_ context.Context, p *releasePass) (*ctrl.Result, error) {
+// orphanIfConfigured leaves the release in its cluster if the HelmOp or an annotation says so.
+func (r *Reconciler) orphanIfConfigured(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if why := whyOrphaned(p.releaseScope); why != "" {
 		return end(r.orphan(p.releaseScope, corev1.EventTypeNormal, ": "+why), nil)
 	}
@@ -110,29 +110,29 @@ func (r *Reconciler) waitForTurn(_ context.Context, p *releasePass) (*ctrl.Resul
 	return after(0), nil
 }
 
-// judgeFate keeps the release if its HelmOp wants it all the same, or waits for a HelmOp that may be restored.
-func (r *Reconciler) judgeFate(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+// checkIntent keeps the release if its HelmOp wants it all the same, or waits for a HelmOp that may be restored.
+func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.isClusterEnding() {
 		return nil, nil
 	}
 	var err error
-	p.fate, err = r.fateOf(ctx, p.release)
+	p.intent, err = r.deletionIntentOf(ctx, p.release)
 	switch {
 	case err != nil:
 		report.SetNotReady(p.release, addonsv1.DeletingReason, "it is not known whether the release is still wanted: "+err.Error())
 		return nil, err
-	case p.fate == fateWanted:
+	case p.intent == intentKeep:
 		ctrl.LoggerFrom(ctx).Info("Leaving a release that its HelmOp still wants", "Cluster", apiutil.ClusterKey(p.release))
 		return end(removeFinalizer(p.release), nil)
-	case p.fate == fateUnknown && isOwnerAwaited(p.release, r.now()):
+	case p.intent == intentUnknown && isOwnerAwaited(p.release, r.now()):
 		return end(r.awaitOwner(ctx, p.releaseScope), nil)
 	}
 	return nil, nil
 }
 
-// checkAccessToEnd leaves the release in its cluster if the HelmOp may not access the Cluster any more: the object does not
+// checkAccessOrOrphan leaves the release in its cluster if the HelmOp may not access the Cluster any more: the object does not
 // stay for it.
-func (r *Reconciler) checkAccessToEnd(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+func (r *Reconciler) checkAccessOrOrphan(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	switch allowed, err := r.mayAccess(ctx, p.releaseScope); {
 	case err != nil:
 		return nil, err
@@ -144,7 +144,7 @@ func (r *Reconciler) checkAccessToEnd(ctx context.Context, p *releasePass) (*ctr
 
 // waitForDependents ends the pass while other releases in the Cluster depend on this one.
 func (r *Reconciler) waitForDependents(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
-	switch ok, err := r.mayEnd(ctx, p.releaseScope, p.fate); {
+	switch ok, err := r.mayUninstall(ctx, p.releaseScope, p.intent); {
 	case err != nil:
 		return nil, err
 	case ok:

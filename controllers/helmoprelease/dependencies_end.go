@@ -20,18 +20,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// mayEnd tells whether nothing in the Cluster depends any more on a release that is about to be uninstalled. If something does, it
+// mayUninstall tells whether nothing in the Cluster depends any more on a release that is about to be uninstalled. If something does, it
 // says so; events of that bring the next pass. A release that is replaced by another one of the same HelmOp waits for nobody: what depends on it
 // stays, and would be waited for without end.
-func (r *Reconciler) mayEnd(ctx context.Context, scope *releaseScope, fate releaseFate) (bool, error) {
-	if fate == fateReplaced {
+func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, fate deletionIntent) (bool, error) {
+	if fate == intentReplace {
 		return true, nil
 	}
 	siblings, err := apiutil.SiblingsOf(ctx, r.client, scope.release)
 	if err != nil {
 		return false, err
 	}
-	if ok, err := r.isFree(ctx, r.client, scope, siblings); !ok {
+	if ok, err := r.hasNoDependents(ctx, r.client, scope, siblings); !ok {
 		return false, err
 	}
 	// What the cache does not show yet counts, too.
@@ -45,11 +45,11 @@ func (r *Reconciler) mayEnd(ctx context.Context, scope *releaseScope, fate relea
 	list.Items = slices.DeleteFunc(list.Items, func(other addonsv1.HelmOpRelease) bool {
 		return apiutil.ClusterKey(&other) != apiutil.ClusterKey(scope.release)
 	})
-	return r.isFree(ctx, r.live, scope, apiutil.ByHelmOp(list.Items, scope.release))
+	return r.hasNoDependents(ctx, r.live, scope, apiutil.ByHelmOp(list.Items, scope.release))
 }
 
-// isFree tells whether none of the other releases in a Cluster keeps one from ending, and says at the release if one does.
-func (r *Reconciler) isFree(ctx context.Context, reader client.Reader, scope *releaseScope,
+// hasNoDependents tells whether none of the other releases in a Cluster keeps one from ending, and says at the release if one does.
+func (r *Reconciler) hasNoDependents(ctx context.Context, reader client.Reader, scope *releaseScope,
 	siblings map[string]*addonsv1.HelmOpRelease,
 ) (bool, error) {
 	staying, err := r.stayingIn(ctx, reader, scope, siblings)

@@ -129,22 +129,22 @@ func TestReleaseEndsAfterWhatDependsOnIt(t *testing.T) {
 		r.Spec.ClusterRef.Namespace = "m"
 	})
 	tests := map[string]struct {
-		fate         releaseFate
+		fate         deletionIntent
 		cached, live []client.Object
 		want         bool
 	}{
-		"nobody":            {fateEnds, nil, nil, true},
-		"somebody":          {fateEnds, []client.Object{needing}, []client.Object{needing}, false},
-		"the cache is late": {fateEnds, nil, []client.Object{needing}, false},
-		"namesake":          {fateEnds, nil, []client.Object{elsewhere}, true},
-		"replaced":          {fateReplaced, []client.Object{needing}, []client.Object{needing}, true},
+		"nobody":            {intentUninstall, nil, nil, true},
+		"somebody":          {intentUninstall, []client.Object{needing}, []client.Object{needing}, false},
+		"the cache is late": {intentUninstall, nil, []client.Object{needing}, false},
+		"namesake":          {intentUninstall, nil, []client.Object{elsewhere}, true},
+		"replaced":          {intentReplace, []client.Object{needing}, []client.Object{needing}, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &Reconciler{client: controllertest.StoreOf(t, tc.cached...), live: controllertest.StoreOf(t, tc.live...)}
 			scope := &releaseScope{release: controllertest.ReadyRelease("cni", nil), cluster: dependingPass().cluster}
-			got, err := r.mayEnd(t.Context(), scope, tc.fate)
+			got, err := r.mayUninstall(t.Context(), scope, tc.fate)
 			if err != nil || got != tc.want {
 				t.Fatalf("may end: %v, %v; want %v", got, err, tc.want)
 			}
@@ -245,11 +245,11 @@ func TestWhatIsWaitedForInAClusterThatGoes(t *testing.T) {
 			cluster := dependingPass().cluster
 			cluster.Annotations = map[string]string{addonsv1.DeletionHoldAnnotation: now.Add(-time.Minute).UTC().Format(time.RFC3339)}
 			scope := &releaseScope{release: controllertest.ReadyRelease("cni", nil), cluster: cluster}
-			if got, err := r.mayEnd(t.Context(), scope, fateEnds); got || err != nil {
+			if got, err := r.mayUninstall(t.Context(), scope, intentUninstall); got || err != nil {
 				t.Errorf("it may end while the Cluster stays, error %v", err)
 			}
 			cluster.DeletionTimestamp = &now
-			if got, err := r.mayEnd(t.Context(), scope, fateEnds); got != tc.want || err != nil {
+			if got, err := r.mayUninstall(t.Context(), scope, intentUninstall); got != tc.want || err != nil {
 				t.Errorf("it may end: %t, %v; want %t", got, err, tc.want)
 			}
 		})

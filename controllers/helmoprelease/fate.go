@@ -21,89 +21,89 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// releaseFate is what becomes of a release whose object is under deletion.
-type releaseFate int
+// deletionIntent is what becomes of a release whose object is under deletion.
+type deletionIntent int
 
 const (
-	// fateEnds: the HelmOp wants none in the Cluster.
-	fateEnds releaseFate = iota
+	// intentUninstall: the HelmOp wants none in the Cluster.
+	intentUninstall deletionIntent = iota
 
-	// fateReplaced: the HelmOp wants another one in the Cluster.
-	fateReplaced
+	// intentReplace: the HelmOp wants another one in the Cluster.
+	intentReplace
 
-	// fateWanted: the HelmOp wants this very release.
-	fateWanted
+	// intentKeep: the HelmOp wants this very release.
+	intentKeep
 
-	// fateUnknown: the HelmOp that the release belongs to does not exist, and may be restored from a backup.
-	fateUnknown
+	// intentUnknown: the HelmOp that the release belongs to does not exist, and may be restored from a backup.
+	intentUnknown
 )
 
-// fateOf tells, by the API server and not by a cache, whether the HelmOp wants this very release although the object
+// deletionIntentOf tells, by the API server and not by a cache, whether the HelmOp wants this very release although the object
 // is under deletion: somebody deleted it by hand, garbage collection took it for an orphan after a restore, a Cluster
 // came back under the selector before the uninstallation began, or a cache lagged behind. The HelmOp makes the object
 // anew then, and the labels in the cluster tell that nothing needs to be done.
-func (r *Reconciler) fateOf(ctx context.Context, release *addonsv1.HelmOpRelease) (releaseFate, error) {
+func (r *Reconciler) deletionIntentOf(ctx context.Context, release *addonsv1.HelmOpRelease) (deletionIntent, error) {
 	owner := metav1.GetControllerOf(release)
 	if owner == nil || owner.Kind != apiutil.HelmOpKind {
-		return fateEnds, nil
+		return intentUninstall, nil
 	}
 	helmOp := &addonsv1.HelmOp{}
 	err := r.live.Get(ctx, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}, helmOp)
 	if apierrors.IsNotFound(err) {
-		return fateUnknown, nil
+		return intentUnknown, nil
 	}
 	if err != nil {
-		return fateEnds, fmt.Errorf("reading the HelmOp of the release: %w", err)
+		return intentUninstall, fmt.Errorf("reading the HelmOp of the release: %w", err)
 	}
 	object, err := clusterview.ReadCluster(ctx, r.live, apiutil.ClusterKey(release), r.shard)
 	if err != nil {
-		return fateEnds, fmt.Errorf("reading Cluster %s: %w", apiutil.ClusterKey(release), err)
+		return intentUninstall, fmt.Errorf("reading Cluster %s: %w", apiutil.ClusterKey(release), err)
 	}
 	if !helmOp.DeletionTimestamp.IsZero() {
-		return fateEnds, nil
+		return intentUninstall, nil
 	}
 	selector, err := selection.SelectorOf(helmOp)
 	if err != nil {
-		return fateEnds, fmt.Errorf("selecting the Clusters of the HelmOp: %w", err)
+		return intentUninstall, fmt.Errorf("selecting the Clusters of the HelmOp: %w", err)
 	}
 	switch selected, err := selector.Selects(ctx, r.live, object); {
 	case err != nil:
-		return fateEnds, err
+		return intentUninstall, err
 	case !selected && owner.UID != helmOp.UID:
 		// The Clusters may be restored after the HelmOp.
-		return fateUnknown, nil
+		return intentUnknown, nil
 	case !selected:
-		return fateEnds, nil
+		return intentUninstall, nil
 	}
-	return r.fateByIdentity(ctx, release, helmOp, object)
+	return r.intentByIdentity(ctx, release, helmOp, object)
 }
 
-// fateByIdentity tells whether it is this very release that a HelmOp wants in a Cluster which it chooses. Under which revision
+// intentByIdentity tells whether it is this very release that a HelmOp wants in a Cluster which it chooses. Under which revision
 // is for its rollout to say: where it replaces a release by another one, it says so at the object. Otherwise what counts is what
 // the release is made from, be it that another revision is wanted by now.
-func (r *Reconciler) fateByIdentity(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
+func (r *Reconciler) intentByIdentity(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
 	object *unstructured.Unstructured,
-) (releaseFate, error) {
+) (deletionIntent, error) {
 	cluster, err := apiutil.TypedCluster(object)
 	if err != nil {
-		return fateEnds, err
+		return intentUninstall, err
 	}
 	at, err := r.judgedBy(ctx, release, helmOp)
 	switch {
 	case apierrors.IsNotFound(err):
 		// Somebody deleted the revision, which is kept while there is a release of it: nobody said that this one is to be another.
-		return fateWanted, nil
+		return intentKeep, nil
 	case err != nil:
-		return fateEnds, err
+		return intentUninstall, err
 	}
 	identity, err := r.renderer.Identity(ctx, at, object, cluster)
 	switch {
 	case err != nil:
-		return fateEnds, err
+		return intentUninstall, err
 	case identity == release.Spec.Release:
-		return fateWanted, nil
+		return intentKeep, nil
 	default:
-		return fateReplaced, nil
+		return intentReplace, nil
 	}
 }
 
@@ -147,7 +147,7 @@ func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, 
 		}
 		denied = selection.DeniedError(scope.helmOp, key).Error()
 	}
-	r.forget(client.ObjectKeyFromObject(release))
+	r.dropObjectState(client.ObjectKeyFromObject(release))
 	if report.SetNotReady(release, addonsv1.ClusterAccessDeniedReason, denied) {
 		r.event(scope, corev1.EventTypeWarning, addonsv1.ClusterAccessDeniedReason, "Connect", denied)
 	}

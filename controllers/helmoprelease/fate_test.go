@@ -54,30 +54,30 @@ func TestFateGoesByTheRevision(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		change func(*controllertest.FateBench)
-		want   releaseFate
+		want   deletionIntent
 	}{
-		"of an earlier revision":                 {nil, fateWanted},
-		"of one that is gone":                    {func(b *controllertest.FateBench) { b.Revisions = b.Revisions[1:] }, fateWanted},
-		"of none that is known":                  {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil }, fateReplaced},
-		"made way for another":                   {replaced("2"), fateReplaced},
-		"made way for one that wants it as well": {replaced("1"), fateWanted},
-		"made way for one that is gone":          {replaced("9"), fateReplaced},
-		"an annotation that says nothing":        {replaced("x"), fateWanted},
-		"made way for one that was rolled back":  {given("2", addonsv1.RolloutPhaseRolledBack), fateWanted},
-		"made way for one that was aborted":      {given("2", addonsv1.RolloutPhaseAborted), fateWanted},
-		"made way for one that is rolled out":    {given("2", addonsv1.RolloutPhaseComplete), fateReplaced},
-		"made way for one that was superseded":   {given("2", addonsv1.RolloutPhaseSuperseded), fateReplaced},
+		"of an earlier revision":                 {nil, intentKeep},
+		"of one that is gone":                    {func(b *controllertest.FateBench) { b.Revisions = b.Revisions[1:] }, intentKeep},
+		"of none that is known":                  {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil }, intentReplace},
+		"made way for another":                   {replaced("2"), intentReplace},
+		"made way for one that wants it as well": {replaced("1"), intentKeep},
+		"made way for one that is gone":          {replaced("9"), intentReplace},
+		"an annotation that says nothing":        {replaced("x"), intentKeep},
+		"made way for one that was rolled back":  {given("2", addonsv1.RolloutPhaseRolledBack), intentKeep},
+		"made way for one that was aborted":      {given("2", addonsv1.RolloutPhaseAborted), intentKeep},
+		"made way for one that is rolled out":    {given("2", addonsv1.RolloutPhaseComplete), intentReplace},
+		"made way for one that was superseded":   {given("2", addonsv1.RolloutPhaseSuperseded), intentReplace},
 		"made way for one that was taken back": {func(b *controllertest.FateBench) {
 			given("2", addonsv1.RolloutPhaseSuperseded)(b)
 			b.HelmOp.Spec.Release.Name = b.Release.Spec.Release.Name
-		}, fateWanted},
+		}, intentKeep},
 		"the namespace is not chosen": {func(b *controllertest.FateBench) {
 			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "b"}
-		}, fateEnds},
+		}, intentUninstall},
 		"the namespace is chosen": {func(b *controllertest.FateBench) {
 			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "a"}
-		}, fateWanted},
-		"other namespaces are not": {func(b *controllertest.FateBench) { b.HelmOp.Spec.ClusterNamespaces = nil }, fateEnds},
+		}, intentKeep},
+		"other namespaces are not": {func(b *controllertest.FateBench) { b.HelmOp.Spec.ClusterNamespaces = nil }, intentUninstall},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +85,7 @@ func TestFateGoesByTheRevision(t *testing.T) {
 			if test.change != nil {
 				test.change(b)
 			}
-			if got, err := fateReconciler(b).fateOf(t.Context(), b.Release); got != test.want || err != nil {
+			if got, err := fateReconciler(b).deletionIntentOf(t.Context(), b.Release); got != test.want || err != nil {
 				t.Errorf("fate %v, %v; want %v", got, err, test.want)
 			}
 		})
@@ -319,22 +319,22 @@ func TestFateOf(t *testing.T) {
 	tests := map[string]struct {
 		helmOp  *addonsv1.HelmOp
 		cluster *clusterv1.Cluster
-		want    releaseFate
+		want    deletionIntent
 		wantErr bool
 	}{
-		"deleted by hand":             {helmOp(nil), cluster, fateWanted, false},
-		"the HelmOp has another UID":  {helmOp(func(h *addonsv1.HelmOp) { h.UID = "other" }), cluster, fateWanted, false},
-		"the HelmOp is gone":          {nil, cluster, fateUnknown, false},
-		"the HelmOp is being deleted": {helmOp(func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }), cluster, fateEnds, false},
-		"the Cluster is not selected": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "x" }), cluster, fateEnds, false},
+		"deleted by hand":             {helmOp(nil), cluster, intentKeep, false},
+		"the HelmOp has another UID":  {helmOp(func(h *addonsv1.HelmOp) { h.UID = "other" }), cluster, intentKeep, false},
+		"the HelmOp is gone":          {nil, cluster, intentUnknown, false},
+		"the HelmOp is being deleted": {helmOp(func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }), cluster, intentUninstall, false},
+		"the Cluster is not selected": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "x" }), cluster, intentUninstall, false},
 		"it is not, by one with another UID": {helmOp(func(h *addonsv1.HelmOp) {
 			h.UID, h.Spec.ClusterSelector.MatchLabels["cni"] = "other", "x"
-		}), cluster, fateUnknown, false},
-		"another name is wanted":        {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "calico" }), cluster, fateReplaced, false},
-		"another namespace is wanted":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = "x" }), cluster, fateReplaced, false},
-		"the selector cannot be read":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "-" }), cluster, fateEnds, true},
-		"what is wanted cannot be told": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "{{ .Cluster.none }}" }), cluster, fateEnds, true},
-		"the Cluster cannot be read":    {helmOp(nil), nil, fateEnds, true},
+		}), cluster, intentUnknown, false},
+		"another name is wanted":        {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "calico" }), cluster, intentReplace, false},
+		"another namespace is wanted":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = "x" }), cluster, intentReplace, false},
+		"the selector cannot be read":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "-" }), cluster, intentUninstall, true},
+		"what is wanted cannot be told": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "{{ .Cluster.none }}" }), cluster, intentUninstall, true},
+		"the Cluster cannot be read":    {helmOp(nil), nil, intentUninstall, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -358,7 +358,7 @@ func TestFateOf(t *testing.T) {
 			release.Spec.ClusterRef.Name = "one"
 			release.Spec.Release = addonsv1.ReleaseIdentity{Name: "calico-one", Namespace: "tigera"}
 			release.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(helmOp(nil), addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))}
-			got, err := r.fateOf(t.Context(), release)
+			got, err := r.deletionIntentOf(t.Context(), release)
 			if got != tc.want || (err != nil) != tc.wantErr {
 				t.Errorf("fateOf = %v, %v; want %v, error %v", got, err, tc.want, tc.wantErr)
 			}

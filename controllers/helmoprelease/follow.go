@@ -82,7 +82,7 @@ const statusDeployed = "deployed"
 
 // unfollow forgets the objects of a release, and all that is said of them.
 func (r *Reconciler) unfollow(release *addonsv1.HelmOpRelease) {
-	r.forget(client.ObjectKeyFromObject(release))
+	r.dropObjectState(client.ObjectKeyFromObject(release))
 	release.Status.Inventory, release.Status.Health, release.Status.Drift = nil, nil, nil
 	conditions.Delete(release, addonsv1.HealthyCondition)
 	conditions.Delete(release, addonsv1.DriftedCondition)

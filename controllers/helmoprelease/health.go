@@ -47,15 +47,15 @@ func (r *Reconciler) assessHealth(p *releasePass) {
 		r.setHealthy(p, report.False, addonsv1.InvalidHealthCheckReason, err.Error())
 		return
 	}
-	seen := r.see(p, healthRefs(release))
-	r.seeExistence(p, &seen)
+	seen := r.observeObjects(p, healthRefs(release))
+	r.addExistence(p, &seen)
 	p.missing, p.unlisted = seen.missing, seen.unlisted
 	r.judgeHealth(p, seen)
 }
 
 // judgeHealth adds up what is seen of the objects. What is known to be wrong counts at once, whatever else is not seen; but
 // only who sees everything may say that all is well, or that a revision has failed and is to be remediated.
-func (r *Reconciler) judgeHealth(p *releasePass, seen sight) {
+func (r *Reconciler) judgeHealth(p *releasePass, seen objectView) {
 	release := p.release
 	memory, isKnown := r.rememberedHealth(p)
 	summary := health.Summarize(seen.objects, healthPolicy(&release.Spec), health.Past{
@@ -64,7 +64,7 @@ func (r *Reconciler) judgeHealth(p *releasePass, seen sight) {
 	}, r.now())
 	isBad := summary.State == health.StateFailed || summary.State == health.StateTimedOut
 	p.due(summary.RequeueAfter)
-	if seen.obstacle == "" {
+	if seen.blocker == "" {
 		memory.WasHealthy, memory.Lost = summary.Past.Healthy, summary.Past.Lost
 		memory.ProgressingSince = metav1.NewTime(summary.Past.ProgressingSince)
 		memory.Failed = memory.Failed || memory.Deployed && isBad && !memory.WasHealthy
@@ -73,15 +73,15 @@ func (r *Reconciler) judgeHealth(p *releasePass, seen sight) {
 		memory.ProgressingSince = metav1.NewTime(summary.Past.ProgressingSince)
 	}
 	p.unseeable = seen.isDenied()
-	blindFor := r.blindFor(p, seen)
-	if seen.obstacle == "" || isBad {
+	blindFor := r.unobservedFor(p, seen)
+	if seen.blocker == "" || isBad {
 		r.reportHealth(p, summary, p.missing > 0)
 	} else {
-		r.reportBlind(p, seen, blindFor, isKnown)
+		r.reportUnobserved(p, seen, blindFor, isKnown)
 	}
 	release.Status.Health = &memory
 	newest, _ := p.observation.Newest()
-	p.unhealthy = isBad && seen.obstacle == "" && memory.Failed && !memory.WasHealthy && int64(newest.Revision) == memory.Revision
+	p.unhealthy = isBad && seen.blocker == "" && memory.Failed && !memory.WasHealthy && int64(newest.Revision) == memory.Revision
 }
 
 // beginHealth begins to follow a revision that was just deployed.
@@ -157,10 +157,10 @@ func (r *Reconciler) reportHealth(p *releasePass, summary health.Summary, lacksO
 // aboutToLook says that a release is new.
 const aboutToLook = "the objects of the release are about to be looked at"
 
-// blindFor is for how long not all objects have been seen; 0 if all are. It sees to it that they are looked at again.
-func (r *Reconciler) blindFor(p *releasePass, seen sight) time.Duration {
+// unobservedFor is for how long not all objects have been seen; 0 if all are. It sees to it that they are looked at again.
+func (r *Reconciler) unobservedFor(p *releasePass, seen objectView) time.Duration {
 	memory, now := r.memoryOf(p.release), r.now()
-	if seen.obstacle == "" {
+	if seen.blocker == "" {
 		memory.unobservedSince = time.Time{}
 		return 0
 	}
@@ -168,8 +168,8 @@ func (r *Reconciler) blindFor(p *releasePass, seen sight) time.Duration {
 		memory.unobservedSince = now
 	}
 	since := memory.unobservedSince
-	if seen.trouble != nil && seen.trouble.Since.Before(since) {
-		since = seen.trouble.Since
+	if seen.watchError != nil && seen.watchError.Since.Before(since) {
+		since = seen.watchError.Since
 	}
 	if !seen.isDenied() {
 		p.due(writtenGrace)
@@ -177,18 +177,18 @@ func (r *Reconciler) blindFor(p *releasePass, seen sight) time.Duration {
 	return now.Sub(since)
 }
 
-// reportBlind says what is to be said while not all objects are seen. What was said of this revision before stands for a
+// reportUnobserved says what is to be said while not all objects are seen. What was said of this revision before stands for a
 // while: API servers restart.
-func (r *Reconciler) reportBlind(p *releasePass, seen sight, blindFor time.Duration, isKnown bool) {
+func (r *Reconciler) reportUnobserved(p *releasePass, seen objectView, blindFor time.Duration, isKnown bool) {
 	before := conditions.Get(p.release, addonsv1.HealthyCondition)
 	switch {
 	case seen.isDenied():
 		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, "the objects of the release cannot be watched; permit it, or set health.mode to Disabled: "+
-			seen.trouble.Err.Error())
+			seen.watchError.Err.Error())
 	case blindFor >= objectwatch.StuckAfter:
-		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, seen.obstacle)
+		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, seen.blocker)
 	case !isKnown || before == nil || before.Status == metav1Unknown || before.Reason == addonsv1.InvalidHealthCheckReason:
-		r.setHealthy(p, metav1Unknown, addonsv1.HealthProgressingReason, seen.obstacle)
+		r.setHealthy(p, metav1Unknown, addonsv1.HealthProgressingReason, seen.blocker)
 	}
 }
 

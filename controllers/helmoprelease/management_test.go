@@ -71,18 +71,18 @@ func TestFateOfAManagementRelease(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*addonsv1.HelmOp)
-		want   releaseFate
+		want   deletionIntent
 	}{
-		"wanted": {func(*addonsv1.HelmOp) {}, fateWanted},
+		"wanted": {func(*addonsv1.HelmOp) {}, intentKeep},
 		"for Clusters by now": {func(h *addonsv1.HelmOp) {
 			h.Spec.ManagementCluster, h.Spec.ClusterSelector = nil, &metav1.LabelSelector{}
-		}, fateEnds},
-		"another name is wanted": {func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "other" }, fateReplaced},
+		}, intentUninstall},
+		"another name is wanted": {func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "other" }, intentReplace},
 	} {
 		helmOp := controllertest.ManagementHelmOp("a")
 		tc.change(helmOp)
 		m := managingReleases(t, helmOp)
-		if fate, err := m.fateOf(t.Context(), controllertest.ManagementRelease(helmOp)); err != nil || fate != tc.want {
+		if fate, err := m.deletionIntentOf(t.Context(), controllertest.ManagementRelease(helmOp)); err != nil || fate != tc.want {
 			t.Errorf("%s: fate %d, %v", name, fate, err)
 		}
 		// Whatever becomes of it, it may be carried out.

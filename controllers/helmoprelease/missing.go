@@ -26,9 +26,9 @@ func lacksObjects(release *addonsv1.HelmOpRelease) bool {
 	return conditions.GetReason(release, addonsv1.HealthyCondition) == addonsv1.ObjectsMissingReason
 }
 
-// seeExistence adds to what is seen of a release those objects that are healthy as long as they exist. They are watched for drift, or
+// addExistence adds to what is seen of a release those objects that are healthy as long as they exist. They are watched for drift, or
 // listed from time to time, and count as existing until they are known not to.
-func (r *Reconciler) seeExistence(p *releasePass, seen *sight) {
+func (r *Reconciler) addExistence(p *releasePass, seen *objectView) {
 	for _, object := range seen.objects {
 		if object.Verdict == health.NotFound && !isJob(object.Ref) {
 			seen.missing++
@@ -51,9 +51,9 @@ func (r *Reconciler) seeExistence(p *releasePass, seen *sight) {
 			seen.objects = append(seen.objects, health.Object{Ref: ref, Verdict: health.Current})
 		}
 	}
-	if seen.unlisted && seen.missing == 0 && seen.obstacle == "" && lacksObjects(p.release) {
+	if seen.unlisted && seen.missing == 0 && seen.blocker == "" && lacksObjects(p.release) {
 		// A manager that was restarted does not know yet what its predecessor knew.
-		seen.obstacle = aboutToLook
+		seen.blocker = aboutToLook
 	}
 }
 

@@ -48,7 +48,7 @@ func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ObjectsMovedEvent, verbPause, message)
 	report.SetPaused(p.release, true, pauseOf(p.releaseScope))
 	// What was seen to be moved is told. Who removes the annotation wants the objects that are missing then.
-	r.forget(client.ObjectKeyFromObject(p.release))
+	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return true
 }
 

@@ -14,12 +14,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// settleCluster resets the status of a release whose Cluster was re-created. A re-created Cluster is another cluster:
+// resetIfRecreated resets the status of a release whose Cluster was re-created. A re-created Cluster is another cluster:
 // nothing is installed there, and nothing failed. The manager need not have run when the former Cluster was deleted.
-func (r *Reconciler) settleCluster(ctx context.Context, scope *releaseScope) {
+func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) {
 	release := scope.release
 	// What is known of a Cluster of another shard ends with none of its events here.
-	if scope.cluster == nil || scope.elsewhere != "" {
+	if scope.cluster == nil || scope.otherShard != "" {
 		return
 	}
 	known, uid := release.Status.ClusterUID, string(scope.object.GetUID())
@@ -28,13 +28,13 @@ func (r *Reconciler) settleCluster(ctx context.Context, scope *releaseScope) {
 		return
 	}
 	ctrl.LoggerFrom(ctx).Info("The Cluster was re-created: resetting the status of the release", "Cluster", apiutil.ClusterKey(release))
-	r.forget(client.ObjectKeyFromObject(release))
+	r.dropObjectState(client.ObjectKeyFromObject(release))
 	release.Status = addonsv1.HelmOpReleaseStatus{ClusterUID: uid}
 	report.SetNotReady(release, addonsv1.ProgressingReason, "The Cluster was re-created under the same name: the chart is installed again")
 }
 
-// forgetCluster drops the connections to a Cluster.
-func (r *Reconciler) forgetCluster(key client.ObjectKey) {
+// dropCluster drops the connections to a Cluster.
+func (r *Reconciler) dropCluster(key client.ObjectKey) {
 	r.engine.Forget(key.String())
 	r.watcher.Disconnect(key.String())
 	r.reads.Forget(key.String())

@@ -39,7 +39,7 @@ func TestARecreatedClusterIsAnother(t *testing.T) {
 	settle := func(uid types.UID) {
 		object := &unstructured.Unstructured{}
 		object.SetUID(uid)
-		r.settleCluster(t.Context(), &releaseScope{release: release, object: object, cluster: &clusterv1.Cluster{}})
+		r.resetIfRecreated(t.Context(), &releaseScope{release: release, object: object, cluster: &clusterv1.Cluster{}})
 	}
 	for range 2 {
 		settle("first")

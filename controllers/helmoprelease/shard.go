@@ -27,19 +27,19 @@ func otherShardOf(shard string, release *addonsv1.HelmOpRelease, cluster *unstru
 	return apiutil.OtherShardMessage(cluster, release)
 }
 
-// elsewhereRetry is how often it is looked whether a Cluster of another shard is still there, where nothing else is waited for.
-const elsewhereRetry = 5 * time.Minute
+// otherShardRetry is how often it is looked whether a Cluster of another shard is still there, where nothing else is waited for.
+const otherShardRetry = 5 * time.Minute
 
-// leaveElsewhere leaves a release alone whose Cluster is of another shard. The Cluster's way into the shard is an event; its end is none, and
+// reportOtherShard leaves a release alone whose Cluster is of another shard. The Cluster's way into the shard is an event; its end is none, and
 // with it a release under deletion may go.
-func (r *Reconciler) leaveElsewhere(scope *releaseScope) ctrl.Result {
-	r.forget(client.ObjectKeyFromObject(scope.release))
+func (r *Reconciler) reportOtherShard(scope *releaseScope) ctrl.Result {
+	r.dropObjectState(client.ObjectKeyFromObject(scope.release))
 	report.SetPaused(scope.release, false, "")
-	report.SetNotReady(scope.release, addonsv1.OtherShardReason, scope.elsewhere)
+	report.SetNotReady(scope.release, addonsv1.OtherShardReason, scope.otherShard)
 	if !scope.release.DeletionTimestamp.IsZero() {
 		return ctrl.Result{RequeueAfter: queue.Spread(downRetry, scope.release)}
 	}
-	return ctrl.Result{RequeueAfter: queue.Spread(elsewhereRetry, scope.release)}
+	return ctrl.Result{RequeueAfter: queue.Spread(otherShardRetry, scope.release)}
 }
 
 // stillServes returns, right before an action begins, the release as it is now, if it is this manager's still; nil if it is not: the manager of

@@ -73,8 +73,8 @@ func TestGatherKnowsOtherShards(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if scope.isLeaving != tc.leaving || (scope.elsewhere != "") != tc.elsewhere {
-				t.Errorf("leaving %v, elsewhere %q", scope.isLeaving, scope.elsewhere)
+			if scope.isLeaving != tc.leaving || (scope.otherShard != "") != tc.elsewhere {
+				t.Errorf("leaving %v, elsewhere %q", scope.isLeaving, scope.otherShard)
 			}
 			if (scope.helmOp != nil) != tc.wantHelmOp || (scope.cluster != nil) != tc.wantThere {
 				t.Errorf("HelmOp %v, Cluster %v", scope.helmOp, scope.cluster)
@@ -97,12 +97,12 @@ func TestWhatIsElsewhereIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	_, _, release := controllertest.ShardedObjects("a", "b", "a")
 	r := &Reconciler{reads: recordreads.New(1), watcher: forgettingWatcher{forgetting: &forgetting{}}}
-	scope := &releaseScope{release: release, elsewhere: "it is of shard b"}
-	if again := r.leaveElsewhere(scope).RequeueAfter; again <= 0 || again > 2*elsewhereRetry {
+	scope := &releaseScope{release: release, otherShard: "it is of shard b"}
+	if again := r.reportOtherShard(scope).RequeueAfter; again <= 0 || again > 2*otherShardRetry {
 		t.Errorf("looked at again after %s", again)
 	}
 	release.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-	if again := r.leaveElsewhere(scope).RequeueAfter; again <= 0 || again > 2*downRetry {
+	if again := r.reportOtherShard(scope).RequeueAfter; again <= 0 || again > 2*downRetry {
 		t.Errorf("one that waits for its end is looked at again after %s", again)
 	}
 }

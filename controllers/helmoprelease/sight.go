@@ -20,17 +20,17 @@ import (
 // that counts as what became of the object since.
 const writtenGrace = time.Minute
 
-// sight is what is seen of the objects of a release.
-type sight struct {
+// objectView is what is seen of the objects of a release.
+type objectView struct {
 	// objects are those of which it is known how they are.
 	objects []health.Object
 
-	// obstacle is why not all objects are seen as they are now; empty if all are.
-	obstacle string
+	// blocker is why not all objects are seen as they are now; empty if all are.
+	blocker string
 
-	// trouble is what has stood in the way of watching one of the objects for the longest time, or a lack of rights; nil if
+	// watchError is what has stood in the way of watching one of the objects for the longest time, or a lack of rights; nil if
 	// all can be watched. What else is watched for the release does not count.
-	trouble *objectwatch.Trouble
+	watchError *objectwatch.Trouble
 
 	// missing is how many of the objects do not exist, but for Jobs, which are commonly deleted. unlisted tells that there are others of which
 	// it is yet to be seen whether they exist.
@@ -39,34 +39,34 @@ type sight struct {
 }
 
 // isDenied tells whether an object cannot be watched for lack of rights. Other errors pass, and what was seen before stands.
-func (s *sight) isDenied() bool {
-	return s.trouble != nil && errors.Is(s.trouble.Err, objectwatch.ErrForbidden)
+func (s *objectView) isDenied() bool {
+	return s.watchError != nil && errors.Is(s.watchError.Err, objectwatch.ErrForbidden)
 }
 
-// suffer takes in what stands in the way of an object, nil if nothing does.
-func (s *sight) suffer(trouble *objectwatch.Trouble) {
+// addWatchError takes in what stands in the way of an object, nil if nothing does.
+func (s *objectView) addWatchError(trouble *objectwatch.Trouble) {
 	switch {
-	case trouble == nil || trouble == s.trouble || s.isDenied():
-	case s.trouble == nil || errors.Is(trouble.Err, objectwatch.ErrForbidden) || trouble.Since.Before(s.trouble.Since):
-		s.trouble = trouble
+	case trouble == nil || trouble == s.watchError || s.isDenied():
+	case s.watchError == nil || errors.Is(trouble.Err, objectwatch.ErrForbidden) || trouble.Since.Before(s.watchError.Since):
+		s.watchError = trouble
 	}
 }
 
-// see returns what the watches show of objects, as far as it is not older than the last action.
-func (r *Reconciler) see(p *releasePass, refs []inventory.Ref) sight {
-	var result sight
+// observeObjects returns what the watches show of objects, as far as it is not older than the last action.
+func (r *Reconciler) observeObjects(p *releasePass, refs []inventory.Ref) objectView {
+	var result objectView
 	if len(refs) == 0 {
 		return result
 	}
 	if p.snapshot == nil {
-		result.obstacle = aboutToLook
+		result.blocker = aboutToLook
 		return result
 	}
 	written, isKnown := &r.memoryOf(p.release).written, true
 	var unseen []string
 	for _, ref := range refs {
 		state := p.snapshot.Objects[ref]
-		result.suffer(state.Trouble)
+		result.addWatchError(state.Trouble)
 		isKnown = isKnown && state.Known
 		switch isWell := state.Known && state.Trouble == nil; {
 		case !state.Exists && state.Verdict != health.NotFound:
@@ -78,12 +78,12 @@ func (r *Reconciler) see(p *releasePass, refs []inventory.Ref) sight {
 		}
 	}
 	switch {
-	case result.trouble != nil:
-		result.obstacle = "not all objects of the release can be watched: " + result.trouble.Err.Error()
+	case result.watchError != nil:
+		result.blocker = "not all objects of the release can be watched: " + result.watchError.Err.Error()
 	case !isKnown:
-		result.obstacle = aboutToLook
+		result.blocker = aboutToLook
 	case len(unseen) > 0:
-		result.obstacle = fmt.Sprintf("%d of %d objects are not seen as they are now: %s", len(unseen), len(refs), unseen[0])
+		result.blocker = fmt.Sprintf("%d of %d objects are not seen as they are now: %s", len(unseen), len(refs), unseen[0])
 	}
 	return result
 }

@@ -84,8 +84,8 @@ func reportWaiting(p *releasePass, decision decide.Decision) {
 	}
 }
 
-// reportInLine says of a release of which nothing was said yet why nothing happens. What was said of others stands until something does.
-func reportInLine(release *addonsv1.HelmOpRelease) {
+// reportWaitingForSlot says of a release of which nothing was said yet why nothing happens. What was said of others stands until something does.
+func reportWaitingForSlot(release *addonsv1.HelmOpRelease) {
 	if conditions.Get(release, addonsv1.ReadyCondition) == nil {
 		report.SetNotReady(release, addonsv1.UpdatingReason, "the release waits for its turn: as many others are worked on as the manager may at a time")
 	}

@@ -48,8 +48,8 @@ type releasePass struct {
 	// decision is what to do. Set by assess.
 	decision decide.Decision
 
-	// fate is what becomes of a release under deletion. Set by judgeFate.
-	fate releaseFate
+	// intent is what becomes of a release under deletion. Set by checkIntent.
+	intent deletionIntent
 
 	// snapshot is what is seen of the objects of the release; nil if that is not known. Set by followObjects.
 	snapshot *objectwatch.Snapshot
@@ -136,7 +136,7 @@ func (r *Reconciler) checkCluster(_ context.Context, p *releasePass) (*ctrl.Resu
 	default:
 		return nil, nil
 	}
-	r.forget(client.ObjectKeyFromObject(p.release))
+	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return after(0), nil
 }
 
@@ -176,10 +176,10 @@ const maxPauseReason = 512
 
 // checkShard ends the pass if the Cluster is of another shard than the HelmOp.
 func (r *Reconciler) checkShard(_ context.Context, p *releasePass) (*ctrl.Result, error) {
-	if p.elsewhere == "" {
+	if p.otherShard == "" {
 		return nil, nil
 	}
-	return end(r.leaveElsewhere(p.releaseScope), nil)
+	return end(r.reportOtherShard(p.releaseScope), nil)
 }
 
 // checkOwner ends the pass if the HelmOp is under deletion: an action that begins now would have to end before the release

@@ -22,11 +22,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// maxToldOfRecords bounds the HelmOps of which it is remembered that they were told of records which a registry keeps.
-const maxToldOfRecords = 4096
+// maxHelmOpsWithRecordsLeft bounds the HelmOps of which it is remembered that they were told of records which a registry keeps.
+const maxHelmOpsWithRecordsLeft = 4096
 
 func newRecordsLeft() *lru.Cache[types.UID, bool] {
-	cache, err := lru.New[types.UID, bool](maxToldOfRecords)
+	cache, err := lru.New[types.UID, bool](maxHelmOpsWithRecordsLeft)
 	if err != nil {
 		panic(err) // only for a size below one
 	}

@@ -32,8 +32,8 @@ type Dependency struct {
 	// HelmOp is the HelmOp of that name; nil if there is none, or it is of another shard.
 	HelmOp *addonsv1.HelmOp
 
-	// elsewhere tells that it is of another shard; empty if it is not.
-	elsewhere string
+	// otherShard tells that it is of another shard; empty if it is not.
+	otherShard string
 
 	// selector selects its Clusters; nil if it is malformed.
 	selector *selection.Selector
@@ -78,8 +78,8 @@ func Unsettled(helmOp *addonsv1.HelmOp) string {
 // Unmet tells why the dependency is not ready in a Cluster, in which it has a release or, if that is nil, none; empty if it is.
 func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpRelease) string {
 	switch {
-	case d.elsewhere != "":
-		return d.elsewhere
+	case d.otherShard != "":
+		return d.otherShard
 	case d.HelmOp == nil:
 		return fmt.Sprintf("HelmOp %s does not exist", d.Name)
 	case release == nil && (d.selector == nil || !d.selector.Matches(cluster)):
@@ -90,7 +90,7 @@ func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpReleas
 		return fmt.Sprintf("the release of HelmOp %s is ending", d.Name)
 	case d.unsettled != "":
 		return fmt.Sprintf("HelmOp %s %s", d.Name, d.unsettled)
-	case d.isUntold(release):
+	case d.isOutdated(release):
 		return fmt.Sprintf("HelmOp %s has yet to tell %s of its revision %d", d.Name, apiutil.PlaceOf(cluster), d.HelmOp.Status.Rollout.Revision)
 	}
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
@@ -112,10 +112,10 @@ func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpReleas
 	}
 }
 
-// isUntold tells whether a release has yet to be told of the revision that its HelmOp wants. A rollout that has not reached
+// isOutdated tells whether a release has yet to be told of the revision that its HelmOp wants. A rollout that has not reached
 // the Cluster does not count: what the Cluster has is what it is to have for now, and whoever needs more says so in
 // readyExpr.
-func (d *Dependency) isUntold(release *addonsv1.HelmOpRelease) bool {
+func (d *Dependency) isOutdated(release *addonsv1.HelmOpRelease) bool {
 	wanted, told := d.HelmOp.Status.Rollout, release.Spec.Rollout
 	if wanted == nil || told == nil || told.Revision == wanted.Revision || apiutil.IsHelmOpPaused(d.HelmOp) || apiutil.IsChildPaused(release) {
 		return false

@@ -40,34 +40,34 @@ type releaseNews struct {
 // newsOf compares a release before and after an event.
 func newsOf(before, after *addonsv1.HelmOpRelease) releaseNews {
 	ready, wasReady := apiutil.IsReadyNow(after), apiutil.IsReadyNow(before)
-	isTold := toldRevision(before) != toldRevision(after)
+	isTold := assignedRevision(before) != assignedRevision(after)
 	isChanged := before.ResourceVersion != after.ResourceVersion
 	return releaseNews{
 		mends:            ready && (!wasReady || isTold),
 		mendsExpressions: ready && isChanged,
-		explains:         isChanged && sayingOf(before) != sayingOf(after),
+		explains:         isChanged && readyStateOf(before) != readyStateOf(after),
 		frees: before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			apiutil.IsChildPaused(before) != apiutil.IsChildPaused(after) || apiutil.IsAwaiting(before) != apiutil.IsAwaiting(after) ||
 			!equality.Semantic.DeepEqual(before.Spec.ClusterOptions, after.Spec.ClusterOptions),
 	}
 }
 
-func toldRevision(release *addonsv1.HelmOpRelease) int64 {
+func assignedRevision(release *addonsv1.HelmOpRelease) int64 {
 	if release.Spec.Rollout == nil {
 		return 0
 	}
 	return release.Spec.Rollout.Revision
 }
 
-// saying is what those that wait for a release say of it.
-type saying struct {
+// readyState is what those that wait for a release say of it.
+type readyState struct {
 	isEnding, isOutdated bool
 	reason, message      string
 	status               metav1.ConditionStatus
 }
 
-func sayingOf(release *addonsv1.HelmOpRelease) saying {
-	said := saying{isEnding: !release.DeletionTimestamp.IsZero()}
+func readyStateOf(release *addonsv1.HelmOpRelease) readyState {
+	said := readyState{isEnding: !release.DeletionTimestamp.IsZero()}
 	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready != nil {
 		said.status, said.reason, said.message = ready.Status, ready.Reason, ready.Message
 		said.isOutdated = ready.ObservedGeneration != release.Generation
