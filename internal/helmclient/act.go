@@ -109,7 +109,7 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	}
 	if s.cluster != nil && decision.Action != model.ActionUninstall {
 		s.cluster.Stop = options.Stop
-		s.records.KeepOldPayloads()
+		s.records.KeepOldRecords()
 	}
 	late, err := c.performAndFinish(ctx, s, j)
 	c.manifests.note(target, desired, s.storage)
@@ -134,8 +134,9 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 // performAndFinish gives back what the action took also where it panics. It tells whether the action ran out of time, which what comes
 // after it does not count for.
 func (c *Client) performAndFinish(ctx context.Context, s *session, j job) (late bool, err error) {
+	isGone := false
 	if s.records != nil {
-		defer func() { s.records.Finish(c.now(), j.decision.Action == model.ActionUninstall && err == nil) }()
+		defer func() { s.records.Finish(j.desired.Name, c.now(), isGone) }()
 	}
 	err = s.perform(j)
 	late = errors.Is(ctx.Err(), context.DeadlineExceeded)
@@ -146,10 +147,7 @@ func (c *Client) performAndFinish(ctx context.Context, s *session, j job) (late 
 		// Helm only logs of most records that they were not saved.
 		return late, overtaken
 	}
-	if err == nil && j.decision.Action == model.ActionUninstall {
-		// Nobody looks at what is left of it later.
-		s.records.Touch(j.desired.Name)
-	}
+	isGone = err == nil && j.decision.Action == model.ActionUninstall
 	return late, err
 }
 

@@ -32,7 +32,7 @@ func (b *bench) takeOver(key string) error {
 		return err
 	}
 	rls.Manifest += "# of another manager\n"
-	defer held.Finish(time.Now(), false)
+	defer held.Finish("demo", time.Now(), false)
 	return held.Replace(key, rls)
 }
 

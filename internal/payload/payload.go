@@ -27,7 +27,8 @@ type Name struct {
 	Namespace, Release string
 	// Revision is Helm's number of the record.
 	Revision int
-	// ID is random, 32 hexadecimal digits. No two payloads have the same.
+	// ID is a digest of the content with a key that only the action has which puts the payload, 32 hexadecimal digits. Payloads that
+	// different actions put have different IDs, and an ID tells nothing about the content.
 	ID string
 }
 

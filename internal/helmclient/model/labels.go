@@ -69,7 +69,7 @@ const (
 	// what it records at its end; absent on records on which no action is at work.
 	LabelDeadline = LabelPrefix + "deadline"
 
-	// LabelPayload holds the ID of the payload of a record that is kept in two parts, see pointer.go; absent on others.
+	// LabelPayload holds the ID of the payload of a record that is split, see package records; absent on other records.
 	LabelPayload = LabelPrefix + "payload"
 
 	// TestedPassed and TestedFailed are the values of LabelTested.

@@ -35,8 +35,8 @@ const (
 	maxChunkAnswer = 2 << 20
 	// chunksAtOnce is how many are written, or read, at the same time.
 	chunksAtOnce = 4
-	// ChunkGrace is how old a part that no record points to must be to be taken for what a crash left behind, and not for what
-	// somebody else is about to point to.
+	// ChunkGrace is the age from which on a part that no record names is taken for the remains of a crash. Another action may be about to name
+	// a younger part.
 	ChunkGrace = 15 * time.Minute
 
 	// LabelChunkOf has the name of the release on each of its parts, labelChunkRevision the revision.
@@ -44,53 +44,41 @@ const (
 	labelChunkRevision = model.LabelPrefix + "payload-revision"
 )
 
-// chunks are Secrets with the parts of a payload.
-type chunks struct {
-	name     string
-	revision int
-	id       string
-	count    int
-}
-
-func (c chunks) key(i int) string {
-	return fmt.Sprintf("helmop.payload.%s.v%d.%s.%d", c.name, c.revision, c.id, i)
+// chunkKey is the name of the Secret with a part of a payload in the cluster.
+func (r *splitRecord) chunkKey(i int) string {
+	return fmt.Sprintf("helmop.payload.%s.v%d.%s.%d", r.release, r.Revision, r.ID, i)
 }
 
 // chunkCount is the number of parts that a payload of the size takes.
 func chunkCount(size int) int { return (size + chunkSize - 1) / chunkSize }
 
-// chunksOf returns the Secrets of a payload that is in the cluster.
-func chunksOf(name string, to *pointer) chunks {
-	return chunks{name: name, revision: to.Revision, id: to.ID, count: to.Chunks}
-}
-
 // putChunks writes a payload into Secrets. Where that fails, those that were made are deleted, as far as that succeeds.
-func (s *Store) putChunks(c chunks, data []byte) error {
-	put := func(i int) error { return s.putChunk(c, i, data[i*chunkSize:min((i+1)*chunkSize, len(data))]) }
+func (s *Store) putChunks(record *splitRecord, data []byte) error {
+	put := func(i int) error { return s.putChunk(record, i, data[i*chunkSize:min((i+1)*chunkSize, len(data))]) }
 	// The smallest goes first: it is from it that is learned whether there is a namespace.
-	err := put(c.count - 1)
+	err := put(record.Chunks - 1)
 	if apierrors.IsNotFound(err) {
 		return err
 	}
 	if err == nil {
 		var group errgroup.Group
 		group.SetLimit(chunksAtOnce)
-		for i := range c.count - 1 {
+		for i := range record.Chunks - 1 {
 			group.Go(func() error { return put(i) })
 		}
 		err = group.Wait()
 	}
 	if err != nil {
-		// What is left is found by sweep.
-		_ = s.deleteChunks(c)
+		// Sweep finds the parts that are left.
+		_ = s.deleteChunks(record)
 	}
 	return err
 }
 
-func (s *Store) putChunk(c chunks, i int, data []byte) error {
+func (s *Store) putChunk(record *splitRecord, i int, data []byte) error {
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: c.key(i), Labels: map[string]string{
-			LabelChunkOf: c.name, labelChunkRevision: strconv.Itoa(c.revision), model.LabelPayload: c.id,
+		ObjectMeta: metav1.ObjectMeta{Name: record.chunkKey(i), Labels: map[string]string{
+			LabelChunkOf: record.release, labelChunkRevision: strconv.Itoa(record.Revision), model.LabelPayload: record.ID,
 		}},
 		Immutable: new(true),
 		Type:      chunkSecretType,
@@ -101,23 +89,23 @@ func (s *Store) putChunk(c chunks, i int, data []byte) error {
 			Do(context.Background()).Error()
 	})
 	if apierrors.IsAlreadyExists(err) {
-		// Nobody else knows the name: the answer of the try before was lost.
+		// Only this action knows the name, and gives it to nothing else: an earlier try was done.
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("creating part %d of %d of the release record: %w", i+1, c.count, err)
+		return fmt.Errorf("creating part %d of %d of the release record: %w", i+1, record.Chunks, err)
 	}
 	return nil
 }
 
-// readChunks reads a payload of the size, which their number is for, from Secrets.
-func (s *Store) readChunks(c chunks, size int) ([]byte, error) {
-	parts := make([][]byte, c.count)
+// readChunks reads a payload from Secrets.
+func (s *Store) readChunks(record *splitRecord) ([]byte, error) {
+	parts := make([][]byte, record.Chunks)
 	var group errgroup.Group
 	group.SetLimit(chunksAtOnce)
-	for i := range c.count {
+	for i := range parts {
 		group.Go(func() (err error) {
-			parts[i], err = s.readChunk(c, i, min(chunkSize, size-i*chunkSize))
+			parts[i], err = s.readChunk(record, i)
 			return err
 		})
 	}
@@ -127,26 +115,28 @@ func (s *Store) readChunks(c chunks, size int) ([]byte, error) {
 	return bytes.Join(parts, nil), nil
 }
 
-// readChunk reads a part of the length.
-func (s *Store) readChunk(c chunks, i, length int) ([]byte, error) {
-	answer, err := s.readAnswer(c.key(i))
+func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
+	answer, err := s.readAnswer(record.chunkKey(i))
+	damaged := func(how string) error {
+		return helmerr.New(helmerr.ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d is %s: take it from a backup of "+
+			"the cluster", record.chunkKey(i), i+1, record.Chunks, record.Revision, how)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d is gone: take it from a "+
-			"backup of the cluster", c.key(i), i+1, c.count, c.revision)
+		return nil, damaged("gone")
 	case err != nil:
-		return nil, fmt.Errorf("reading part %d of %d of the record of revision %d: %w", i+1, c.count, c.revision, err)
+		return nil, fmt.Errorf("reading part %d of %d of the record of revision %d: %w", i+1, record.Chunks, record.Revision, err)
 	}
 	secret := &corev1.Secret{}
 	if len(answer) <= maxChunkAnswer {
 		// What cannot be decoded has no part in it.
 		_ = runtime.DecodeInto(scheme.Codecs.UniversalDeserializer(), answer, secret)
 	}
-	if part := secret.Data[chunkKey]; len(part) == length {
-		return part, nil
+	part := secret.Data[chunkKey]
+	if len(part) != min(chunkSize, record.Size-i*chunkSize) {
+		return nil, damaged("not what was written")
 	}
-	return nil, helmerr.New(helmerr.ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d is not what was written: take it "+
-		"from a backup of the cluster", c.key(i), i+1, c.count, c.revision)
+	return part, nil
 }
 
 // readAnswer returns what the cluster answers when it is asked for a Secret, and no more of it than tells that it is too long.
@@ -161,11 +151,11 @@ func (s *Store) readAnswer(key string) ([]byte, error) {
 }
 
 // deleteChunks deletes the Secrets of a payload. Those that are gone are no error.
-func (s *Store) deleteChunks(c chunks) error {
+func (s *Store) deleteChunks(record *splitRecord) error {
 	var group errgroup.Group
 	group.SetLimit(chunksAtOnce)
-	for i := range c.count {
-		group.Go(func() error { return s.deleteChunk(c.key(i)) })
+	for i := range record.Chunks {
+		group.Go(func() error { return s.deleteChunk(record.chunkKey(i)) })
 	}
 	return group.Wait()
 }
@@ -181,15 +171,17 @@ func (s *Store) deleteChunk(key string) error {
 	return nil
 }
 
-// Sweep deletes parts that no record points to: a process that ended between a payload and its pointer left them behind, or one that could
-// not delete them. It takes a list of the parts' metadata and, where one is in question, a list of the records'. It returns how many parts
-// that no record points to are left, at least 1 if that is not known, and why.
+// Sweep deletes the parts of a release's payloads that no record names: a process that ended between a payload and its pointer left them
+// behind, or one that could not delete them. It lists the metadata of the parts, and that of the records if a part is in question. It
+// returns how many unnamed parts are left, at least 1 if that is not known, and why.
 func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 	parts, err := s.ListMetadata(kblabels.Set{LabelChunkOf: name}.AsSelector().String())
 	if err != nil {
 		return 1, err
 	}
-	known := s.payloadIDs()
+	s.mu.Lock()
+	known, own := idsIn(s.split.named), maps.Clone(s.split.own)
+	s.mu.Unlock()
 	parts = slices.DeleteFunc(parts, func(part metav1.PartialObjectMetadata) bool { return known[part.Labels[model.LabelPayload]] })
 	if len(parts) == 0 {
 		return 0, nil
@@ -198,18 +190,16 @@ func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 	if err != nil {
 		return len(parts), err
 	}
-	s.mu.Lock()
-	deleted := maps.Clone(s.split.deleted)
-	s.mu.Unlock()
 	for i := range parts {
 		part := &parts[i]
+		_, isOwn := own[part.Labels[model.LabelPayload]]
 		var kept error
-		switch fateOf(part, records, deleted[part.Labels[model.LabelPayload]], now) {
+		switch useOf(part, records, isOwn, now) {
 		case partNamed:
 			continue
 		case partYoung:
-			kept = fmt.Errorf("somebody may be about to need those which are younger than %s", ChunkGrace)
-		case partLeftover:
+			kept = fmt.Errorf("another manager may be about to need the parts that are younger than %s", ChunkGrace)
+		case partUnused:
 			kept = s.deleteChunk(part.Name)
 		}
 		if kept != nil {
@@ -220,21 +210,21 @@ func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 	return left, err
 }
 
-// partFate is what is to become of a part.
-type partFate int
+// partUse tells whether a part is needed.
+type partUse int
 
 const (
-	// partNamed is one that a record points to, or may.
-	partNamed partFate = iota
-	// partYoung is one that no record points to, and that somebody may be about to point to.
+	// partNamed is a part of a payload that a record names, or may name.
+	partNamed partUse = iota
+	// partYoung is a part that no record names, and that an action may be about to name.
 	partYoung
-	// partLeftover is one that nobody needs.
-	partLeftover
+	// partUnused is a part that no record names, and that no action is going to name.
+	partUnused
 )
 
-// fateOf tells what is to become of a part; deleted says that it was to be deleted with its record. Helm before 3.13 drops the label of a
-// record that it writes.
-func fateOf(part *metav1.PartialObjectMetadata, records []metav1.PartialObjectMetadata, deleted bool, now time.Time) partFate {
+// useOf returns whether a part is needed; isOwn says that its payload is one that this action put, or whose record it replaced or deleted.
+// A record without the label may name a payload of its own revision: Helm before 3.13 drops the label of a record that it writes.
+func useOf(part *metav1.PartialObjectMetadata, records []metav1.PartialObjectMetadata, isOwn bool, now time.Time) partUse {
 	for i := range records {
 		labels := records[i].Labels
 		id := labels[model.LabelPayload]
@@ -242,8 +232,8 @@ func fateOf(part *metav1.PartialObjectMetadata, records []metav1.PartialObjectMe
 			return partNamed
 		}
 	}
-	if deleted || now.Sub(part.CreationTimestamp.Time) > ChunkGrace {
-		return partLeftover
+	if isOwn || now.Sub(part.CreationTimestamp.Time) > ChunkGrace {
+		return partUnused
 	}
 	return partYoung
 }

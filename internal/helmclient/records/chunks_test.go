@@ -39,6 +39,11 @@ func lyingRecords(t *testing.T, part []byte) *Store {
 	return &Store{client: kube.CoreV1().RESTClient(), namespace: "apps"}
 }
 
+// chunksOf is a record whose payload has the size.
+func chunksOf(size int) *splitRecord {
+	return &splitRecord{release: "demo", pointer: pointer{Revision: 1, ID: testPayloadID, Size: size, Chunks: chunkCount(size)}}
+}
+
 // TestLyingPartsTakeLittleMemory holds that a cluster cannot have more held of a payload than the pointer says.
 func TestLyingPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
 	// Seventeen answers, each in a buffer that grows by a quarter at a time: all of them together are five times as large as the last one.
@@ -46,7 +51,7 @@ func TestLyingPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It 
 	records := lyingRecords(t, make([]byte, 16<<20))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := records.readChunks(chunks{name: "demo", revision: 1, id: newPayloadID(), count: chunkCount(model.MaxClusterPayload)}, model.MaxClusterPayload)
+	_, err := records.readChunks(chunksOf(model.MaxClusterPayload))
 	runtime.ReadMemStats(&after)
 	if taken := after.TotalAlloc - before.TotalAlloc; taken > limit || !errors.Is(err, helmerr.ErrRecordDamaged) {
 		t.Errorf("parts take %d MiB: %v", taken>>20, err)
@@ -56,9 +61,8 @@ func TestLyingPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It 
 // TestReadChunk holds that a part is taken only if it has the length that was written.
 func TestReadChunk(t *testing.T) {
 	t.Parallel()
-	of := chunks{name: "demo", revision: 1, id: newPayloadID(), count: 1}
 	for length, good := range map[int]bool{0: false, 6: false, 7: true, 8: false, chunkSize: false} {
-		data, err := lyingRecords(t, make([]byte, length)).readChunks(of, 7)
+		data, err := lyingRecords(t, make([]byte, length)).readChunks(chunksOf(7))
 		if good != (err == nil && len(data) == 7) || !good && !errors.Is(err, helmerr.ErrRecordDamaged) {
 			t.Errorf("%d bytes: %d, %v", length, len(data), err)
 		}

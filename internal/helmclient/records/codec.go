@@ -266,8 +266,8 @@ type holdText func(size int) error
 // errNoRoom wraps the error of a holdText.
 type errNoRoom struct{ error }
 
-// Decode reads a record as Helm's Secrets hold it, whoever wrote it.
-func (c *Codec) Decode(data []byte, hold holdText) (*release.Release, error) {
+// decode reads a record as Helm's Secrets hold it, whoever wrote it.
+func (c *Codec) decode(data []byte, hold holdText) (*release.Release, error) {
 	packed, err := base64.StdEncoding.AppendDecode(nil, data)
 	if err != nil {
 		return nil, errUnreadableRecord

@@ -95,7 +95,7 @@ func TestCodecAndHelm(t *testing.T) {
 			}
 			for who, data := range map[string][]byte{"Helm's": theirs.Data[Key], "ours": payload} {
 				for state, reader := range map[string]*Codec{"warm": codec, "cold": NewCodec()} {
-					read, err := reader.Decode(data, nil)
+					read, err := reader.decode(data, nil)
 					if err != nil {
 						t.Fatal(who, state, err)
 					}
@@ -125,7 +125,7 @@ func TestCodecTellsChartsApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := codec.Decode(payload, nil)
+		read, err := codec.decode(payload, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,19 +183,19 @@ func TestCodecUnreadable(t *testing.T) {
 	}
 	// Only its size keeps the bomb from being read.
 	bomb := pack(`{"info":{},"manifest":"` + strings.Repeat("0", codec.limit) + `"}`)
-	if _, err := codec.Decode(pack(`{"info":{},"manifest":"`+strings.Repeat("0", codec.limit/2)+`"}`), nil); err != nil {
+	if _, err := codec.decode(pack(`{"info":{},"manifest":"`+strings.Repeat("0", codec.limit/2)+`"}`), nil); err != nil {
 		t.Errorf("half of it: %v", err)
 	}
 	for name, data := range map[string][]byte{
 		"nothing": nil, "no base64": []byte("***"), "no JSON": base64Of([]byte("secret value")), "no info": base64Of([]byte("{}")),
 		"cut off": base64Of(packed[:len(packed)-10]), "without the rest": base64Of(packed[:len(packed)/3]), "bomb": bomb,
 	} {
-		if rls, err := codec.Decode(data, nil); err == nil || strings.Contains(err.Error(), "secret") {
+		if rls, err := codec.decode(data, nil); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, %v", name, rls, err)
 		}
 	}
 	// A record without a chart is whole.
-	if rls, err := codec.Decode(base64Of([]byte(`{"info":{}}`)), nil); err != nil || rls.Chart != nil {
+	if rls, err := codec.decode(base64Of([]byte(`{"info":{}}`)), nil); err != nil || rls.Chart != nil {
 		t.Errorf("%+v, %v", rls, err)
 	}
 }
@@ -209,7 +209,7 @@ func FuzzCodecDecode(f *testing.F) {
 	f.Add(payload)
 	f.Add([]byte("e30="))
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		if rls, err := codec.Decode(data, nil); err == nil {
+		if rls, err := codec.decode(data, nil); err == nil {
 			_, _ = codec.Encode(rls)
 		}
 	})
@@ -264,7 +264,7 @@ func BenchmarkDecode(b *testing.B) {
 	for name, reader := range map[string]*Codec{"unknown chart": NewCodec(), "known chart": codec} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := reader.Decode(payload, nil); err != nil {
+				if _, err := reader.decode(payload, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -292,7 +292,7 @@ func TestDecodeWaitsForRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 			asked := 0
-			rls, err := codec.Decode(data, func(size int) error {
+			rls, err := codec.decode(data, func(size int) error {
 				asked = size
 				if size > tc.room {
 					return errFull

@@ -33,7 +33,7 @@ func TestHostileRecordTakesLittleMemory(t *testing.T) { //nolint:paralleltest //
 	record := encodeBase64(packed)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err = NewCodec().Decode(record, nil)
+	_, err = NewCodec().decode(record, nil)
 	runtime.ReadMemStats(&after)
 	if taken := after.TotalAlloc - before.TotalAlloc; taken > limit || !errors.Is(err, errUnreadableRecord) {
 		t.Errorf("a record takes %d MiB: %v", taken>>20, err)

@@ -5,7 +5,10 @@ package records
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -20,44 +23,36 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
-// cleanupTimeout bounds the deletion of a payload. It is no part of the action.
+// cleanupTimeout bounds the deletion of a payload from a store. It does not count as time of the action.
 const cleanupTimeout = 30 * time.Second
 
-// splitRecord is a record that is a pointer and a payload.
+// splitRecord is a record that is a pointer and a payload. It is not changed after it was made.
 type splitRecord struct {
 	pointer
-	// name is that of the release.
-	name string
-	// content stands for what the payload holds; known is false until that was read or written.
+	// release is the name of the release.
+	release string
+	// content is the digest of what does not change in a record, see contentOf. Empty if only the pointer was read.
 	content [sha256.Size]byte
-	known   bool
-	// seen is the pointer as this action last read or wrote it.
-	seen recordSight
 }
 
 // splitRecords is what an action knows of records that are split. The Store's mutex guards it.
 type splitRecords struct {
-	// byKey are those that were read or written.
+	// byKey holds the records whose payloads were read or written.
 	byKey map[string]*splitRecord
-	// contents are payloads that were read last, by their ID.
+	// named holds the IDs of payloads by the keys of the records that name them; "" for a record that no longer names one.
+	named map[string]string
+	// own holds, by ID, the payloads that this action put, and those of the records that it replaced or deleted. The value is nil once
+	// the action tried to delete the payload.
+	own map[string]*splitRecord
+	// nameKey is the key of the digests that name the payloads of this action.
+	nameKey [sha256.Size]byte
+	// contents holds the payloads that were read last, by ID.
 	contents map[string]*release.Release
-	// ids are the IDs of payloads, by the keys of records, as the metadata says.
-	ids map[string]string
-	// unused is a payload that was put and that no pointer names yet.
-	unused *splitRecord
-	// keepsOld says that records which are to be deleted, split or not, are kept until a new one was made: while a store does not answer,
-	// nothing is to be lost. doomed are their keys, and discarded are payloads that no pointer names any more. All that goes at the end: a store that
-	// is slow must not take an action's time.
-	keepsOld  bool
-	doomed    []string
-	discarded []*splitRecord
-	// overtaken says that another one has written a record which this action was at work on.
-	overtaken error
-	// touched is the name of the release whose payloads were written or deleted, or may be left over. deleted are the IDs of those that
-	// this action was to delete.
-	touched string
-	deleted map[string]bool
-	// memory bounds what all actions take for payloads, held is what this one does of its room, and grown that it has its growth.
+	// keepsOld defers deletions of records until this action wrote a record: while a store does not answer, the history must not lose
+	// records. deferred are the keys.
+	keepsOld bool
+	deferred []string
+	// memory bounds what all actions take for payloads. held is what this action holds of its room, grown whether it has its growth.
 	memory *PayloadMemory
 	held   int64
 	grown  bool
@@ -67,10 +62,21 @@ type splitRecords struct {
 }
 
 func newSplitRecords(memory *PayloadMemory) splitRecords {
-	return splitRecords{
-		byKey: map[string]*splitRecord{}, contents: map[string]*release.Release{}, ids: map[string]string{}, deleted: map[string]bool{},
-		memory: memory,
+	split := splitRecords{
+		byKey: map[string]*splitRecord{}, named: map[string]string{}, own: map[string]*splitRecord{},
+		contents: map[string]*release.Release{}, memory: memory,
 	}
+	// It never fails, it ends the process.
+	_, _ = rand.Read(split.nameKey[:])
+	return split
+}
+
+// payloadID returns the ID of a payload with the digest. Within an action, the same content has the same ID. Two actions never use the same
+// ID: see docs/design.md.
+func (s *splitRecords) payloadID(digest string) string {
+	mac := hmac.New(sha256.New, s.nameKey[:])
+	mac.Write([]byte(digest))
+	return hex.EncodeToString(mac.Sum(nil)[:payloadIDSize])
 }
 
 // noteMetadata keeps which records have payloads.
@@ -79,52 +85,59 @@ func (s *Store) noteMetadata(objects []metav1.PartialObjectMetadata) {
 	defer s.mu.Unlock()
 	for i := range objects {
 		if id := objects[i].Labels[model.LabelPayload]; id != "" {
-			s.split.ids[objects[i].Name] = id
+			s.split.named[objects[i].Name] = id
 		}
 	}
 }
 
-// splitOf returns the record under a key if it is known to be split.
+// splitOf returns the record under a key if its payload was read or written.
 func (s *Store) splitOf(key string) *splitRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.split.byKey[key]
 }
 
-func (s *Store) noteSplit(key string, record *splitRecord) {
+// notePointer keeps which pointer is under a key after a read, a write or a deletion: record, nil if there is none. Before is the pointer that
+// this action replaced or deleted, nil if there was none.
+func (s *Store) notePointer(key string, record, before *splitRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.split.byKey[key], s.split.ids[key] = record, record.ID
-	if record.known {
-		s.split.touched = record.name
+	if before != nil {
+		s.split.own[before.ID] = before
+	}
+	if record != nil {
+		s.split.byKey[key], s.split.named[key] = record, record.ID
+	} else if delete(s.split.byKey, key); s.split.named[key] != "" {
+		s.split.named[key] = ""
 	}
 }
 
-// keepPayload keeps the payload of a record, unless it was put a moment ago for the same record.
+// keepPayload puts the payload of a record. A payload that this action already put is not put again.
 func (s *Store) keepPayload(rls *release.Release, packed []byte) (*splitRecord, error) {
-	content := contentOf(rls)
+	digest := digestOf(packed)
+	id := s.split.payloadID(digest)
 	s.mu.Lock()
-	unused := s.split.unused
+	kept := s.split.own[id]
 	s.mu.Unlock()
-	if unused != nil && unused.name == rls.Name && unused.Revision == rls.Version && unused.content == content {
-		return unused, nil
+	if kept != nil {
+		return kept, nil
 	}
-	record := &splitRecord{name: rls.Name, content: content, known: true, pointer: pointer{
-		Version: pointerVersion, ID: newPayloadID(), Revision: rls.Version, Size: len(packed), Digest: digestOf(packed),
+	record := &splitRecord{release: rls.Name, content: contentOf(rls), pointer: pointer{
+		Version: pointerVersion, ID: id, Revision: rls.Version, Size: len(packed), Digest: digest,
 	}}
 	if err := s.putPayload(record, packed); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.split.unused, s.split.touched = record, rls.Name
+	s.split.own[id] = record
 	return record, nil
 }
 
 func (s *Store) putPayload(record *splitRecord, packed []byte) error {
 	if !s.storage.Outside {
 		record.Chunks = chunkCount(len(packed))
-		return s.putChunks(chunksOf(record.name, &record.pointer), packed)
+		return s.putChunks(record, packed)
 	}
 	if s.storage.Store == nil {
 		return helmerr.New(helmerr.ErrRecordStorage, "no registry is configured for release records")
@@ -142,62 +155,36 @@ func (s *Store) putPayload(record *splitRecord, packed []byte) error {
 }
 
 func (s *Store) payloadName(record *splitRecord) payload.Name {
-	return payload.Name{Namespace: s.namespace, Release: record.name, Revision: record.Revision, ID: record.ID}
+	return payload.Name{Namespace: s.namespace, Release: record.release, Revision: record.Revision, ID: record.ID}
 }
 
-// used says that a pointer was written.
-func (s *Store) used(key string, record *splitRecord) {
-	s.noteSplit(key, record)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.split.unused == record {
-		s.split.unused = nil
-	}
-}
-
-// settle returns the error of writing the pointer to a new payload, nil if the pointer is there all the same: the connection may break
-// after a write that was done, and the next try is then refused because of it. Where it cannot be told, the payload stays.
-func (s *Store) settle(key string, record *splitRecord, err error) error {
+// confirm returns the error of writing the pointer to a new payload, nil if the pointer is in the cluster all the same: the connection may
+// break after a write that was done, and the next try is then refused because of it. A payload that a write may still come to name is not
+// deleted by this action.
+func (s *Store) confirm(key string, record *splitRecord, err error) error {
 	if err == nil || record == nil {
 		return err
 	}
-	id, seen, readErr := s.namedPayload(key)
-	if readErr == nil && id == record.ID {
-		s.noteSeen(record, seen)
+	secret, _, to, readErr := s.readPointer(key)
+	if to != nil && to.ID == record.ID {
+		s.noteState(key, stateOf(secret, secret.ResourceVersion))
 		return nil
 	}
-	if readErr != nil || !isRefusal(err) {
+	if !isRefusal(err) || readErr != nil && !apierrors.IsNotFound(readErr) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.split.unused = nil
+		delete(s.split.own, record.ID)
 	}
 	return err
 }
 
-// namedPayload returns the ID of the payload that a record names by now, empty if it names none, or is not there. It reads more than the
-// label, which old versions of Helm drop.
-func (s *Store) namedPayload(key string) (id string, seen recordSight, err error) {
-	secret, small, err := s.readSmall(key)
-	if apierrors.IsNotFound(err) {
-		return "", recordSight{}, nil
-	}
-	if err != nil {
-		return "", recordSight{}, err
-	}
-	to, err := pointerOf(small)
-	if err != nil || to == nil {
-		return "", recordSight{}, err
-	}
-	return to.ID, sightOf(secret, secret.ResourceVersion), nil
-}
-
-// isRefusal tells that a write was not done, and is not on its way any more.
+// isRefusal reports whether a write was not done, and is not on its way any more.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	return errors.Is(err, helmerr.ErrStale) || errors.As(err, &status) && status.Status().Code < 500 && !apierrors.IsTimeout(err) && !apierrors.IsTooManyRequests(err)
 }
 
-// resolve returns the release that a record is which was read: the same where it is whole.
+// resolve returns the whole release of a record that was read.
 func (s *Store) resolve(secret *corev1.Secret, small *release.Release) (*release.Release, error) {
 	to, err := pointerOf(small)
 	if err != nil {
@@ -206,18 +193,18 @@ func (s *Store) resolve(secret *corev1.Secret, small *release.Release) (*release
 	if to == nil {
 		return small, nil
 	}
-	record := &splitRecord{pointer: *to, name: small.Name, seen: sightOf(secret, secret.ResourceVersion)}
+	record := &splitRecord{pointer: *to, release: small.Name}
 	content, err := s.content(record)
 	if err != nil {
 		return nil, err
 	}
 	whole := to.whole(small, content)
-	record.content, record.known = contentOf(whole), true
-	s.noteSplit(secret.Name, record)
+	record.content = contentOf(whole)
+	s.notePointer(secret.Name, record, nil)
 	return whole, nil
 }
 
-// content returns the payload of a record. That of the newest, and of the deployed one, is read once in an action.
+// content returns the payload of a record. The payloads of the newest record, and of the deployed one, are read once in an action.
 func (s *Store) content(record *splitRecord) (*release.Release, error) {
 	s.mu.Lock()
 	content, ok := s.split.contents[record.ID]
@@ -250,7 +237,7 @@ func (s *Store) content(record *splitRecord) (*release.Release, error) {
 
 func (s *Store) readPayload(record *splitRecord) ([]byte, error) {
 	if record.Place == nil {
-		return s.readChunks(chunksOf(record.name, &record.pointer), record.Size)
+		return s.readChunks(record)
 	}
 	where := fmt.Sprintf("the record of revision %d is kept at %s", record.Revision, record.Place.URL)
 	if s.storage.Store == nil {
@@ -271,12 +258,46 @@ func (s *Store) readPayload(record *splitRecord) ([]byte, error) {
 	return packed, nil
 }
 
-// removePayload deletes a payload that no pointer names any more. That it stays is no failure of the action.
-func (s *Store) removePayload(record *splitRecord) {
+// deleteUnnamed deletes the payloads of this action that no record names. The action does not fail if a payload cannot be deleted.
+func (s *Store) deleteUnnamed() {
+	s.mu.Lock()
+	list := unnamed(s.split.own, s.split.named)
+	for _, record := range list {
+		s.split.own[record.ID] = nil
+	}
+	s.mu.Unlock()
+	for _, record := range list {
+		s.deletePayload(record)
+	}
+}
+
+// unnamed returns those of an action's own payloads that no record names, where named holds the IDs by the keys of the records.
+func unnamed(own map[string]*splitRecord, named map[string]string) []*splitRecord {
+	ids := idsIn(named)
+	var list []*splitRecord
+	for id, record := range own {
+		if record != nil && !ids[id] {
+			list = append(list, record)
+		}
+	}
+	return list
+}
+
+func idsIn(named map[string]string) map[string]bool {
+	ids := make(map[string]bool, len(named))
+	for _, id := range named {
+		ids[id] = true
+	}
+	return ids
+}
+
+func (s *Store) deletePayload(record *splitRecord) {
 	var err error
 	switch {
 	case record.Place == nil:
-		err = s.deleteChunks(chunksOf(record.name, &record.pointer))
+		// Sweep finds the parts that are left.
+		_ = s.deleteChunks(record)
+		return
 	case s.storage.Store == nil:
 		err = errors.New("no registry is configured for release records")
 	default:
@@ -284,86 +305,41 @@ func (s *Store) removePayload(record *splitRecord) {
 		defer cancel()
 		err = s.storage.Store.Delete(ctx, *record.Place, s.payloadName(record))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.split.touched, s.split.deleted[record.ID] = record.name, true
-	if err != nil && record.Place != nil {
-		s.split.left++
-		s.split.leftErr = fmt.Errorf("%s: %w", record.Place.URL, err)
+	if err != nil {
+		s.noteLeft(1, fmt.Errorf("%s: %w", record.Place.URL, err))
 	}
 }
 
-// discard has a payload deleted at the end of the action.
-func (s *Store) discard(record *splitRecord) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.split.discarded = append(s.split.discarded, record)
-}
-
-// Touch has the parts of a release's payloads looked at when the action ends.
-func (s *Store) Touch(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.split.touched = name
-}
-
-// isShared tells whether another record has the payload of this one, as Helm's rollback by hand makes it.
-func (s *Store) isShared(key, id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for other, theirs := range s.split.ids {
-		if other != key && theirs == id {
-			return true
-		}
-	}
-	return false
-}
-
-// payloadIDs are the IDs of the payloads of all records that are known.
-func (s *Store) payloadIDs() map[string]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ids := make(map[string]bool, len(s.split.ids))
-	for _, id := range s.split.ids {
-		ids[id] = true
-	}
-	return ids
-}
-
-// pointed returns the record under a key, without its payload; nil if it is whole, or gone.
+// pointed returns the record under a key, without its payload; nil if it is whole or deleted, or if it cannot be read, so that it can be
+// deleted all the same.
 func (s *Store) pointed(key string) (*splitRecord, error) {
 	s.mu.Lock()
-	record, marked := s.split.byKey[key], s.split.ids[key] != ""
+	record, isNamed := s.split.byKey[key], s.split.named[key] != ""
 	s.mu.Unlock()
-	if record != nil || !marked {
+	if record != nil || !isNamed {
 		return record, nil
 	}
-	_, small, err := s.readSmall(key)
-	if apierrors.IsNotFound(err) || errors.Is(err, errUnreadableRecord) {
+	_, small, to, err := s.readPointer(key)
+	switch {
+	case to != nil:
+		return &splitRecord{pointer: *to, release: small.Name}, nil
+	case apierrors.IsNotFound(err), errors.Is(err, helmerr.ErrRecordDamaged):
 		return nil, nil
-	}
-	if err != nil {
+	default:
 		return nil, err
 	}
-	to, err := pointerOf(small)
-	if err != nil || to == nil {
-		// Where its payload is, nobody knows.
-		return nil, nil //nolint:nilerr // The record can be deleted all the same.
-	}
-	return &splitRecord{pointer: *to, name: small.Name}, nil
 }
 
-// readSmall reads the Secret under a key, and what is in it, without a payload.
-func (s *Store) readSmall(key string) (*corev1.Secret, *release.Release, error) {
-	secret, err := s.readSecret(key)
-	if err != nil {
-		return nil, nil, err
+// readPointer reads the Secret under a key, the record in it, and where the payload of the record is; to is nil if the record is whole.
+func (s *Store) readPointer(key string) (secret *corev1.Secret, small *release.Release, to *pointer, err error) {
+	if secret, err = s.readSecret(key); err != nil {
+		return nil, nil, nil, err
 	}
-	small, err := s.codec.Decode(secret.Data[Key], s.holdText)
-	if err != nil {
-		return nil, nil, errUnread(key, err)
+	if small, err = s.codec.decode(secret.Data[Key], s.holdText); err != nil {
+		return nil, nil, nil, errUnread(key, err)
 	}
-	return secret, small, nil
+	to, err = pointerOf(small)
+	return secret, small, to, err
 }
 
 // readSecret reads the Secret of a record as it is now.
@@ -375,46 +351,45 @@ func (s *Store) readSecret(key string) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// Finish ends an action: what was to make place for what it made is deleted, payloads that no pointer came to name, and what crashes left
-// behind. What cannot be deleted now is deleted by the next action; of a release that isGone there is none.
-func (s *Store) Finish(now time.Time, isGone bool) {
+// KeepOldRecords defers the deletion of records until this action has written a record. Finish deletes the records then; without a new
+// record they stay.
+func (s *Store) KeepOldRecords() { s.split.keepsOld = true }
+
+// Finish ends an action on a release: it deletes the records whose deletion was deferred, payloads of this action that no record names, and
+// parts that crashes left behind. The next action deletes what cannot be deleted now; with isGone there is none, and LeftBehind tells of it.
+func (s *Store) Finish(name string, now time.Time, isGone bool) {
 	defer s.Release()
 	s.mu.Lock()
-	doomed, discarded := s.split.doomed, s.split.discarded
+	deferred := s.split.deferred
 	if s.split.keepsOld {
-		doomed = nil
+		deferred = nil
 	}
-	if s.split.unused != nil {
-		discarded = append(discarded, s.split.unused)
-	}
-	s.split.unused, s.split.doomed, s.split.discarded = nil, nil, nil
+	s.split.deferred = nil
 	s.mu.Unlock()
-	for _, key := range doomed {
+	for _, key := range deferred {
 		_ = s.remove(key)
 	}
-	for _, record := range discarded {
-		s.removePayload(record)
-	}
+	s.deleteUnnamed()
 	s.mu.Lock()
-	touched := s.split.touched
+	mayHaveParts := isGone || len(s.split.named) > 0 || len(s.split.own) > 0
 	s.mu.Unlock()
-	if touched == "" {
+	if !mayHaveParts {
 		return
 	}
-	if left, err := s.Sweep(touched, now); isGone && left > 0 {
-		s.noteLeft(touched, left, err)
+	if left, err := s.Sweep(name, now); isGone && left > 0 {
+		s.noteLeft(left, fmt.Errorf("parts of records, with the label %s=%s, in the namespace %s: %w", LabelChunkOf, name, s.namespace, err))
 	}
 }
 
-// noteLeft says that parts of a release that is gone are left, as far as is known.
-func (s *Store) noteLeft(name string, count int, err error) {
+// noteLeft counts payloads, or parts of them, that could not be deleted.
+func (s *Store) noteLeft(count int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.split.left += count
-	s.split.leftErr = fmt.Errorf("parts of records, with the label %s=%s, in the namespace %s: %w", LabelChunkOf, name, s.namespace, err)
+	s.split.leftErr = err
 }
 
-// LeftBehind tells how many payloads could not be deleted, and why.
+// LeftBehind returns how many payloads could not be deleted, and why the last of them could not.
 func (s *Store) LeftBehind() (count int, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

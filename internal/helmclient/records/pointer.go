@@ -5,7 +5,6 @@ package records
 
 import (
 	"cmp"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -22,10 +21,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
-// A record that is too large for a Secret, or that is to be kept elsewhere, is split. Its payload is the whole record as it was when
+// A record that is too large for a Secret, or that is kept in a store, is split. Its payload is the whole record as it was when
 // it was made, packed as any other. The pointer is a small record of Helm's in the usual Secret: name, revision, status, the
-// chart's metadata and, as a file of the chart, where the payload is and what changed since. So it is listed by everything that
-// lists releases, and where Helm writes it anew, by hand or with a version that knows nothing of this, it is still one.
+// chart's metadata and, as a file of the chart, where the payload is and what changed since. So everything that lists releases
+// lists the pointer, and it stays a pointer when Helm, by hand, writes the Secret again.
 const (
 	// pointerFile is the name of the file of the pointer's chart that tells where the payload is.
 	pointerFile = "helmop.payload.json"
@@ -42,11 +41,11 @@ const (
 	maxPointerValues = 50_000
 )
 
-// pointer tells where a payload is.
+// pointer says where a payload is.
 type pointer struct {
 	// Version is that of the format.
 	Version int `json:"version"`
-	// ID of the payload.
+	// ID is the name of the payload, see [payload.Name].
 	ID string `json:"id"`
 	// Revision is that of the record which the payload was made for. Helm, by hand, may copy a pointer into another record.
 	Revision int `json:"revision"`
@@ -69,15 +68,10 @@ type hookRun struct {
 	Run   release.HookExecution `json:"run"`
 }
 
-var payloadID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+// payloadIDSize is the number of bytes in the ID of a payload.
+const payloadIDSize = 16
 
-// newPayloadID returns an ID that nobody else has.
-func newPayloadID() string {
-	var id [16]byte
-	// It never fails, it ends the process.
-	_, _ = rand.Read(id[:])
-	return hex.EncodeToString(id[:])
-}
+var payloadID = regexp.MustCompile(fmt.Sprintf("^[0-9a-f]{%d}$", 2*payloadIDSize))
 
 func digestOf(data []byte) string {
 	sum := sha256.Sum256(data)

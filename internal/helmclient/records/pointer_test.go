@@ -35,8 +35,11 @@ func hookedRelease() *release.Release {
 	return rls
 }
 
+// testPayloadID is the ID of a payload.
+var testPayloadID = strings.Repeat("0a", payloadIDSize)
+
 func clusterPointer(revision int) pointer {
-	return pointer{Version: pointerVersion, ID: newPayloadID(), Revision: revision, Size: 7, Digest: digestOf([]byte("payload")), Chunks: 1}
+	return pointer{Version: pointerVersion, ID: testPayloadID, Revision: revision, Size: 7, Digest: digestOf([]byte("payload")), Chunks: 1}
 }
 
 // TestPointer holds that a pointer and a payload are the record again, with what changed since the payload was made.
@@ -70,7 +73,7 @@ func TestPointer(t *testing.T) {
 	if n, _ := codec.pieces.Stats(); n != 1 {
 		t.Errorf("%d charts are kept", n)
 	}
-	read, err := codec.Decode(text, nil)
+	read, err := codec.decode(text, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,8 +223,8 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// TestFateOfParts holds which parts are taken for what a crash left behind.
-func TestFateOfParts(t *testing.T) {
+// TestUseOfParts checks which parts are taken for what a crash left behind.
+func TestUseOfParts(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	record := func(revision int, id string) metav1.PartialObjectMetadata {
@@ -233,26 +236,26 @@ func TestFateOfParts(t *testing.T) {
 	for name, test := range map[string]struct {
 		records []metav1.PartialObjectMetadata
 		age     time.Duration
-		deleted bool
-		want    partFate
+		own     bool
+		want    partUse
 	}{
 		"pointed to":                   {records(record(1, "other"), record(2, "own")), time.Hour, false, partNamed},
 		"pointed to by a copy":         {records(record(3, "own")), time.Hour, true, partNamed},
 		"of a record that lost it":     {records(record(2, "")), time.Hour, false, partNamed},
-		"replaced":                     {records(record(2, "other")), time.Hour, false, partLeftover},
+		"replaced":                     {records(record(2, "other")), time.Hour, false, partUnused},
 		"replaced a moment ago":        {records(record(2, "other")), time.Minute, false, partYoung},
-		"of no record":                 {records(record(1, "other")), time.Hour, false, partLeftover},
+		"of no record":                 {records(record(1, "other")), time.Hour, false, partUnused},
 		"of no record, young":          {records(record(1, "other")), time.Minute, false, partYoung},
-		"of a record that was deleted": {records(record(1, "other")), time.Minute, true, partLeftover},
-		"of a release that ended":      {nil, time.Hour, false, partLeftover},
-		"of one that ended, deleted":   {nil, time.Second, true, partLeftover},
+		"of a record that was deleted": {records(record(1, "other")), time.Minute, true, partUnused},
+		"of a release that ended":      {nil, time.Hour, false, partUnused},
+		"of one that ended, deleted":   {nil, time.Second, true, partUnused},
 		"of one that is to begin":      {nil, time.Second, false, partYoung},
 	} {
 		part := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Labels:            map[string]string{model.LabelPayload: "own", labelChunkRevision: "2"},
 			CreationTimestamp: metav1.NewTime(now.Add(-test.age)),
 		}}
-		if got := fateOf(part, test.records, test.deleted, now); got != test.want {
+		if got := useOf(part, test.records, test.own, now); got != test.want {
 			t.Errorf("%s: %d", name, got)
 		}
 	}
@@ -278,7 +281,7 @@ func TestPackLimit(t *testing.T) {
 	}
 	reading := NewCodec()
 	reading.limit = 1 << 20
-	if _, err := reading.Decode(data, nil); err != nil {
+	if _, err := reading.decode(data, nil); err != nil {
 		t.Errorf("what fits cannot be unpacked: %v", err)
 	}
 	if NewCodec().limit != maxRecordBytes {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -78,9 +77,10 @@ type Store struct {
 	read   map[string]*release.Release
 	wrote  bool
 	stubs  map[*release.Release]bool
-	// sights hold how records were first read, or last written, by this action.
-	sights map[string]recordSight
-	split  splitRecords
+	// states holds the records as this action first read, or last wrote, them. overtaken is set once another writer changed one.
+	states    map[string]recordState
+	overtaken error
+	split     splitRecords
 }
 
 var _ CarefulDriver = &Store{}
@@ -122,7 +122,7 @@ func NewStore(ctx context.Context, options StoreOptions) *Store {
 		read:   map[string]*release.Release{},
 		stubs:  map[*release.Release]bool{},
 
-		sights: map[string]recordSight{},
+		states: map[string]recordState{},
 		split:  newSplitRecords(options.Memory),
 	}
 	if s.beforeCreate == nil {
@@ -171,7 +171,7 @@ func keepFew(kept map[string]*release.Release, key string, rls *release.Release)
 }
 
 func (s *Store) decode(secret *corev1.Secret) (*release.Release, error) {
-	small, err := s.codec.Decode(secret.Data[Key], s.holdText)
+	small, err := s.codec.decode(secret.Data[Key], s.holdText)
 	if err != nil {
 		return nil, err
 	}
@@ -182,8 +182,8 @@ func (s *Store) decode(secret *corev1.Secret) (*release.Release, error) {
 	rls.Labels = recordLabels(secret.Labels)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.sights[secret.Name]; !ok {
-		s.sights[secret.Name] = sightOf(secret, secret.ResourceVersion)
+	if _, ok := s.states[secret.Name]; !ok {
+		s.states[secret.Name] = stateOf(secret, secret.ResourceVersion)
 	}
 	return rls, nil
 }
@@ -402,12 +402,6 @@ func persist(write func() error) error {
 // NameOf is the name of the Secret of a revision.
 func NameOf(name string, revision int) string {
 	return storage.HelmStorageType + "." + name + ".v" + strconv.Itoa(revision)
-}
-
-// nameIn returns the name of the release that a record is of.
-func nameIn(key string) string {
-	name := strings.TrimPrefix(key, storage.HelmStorageType+".")
-	return name[:max(strings.LastIndex(name, ".v"), 0)]
 }
 
 // Selector is the label selector of all records of a release.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
@@ -42,6 +43,7 @@ type bench struct {
 	kube      kubernetes.Interface
 	cutter    *helmtest.Cutter
 	config    *rest.Config
+	storage   model.Storage
 }
 
 func newBench(t *testing.T) *bench {
@@ -73,7 +75,7 @@ func (b *bench) newRecords() *Store {
 	}
 	return NewStore(b.t.Context(), StoreOptions{
 		Client: core.CoreV1().RESTClient(), Metadata: client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(b.namespace),
-		Namespace: b.namespace, Codec: NewCodec(), Memory: NewPayloadMemory(), Names: NewNameSet(),
+		Namespace: b.namespace, Storage: b.storage, Codec: NewCodec(), Memory: NewPayloadMemory(), Names: NewNameSet(),
 	})
 }
 

@@ -35,10 +35,9 @@ func (s *Store) Create(key string, rls *release.Release) error {
 	}
 	version, err := write(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
 	if err == nil {
-		s.noteSeen(record, sightOf(secret, version))
-		s.noteSight(key, sightOf(secret, version))
+		s.noteState(key, stateOf(secret, version))
 	}
-	err = s.settle(key, record, err)
+	err = s.confirm(key, record, err)
 	if apierrors.IsAlreadyExists(err) {
 		return driver.ErrReleaseExists
 	}
@@ -46,7 +45,7 @@ func (s *Store) Create(key string, rls *release.Release) error {
 		return fmt.Errorf("creating the release record %q: %w", key, err)
 	}
 	s.namespaces.Add(s.namespace)
-	s.written(key, record)
+	s.written(key, record, nil)
 	return nil
 }
 
@@ -57,13 +56,12 @@ func (s *Store) Update(key string, rls *release.Release) error {
 		return err
 	}
 	s.mu.Lock()
-	stub := s.stubs[rls]
-	marked := s.split.ids[key] != ""
+	isStub, isSplit := s.stubs[rls], s.split.named[key] != ""
 	s.mu.Unlock()
 	switch {
-	case stub && marked:
+	case isStub && isSplit:
 		return s.updateSmall(key, rls)
-	case stub:
+	case isStub:
 		whole, err := s.Get(key)
 		if err != nil {
 			return err
@@ -72,28 +70,25 @@ func (s *Store) Update(key string, rls *release.Release) error {
 		rls = whole
 	}
 	record := s.splitOf(key)
-	if record != nil && record.content == contentOf(rls) {
-		return s.updatePointer(key, rls, record, s.seenOf(record))
-	}
-	if record == nil {
-		return s.putWhole(key, rls)
+	switch {
+	case record == nil:
+		return s.updateWhole(key, rls)
+	case record.content == contentOf(rls):
+		return s.updatePointer(key, rls, record)
 	}
 	// The action has memory for this record since it read or made it, and does not wait any more to tell how it ended.
 	packed, err := s.codec.pack(rls)
 	if err != nil {
-		return fmt.Errorf("encoding the release record %q: %w", key, err)
+		return errEncode(key, err)
 	}
 	changed, err := s.keepPayload(rls, packed)
 	if err != nil {
 		return err
 	}
-	if err := s.settle(key, changed, s.updatePointer(key, rls, changed, s.seenOf(record))); err != nil {
+	if err := s.confirm(key, changed, s.updatePointer(key, rls, changed)); err != nil {
 		return err
 	}
-	s.written(key, changed)
-	if !s.isShared(key, record.ID) {
-		s.discard(record)
-	}
+	s.written(key, changed, record)
 	return nil
 }
 
@@ -107,41 +102,34 @@ func takeStub(whole, stub *release.Release) {
 
 // updateSmall saves a stub of a record that is split, without its payload.
 func (s *Store) updateSmall(key string, stub *release.Release) error {
-	secret, small, err := s.readSmall(key)
+	secret, small, to, err := s.readPointer(key)
 	if err != nil {
 		return err
 	}
-	to, err := pointerOf(small)
-	if err != nil {
-		return err
+	if s.state(key).version == "" {
+		s.noteState(key, stateOf(secret, secret.ResourceVersion))
 	}
 	takeStub(small, stub)
 	if to == nil {
 		// Helm, by hand, carries labels from one record to the next.
-		if s.sightOfKey(key).version == "" {
-			s.noteSight(key, sightOf(secret, secret.ResourceVersion))
-		}
-		return s.putWhole(key, small)
+		return s.updateWhole(key, small)
 	}
 	text, err := encodeSmall(small)
 	if err != nil {
-		return fmt.Errorf("encoding the release record %q: %w", key, err)
+		return errEncode(key, err)
 	}
 	updated := recordSecret(key, small, "modifiedAt", text)
 	updated.Labels[model.LabelPayload] = secret.Labels[model.LabelPayload]
-	_, err = s.putSeen(updated, sightOf(secret, secret.ResourceVersion))
-	return err
+	return s.save(updated)
 }
 
-// putWhole saves a record that is not split in place of the one that was seen.
-func (s *Store) putWhole(key string, rls *release.Release) error {
+// updateWhole saves a record that is not split.
+func (s *Store) updateWhole(key string, rls *release.Release) error {
 	text, err := s.codec.Encode(rls)
 	if err != nil {
-		return fmt.Errorf("encoding the release record %q: %w", key, err)
+		return errEncode(key, err)
 	}
-	seen, err := s.putSeen(recordSecret(key, rls, "modifiedAt", text), s.sightOfKey(key))
-	s.noteSight(key, seen)
-	if err != nil {
+	if err := s.save(recordSecret(key, rls, "modifiedAt", text)); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -150,15 +138,17 @@ func (s *Store) putWhole(key string, rls *release.Release) error {
 	return nil
 }
 
-// updatePointer saves a record that is split in place of the one that was seen.
-func (s *Store) updatePointer(key string, rls *release.Release, record *splitRecord, seen recordSight) error {
+// updatePointer saves the pointer of a record that is split.
+func (s *Store) updatePointer(key string, rls *release.Release, record *splitRecord) error {
 	secret, err := pointerSecret(key, rls, "modifiedAt", record)
 	if err != nil {
 		return err
 	}
-	seen, err = s.putSeen(secret, seen)
-	s.noteSeen(record, seen)
-	return err
+	return s.save(secret)
+}
+
+func errEncode(key string, err error) error {
+	return fmt.Errorf("encoding the release record %q: %w", key, err)
 }
 
 // Replace implements CarefulDriver. The connection may break after a write that was done: of a record that is not split, that cannot be
@@ -167,7 +157,7 @@ func (s *Store) Replace(key string, rls *release.Release) error {
 	if err := s.Overtaken(); err != nil {
 		return err
 	}
-	read := s.sightOfKey(key)
+	read := s.state(key)
 	if read.version == "" {
 		return fmt.Errorf("the release record %q was not read", key)
 	}
@@ -182,30 +172,22 @@ func (s *Store) Replace(key string, rls *release.Release) error {
 	secret.ResourceVersion = read.version
 	version, err := s.putSecret(secret)
 	if err == nil {
-		s.noteSeen(record, sightOf(secret, version))
-		s.noteSight(key, sightOf(secret, version))
+		s.noteState(key, stateOf(secret, version))
 	}
-	err = s.settle(key, record, err)
+	err = s.confirm(key, record, err)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return driver.ErrReleaseExists
 	}
 	if err != nil {
 		return err
 	}
-	s.forgetSplit(key)
-	s.written(key, record)
-	if before != nil && !s.isShared(key, before.ID) {
-		s.discard(before)
-	}
+	s.written(key, record, before)
 	return nil
 }
 
-// written says that a record was made, of which record is the payload if it has one. Only now the records that were to make place for
-// it may go.
-func (s *Store) written(key string, record *splitRecord) {
-	if record != nil {
-		s.used(key, record)
-	}
+// written keeps that a record was made, see notePointer. Only now the records may be deleted that make place for it.
+func (s *Store) written(key string, record, before *splitRecord) {
+	s.notePointer(key, record, before)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.split.keepsOld = false
@@ -227,15 +209,15 @@ func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
 	return version, nil
 }
 
-// Delete implements driver.Deletor. What it returns is a stub, or nil where the record goes later.
+// Delete implements driver.Deletor. What it returns is a stub, or nil if Finish deletes the record.
 func (s *Store) Delete(key string) (*release.Release, error) {
 	s.mu.Lock()
-	later := s.split.keepsOld
-	if later {
-		s.split.doomed = append(s.split.doomed, key)
+	isDeferred := s.split.keepsOld
+	if isDeferred {
+		s.split.deferred = append(s.split.deferred, key)
 	}
 	s.mu.Unlock()
-	if later {
+	if isDeferred {
 		return nil, nil //nolint:nilnil // See above.
 	}
 	if err := s.remove(key); err != nil {
@@ -246,7 +228,7 @@ func (s *Store) Delete(key string) (*release.Release, error) {
 	return &release.Release{Namespace: s.namespace, Version: revision, Info: &release.Info{}}, nil
 }
 
-// remove deletes a record, and then its payload, if no other record has it.
+// remove deletes a record, and then its payload, if no other record names it.
 func (s *Store) remove(key string) error {
 	if err := s.Overtaken(); err != nil {
 		return err
@@ -255,9 +237,6 @@ func (s *Store) remove(key string) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	marked := s.split.ids[key] != ""
-	s.mu.Unlock()
 	defer s.forget()
 	err = persist(func() error {
 		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", AcceptMetadata).
@@ -269,23 +248,9 @@ func (s *Store) remove(key string) error {
 	if err != nil {
 		return fmt.Errorf("deleting the release record %q: %w", key, err)
 	}
-	s.forgetSplit(key)
-	switch {
-	case record == nil && marked:
-		// Which payload was its own, nobody knows.
-		s.Touch(nameIn(key))
-	case record != nil && !s.isShared(key, record.ID):
-		s.removePayload(record)
-	}
+	s.notePointer(key, nil, record)
+	s.deleteUnnamed()
 	return nil
-}
-
-// forgetSplit forgets the payload of a record that is gone, or was replaced.
-func (s *Store) forgetSplit(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.split.byKey, key)
-	delete(s.split.ids, key)
 }
 
 // forget drops what was read before a write.
@@ -301,7 +266,7 @@ func (s *Store) forget() {
 func (s *Store) newSecret(key string, rls *release.Release, timeLabel string) (*corev1.Secret, *splitRecord, error) {
 	packed, err := s.Pack(rls)
 	if err != nil {
-		return nil, nil, fmt.Errorf("encoding the release record %q: %w", key, err)
+		return nil, nil, errEncode(key, err)
 	}
 	if !s.storage.Splits(len(packed)) {
 		return recordSecret(key, rls, timeLabel, encodeBase64(packed)), nil, nil
@@ -324,11 +289,11 @@ func (s *Store) newSecret(key string, rls *release.Release, timeLabel string) (*
 func pointerSecret(key string, rls *release.Release, timeLabel string, record *splitRecord) (*corev1.Secret, error) {
 	small, err := pointerRecord(rls, record.pointer)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the release record %q: %w", key, err)
+		return nil, errEncode(key, err)
 	}
 	text, err := encodeSmall(small)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the release record %q: %w", key, err)
+		return nil, errEncode(key, err)
 	}
 	secret := recordSecret(key, rls, timeLabel, text)
 	secret.Labels[model.LabelPayload] = record.ID

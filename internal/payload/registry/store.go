@@ -173,7 +173,7 @@ func (s *store) annotations(name payload.Name) map[string]string {
 
 func releaseOf(name payload.Name) string { return name.Namespace + "/" + name.Release }
 
-// tagOf returns a tag that nothing else has: for people it begins with what the payload is of.
+// tagOf returns the tag of a payload, which no other artifact has. For people, it begins with the cluster, the release and the revision.
 func tagOf(cluster string, name payload.Name) string {
 	short := cluster[strings.LastIndexByte(cluster, '/')+1:]
 	return fmt.Sprintf("%s.%s.v%d.%s", short[:min(len(short), maxClusterInTag)], name.Release, name.Revision, name.ID)

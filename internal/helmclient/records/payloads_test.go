@@ -1,0 +1,211 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
+)
+
+// TestUnnamed checks which payloads an action deletes.
+func TestUnnamed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		// own are the IDs of the action's payloads; one with a "-" was deleted before.
+		own   []string
+		named map[string]string
+		want  []string
+	}{
+		"of a record that was written":         {[]string{"a"}, map[string]string{"v1": "a"}, nil},
+		"put, and the record was refused":      {[]string{"a"}, map[string]string{"v1": "b"}, []string{"a"}},
+		"of the only record, deleted":          {[]string{"a"}, map[string]string{"v1": ""}, []string{"a"}},
+		"of one of two that name it, deleted":  {[]string{"a"}, map[string]string{"v1": "", "v3": "a"}, nil},
+		"of both that named it, deleted":       {[]string{"a"}, map[string]string{"v1": "", "v3": ""}, []string{"a"}},
+		"of a record that was replaced":        {[]string{"a", "b"}, map[string]string{"v1": "b"}, []string{"a"}},
+		"replaced, and a copy names the first": {[]string{"a", "b"}, map[string]string{"v1": "b", "v3": "a"}, nil},
+		"of records that are all gone":         {[]string{"a", "b"}, map[string]string{"v1": "", "v2": ""}, []string{"a", "b"}},
+		"deleted before":                       {[]string{"-a"}, map[string]string{"v1": ""}, nil},
+		"of other actions":                     {nil, map[string]string{"v1": "", "v2": "b"}, nil},
+	} {
+		own := map[string]*splitRecord{}
+		for _, id := range test.own {
+			own[strings.TrimPrefix(id, "-")] = &splitRecord{pointer: pointer{ID: id}}
+			if strings.HasPrefix(id, "-") {
+				own[strings.TrimPrefix(id, "-")] = nil
+			}
+		}
+		var got []string
+		for _, record := range unnamed(own, test.named) {
+			got = append(got, record.ID)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestPayloadID checks that the ID of a payload is the same for the same content in an action, and differs between contents and actions:
+// nobody who sees an ID can check a guess of the content, and no action deletes a payload that another action is about to name.
+func TestPayloadID(t *testing.T) {
+	t.Parallel()
+	one, other := newSplitRecords(nil), newSplitRecords(nil)
+	id := one.payloadID(digestOf([]byte("content")))
+	if !payloadID.MatchString(id) || id != one.payloadID(digestOf([]byte("content"))) {
+		t.Errorf("%q is not the ID of the same content", id)
+	}
+	for name, differs := range map[string]string{
+		"another content": one.payloadID(digestOf([]byte("other content"))), "another action": other.payloadID(digestOf([]byte("content"))),
+	} {
+		if differs == id {
+			t.Errorf("%s has the same ID", name)
+		}
+	}
+}
+
+// countingStore keeps payloads in memory and counts puts.
+type countingStore struct {
+	kept map[string][]byte
+	puts int
+}
+
+func (c *countingStore) Prepare(context.Context) error { return nil }
+
+func (c *countingStore) Put(_ context.Context, name payload.Name, data []byte) (payload.Place, error) {
+	c.puts++
+	c.kept[name.ID] = data
+	return payload.Place{URL: "oci://store.test/records", Digest: name.ID, Size: int64(len(data))}, nil
+}
+
+func (c *countingStore) Get(_ context.Context, place payload.Place) ([]byte, error) {
+	return c.kept[place.Digest], nil
+}
+
+func (c *countingStore) Delete(_ context.Context, place payload.Place, _ payload.Name) error {
+	delete(c.kept, place.Digest)
+	return nil
+}
+
+// loseRecords loses requests that create Secrets, or the answers to them if the requests are to be carried out.
+func (b *bench) loseRecords(carryOut bool) {
+	b.config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
+		return helmtest.RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
+			switch {
+			case req.Method != http.MethodPost:
+				return base.RoundTrip(req)
+			case !carryOut:
+				return nil, helmtest.ErrCut
+			}
+			answer, err := base.RoundTrip(req)
+			if err != nil {
+				return nil, err
+			}
+			return nil, errors.Join(helmtest.ErrCut, answer.Body.Close())
+		})
+	}
+}
+
+// TestIntegrationPayloadOfRecord checks which payloads a store holds after an action tried to create a record: the payload of a record that
+// is there, and that of a write without an answer, for the write may still be carried out.
+func TestIntegrationPayloadOfRecord(t *testing.T) {
+	unready := errors.New("the namespace is missing")
+	for name, test := range map[string]struct {
+		prepare func(*bench)
+		// isUnready makes the first try fail before the request.
+		isUnready bool
+		wantErr   error
+		wantKept  int
+	}{
+		"created":               {wantKept: 1},
+		"created at the second": {isUnready: true, wantKept: 1},
+		"refused":               {prepare: func(b *bench) { b.createRecords(release.StatusDeployed) }, wantErr: driver.ErrReleaseExists},
+		"request lost":          {prepare: func(b *bench) { b.loseRecords(false) }, wantErr: helmtest.ErrCut, wantKept: 1},
+		"answer lost":           {prepare: func(b *bench) { b.loseRecords(true) }, wantKept: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if test.prepare != nil {
+				test.prepare(b)
+			}
+			store := &countingStore{kept: map[string][]byte{}}
+			b.storage = model.Storage{Store: store, Outside: true}
+			key, rls := NameOf("demo", 1), helmtest.FullRelease()
+			rls.Namespace, rls.Version = b.namespace, 1
+			held := b.newRecords()
+			if test.isUnready {
+				held.beforeCreate = func() error { return unready }
+				if err := held.Create(key, rls); !errors.Is(err, unready) {
+					t.Fatal(err)
+				}
+				held.beforeCreate = func() error { return nil }
+			}
+			if err := held.Create(key, rls); !errors.Is(err, test.wantErr) {
+				t.Errorf("created: %v", err)
+			}
+			held.Finish("demo", time.Now(), false)
+			if store.puts != 1 || len(store.kept) != test.wantKept {
+				t.Errorf("%d payloads were put, %d are kept", store.puts, len(store.kept))
+			}
+			if test.wantErr != nil {
+				return
+			}
+			if read, err := b.newRecords().Get(key); err != nil || read.Manifest != rls.Manifest {
+				t.Errorf("read: %v", err)
+			}
+		})
+	}
+}
+
+// TestIntegrationStubOfPointer checks that a record which is split stays so when an action saves no more than its status, with the label that tells
+// it from a whole record or without: Helm before 3.13 drops the label.
+func TestIntegrationStubOfPointer(t *testing.T) {
+	for name, labelled := range map[string]bool{"labelled": true, "without the label": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.storage.SplitAll = true
+			b.createRecords(release.StatusDeployed, release.StatusFailed)
+			secrets, key := b.kube.CoreV1().Secrets(b.namespace), NameOf("demo", 1)
+			before, err := secrets.Get(t.Context(), key, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !labelled {
+				delete(before.Labels, model.LabelPayload)
+				if _, err := secrets.Update(t.Context(), before, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			held := b.newRecords()
+			list, err := held.Query(history())
+			if err != nil || len(list) != 2 || list[0].Chart != nil {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			list[0].Info.Status = release.StatusSuperseded
+			if err := held.Update(key, list[0]); err != nil {
+				t.Fatal(err)
+			}
+			held.Finish("demo", time.Now().Add(2*ChunkGrace), false)
+			secret, small, to, err := b.newRecords().readPointer(key)
+			if err != nil || to == nil || small.Info.Status != release.StatusSuperseded || secret.Labels["status"] != "superseded" {
+				t.Fatalf("%+v, %+v, %v", small, to, err)
+			}
+			if read, err := b.newRecords().Get(key); err != nil || read.Manifest == "" {
+				t.Errorf("read: %v", err)
+			}
+		})
+	}
+}
