@@ -26,14 +26,14 @@ import (
 )
 
 const (
-	// chunkSecretType is that of Secrets with a part of a payload. Helm does not look at them.
+	// chunkSecretType is the type of Secrets with a part of a payload. Helm does not read them.
 	chunkSecretType = corev1.SecretType(model.LabelPrefix + "release-payload.v1")
 	chunkKey        = "payload"
-	// chunkSize is the number of bytes in each but the last. The data of a Secret may have 1 MiB.
+	// chunkSize is the number of bytes in each part but the last. The data of a Secret may have 1 MiB.
 	chunkSize = 1000 << 10
-	// maxChunkAnswer bounds the cluster's answer with one, in bytes: in base64, with its metadata.
+	// maxChunkAnswer bounds the cluster's answer with one part, in bytes: in base64, with the metadata of the Secret.
 	maxChunkAnswer = 2 << 20
-	// chunksAtOnce is how many are written, or read, at the same time.
+	// chunksAtOnce is the number of parts of a payload that are written, read or deleted at the same time.
 	chunksAtOnce = 4
 	// ChunkGrace is the age from which on a part that no record names is taken for the remains of a crash. Another action may be about to name
 	// a younger part.
@@ -52,10 +52,10 @@ func (r *splitRecord) chunkKey(i int) string {
 // chunkCount is the number of parts that a payload of the size takes.
 func chunkCount(size int) int { return (size + chunkSize - 1) / chunkSize }
 
-// putChunks writes a payload into Secrets. Where that fails, those that were made are deleted, as far as that succeeds.
+// putChunks writes a payload into Secrets. If that fails, it tries to delete the Secrets that it made.
 func (s *Store) putChunks(record *splitRecord, data []byte) error {
 	put := func(i int) error { return s.putChunk(record, i, data[i*chunkSize:min((i+1)*chunkSize, len(data))]) }
-	// The smallest goes first: it is from it that is learned whether there is a namespace.
+	// The smallest part goes first: it shows whether the namespace exists.
 	err := put(record.Chunks - 1)
 	if apierrors.IsNotFound(err) {
 		return err
@@ -129,7 +129,7 @@ func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
 	}
 	secret := &corev1.Secret{}
 	if len(answer) <= maxChunkAnswer {
-		// What cannot be decoded has no part in it.
+		// An answer that cannot be decoded has no part in it.
 		_ = runtime.DecodeInto(scheme.Codecs.UniversalDeserializer(), answer, secret)
 	}
 	part := secret.Data[chunkKey]
@@ -139,18 +139,18 @@ func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
 	return part, nil
 }
 
-// readAnswer returns what the cluster answers when it is asked for a Secret, and no more of it than tells that it is too long.
+// readAnswer returns the cluster's answer with a Secret, and of an answer that is too long only as much as shows that.
 func (s *Store) readAnswer(key string) ([]byte, error) {
 	body, err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(key).Stream(context.Background())
 	if err != nil {
 		return nil, err
 	}
-	// All that is needed is read, or it is an error.
+	// The answer was read by then, or reading it failed.
 	defer func() { _ = body.Close() }()
 	return io.ReadAll(io.LimitReader(body, maxChunkAnswer+1))
 }
 
-// deleteChunks deletes the Secrets of a payload. Those that are gone are no error.
+// deleteChunks deletes the Secrets of a payload. A Secret that is gone is no error.
 func (s *Store) deleteChunks(record *splitRecord) error {
 	var group errgroup.Group
 	group.SetLimit(chunksAtOnce)

@@ -24,18 +24,18 @@ const (
 	smallPayload = 256 << 10
 )
 
-// PayloadMemory is the memory for payloads of all actions. An action knows how large a payload is when it is about to read or to write it,
-// and may have another one by then: two that wait for room and have some would wait for each other. What an action needs beyond what it
-// has, and for which there is no room, is therefore growth, which one action has at a time. That one waits for nothing any more, so those
-// that wait for it get it in the end.
+// PayloadMemory is the memory for payloads of all actions. An action learns the size of a payload when it is about to read or to write it,
+// and may hold memory for another payload by then. Two actions that hold memory and wait for more would deadlock. An action that holds
+// memory and finds no room for more therefore takes the growth, which one action has at a time. It then waits for nothing any more, so
+// every action that waits for the growth gets it.
 type PayloadMemory struct{ Room, growth *semaphore.Weighted }
 
-// NewPayloadMemory returns one that is all free.
+// NewPayloadMemory returns a memory that is all free.
 func NewPayloadMemory() *PayloadMemory {
 	return &PayloadMemory{Room: semaphore.NewWeighted(MaxPayloadMemory), growth: semaphore.NewWeighted(1)}
 }
 
-// Hold waits until there is memory for payloads of a size.
+// Hold waits until there is memory for payloads of the size, in bytes. The error is [helmerr.ErrTimeout] if the action's time ends before.
 func (s *Store) Hold(size int) error {
 	weight := min(int64(size)*payloadCopies, MaxPayloadMemory)
 	s.mu.Lock()
@@ -60,7 +60,7 @@ func (s *Store) Hold(size int) error {
 	return nil
 }
 
-// holdText is holdText for the texts of records that are read.
+// holdText is Hold for the text of a record that is read.
 func (s *Store) holdText(size int) error { return s.Hold(size * readCopies / payloadCopies) }
 
 // Pack packs a release, once there is memory for that.
@@ -85,7 +85,7 @@ func (s *Store) Pack(rls *release.Release) ([]byte, error) {
 	return s.codec.pack(rls)
 }
 
-// Release gives back what hold took.
+// Release gives back the memory that Hold took.
 func (s *Store) Release() {
 	s.mu.Lock()
 	held, grown := s.split.held, s.split.grown

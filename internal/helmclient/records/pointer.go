@@ -78,7 +78,7 @@ func digestOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// pointerRecord returns the small record that stands for a release.
+// pointerRecord returns the pointer for a release.
 func pointerRecord(rls *release.Release, to pointer) (*release.Release, error) {
 	to.Hooks = nil
 	for i, hook := range rls.Hooks {
@@ -116,7 +116,7 @@ metadata: {name: %s, namespace: %s}
 `, strings.TrimSuffix(model.LabelPrefix, "/")+"/v1", PointerKind, rls.Name, rls.Namespace)
 }
 
-// pointerOf returns where the payload of a record is, nil where the record is whole.
+// pointerOf returns where the payload of a record is, nil if the record is whole.
 func pointerOf(rls *release.Release) (*pointer, error) {
 	damaged := func(what string) (*pointer, error) {
 		return nil, helmerr.New(helmerr.ErrRecordDamaged, "revision %d is kept in two parts, and %s", rls.Version, what)
@@ -148,8 +148,8 @@ func pointerOf(rls *release.Release) (*pointer, error) {
 	return to, nil
 }
 
-// isSound tells whether a pointer could have been written by this package. What it says is then all that is read of a payload: neither
-// the cluster nor a store is trusted with the memory of this process.
+// isSound reports whether this package could have written a pointer. No more of a payload is read than the pointer says: neither the
+// cluster nor a store may fill the memory of this process.
 func (to *pointer) isSound() bool {
 	switch {
 	case !payloadID.MatchString(to.ID), to.Revision < 1, to.Size < 1:
@@ -161,7 +161,7 @@ func (to *pointer) isSound() bool {
 	}
 }
 
-// whole returns the release that a pointer and its payload are. It shares what does not change with the payload.
+// whole returns the release of a pointer and its payload. The release shares with the payload what does not change.
 func (to *pointer) whole(small, content *release.Release) *release.Release {
 	whole := *content
 	info := *small.Info
@@ -187,8 +187,8 @@ func (to *pointer) whole(small, content *release.Release) *release.Release {
 	return &whole
 }
 
-// contentOf stands for what must not change of a record after its payload was put: Helm never does. The values are not in it, for
-// they are not the same numbers once they were read from JSON.
+// contentOf returns the digest of what must not change in a record after its payload was put. Helm never changes it. The values are not
+// included: their numbers have other types once they were read from JSON.
 func contentOf(rls *release.Release) [sha256.Size]byte {
 	sum := sha256.New()
 	WriteBytes(sum, []byte(rls.Manifest))
@@ -200,7 +200,7 @@ func contentOf(rls *release.Release) [sha256.Size]byte {
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// encodeSmall encodes a record without the means for those that are large.
+// encodeSmall encodes a small record, without the cache of packed charts.
 func encodeSmall(rls *release.Release) ([]byte, error) {
 	text, err := json.Marshal(rls)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// sealKeySize is that of AES-256.
+	// sealKeySize is the size of a key for AES-256.
 	sealKeySize = 32
-	// sealOverhead is by how many bytes sealing makes a payload longer: by the nonce and the tag.
+	// sealOverhead is the number of bytes that sealing adds to a payload: the nonce and the tag.
 	sealOverhead = 12 + 16
 )
 
-// errSeal says nothing of what it was about.
+// errSeal says nothing about the payload.
 var errSeal = errors.New("it cannot be decrypted")
 
-// seal encrypts a payload with a key that is used for nothing else.
+// seal encrypts a payload with a new key, which is used for nothing else.
 func seal(plain []byte) (sealed, key []byte, err error) {
 	key = make([]byte, sealKeySize)
 	// It never fails, it ends the process.
@@ -32,7 +32,7 @@ func seal(plain []byte) (sealed, key []byte, err error) {
 	return gcm.Seal(nil, nil, plain, nil), key, nil
 }
 
-// unseal decrypts what seal encrypted. That nobody changed it is part of that.
+// unseal decrypts what seal encrypted. It fails if the sealed bytes were changed.
 func unseal(sealed, key []byte) ([]byte, error) {
 	if len(key) != sealKeySize {
 		return nil, errSeal
