@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// storedRecords puts the records of a release into the cluster and its store as a version of HelmOp wrote them that gave payloads random IDs.
-// Revisions 1 and 2 have the value 1 and 2.
+// storedRecords puts the records of a release into the cluster and its store as a version of HelmOp wrote them that
+// gave payloads random IDs. Revisions 1 and 2 have the value 1 and 2.
 func (b *bench) storedRecords(name string, store *memoryStore) *releaseRun {
 	b.t.Helper()
 	text, err := os.ReadFile("testdata/records-" + name + ".json")
@@ -38,11 +38,13 @@ func (b *bench) storedRecords(name string, store *memoryStore) *releaseRun {
 	// The records hold the name. Nothing is left in it once a test has passed.
 	b.namespace = "stored-" + name
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}
-	if _, err := b.kube.CoreV1().Namespaces().Create(b.t.Context(), namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	_, err = b.kube.CoreV1().Namespaces().Create(b.t.Context(), namespace, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		b.t.Fatal(err)
 	}
+	secrets := b.kube.CoreV1().Secrets(b.namespace)
 	for i := range stored.Secrets {
-		if _, err := b.kube.CoreV1().Secrets(b.namespace).Create(b.t.Context(), &stored.Secrets[i], metav1.CreateOptions{}); err != nil {
+		if _, err := secrets.Create(b.t.Context(), &stored.Secrets[i], metav1.CreateOptions{}); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -55,7 +57,7 @@ func (b *bench) storedRecords(name string, store *memoryStore) *releaseRun {
 	return run
 }
 
-// wantReadable holds that revisions can be read, and are what they were.
+// wantReadable checks that revisions can be read, and are what they were.
 func (b *bench) wantReadable(values map[int]string) {
 	b.t.Helper()
 	held := b.newRecords()
@@ -65,14 +67,15 @@ func (b *bench) wantReadable(values map[int]string) {
 			b.t.Errorf("revision %d: %v", revision, err)
 			continue
 		}
-		if rls.Version != revision || rls.Config["cidr"] != value || !strings.Contains(rls.Manifest, "name: first") || len(rls.Chart.Templates) == 0 {
+		if rls.Version != revision || rls.Config["cidr"] != value || !strings.Contains(rls.Manifest, "name: first") ||
+			len(rls.Chart.Templates) == 0 {
 			b.t.Errorf("revision %d: version %d, values %v, manifest %q", revision, rls.Version, rls.Config, rls.Manifest)
 		}
 	}
 }
 
-// TestIntegrationStoredParts holds that records of an earlier version with payloads in the cluster are read, returned to and deleted, and that
-// what that version left behind is.
+// TestIntegrationStoredParts checks that records of an earlier version with payloads in the cluster are read, returned
+// to and deleted, as are the parts that this version left behind.
 func TestIntegrationStoredParts(t *testing.T) {
 	b := newBench(t)
 	b.target.Storage.SplitAll = true
@@ -101,8 +104,8 @@ func TestIntegrationStoredParts(t *testing.T) {
 	}
 }
 
-// TestIntegrationStoredPayloads holds that records of an earlier version with payloads in a store are read and deleted; the one that Helm, by
-// hand, had a further record point to goes with the last that does.
+// TestIntegrationStoredPayloads checks that records of an earlier version with payloads in a store are read and deleted.
+// Helm's rollback by hand made revision 3 name the payload of revision 1: the payload is deleted with revision 3.
 func TestIntegrationStoredPayloads(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package payload is what those who make payloads and those who keep them have in common. A payload is that part of a
-// record of Helm which never changes: the chart's files, the rendered manifest, the hooks, the values. The engine encrypts
-// it before it hands it to a [Store], and checks what it gets back: a store keeps bytes and knows nothing of Helm.
+// record of Helm which never changes: the chart's files, the rendered manifest, the hooks, the values. The engine
+// encrypts it before it hands it to a [Store], and checks what it gets back: a store keeps bytes and knows nothing of
+// Helm.
 package payload
 
 import (
@@ -27,8 +28,8 @@ type Name struct {
 	Namespace, Release string
 	// Revision is Helm's number of the record.
 	Revision int
-	// ID is a digest of the content with a key that only the action has which puts the payload, 32 hexadecimal digits. Payloads that
-	// different actions put have different IDs, and an ID tells nothing about the content.
+	// ID is a digest of the content with a key that only the action has which puts the payload, 32 hexadecimal digits.
+	// Payloads that different actions put have different IDs, and an ID tells nothing about the content.
 	ID string
 }
 
@@ -43,17 +44,19 @@ type Place struct {
 	Size int64 `json:"size"`
 }
 
-// Store keeps payloads outside of the cluster of their release. What it is given is encrypted. The places that it is asked for come from
-// the workload cluster and are not to be trusted. Its errors hold no secrets. It is safe for concurrent use.
+// Store keeps payloads outside of the cluster of their release. What it is given is encrypted. The places that it is
+// asked for come from the workload cluster and are not to be trusted. Its errors hold no secrets. It is safe for
+// concurrent use.
 type Store interface {
-	// Prepare finds out, before anything is begun, whether the store answers and lets itself be written to now, without leaving
-	// anything behind that is of one release.
+	// Prepare finds out, before anything is begun, whether the store answers and lets itself be written to now, without
+	// leaving anything behind that is of one release.
 	Prepare(ctx context.Context) error
 	// Put keeps a payload.
 	Put(ctx context.Context, name Name, data []byte) (Place, error)
-	// Get returns a payload: ErrMissing if it is not there as it was put, ErrNotAllowed if the place is none of the store's.
+	// Get returns a payload: ErrMissing if it is not there as it was put, ErrNotAllowed if the place is none of the
+	// store's.
 	Get(ctx context.Context, place Place) ([]byte, error)
-	// Delete deletes a payload; one that is gone is no error. ErrKept says that trying again is of no use for now, ErrNotAllowed
-	// that the payload is not of the release.
+	// Delete deletes a payload; one that is gone is no error. ErrKept says that trying again is of no use for now,
+	// ErrNotAllowed that the payload is not of the release.
 	Delete(ctx context.Context, place Place, name Name) error
 }

@@ -35,8 +35,8 @@ const (
 	maxChunkAnswer = 2 << 20
 	// chunksAtOnce is the number of parts of a payload that are written, read or deleted at the same time.
 	chunksAtOnce = 4
-	// ChunkGrace is the age from which on a part that no record names is taken for the remains of a crash. Another action may be about to name
-	// a younger part.
+	// ChunkGrace is the age from which on a part that no record names is taken for the remains of a crash. Another action
+	// may be about to name a younger part.
 	ChunkGrace = 15 * time.Minute
 
 	// LabelChunkOf has the name of the release on each of its parts, labelChunkRevision the revision.
@@ -118,14 +118,15 @@ func (s *Store) readChunks(record *splitRecord) ([]byte, error) {
 func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
 	answer, err := s.readAnswer(record.chunkKey(i))
 	damaged := func(how string) error {
-		return helmerr.New(helmerr.ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d is %s: take it from a backup of "+
-			"the cluster", record.chunkKey(i), i+1, record.Chunks, record.Revision, how)
+		return helmerr.New(helmerr.ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d is %s: take it "+
+			"from a backup of the cluster", record.chunkKey(i), i+1, record.Chunks, record.Revision, how)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, damaged("gone")
 	case err != nil:
-		return nil, fmt.Errorf("reading part %d of %d of the record of revision %d: %w", i+1, record.Chunks, record.Revision, err)
+		return nil, fmt.Errorf("reading part %d of %d of the record of revision %d: %w",
+			i+1, record.Chunks, record.Revision, err)
 	}
 	secret := &corev1.Secret{}
 	if len(answer) <= maxChunkAnswer {
@@ -171,9 +172,10 @@ func (s *Store) deleteChunk(key string) error {
 	return nil
 }
 
-// Sweep deletes the parts of a release's payloads that no record names: a process that ended between a payload and its pointer left them
-// behind, or one that could not delete them. It lists the metadata of the parts, and that of the records if a part is in question. It
-// returns how many unnamed parts are left, at least 1 if that is not known, and why.
+// Sweep deletes the parts of a release's payloads that no record names: a process that ended between a payload and its
+// pointer left them behind, or one that could not delete them. It lists the metadata of the parts, and that of the
+// records if a part is in question. It returns how many unnamed parts are left, at least 1 if that is not known, and
+// why.
 func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 	parts, err := s.ListMetadata(kblabels.Set{LabelChunkOf: name}.AsSelector().String())
 	if err != nil {
@@ -182,7 +184,9 @@ func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 	s.mu.Lock()
 	known, own := idsIn(s.split.named), maps.Clone(s.split.own)
 	s.mu.Unlock()
-	parts = slices.DeleteFunc(parts, func(part metav1.PartialObjectMetadata) bool { return known[part.Labels[model.LabelPayload]] })
+	parts = slices.DeleteFunc(parts, func(part metav1.PartialObjectMetadata) bool {
+		return known[part.Labels[model.LabelPayload]]
+	})
 	if len(parts) == 0 {
 		return 0, nil
 	}
@@ -222,13 +226,17 @@ const (
 	partUnused
 )
 
-// useOf returns whether a part is needed; isOwn says that its payload is one that this action put, or whose record it replaced or deleted.
-// A record without the label may name a payload of its own revision: Helm before 3.13 drops the label of a record that it writes.
-func useOf(part *metav1.PartialObjectMetadata, records []metav1.PartialObjectMetadata, isOwn bool, now time.Time) partUse {
+// useOf returns whether a part is needed; isOwn says that its payload is one that this action put, or whose record it
+// replaced or deleted. A record without the label may name a payload of its own revision: Helm before 3.13 drops the
+// label of a record that it writes.
+func useOf(
+	part *metav1.PartialObjectMetadata, records []metav1.PartialObjectMetadata, isOwn bool, now time.Time,
+) partUse {
+	id, revision := part.Labels[model.LabelPayload], part.Labels[labelChunkRevision]
 	for i := range records {
 		labels := records[i].Labels
-		id := labels[model.LabelPayload]
-		if id == part.Labels[model.LabelPayload] || id == "" && labels[model.HelmLabelVersion] == part.Labels[labelChunkRevision] {
+		named := labels[model.LabelPayload]
+		if named == id || named == "" && labels[model.HelmLabelVersion] == revision {
 			return partNamed
 		}
 	}

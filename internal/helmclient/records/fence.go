@@ -19,12 +19,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// recordState is the Secret of a record as this action first read it, or last wrote it. The zero value is of a record that the action did
-// neither read nor write.
+// recordState is the Secret of a record as this action first read it, or last wrote it. The zero value is the
+// state of a record that the action neither read nor wrote.
 type recordState struct {
 	// version is the resource version; empty if any will do.
 	version string
-	// texts are the digests of the record, and of the texts that this action tried to write since: their answers may have been lost.
+	// texts are the digests of the record, and of the texts that this action tried to write since: their answers may have
+	// been lost.
 	texts [][sha256.Size]byte
 	// id is the UID of the Secret; empty if this action wrote the Secret.
 	id types.UID
@@ -52,9 +53,9 @@ func (s *Store) noteState(key string, state recordState) {
 // SeenUID returns the UID of a record that this action read; empty if the action did not read it, or wrote it.
 func (s *Store) SeenUID(key string) types.UID { return s.state(key).id }
 
-// save writes the Secret of a record if the Secret in the cluster is in the state that this action knows: another manager may have taken over
-// the release or begun to uninstall it, and the payload that this action points to may be deleted. A change of metadata alone is no
-// conflict, and neither is a write of this action whose answer was lost.
+// save writes the Secret of a record if the Secret in the cluster is in the state that this action knows: another
+// manager may have taken over the release or begun to uninstall it, and the payload that this action points to may be
+// deleted. A change of metadata alone is no conflict, and neither is a write of this action whose answer was lost.
 func (s *Store) save(secret *corev1.Secret) error {
 	state := s.state(secret.Name)
 	state.texts = append(slices.Clone(state.texts), textOf(secret))
@@ -91,8 +92,9 @@ func (s *Store) save(secret *corev1.Secret) error {
 func (s *Store) overtake(secret *corev1.Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.overtaken = helmerr.New(helmerr.ErrStale, "the record of revision %s was written by another manager, or by Helm, while this action was at "+
-		"work on it: the outcome of this action is not recorded, and the release is looked at again", secret.Labels[model.HelmLabelVersion])
+	s.overtaken = helmerr.New(helmerr.ErrStale, "the record of revision %s was written by another manager, or by Helm, while this "+
+		"action was at work on it: the outcome of this action is not recorded, and the release is looked at again",
+		secret.Labels[model.HelmLabelVersion])
 	return s.overtaken
 }
 

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	// MaxPayloadMemory bounds, by a guess, the memory for payloads of all actions together, in bytes: with the largest of them, few
-	// actions run at a time. Beyond it, one action may take as much as the largest of its payloads needs.
+	// MaxPayloadMemory bounds, by a guess, the memory for payloads of all actions together, in bytes: with the largest of
+	// them, few actions run at a time. Beyond it, one action may take as much as the largest of its payloads needs.
 	MaxPayloadMemory = 384 << 20
-	// payloadCopies is about how often an action has a payload in memory: packed and unpacked, encrypted, the old one and the new one.
+	// payloadCopies is about how often an action has a payload in memory: packed and unpacked, encrypted, the old one and
+	// the new one.
 	payloadCopies = 6
 	// textCopies is how often it has the texts of a release in memory while it packs them.
 	textCopies = 2
@@ -24,10 +25,10 @@ const (
 	smallPayload = 256 << 10
 )
 
-// PayloadMemory is the memory for payloads of all actions. An action learns the size of a payload when it is about to read or to write it,
-// and may hold memory for another payload by then. Two actions that hold memory and wait for more would deadlock. An action that holds
-// memory and finds no room for more therefore takes the growth, which one action has at a time. It then waits for nothing any more, so
-// every action that waits for the growth gets it.
+// PayloadMemory is the memory for payloads of all actions. An action learns the size of a payload when it is about to
+// read or to write it, and may hold memory for another payload by then. Two actions that hold memory and wait for more
+// would deadlock. An action that holds memory and finds no room for more therefore takes the growth, which one action
+// has at a time. It then waits for nothing any more, so every action that waits for the growth gets it.
 type PayloadMemory struct{ Room, growth *semaphore.Weighted }
 
 // NewPayloadMemory returns a memory that is all free.
@@ -35,7 +36,8 @@ func NewPayloadMemory() *PayloadMemory {
 	return &PayloadMemory{Room: semaphore.NewWeighted(MaxPayloadMemory), growth: semaphore.NewWeighted(1)}
 }
 
-// Hold waits until there is memory for payloads of the size, in bytes. The error is [helmerr.ErrTimeout] if the action's time ends before.
+// Hold waits until there is memory for payloads of the size, in bytes. The error is [helmerr.ErrTimeout] if the
+// action's time ends before.
 func (s *Store) Hold(size int) error {
 	weight := min(int64(size)*payloadCopies, MaxPayloadMemory)
 	s.mu.Lock()

@@ -41,18 +41,19 @@ type splitRecords struct {
 	byKey map[string]*splitRecord
 	// named holds the IDs of payloads by the keys of the records that name them; "" for a record that no longer names one.
 	named map[string]string
-	// own holds, by ID, the payloads that this action put, and those of the records that it replaced or deleted. The value is nil once
-	// the action tried to delete the payload.
+	// own holds, by ID, the payloads that this action put, and those of the records that it replaced or deleted. The value
+	// is nil once the action tried to delete the payload.
 	own map[string]*splitRecord
 	// nameKey is the key of the digests that name the payloads of this action.
 	nameKey [sha256.Size]byte
 	// contents holds the payloads that were read last, by ID.
 	contents map[string]*release.Release
-	// keepsOld defers deletions of records until this action wrote a record: while a store does not answer, the history must not lose
-	// records. deferred are the keys.
+	// keepsOld defers deletions of records until this action wrote a record: while a store does not answer, the history
+	// must not lose records. deferred are the keys.
 	keepsOld bool
 	deferred []string
-	// memory bounds what all actions take for payloads. held is what this action holds of its room, grown whether it has its growth.
+	// memory bounds what all actions take for payloads. held is what this action holds of its room, grown whether it has
+	// its growth.
 	memory *PayloadMemory
 	held   int64
 	grown  bool
@@ -71,8 +72,8 @@ func newSplitRecords(memory *PayloadMemory) splitRecords {
 	return split
 }
 
-// payloadID returns the ID of a payload with the digest. Within an action, the same content has the same ID. Two actions never use the same
-// ID: see docs/design.md.
+// payloadID returns the ID of a payload with the digest. Within an action, the same content has the same ID. Two
+// actions never use the same ID: see docs/design.md.
 func (s *splitRecords) payloadID(digest string) string {
 	mac := hmac.New(sha256.New, s.nameKey[:])
 	mac.Write([]byte(digest))
@@ -97,8 +98,8 @@ func (s *Store) splitOf(key string) *splitRecord {
 	return s.split.byKey[key]
 }
 
-// notePointer keeps which pointer is under a key after a read, a write or a deletion: record, nil if there is none. Before is the pointer that
-// this action replaced or deleted, nil if there was none.
+// notePointer keeps which pointer is under a key after a read, a write or a deletion: record, nil if there is none.
+// Before is the pointer that this action replaced or deleted, nil if there was none.
 func (s *Store) notePointer(key string, record, before *splitRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +149,8 @@ func (s *Store) putPayload(record *splitRecord, packed []byte) error {
 	}
 	place, err := s.storage.Store.Put(s.ctx, s.payloadName(record), sealed)
 	if err != nil {
-		return helmerr.New(helmerr.ErrRecordStorage, "the record of revision %d cannot be put there, so nothing was begun: %s", record.Revision, err)
+		return helmerr.New(helmerr.ErrRecordStorage, "the record of revision %d cannot be put there, so nothing was begun: %s",
+			record.Revision, err)
 	}
 	record.Place, record.Key = &place, key
 	return nil
@@ -158,9 +160,9 @@ func (s *Store) payloadName(record *splitRecord) payload.Name {
 	return payload.Name{Namespace: s.namespace, Release: record.release, Revision: record.Revision, ID: record.ID}
 }
 
-// confirm returns the error of writing the pointer to a new payload, nil if the pointer is in the cluster all the same: the connection may
-// break after a write that was done, and the next try is then refused because of it. A payload that a write may still come to name is not
-// deleted by this action.
+// confirm returns the error of writing the pointer to a new payload, nil if the pointer is in the cluster all the same:
+// the connection may break after a write that was done, and the next try is then refused because of it. A payload that
+// a write may still come to name is not deleted by this action.
 func (s *Store) confirm(key string, record *splitRecord, err error) error {
 	if err == nil || record == nil {
 		return err
@@ -181,7 +183,8 @@ func (s *Store) confirm(key string, record *splitRecord, err error) error {
 // isRefusal reports whether a write was not done, and is not on its way any more.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
-	return errors.Is(err, helmerr.ErrStale) || errors.As(err, &status) && status.Status().Code < 500 && !apierrors.IsTimeout(err) && !apierrors.IsTooManyRequests(err)
+	return errors.Is(err, helmerr.ErrStale) ||
+		errors.As(err, &status) && status.Status().Code < 500 && !apierrors.IsTimeout(err) && !apierrors.IsTooManyRequests(err)
 }
 
 // resolve returns the whole release of a record that was read.
@@ -204,7 +207,8 @@ func (s *Store) resolve(secret *corev1.Secret, small *release.Release) (*release
 	return whole, nil
 }
 
-// content returns the payload of a record. The payloads of the newest record, and of the deployed one, are read once in an action.
+// content returns the payload of a record. The payloads of the newest record, and of the deployed one, are read once in
+// an action.
 func (s *Store) content(record *splitRecord) (*release.Release, error) {
 	s.mu.Lock()
 	content, ok := s.split.contents[record.ID]
@@ -220,7 +224,8 @@ func (s *Store) content(record *splitRecord) (*release.Release, error) {
 		return nil, err
 	}
 	if len(packed) != record.Size || digestOf(packed) != record.Digest {
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "what is kept of revision %d is not what was written: take it from a backup", record.Revision)
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "what is kept of revision %d is not what was written: take it from a backup",
+			record.Revision)
 	}
 	content, err = s.codec.unpackRecord(packed, s.holdText)
 	switch {
@@ -241,15 +246,16 @@ func (s *Store) readPayload(record *splitRecord) ([]byte, error) {
 	}
 	where := fmt.Sprintf("the record of revision %d is kept at %s", record.Revision, record.Place.URL)
 	if s.storage.Store == nil {
-		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s, and no registry is configured for release records: set spec.storage.registry, or the "+
-			"manager's --record-storage-url", where)
+		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s, and no registry is configured for release records: set "+
+			"spec.storage.registry, or the manager's --record-storage-url", where)
 	}
 	sealed, err := s.storage.Store.Get(s.ctx, *record.Place)
 	switch {
 	case errors.Is(err, payload.ErrMissing):
 		return nil, helmerr.New(helmerr.ErrRecordDamaged, "%s, and cannot be had any more: %s", where, err)
 	case err != nil:
-		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s, and cannot be read now, so the release is left as it is: %s", where, err)
+		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s, and cannot be read now, so the release is left as it is: %s",
+			where, err)
 	}
 	packed, err := unseal(sealed, record.Key)
 	if err != nil {
@@ -258,7 +264,8 @@ func (s *Store) readPayload(record *splitRecord) ([]byte, error) {
 	return packed, nil
 }
 
-// deleteUnnamed deletes the payloads of this action that no record names. The action does not fail if a payload cannot be deleted.
+// deleteUnnamed deletes the payloads of this action that no record names. The action does not fail if a payload cannot
+// be deleted.
 func (s *Store) deleteUnnamed() {
 	s.mu.Lock()
 	list := unnamed(s.split.own, s.split.named)
@@ -271,7 +278,8 @@ func (s *Store) deleteUnnamed() {
 	}
 }
 
-// unnamed returns those of an action's own payloads that no record names, where named holds the IDs by the keys of the records.
+// unnamed returns those of an action's own payloads that no record names, where named holds the IDs by the keys of the
+// records.
 func unnamed(own map[string]*splitRecord, named map[string]string) []*splitRecord {
 	ids := idsIn(named)
 	var list []*splitRecord
@@ -310,8 +318,8 @@ func (s *Store) deletePayload(record *splitRecord) {
 	}
 }
 
-// pointed returns the record under a key, without its payload; nil if it is whole or deleted, or if it cannot be read, so that it can be
-// deleted all the same.
+// pointed returns the record under a key, without its payload; nil if it is whole or deleted, or if it cannot be read,
+// so that it can be deleted all the same.
 func (s *Store) pointed(key string) (*splitRecord, error) {
 	s.mu.Lock()
 	record, isNamed := s.split.byKey[key], s.split.named[key] != ""
@@ -330,7 +338,8 @@ func (s *Store) pointed(key string) (*splitRecord, error) {
 	}
 }
 
-// readPointer reads the Secret under a key, the record in it, and where the payload of the record is; to is nil if the record is whole.
+// readPointer reads the Secret under a key, the record in it, and where the payload of the record is; to is nil if the
+// record is whole.
 func (s *Store) readPointer(key string) (secret *corev1.Secret, small *release.Release, to *pointer, err error) {
 	if secret, err = s.readSecret(key); err != nil {
 		return nil, nil, nil, err
@@ -345,18 +354,20 @@ func (s *Store) readPointer(key string) (secret *corev1.Secret, small *release.R
 // readSecret reads the Secret of a record as it is now.
 func (s *Store) readSecret(key string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	if err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(key).Do(context.Background()).Into(secret); err != nil {
+	err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(key).Do(context.Background()).Into(secret)
+	if err != nil {
 		return nil, fmt.Errorf("reading the release record %q: %w", key, err)
 	}
 	return secret, nil
 }
 
-// KeepOldRecords defers the deletion of records until this action has written a record. Finish deletes the records then; without a new
-// record they stay.
+// KeepOldRecords defers the deletion of records until this action has written a record. Finish deletes the records
+// then; without a new record they stay.
 func (s *Store) KeepOldRecords() { s.split.keepsOld = true }
 
-// Finish ends an action on a release: it deletes the records whose deletion was deferred, payloads of this action that no record names, and
-// parts that crashes left behind. The next action deletes what cannot be deleted now; with isGone there is none, and LeftBehind tells of it.
+// Finish ends an action on a release: it deletes the records whose deletion was deferred, payloads of this action that
+// no record names, and parts that crashes left behind. The next action deletes what cannot be deleted now; with isGone
+// there is none, and LeftBehind tells of it.
 func (s *Store) Finish(name string, now time.Time, isGone bool) {
 	defer s.Release()
 	s.mu.Lock()
@@ -377,7 +388,8 @@ func (s *Store) Finish(name string, now time.Time, isGone bool) {
 		return
 	}
 	if left, err := s.Sweep(name, now); isGone && left > 0 {
-		s.noteLeft(left, fmt.Errorf("parts of records, with the label %s=%s, in the namespace %s: %w", LabelChunkOf, name, s.namespace, err))
+		s.noteLeft(left, fmt.Errorf("parts of records, with the label %s=%s, in the namespace %s: %w",
+			LabelChunkOf, name, s.namespace, err))
 	}
 }
 

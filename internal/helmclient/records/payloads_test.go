@@ -37,7 +37,7 @@ func TestUnnamed(t *testing.T) {
 		"of both that named it, deleted":       {[]string{"a"}, map[string]string{"v1": "", "v3": ""}, []string{"a"}},
 		"of a record that was replaced":        {[]string{"a", "b"}, map[string]string{"v1": "b"}, []string{"a"}},
 		"replaced, and a copy names the first": {[]string{"a", "b"}, map[string]string{"v1": "b", "v3": "a"}, nil},
-		"of records that are all gone":         {[]string{"a", "b"}, map[string]string{"v1": "", "v2": ""}, []string{"a", "b"}},
+		"of two records, both deleted":         {[]string{"a", "b"}, map[string]string{"v1": ""}, []string{"a", "b"}},
 		"deleted before":                       {[]string{"-a"}, map[string]string{"v1": ""}, nil},
 		"of other actions":                     {nil, map[string]string{"v1": "", "v2": "b"}, nil},
 	} {
@@ -59,8 +59,9 @@ func TestUnnamed(t *testing.T) {
 	}
 }
 
-// TestPayloadID checks that the ID of a payload is the same for the same content in an action, and differs between contents and actions:
-// nobody who sees an ID can check a guess of the content, and no action deletes a payload that another action is about to name.
+// TestPayloadID checks that the ID of a payload is the same for the same content in an action, and differs between
+// contents and actions: an ID does not let its reader check a guess of the content, and no action deletes a payload that
+// another action is about to name.
 func TestPayloadID(t *testing.T) {
 	t.Parallel()
 	one, other := newSplitRecords(nil), newSplitRecords(nil)
@@ -69,7 +70,8 @@ func TestPayloadID(t *testing.T) {
 		t.Errorf("%q is not the ID of the same content", id)
 	}
 	for name, differs := range map[string]string{
-		"another content": one.payloadID(digestOf([]byte("other content"))), "another action": other.payloadID(digestOf([]byte("content"))),
+		"another content": one.payloadID(digestOf([]byte("other content"))),
+		"another action":  other.payloadID(digestOf([]byte("content"))),
 	} {
 		if differs == id {
 			t.Errorf("%s has the same ID", name)
@@ -119,10 +121,11 @@ func (b *bench) loseRecords(carryOut bool) {
 	}
 }
 
-// TestIntegrationPayloadOfRecord checks which payloads a store holds after an action tried to create a record: the payload of a record that
-// is there, and that of a write without an answer, for the write may still be carried out.
+// TestIntegrationPayloadOfRecord checks which payloads a store holds after an action tried to create a record: the
+// payload of a record that is there, and that of a write without an answer, for the write may still be carried out.
 func TestIntegrationPayloadOfRecord(t *testing.T) {
 	unready := errors.New("the namespace is missing")
+	occupied := func(b *bench) { b.createRecords(release.StatusDeployed) }
 	for name, test := range map[string]struct {
 		prepare func(*bench)
 		// isUnready makes the first try fail before the request.
@@ -132,7 +135,7 @@ func TestIntegrationPayloadOfRecord(t *testing.T) {
 	}{
 		"created":               {wantKept: 1},
 		"created at the second": {isUnready: true, wantKept: 1},
-		"refused":               {prepare: func(b *bench) { b.createRecords(release.StatusDeployed) }, wantErr: driver.ErrReleaseExists},
+		"refused":               {prepare: occupied, wantErr: driver.ErrReleaseExists},
 		"request lost":          {prepare: func(b *bench) { b.loseRecords(false) }, wantErr: helmtest.ErrCut, wantKept: 1},
 		"answer lost":           {prepare: func(b *bench) { b.loseRecords(true) }, wantKept: 1},
 	} {
@@ -170,8 +173,8 @@ func TestIntegrationPayloadOfRecord(t *testing.T) {
 	}
 }
 
-// TestIntegrationStubOfPointer checks that a record which is split stays so when an action saves no more than its status, with the label that tells
-// it from a whole record or without: Helm before 3.13 drops the label.
+// TestIntegrationStubOfPointer checks that a record which is split stays so when an action saves no more than its
+// status, with the label that tells it from a whole record or without: Helm before 3.13 drops the label.
 func TestIntegrationStubOfPointer(t *testing.T) {
 	for name, labelled := range map[string]bool{"labelled": true, "without the label": false} {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +203,8 @@ func TestIntegrationStubOfPointer(t *testing.T) {
 			}
 			held.Finish("demo", time.Now().Add(2*ChunkGrace), false)
 			secret, small, to, err := b.newRecords().readPointer(key)
-			if err != nil || to == nil || small.Info.Status != release.StatusSuperseded || secret.Labels["status"] != "superseded" {
+			if err != nil || to == nil || small.Info.Status != release.StatusSuperseded ||
+				secret.Labels["status"] != "superseded" {
 				t.Fatalf("%+v, %+v, %v", small, to, err)
 			}
 			if read, err := b.newRecords().Get(key); err != nil || read.Manifest == "" {

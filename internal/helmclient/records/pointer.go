@@ -21,17 +21,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
-// A record that is too large for a Secret, or that is kept in a store, is split. Its payload is the whole record as it was when
-// it was made, packed as any other. The pointer is a small record of Helm's in the usual Secret: name, revision, status, the
-// chart's metadata and, as a file of the chart, where the payload is and what changed since. So everything that lists releases
-// lists the pointer, and it stays a pointer when Helm, by hand, writes the Secret again.
+// A record that is too large for a Secret, or that is kept in a store, is split. Its payload is the whole record as it
+// was when it was made, packed as any other. The pointer is a small record of Helm's in the usual Secret: name,
+// revision, status, the chart's metadata and, as a file of the chart, where the payload is and what changed since. So
+// everything that lists releases lists the pointer, and it stays a pointer when Helm, by hand, writes the Secret again.
 const (
 	// pointerFile is the name of the file of the pointer's chart that tells where the payload is.
 	pointerFile = "helmop.payload.json"
 	// pointerVersion is that of its format.
 	pointerVersion = 1
-	// PointerKind is in the manifest of a pointer. No API server serves it: Helm, by hand, refuses to upgrade or to uninstall rather than
-	// taking the release for one without objects.
+	// PointerKind is in the manifest of a pointer. No API server serves it: Helm, by hand, refuses to upgrade or to
+	// uninstall rather than taking the release for one without objects.
 	PointerKind = "ReleasePayloadKeptElsewhere"
 	// maxPointerNotes is the length of the notes, in bytes, that a pointer has beside the payload.
 	maxPointerNotes = 16 << 10
@@ -47,7 +47,8 @@ type pointer struct {
 	Version int `json:"version"`
 	// ID is the name of the payload, see [payload.Name].
 	ID string `json:"id"`
-	// Revision is that of the record which the payload was made for. Helm, by hand, may copy a pointer into another record.
+	// Revision is that of the record which the payload was made for. Helm, by hand, may copy a pointer into another
+	// record.
 	Revision int `json:"revision"`
 	// Size of the payload in bytes, and its digest, sha256 in hexadecimal digits.
 	Size   int    `json:"size"`
@@ -148,8 +149,8 @@ func pointerOf(rls *release.Release) (*pointer, error) {
 	return to, nil
 }
 
-// isSound reports whether this package could have written a pointer. No more of a payload is read than the pointer says: neither the
-// cluster nor a store may fill the memory of this process.
+// isSound reports whether this package could have written a pointer. No more of a payload is read than the pointer
+// says: neither the cluster nor a store may fill the memory of this process.
 func (to *pointer) isSound() bool {
 	switch {
 	case !payloadID.MatchString(to.ID), to.Revision < 1, to.Size < 1:
@@ -187,8 +188,8 @@ func (to *pointer) whole(small, content *release.Release) *release.Release {
 	return &whole
 }
 
-// contentOf returns the digest of what must not change in a record after its payload was put. Helm never changes it. The values are not
-// included: their numbers have other types once they were read from JSON.
+// contentOf returns the digest of what must not change in a record after its payload was put. Helm never changes it.
+// The values are not included: their numbers have other types once they were read from JSON.
 func contentOf(rls *release.Release) [sha256.Size]byte {
 	sum := sha256.New()
 	WriteBytes(sum, []byte(rls.Manifest))

@@ -49,8 +49,8 @@ func (s *Store) Create(key string, rls *release.Release) error {
 	return nil
 }
 
-// Update implements driver.Updator. Of a stub only the status and the description are saved. A payload stays as it is: the store that
-// keeps it is not asked.
+// Update implements driver.Updator. Of a stub only the status and the description are saved. A payload stays as it is:
+// the store that keeps it is not asked.
 func (s *Store) Update(key string, rls *release.Release) error {
 	if err := s.Overtaken(); err != nil {
 		return err
@@ -151,8 +151,8 @@ func errEncode(key string, err error) error {
 	return fmt.Errorf("encoding the release record %q: %w", key, err)
 }
 
-// Replace implements CarefulDriver. The connection may break after a write that was done: of a record that is not split, that cannot be
-// told from another's, and the error is that of another's.
+// Replace implements CarefulDriver. The connection may break after a write that was done: of a record that is not
+// split, that cannot be told from another's, and the error is that of another's.
 func (s *Store) Replace(key string, rls *release.Release) error {
 	if err := s.Overtaken(); err != nil {
 		return err
