@@ -72,8 +72,8 @@ demo: ## Three Clusters, an OCI registry and HelmOp on this machine; Ctrl-C ends
 # Packages whose own code starts goroutines or guards state run with the race detector, which takes five times the CPU; all others
 # without it. Of the former, what takes longest and has no concurrency runs without it, too: SKIP_RACE, and all but two cases of
 # each table of package sample. So does what has a process run out of memory: the race detector ends it in another way.
-RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/helmoprelease ./internal/async ./internal/bundle ./internal/bytebudget ./internal/bytelru ./internal/celexpr ./internal/cli ./internal/clusterlink ./internal/clusterview ./internal/drift ./internal/driftmemory \
-	./internal/fairshare ./internal/helmclient ./internal/helmclient/connections ./internal/helmclient/records ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/verification \
+RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/helmoprelease ./internal/artifacts ./internal/async ./internal/bundle ./internal/bytebudget ./internal/bytelru ./internal/celexpr ./internal/cli ./internal/clusterlink ./internal/clusterview ./internal/drift ./internal/driftmemory \
+	./internal/fairshare ./internal/helmclient ./internal/helmclient/connections ./internal/helmclient/records ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/verification ./internal/ownwrites \
 	./internal/queue ./internal/recordreads ./internal/references ./internal/render ./internal/report ./internal/requeue ./internal/selection ./internal/sharding ./internal/sandbox ./internal/slots ./internal/templating ./internal/watches \
 	./hack/cmd/testrun ./test/testbed/apiserver ./test/testbed/cutproxy ./test/testbed/process ./test/testbed/registry
 SKIP_RACE := ^Test(Bootstrap|CRDCacheIsBounded|CodecIsBounded|PackValues|RecordSizes|DecideNeverUninstallsWhatWorked|IntegrationBig|IntegrationFaultManyObjects|Limits)
