@@ -29,21 +29,21 @@ import (
 )
 
 const (
-	// unreachableRetry is how often a cluster that did not answer is tried again. The link to the Cluster tells when
-	// it answers again, sooner; this is for one that it did not yet see break.
+	// unreachableRetry is how often to try again to connect to a cluster that did not answer. When the cluster
+	// answers, its link enqueues the release sooner; this is for a link that has not seen the failure.
 	unreachableRetry = 15 * time.Second
 
-	// downRetry is the same of one whose link saw it break: the link tells when it answers.
+	// downRetry is the same for a cluster whose link has seen the failure.
 	downRetry = 2 * time.Minute
 
-	// conflictRetry is how often it is looked whether a conflict has passed.
+	// conflictRetry is how often to check whether a conflict is over.
 	conflictRetry = 30 * time.Second
 
-	// lookAgain brings the next pass at once, to see what the last action came to.
+	// lookAgain is the delay of a pass that follows an action at once, to see its outcome.
 	lookAgain = time.Millisecond
 )
 
-// Engine brings releases in workload clusters to what is wanted.
+// Engine observes releases in workload clusters and carries out decisions.
 type Engine interface {
 	Observe(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error)
 	Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
@@ -59,7 +59,7 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 	key := apiutil.ClusterKey(release)
 	restConfig, err := r.clusters.GetRESTConfig(ctx, key)
 	if state := r.clusters.State(key); err == nil && state.IsSilent() {
-		// To ask the cluster again would end in the same, later. The watches stay: it may be back in a moment.
+		// Another request would fail the same way, later. The watches stay: the cluster may answer in a moment.
 		report.Unreachable(release, noConnection(release, state.Cause))
 		return model.Target{}, false
 	}
@@ -79,8 +79,8 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 	return model.Target{}, false
 }
 
-// noConnection says what to do about a Cluster that does not answer. It is the same as long as that lasts: each other
-// message is a write.
+// noConnection is the message for a Cluster that does not answer, and what to do. The message does not change while
+// that lasts: each change is a write.
 func noConnection(release *addonsv1.HelmOpRelease, cause clusterlink.Cause) string {
 	if cause != "" {
 		return "there is no connection to the API server of the Cluster: " + string(cause) + "; correct the Secret " +
@@ -90,7 +90,7 @@ func noConnection(release *addonsv1.HelmOpRelease, cause clusterlink.Cause) stri
 		"-kubeconfig is valid, that the manager may read it and that nothing blocks the way; the release goes on when it answers"
 }
 
-// reconnectRetry is when a release without a connection is looked at again.
+// reconnectRetry is when to reconcile a release without a connection again.
 func reconnectRetry(release *addonsv1.HelmOpRelease, state clusterlink.State) time.Duration {
 	if state.Failures > 0 {
 		return queue.Spread(downRetry, release)
@@ -107,8 +107,8 @@ func (r *Reconciler) checkKubeconfig(ctx context.Context, cluster client.ObjectK
 	return nil
 }
 
-// firstServed tells when the control plane of a Cluster became initialized, if that was after the HelmOp was created:
-// only then is the time to the first deployment this program's.
+// firstServed is when the control plane of a Cluster became initialized. ok is false if that was before the HelmOp
+// was created: then the time until the first deployment says nothing about HelmOp.
 func firstServed(cluster *clusterv1.Cluster, helmOp *addonsv1.HelmOp) (time.Time, bool) {
 	since := conditions.GetLastTransitionTime(cluster, clusterv1.ClusterControlPlaneInitializedCondition)
 	if since == nil || helmOp == nil || since.Time.Before(helmOp.CreationTimestamp.Time) {

@@ -36,7 +36,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// Reconciler connects, observes, decides, acts and reports.
+// Reconciler reconciles HelmOpReleases: it connects to the workload cluster, observes the release there, decides,
+// acts and reports.
 type Reconciler struct {
 	client     client.Client
 	live       client.Reader
@@ -56,54 +57,55 @@ type Reconciler struct {
 	// Kubeconfigs reads the Secrets with the kubeconfigs, and refuses those that must not be used.
 	kubeconfigs client.Reader
 
-	// memories are what is remembered of the objects of each release.
+	// memories hold what no status holds, by release.
 	memories memories
 
-	// Guard tells which Clusters of other namespaces may be accessed.
+	// guard decides which Clusters of other namespaces may be accessed.
 	guard *selection.Guard
 
-	// Actions are those under way, but for uninstallations.
+	// actions are the running actions other than uninstallations.
 	actions runningActions
 
-	// Writes are those of the controller that its cache may not show yet. Client notes them.
+	// writes are those of this controller that the cache may not show yet. client notes them.
 	writes ownwrites.Writes
 
-	// rendered are the artifacts that were rendered well.
+	// rendered are the artifacts that this process has rendered without being ended.
 	rendered renderedArtifacts
 
-	// ResyncPeriod is Options.ResyncPeriod.
+	// resyncPeriod is Options.ResyncPeriod.
 	resyncPeriod time.Duration
 
-	// WatchFilter is Options.WatchFilterValue, shard is Options.Shard.
+	// watchFilter is Options.WatchFilter, shard is Options.Shard.
 	watchFilter, shard string
 
-	// Records is Options.Records, RecordsLeft are the HelmOps that were told of records which a registry keeps.
+	// records is Options.Records. recordsLeft are the HelmOps that have an Event about records that a registry keeps.
 	records     RecordStorage
 	recordsLeft *lru.Cache[types.UID, bool]
 }
 
-// releaseScope is what one pass over a HelmOpRelease knows.
+// releaseScope is what a pass reads before it connects. Set by gather, except for before.
 type releaseScope struct {
 	release *addonsv1.HelmOpRelease
 
-	// before is the release as the API server has it, as far as is known.
+	// before is the release as it was read.
 	before *addonsv1.HelmOpRelease
 
-	// HelmOp is the HelmOp of the release; nil if it is gone.
+	// helmOp is the HelmOp of the release; nil if it is gone.
 	helmOp *addonsv1.HelmOp
 
 	// cluster is the Cluster of the release; nil if it is gone. object is the same as the API server serves it.
 	cluster *clusterv1.Cluster
 	object  *unstructured.Unstructured
 
-	// otherShard tells that the Cluster is of another shard than the HelmOp, so that nothing may be done; empty if it is not.
+	// otherShard is why nothing may be done: the Cluster is of another shard than the HelmOp. It is empty if not.
 	otherShard string
 
-	// isLeaving tells that the release is, or is about to be, of another shard, whose manager writes it from now on.
+	// isLeaving is true if the release is of another shard, or about to be. The manager of that shard writes its
+	// status.
 	isLeaving bool
 }
 
-// Reconcile makes one pass over a HelmOpRelease, and says when the next is due and how urgent that is.
+// Reconcile makes one pass over a HelmOpRelease. The result says when the next pass is due, and its priority.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
 	ctx = oci.ForTenant(ctx, req.Namespace)
 	defer func() {
@@ -140,11 +142,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	return requeue.OrError(result, err)
 }
 
-// reconcile is Reconcile for a release that is to be worked on, and as it was left.
+// reconcile is Reconcile for a release of this manager whose last writes are in the cache.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *addonsv1.HelmOpRelease) (result ctrl.Result, reterr error) {
 	reader := client.Reader(r.client)
 	if !release.DeletionTimestamp.IsZero() {
-		// A pause or a DeletionPolicy that a cache has not seen yet must not be missed when a release is about to end.
+		// Before a release ends, a pause or a DeletionPolicy that the cache does not show yet must count.
 		reader = r.live
 	}
 	scope, err := r.gather(ctx, reader, release)
@@ -161,7 +163,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *a
 			return
 		}
 		report.Outdated(release)
-		// The outcome of an action must be recorded also when the manager is told to stop meanwhile.
+		// Record the outcome of an action also if the manager stops meanwhile.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()
 		release.Status.ObservedGeneration = release.Generation
@@ -175,30 +177,30 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *a
 	return r.reconcileNormal(ctx, scope)
 }
 
-// dropRelease drops all that is remembered of a release that is gone, or no longer this manager's.
+// dropRelease drops all that is in memory of a release that is gone, or that another manager serves.
 func (r *Reconciler) dropRelease(req ctrl.Request) {
 	r.dropObjectState(req.NamespacedName)
 	r.reads.Drop(req)
 	r.delays.Forget(req)
 }
 
-// dropObjectState drops what is remembered of the objects of a release.
+// dropObjectState drops what is in memory of the objects of a release.
 func (r *Reconciler) dropObjectState(key client.ObjectKey) {
 	r.watcher.Forget(key)
 	r.memories.drop(key)
 }
 
-// patchTimeout bounds the last write of a pass.
+// patchTimeout bounds the write at the end of a pass.
 const patchTimeout = 10 * time.Second
 
-// gather reads what a release depends on.
+// gather reads the HelmOp and the Cluster of a release.
 func (r *Reconciler) gather(ctx context.Context, reader client.Reader, release *addonsv1.HelmOpRelease) (*releaseScope, error) {
 	scope := &releaseScope{release: release}
 	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == apiutil.HelmOpKind {
 		helmOp, key := &addonsv1.HelmOp{}, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}
 		err := reader.Get(ctx, key, helmOp)
 		if apierrors.IsNotFound(err) {
-			// It may be of another shard by now, where its releases follow it.
+			// The cache does not have HelmOps of other shards.
 			err = r.live.Get(ctx, key, helmOp)
 		}
 		switch {
@@ -213,8 +215,8 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, release *
 	}
 	object, err := clusterview.ReadCluster(ctx, reader, apiutil.ClusterKey(release), r.shard)
 	if apierrors.IsNotFound(err) {
-		// That a Cluster is gone makes its release forgotten. It is worth asking the API server and not a cache, which has the Clusters
-		// of the own shard only.
+		// The cache does not have Clusters of other shards. Before the release is forgotten, the API server must say
+		// that the Cluster is gone.
 		object, err = clusterview.ReadCluster(ctx, r.live, apiutil.ClusterKey(release), r.shard)
 	}
 	if apierrors.IsNotFound(err) {
@@ -236,13 +238,13 @@ func describe(release *addonsv1.HelmOpRelease) string {
 	return release.Spec.Release.Namespace + "/" + release.Spec.Release.Name
 }
 
-// releaseConditions are those of a HelmOpRelease that this controller owns.
+// releaseConditions are the conditions of a HelmOpRelease that this controller owns.
 var releaseConditions = []string{
 	addonsv1.ReadyCondition, addonsv1.ClusterReachableCondition, addonsv1.ReleasedCondition, addonsv1.PausedCondition,
 	addonsv1.HealthyCondition, addonsv1.TestedCondition, addonsv1.DriftedCondition, addonsv1.StalledCondition,
 }
 
-// event tells of something that happened to a release, at the release and, as long as there are not too many, at its HelmOp.
+// event records an Event at the release and, within a budget, at its HelmOp.
 func (r *Reconciler) event(scope *releaseScope, eventType, reason, action, message string) {
 	message = apiutil.Truncate(message, report.MaxEventMessage)
 	r.recorder.Eventf(scope.release, nil, eventType, reason, action, "%s", message)

@@ -21,27 +21,27 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// deletionIntent is what becomes of a release whose object is under deletion.
+// deletionIntent is what to do with a release whose object is under deletion.
 type deletionIntent int
 
 const (
-	// intentUninstall: the HelmOp wants none in the Cluster.
+	// intentUninstall: the HelmOp selects no release in the Cluster.
 	intentUninstall deletionIntent = iota
 
-	// intentReplace: the HelmOp wants another one in the Cluster.
+	// intentReplace: the HelmOp replaces the release by another one in the Cluster.
 	intentReplace
 
-	// intentKeep: the HelmOp wants this very release.
+	// intentKeep: the HelmOp wants exactly this release.
 	intentKeep
 
-	// intentUnknown: the HelmOp that the release belongs to does not exist, and may be restored from a backup.
+	// intentUnknown: the HelmOp of the release does not exist. It may be restored from a backup.
 	intentUnknown
 )
 
-// deletionIntentOf tells, by the API server and not by a cache, whether the HelmOp wants this very release although the object
-// is under deletion: somebody deleted it by hand, garbage collection took it for an orphan after a restore, a Cluster
-// came back under the selector before the uninstallation began, or a cache lagged behind. The HelmOp makes the object
-// anew then, and the labels in the cluster tell that nothing needs to be done.
+// deletionIntentOf asks the API server whether the HelmOp wants exactly this release although the object is under
+// deletion: a user deleted the object, garbage collection took it for an orphan after a restore, the Cluster was
+// selected again before the uninstallation began, or a cache was late. If so, the HelmOp creates the object again,
+// and the labels in the cluster show that nothing needs to be done.
 func (r *Reconciler) deletionIntentOf(ctx context.Context, release *addonsv1.HelmOpRelease) (deletionIntent, error) {
 	owner := metav1.GetControllerOf(release)
 	if owner == nil || owner.Kind != apiutil.HelmOpKind {
@@ -78,9 +78,9 @@ func (r *Reconciler) deletionIntentOf(ctx context.Context, release *addonsv1.Hel
 	return r.intentByIdentity(ctx, release, helmOp, object)
 }
 
-// intentByIdentity tells whether it is this very release that a HelmOp wants in a Cluster which it chooses. Under which revision
-// is for its rollout to say: where it replaces a release by another one, it says so at the object. Otherwise what counts is what
-// the release is made from, be it that another revision is wanted by now.
+// intentByIdentity decides for a Cluster that the HelmOp selects whether the HelmOp wants exactly this release. The
+// rollout decides about the revision: where it replaces the release by another one, an annotation of the object says
+// so. Otherwise the revision counts that the release is made from, even if the HelmOp has a newer one.
 func (r *Reconciler) intentByIdentity(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
 	object *unstructured.Unstructured,
 ) (deletionIntent, error) {
@@ -91,7 +91,8 @@ func (r *Reconciler) intentByIdentity(ctx context.Context, release *addonsv1.Hel
 	at, err := r.judgedBy(ctx, release, helmOp)
 	switch {
 	case apierrors.IsNotFound(err):
-		// Somebody deleted the revision, which is kept while there is a release of it: nobody said that this one is to be another.
+		// The revision was deleted by hand: HelmOp keeps the revisions of its releases. Nothing says that the release
+		// is replaced.
 		return intentKeep, nil
 	case err != nil:
 		return intentUninstall, err
@@ -107,9 +108,9 @@ func (r *Reconciler) intentByIdentity(ctx context.Context, release *addonsv1.Hel
 	}
 }
 
-// judgedBy is the HelmOp by which it is judged whether a release is wanted: as it was at the revision that the release is made from or,
-// where it makes way to another one, at the revision that wants so. That one may have been given up since, or something else may be
-// wanted by now: then its word does not count any more.
+// judgedBy is the HelmOp at the revision that decides about a release: the revision that the release is made from or,
+// if a newer revision replaces the release, that one. If the newer revision was superseded, the current spec of the
+// HelmOp decides; if it was rolled back or aborted, the revision of the release.
 func (r *Reconciler) judgedBy(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) (*addonsv1.HelmOp, error) {
 	number, isReplaced := apiutil.ReplacedBy(release)
 	if !isReplaced {
@@ -132,8 +133,8 @@ func (r *Reconciler) judgedBy(ctx context.Context, release *addonsv1.HelmOpRelea
 	}
 }
 
-// mayAccess tells whether a release may be worked on in its Cluster, and says at the release if not: those of other namespaces are for
-// HelmOps that somebody there has let in. It sends no request for a Cluster of the release's own namespace.
+// mayAccess reports whether the HelmOp may access the Cluster, and says so at the release if not. It sends no request
+// for a Cluster of the same namespace.
 func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, error) {
 	release, key := scope.release, apiutil.ClusterKey(scope.release)
 	if key.Namespace == release.Namespace {

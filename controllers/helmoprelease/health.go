@@ -24,7 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// assessHealth says how the objects of a release are, by what is seen of them. It sends no request.
+// assessHealth sets the health of the release from the state of its objects. It sends no request.
 func (r *Reconciler) assessHealth(p *releasePass) {
 	release := p.release
 	if !releasespec.FollowsHealth(&release.Spec) {
@@ -53,8 +53,8 @@ func (r *Reconciler) assessHealth(p *releasePass) {
 	r.judgeHealth(p, seen)
 }
 
-// judgeHealth adds up what is seen of the objects. What is known to be wrong counts at once, whatever else is not seen; but
-// only who sees everything may say that all is well, or that a revision has failed and is to be remediated.
+// judgeHealth adds up the state of the objects. An object that is known to have failed counts at once, even if others
+// are not seen. Only if all objects are seen can a release be healthy, or a revision have failed and be remediated.
 func (r *Reconciler) judgeHealth(p *releasePass, seen objectView) {
 	release := p.release
 	memory, isKnown := r.rememberedHealth(p)
@@ -84,7 +84,7 @@ func (r *Reconciler) judgeHealth(p *releasePass, seen objectView) {
 	p.unhealthy = isBad && seen.blocker == "" && memory.Failed && !memory.WasHealthy && int64(newest.Revision) == memory.Revision
 }
 
-// beginHealth begins to follow a revision that was just deployed.
+// beginHealth begins to follow the health of a revision that was just deployed.
 func (r *Reconciler) beginHealth(release *addonsv1.HelmOpRelease, result helmclient.Result) {
 	memory, now := r.memoryOf(release), r.now()
 	memory.unobservedSince, memory.written = time.Time{}, written{}
@@ -93,14 +93,14 @@ func (r *Reconciler) beginHealth(release *addonsv1.HelmOpRelease, result helmcli
 		return
 	}
 	memory.written = writtenBy(healthRefs(release), result.Generations, now)
-	// Hooks and what Helm waited for took their time before: it counts from now on.
+	// The time of hooks and of Helm's wait does not count.
 	release.Status.Health = &addonsv1.HealthStatus{Revision: int64(result.Revision), Since: wholeSeconds(now), Deployed: true}
 	report.SetCondition(release, addonsv1.HealthyCondition, metav1Unknown, addonsv1.HealthProgressingReason, aboutToLook)
 }
 
-// rememberedHealth is what the status remembers of the health of the revision that is followed, and whether it remembers
-// anything. One that was deployed, but not seen for long after, by a pause for example, may have worked meanwhile: it counts
-// as one that is looked at for the first time.
+// rememberedHealth is the health of the followed revision in the status, and whether there is any. A revision that
+// was deployed, but not seen for long since, because of a pause for example, may have been healthy meanwhile: its
+// health begins at zero.
 func (r *Reconciler) rememberedHealth(p *releasePass) (memory addonsv1.HealthStatus, isKnown bool) {
 	release, now := p.release, r.now()
 	memory.Revision = release.Status.Inventory.Revision
@@ -110,7 +110,7 @@ func (r *Reconciler) rememberedHealth(p *releasePass) (memory addonsv1.HealthSta
 	case known.Revision == memory.Revision:
 		memory, isKnown = *known, true
 	case known.Revision < memory.Revision && memory.Revision == int64(newest.Revision) && newest.IsDeployedFor(p.desired):
-		// Who deployed it did not get to say so: the process ended, or the status could not be written.
+		// The process that deployed the revision ended, or could not write the status.
 		memory.Deployed, memory.Since = true, wholeSeconds(now)
 		if newest.ChangedAt.Before(now) {
 			memory.Since = wholeSeconds(newest.ChangedAt)
@@ -119,7 +119,7 @@ func (r *Reconciler) rememberedHealth(p *releasePass) (memory addonsv1.HealthSta
 	timeout := cmp.Or(healthPolicy(&release.Spec).Timeout, health.DefaultTimeout)
 	isLate := now.Sub(memory.Since.Time) > timeout+max(timeout, health.DefaultTimeout)
 	isMissed := memory.Deployed && !memory.WasHealthy && !memory.Failed && isLate
-	// What is known to be unhealthy, as far as it is seen, does not become less so.
+	// An object that is known to be unhealthy stays so until it is seen again.
 	if memory.Since.IsZero() || isMissed && !conditions.IsFalse(release, addonsv1.HealthyCondition) {
 		memory.Since = wholeSeconds(now)
 	}
@@ -127,14 +127,14 @@ func (r *Reconciler) rememberedHealth(p *releasePass) (memory addonsv1.HealthSta
 	return memory, isKnown
 }
 
-// wholeSeconds is a time as the status holds it.
+// wholeSeconds is a time with the precision of the status.
 func wholeSeconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
 
-// reportHealth says what the objects of a release come to.
+// reportHealth sets the condition Healthy.
 func (r *Reconciler) reportHealth(p *releasePass, summary health.Summary, lacksObjects bool) {
 	message := summary.Message
 	if p.release.Status.Inventory.Truncated {
-		// In front: what is too long is cut off at the end.
+		// In front, because long messages are cut off at the end.
 		message = strings.TrimSuffix(fmt.Sprintf("the release has too many objects, only %d are followed; %s", maxInventory, message), "; ")
 	}
 	switch summary.State {
@@ -154,10 +154,10 @@ func (r *Reconciler) reportHealth(p *releasePass, summary health.Summary, lacksO
 	}
 }
 
-// aboutToLook says that a release is new.
+// aboutToLook is the message before the first state of the objects is known.
 const aboutToLook = "the objects of the release are about to be looked at"
 
-// unobservedFor is for how long not all objects have been seen; 0 if all are. It sees to it that they are looked at again.
+// unobservedFor is how long not all objects have been seen; 0 if all are. It schedules the next pass.
 func (r *Reconciler) unobservedFor(p *releasePass, seen objectView) time.Duration {
 	memory, now := r.memoryOf(p.release), r.now()
 	if seen.blocker == "" {
@@ -177,8 +177,8 @@ func (r *Reconciler) unobservedFor(p *releasePass, seen objectView) time.Duratio
 	return now.Sub(since)
 }
 
-// reportUnobserved says what is to be said while not all objects are seen. What was said of this revision before stands for a
-// while: API servers restart.
+// reportUnobserved sets the condition Healthy while not all objects are seen. The last known health of the revision
+// stays for a while: API servers restart.
 func (r *Reconciler) reportUnobserved(p *releasePass, seen objectView, blindFor time.Duration, isKnown bool) {
 	before := conditions.Get(p.release, addonsv1.HealthyCondition)
 	switch {
@@ -201,7 +201,7 @@ func healthPolicy(spec *addonsv1.HelmOpReleaseSpec) health.Policy {
 	return policy
 }
 
-// setHealthy says how the release is, and tells people when that becomes worse or better.
+// setHealthy sets the condition Healthy, with an Event if the health becomes worse or better.
 func (r *Reconciler) setHealthy(p *releasePass, status metav1.ConditionStatus, reason, message string) {
 	before := conditions.Get(p.release, addonsv1.HealthyCondition)
 	wasFalse := before != nil && before.Status == report.False

@@ -15,19 +15,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 )
 
-// restoreHint says how objects that were deleted come back.
+// restoreHint says how to create deleted objects again.
 const restoreHint = "set driftDetection.mode to Correct, or request a retry, to create what is missing"
 
-// listRetry is when a release is looked at again whose objects are being listed. The watcher asks for it sooner.
+// listRetry is when to reconcile a release whose objects are being listed. The watcher enqueues it sooner.
 const listRetry = 15 * time.Second
 
-// lacksObjects tells whether objects of a release were found to be missing.
+// lacksObjects reports whether objects of a release are known to be missing.
 func lacksObjects(release *addonsv1.HelmOpRelease) bool {
 	return conditions.GetReason(release, addonsv1.HealthyCondition) == addonsv1.ObjectsMissingReason
 }
 
-// addExistence adds to what is seen of a release those objects that are healthy as long as they exist. They are watched for drift, or
-// listed from time to time, and count as existing until they are known not to.
+// addExistence adds the objects that are healthy as long as they exist. They are watched for drift, or listed from
+// time to time, and count as existing until they are known to be missing.
 func (r *Reconciler) addExistence(p *releasePass, seen *objectView) {
 	for _, object := range seen.objects {
 		if object.Verdict == health.NotFound && !isJob(object.Ref) {
@@ -52,26 +52,27 @@ func (r *Reconciler) addExistence(p *releasePass, seen *objectView) {
 		}
 	}
 	if seen.unlisted && seen.missing == 0 && seen.blocker == "" && lacksObjects(p.release) {
-		// A manager that was restarted does not know yet what its predecessor knew.
+		// After a restart, the manager does not know yet what the status says.
 		seen.blocker = aboutToLook
 	}
 }
 
-// isRestoreRequested tells whether somebody asks to put back objects that are missing. A change of the spec alone does not ask for it.
+// isRestoreRequested reports whether a request to retry asks to create missing objects again. A change of the spec
+// alone does not.
 func isRestoreRequested(p *releasePass) bool {
 	return p.missing > 0 && isRetryAnnotated(p)
 }
 
 func isJob(ref inventory.Ref) bool { return ref.Group == "batch" && ref.Kind == "Job" }
 
-// isRetryAnnotated tells whether there is a request to retry, by the annotation, that was not met yet.
+// isRetryAnnotated reports whether the annotation asks for a retry that was not made yet.
 func isRetryAnnotated(p *releasePass) bool {
 	request := retryRequest(p.releaseScope)
 	return request != "" && request != p.release.Status.LastRetryRequest
 }
 
-// listForRetry has the objects listed that nothing watches before a request to retry counts as met: some may have been deleted a moment
-// ago, which is the cause of the request.
+// listForRetry lists the objects that are not watched before a request to retry counts as met: some may have been
+// deleted a moment ago, which is why the user asks.
 func (r *Reconciler) listForRetry(p *releasePass) {
 	memory := r.memoryOf(p.release)
 	isWatched := releasespec.DriftModeOf(&p.release.Spec) != addonsv1.DriftModeDisabled || !releasespec.FollowsHealth(&p.release.Spec)

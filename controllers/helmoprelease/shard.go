@@ -18,8 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// otherShardOf tells why a release is left alone because its Cluster, as the API server serves it, is of another shard than its HelmOp;
-// empty if it is not.
+// otherShardOf is why a release is left alone: its Cluster is of another shard than its HelmOp. It is empty if both
+// are of the same shard.
 func otherShardOf(shard string, release *addonsv1.HelmOpRelease, cluster *unstructured.Unstructured) string {
 	if apiutil.IsOfShard(cluster, shard) {
 		return ""
@@ -27,11 +27,12 @@ func otherShardOf(shard string, release *addonsv1.HelmOpRelease, cluster *unstru
 	return apiutil.OtherShardMessage(cluster, release)
 }
 
-// otherShardRetry is how often it is looked whether a Cluster of another shard is still there, where nothing else is waited for.
+// otherShardRetry is how often to check whether a Cluster of another shard still exists. No event tells.
 const otherShardRetry = 5 * time.Minute
 
-// reportOtherShard leaves a release alone whose Cluster is of another shard. The Cluster's way into the shard is an event; its end is none, and
-// with it a release under deletion may go.
+// reportOtherShard reports that a release is left alone because its Cluster is of another shard. If the Cluster comes
+// into the shard, there is an event. If it is deleted, there is none, and a release under deletion can be forgotten
+// then.
 func (r *Reconciler) reportOtherShard(scope *releaseScope) ctrl.Result {
 	r.dropObjectState(client.ObjectKeyFromObject(scope.release))
 	report.SetPaused(scope.release, false, "")
@@ -42,8 +43,8 @@ func (r *Reconciler) reportOtherShard(scope *releaseScope) ctrl.Result {
 	return ctrl.Result{RequeueAfter: queue.Spread(otherShardRetry, scope.release)}
 }
 
-// stillServes returns, right before an action begins, the release as it is now, if it is this manager's still; nil if it is not: the manager of
-// another shard may have taken it over since the pass began. What was begun is ended by who began it, and known by the record of Helm.
+// stillServes reads a release again right before an action begins. The result is nil if the release is no longer of
+// this shard. An action that has begun is ended by its manager; the record of Helm tells other managers.
 func (r *Reconciler) stillServes(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOpRelease, error) {
 	now := &addonsv1.HelmOpRelease{}
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.release), now); err != nil {

@@ -16,34 +16,35 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
 
-// writtenGrace is how long after an action a watch that works may show an object otherwise than the action left it, before
-// that counts as what became of the object since.
+// writtenGrace is how long a working watch may show an object older than the last action left it. After that, the
+// object counts as changed since.
 const writtenGrace = time.Minute
 
-// objectView is what is seen of the objects of a release.
+// objectView is what the watches show of the objects of a release.
 type objectView struct {
-	// objects are those of which it is known how they are.
+	// objects are the objects whose state is known.
 	objects []health.Object
 
-	// blocker is why not all objects are seen as they are now; empty if all are.
+	// blocker is why not all objects are seen in their current state; empty if all are.
 	blocker string
 
-	// watchError is what has stood in the way of watching one of the objects for the longest time, or a lack of rights; nil if
-	// all can be watched. What else is watched for the release does not count.
+	// watchError is the oldest error of the watches of these objects, or a lack of permissions; nil if all can be
+	// watched.
 	watchError *objectwatch.Trouble
 
-	// missing is how many of the objects do not exist, but for Jobs, which are commonly deleted. unlisted tells that there are others of which
-	// it is yet to be seen whether they exist.
+	// missing is the number of objects that do not exist, other than Jobs, which are commonly deleted. unlisted is
+	// true if it is not known of other objects whether they exist.
 	missing  int
 	unlisted bool
 }
 
-// isDenied tells whether an object cannot be watched for lack of rights. Other errors pass, and what was seen before stands.
+// isDenied reports whether permissions to watch an object are missing. With any other error, the last known state
+// stays.
 func (s *objectView) isDenied() bool {
 	return s.watchError != nil && errors.Is(s.watchError.Err, objectwatch.ErrForbidden)
 }
 
-// addWatchError takes in what stands in the way of an object, nil if nothing does.
+// addWatchError adds the watch error of an object, which may be nil.
 func (s *objectView) addWatchError(trouble *objectwatch.Trouble) {
 	switch {
 	case trouble == nil || trouble == s.watchError || s.isDenied():
@@ -52,7 +53,7 @@ func (s *objectView) addWatchError(trouble *objectwatch.Trouble) {
 	}
 }
 
-// observeObjects returns what the watches show of objects, as far as it is not older than the last action.
+// observeObjects returns the state of objects as the watches show it, if that is not older than the last action.
 func (r *Reconciler) observeObjects(p *releasePass, refs []inventory.Ref) objectView {
 	var result objectView
 	if len(refs) == 0 {
@@ -88,7 +89,7 @@ func (r *Reconciler) observeObjects(p *releasePass, refs []inventory.Ref) object
 	return result
 }
 
-// healthRefs are the followed objects whose health is more than that they exist.
+// healthRefs are the followed objects that have a health beyond their existence.
 func healthRefs(release *addonsv1.HelmOpRelease) []inventory.Ref {
 	var refs []inventory.Ref
 	checked := checkedKinds(&release.Spec)
@@ -100,14 +101,14 @@ func healthRefs(release *addonsv1.HelmOpRelease) []inventory.Ref {
 	return refs
 }
 
-// written is how an action left objects whose change is yet to be seen: what a watch shows may lag behind, and the health
-// of before must not pass for that of now.
+// written is how an action left objects whose change the watches do not show yet. The health of an older state must
+// not count.
 type written struct {
 	at      time.Time
 	objects map[inventory.Ref]model.Generation
 }
 
-// writtenBy is how an action left those of its objects that are to be seen.
+// writtenBy is how an action left those of its objects that have a health.
 func writtenBy(refs []inventory.Ref, generations map[inventory.Ref]model.Generation, now time.Time) written {
 	w := written{at: now, objects: map[inventory.Ref]model.Generation{}}
 	for _, ref := range refs {
@@ -118,15 +119,15 @@ func writtenBy(refs []inventory.Ref, generations map[inventory.Ref]model.Generat
 	return w
 }
 
-// isSeen tells whether an object is seen as the last action left it, or as what became of it later. That it is gone, or made
-// anew, may be news or the opposite: a watch that works shows which after a while.
+// isSeen reports whether the state of an object is the one that the last action left, or a later one. An object that
+// is gone or re-created may be in an older or in a later state: a working watch shows which within a minute.
 func (w *written) isSeen(ref inventory.Ref, state objectwatch.State, isWell bool, now time.Time) bool {
 	wanted, ok := w.objects[ref]
 	if !ok {
 		return true
 	}
 	if isSame := state.Exists && (state.UID == wanted.UID || wanted.UID == ""); isSame {
-		// Not every API server counts its resource versions up, so an older one counts after a while.
+		// The resource versions of some API servers do not grow, so an older one counts after a minute.
 		countsNow := wanted.IsVersion && isWell && now.Sub(w.at) >= writtenGrace
 		if state.Generation < wanted.Number && !countsNow {
 			return false

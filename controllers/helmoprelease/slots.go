@@ -13,7 +13,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// newActionSlots bounds the actions of a number of workers, and of each Cluster. A release is woken before all others when a slot is granted to it.
+// newActionSlots returns the slots for the actions of a number of workers. A release with a granted slot is woken
+// before all others.
 func newActionSlots(workers, perCluster int, wake *async.Waker) *slots.Slots {
 	return slots.New(slots.Options{
 		Workers: workers, PerCluster: perCluster,
@@ -25,7 +26,7 @@ func newActionSlots(workers, perCluster int, wake *async.Waker) *slots.Slots {
 	})
 }
 
-// slot takes a slot for what a pass is about to do.
+// slot acquires a slot for the action of a pass.
 func (r *Reconciler) slot(p *releasePass) (done func(), ok bool) {
 	return r.slots.Acquire(slots.Claim{
 		Release: client.ObjectKeyFromObject(p.release), Cluster: p.target.Key, HelmOp: p.desired.Owner, First: queue.IsFirst(p.release),
