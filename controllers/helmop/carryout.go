@@ -20,11 +20,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// concurrentWrites is how many releases a pass over a HelmOp writes at the same time: one after the other, the last of a thousand
-// Clusters would wait for some ten seconds.
+// concurrentWrites is how many releases a pass writes at the same time. One after the other, the last of a thousand
+// Clusters would wait for ten seconds.
 const concurrentWrites = 4
 
-// carryOutAll does what is planned, first for the Clusters that answer: they can begin, and the others have to wait anyway.
+// carryOutAll carries out the plan, first for the Clusters that answer: these can begin, and the others have to wait
+// anyway.
 func (r *Reconciler) carryOutAll(ctx context.Context, scope *helmOpScope) []error {
 	var order, silent []int
 	for i, step := range scope.plan.Steps {
@@ -60,7 +61,8 @@ func (r *Reconciler) carryOutAll(ctx context.Context, scope *helmOpScope) []erro
 	return errs
 }
 
-// waitsForMove reports whether a release is not created because clusterctl move has just deleted it here: its HelmOp is deleted next.
+// waitsForMove reports whether a release is not created because clusterctl move has just deleted it here: it deletes
+// the HelmOp next.
 func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 	if c.step.Action != rollout.ActionCreate {
 		return false
@@ -72,8 +74,8 @@ func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 	return rest > 0
 }
 
-// carryOutIfOurs is carryOut, unless the HelmOp is not this manager's any more, or gone: it takes seconds to write a thousand releases, which another
-// manager may be taking along meanwhile.
+// carryOutIfOurs is carryOut, unless the HelmOp is gone or of another shard: to write a thousand releases takes
+// seconds, and another manager may bring them into its shard meanwhile.
 func (r *Reconciler) carryOutIfOurs(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.helmOp), &addonsv1.HelmOp{}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -82,7 +84,8 @@ func (r *Reconciler) carryOutIfOurs(ctx context.Context, scope *helmOpScope, c *
 	return r.carryOut(ctx, scope, c)
 }
 
-// carryOut does what is planned for one Cluster. Several of a HelmOp are served at once: it changes the Cluster's scope only.
+// carryOut carries out the step for one Cluster. It runs for several Clusters in parallel, and changes the scope of
+// its Cluster only.
 func (r *Reconciler) carryOut(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
 	log := ctrl.LoggerFrom(ctx).WithValues("Cluster", c.name, "why", c.step.Why)
 	switch c.step.Action {
@@ -108,7 +111,7 @@ func (r *Reconciler) carryOut(ctx context.Context, scope *helmOpScope, c *cluste
 	}
 }
 
-// isAsPlanned tells whether there is nothing to do for a Cluster: in most passes that is so for most of them.
+// isAsPlanned reports whether there is nothing to do for a Cluster: in most passes that holds for most of them.
 func isAsPlanned(scope *helmOpScope, c *clusterScope) bool {
 	switch {
 	case c.step.Action != rollout.ActionNone:
@@ -120,7 +123,7 @@ func isAsPlanned(scope *helmOpScope, c *clusterScope) bool {
 	}
 }
 
-// releaseSpecFor is what a step tells a Cluster.
+// releaseSpecFor is the spec that a step writes into the release of a Cluster.
 func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
 	spec, err := stepSpec(scope, c)
 	if err != nil {
@@ -144,7 +147,7 @@ func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addons
 		return spec, nil
 	}
 	if known.Revision == told.Revision {
-		// The Cluster itself changed: how it came to the revision stays.
+		// The Cluster itself changed: the reason and the time of the revision stay.
 		told.Reason, told.FailedBefore = known.Reason, known.FailedBefore
 	}
 	if isSame, err := haveSameContent(&c.child.Spec, &spec); err != nil || isSame {
@@ -154,7 +157,7 @@ func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addons
 	return spec, nil
 }
 
-// haveSameContent tells whether nothing changes in a Cluster that is told one after the other.
+// haveSameContent reports whether two specs install the same.
 func haveSameContent(a, b *addonsv1.HelmOpReleaseSpec) (bool, error) {
 	before, err := apiutil.ContentDigest(a)
 	if err != nil {
@@ -164,7 +167,7 @@ func haveSameContent(a, b *addonsv1.HelmOpReleaseSpec) (bool, error) {
 	return before == after, err
 }
 
-// previousOf is what a release had under the last good revision, as far as that is known.
+// previousOf is the spec of a release under the last known good revision, as far as it is known.
 func previousOf(child *addonsv1.HelmOpRelease, good int64) *addonsv1.PreviousRevision {
 	known := child.Spec.Rollout
 	switch {
@@ -181,7 +184,7 @@ func previousOf(child *addonsv1.HelmOpRelease, good int64) *addonsv1.PreviousRev
 	}
 }
 
-// stepSpec is what a step tells a Cluster of its release.
+// stepSpec is the spec of the revision that a step assigns to a Cluster.
 func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
 	var spec *addonsv1.HelmOpReleaseSpec
 	switch c.step.Source {
@@ -200,8 +203,8 @@ func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, 
 	return *spec.DeepCopy(), nil
 }
 
-// previousSpec is what the child remembers of the last good revision. What its values were made of has changed since, so they cannot
-// be rendered any more; Helm's own history has them.
+// previousSpec is what the child keeps of the last known good revision. The sources of its values have changed since,
+// so they cannot be rendered any more; the history of Helm has them.
 func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
 	previous, revision := previousOf(c.child, c.step.Revision).DeepCopy(), scope.revision(c.step.Revision)
 	if previous == nil || revision == nil {

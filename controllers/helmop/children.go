@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// children returns the HelmOpReleases of a HelmOp. They are shared with the cache, and must not be changed.
+// children returns the HelmOpReleases of a HelmOp. They are shared with the cache: read only.
 func (r *Reconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
 	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
@@ -40,8 +40,8 @@ func (r *Reconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*
 	return children, nil
 }
 
-// repairChild gives a child back what makes it known as the HelmOp's: the owner reference, which a restore from a backup may
-// have lost or left with the UID of before, and the labels, that of the watch filter among them.
+// repairChild restores what marks a child as that of the HelmOp: the owner reference, which a restore from a backup
+// may have lost or left with the former UID, and the labels, also that of the watch filter.
 func (r *Reconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
 	if adopt, err := r.mayAdopt(ctx, helmOp, child); err != nil || !adopt {
 		return err
@@ -55,8 +55,9 @@ func (r *Reconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	return client.IgnoreNotFound(r.client.Patch(ctx, repaired, patch))
 }
 
-// mayAdopt tells whether a child may get its owner reference back. Garbage collection takes it away when the HelmOp is deleted with the
-// propagation policy Orphan, and a cache may show the child without it before it shows the HelmOp under deletion.
+// mayAdopt reports whether a child may get its owner reference back. If the HelmOp is deleted with the propagation
+// policy Orphan, garbage collection removes the reference, and a cache may show the child without it before it shows
+// the HelmOp under deletion.
 func (r *Reconciler) mayAdopt(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) (bool, error) {
 	if metav1.GetControllerOfNoCopy(child) != nil {
 		return true, nil
@@ -68,7 +69,7 @@ func (r *Reconciler) mayAdopt(ctx context.Context, helmOp *addonsv1.HelmOp, chil
 	return current.UID == helmOp.UID && current.DeletionTimestamp.IsZero(), nil
 }
 
-// repairedMetadata is what the metadata of a child is to be, and the patch that makes it so.
+// repairedMetadata is the repaired metadata of a child, and the patch that writes it.
 func (r *Reconciler) repairedMetadata(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) (metav1.ObjectMeta, client.Patch, error) {
 	repaired := &addonsv1.HelmOpRelease{ObjectMeta: *child.ObjectMeta.DeepCopy(), Spec: addonsv1.HelmOpReleaseSpec{ClusterRef: child.Spec.ClusterRef}}
 	if err := r.own(helmOp, repaired); err != nil {
@@ -78,8 +79,8 @@ func (r *Reconciler) repairedMetadata(helmOp *addonsv1.HelmOp, child *addonsv1.H
 	return repaired.ObjectMeta, patch, nil
 }
 
-// isKnownAs tells of a child that it needs no repair, by what own and keepChild would make of it. It is asked of every child in every pass:
-// with thousands of them, copying their metadata for it was a twentieth of what the manager allocated.
+// isKnownAs reports whether a child needs no repair, by the rules of own and keepChild. Each pass calls it for each
+// child: with thousands of children, copying their metadata was a twentieth of what the manager allocated.
 func isKnownAs(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	if _, ok := apiutil.ReplacedBy(child); ok && child.DeletionTimestamp.IsZero() {
 		return false
@@ -95,9 +96,9 @@ func isKnownAs(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 		owner.APIVersion == addonsv1.GroupVersion.String() && ptr.Deref(owner.BlockOwnerDeletion, false)
 }
 
-// keepChild takes back that a child makes way to another one, which a pass may have said and not got to end it, and returns the patch
-// that writes what was changed of it. What is ending already is left to end, also if the cache does not show it yet: then the patch
-// is refused.
+// keepChild removes the annotation that a child is replaced by another one, which an earlier pass may have set
+// without deleting the child, and returns the patch that writes the child. If the child is under deletion already and
+// the cache does not show it, the API server refuses the patch.
 func keepChild(before, child *addonsv1.HelmOpRelease) client.Patch {
 	if _, ok := apiutil.ReplacedBy(child); !ok || !child.DeletionTimestamp.IsZero() {
 		return client.MergeFrom(before)
@@ -125,7 +126,7 @@ func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	}
 	err = r.client.Create(ctx, child)
 	if apierrors.IsAlreadyExists(err) {
-		// The cache has not seen it yet, or its label was lost by which children are found.
+		// The cache does not show it yet, or it lost the label by which children are found.
 		existing := &addonsv1.HelmOpRelease{}
 		if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), existing); err != nil {
 			return client.IgnoreNotFound(err)
@@ -161,7 +162,8 @@ func (r *Reconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	return nil
 }
 
-// own makes a child or a revision known as the HelmOp's. The labels by which managers share the work go with it.
+// own marks a child or a revision as that of the HelmOp: with the owner reference, and with the labels by which
+// managers divide the work.
 func (r *Reconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error {
 	labels := maps.Clone(obj.GetLabels())
 	if labels == nil {
@@ -176,7 +178,7 @@ func (r *Reconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error {
 	err := controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
 	var owned *controllerutil.AlreadyOwnedError
 	if errors.As(err, &owned) && owned.Owner.Kind == apiutil.HelmOpKind {
-		// A HelmOp of the same name that is gone, for example restored from a backup under another UID.
+		// The owner is a former HelmOp of the same name, for example from before a restore.
 		obj.SetOwnerReferences(nil)
 		return controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
 	}

@@ -23,7 +23,8 @@ import (
 
 // clusterScope is what a pass over a HelmOp knows of one Cluster.
 type clusterScope struct {
-	// name is what the Cluster is called to people: its name, or namespace/name where it is of another namespace than the HelmOp.
+	// name is the title of the Cluster: its name, or namespace/name if the Cluster is of another namespace than the
+	// HelmOp.
 	name string
 	key  client.ObjectKey
 
@@ -32,27 +33,28 @@ type clusterScope struct {
 	object   *unstructured.Unstructured
 	selected bool
 
-	// otherShard tells that the Cluster is of another shard than the HelmOp, so that its release is left alone; empty if it is not.
+	// otherShard is why the release is left alone: the Cluster is of another shard than the HelmOp. It is empty if
+	// not.
 	otherShard string
 
-	// child is what the Cluster was told; nil if nothing.
+	// child is the HelmOpRelease of the Cluster; nil if there is none.
 	child *addonsv1.HelmOpRelease
 
-	// target is what the Cluster is to have under the revision that is wanted, good under the last good one, and own under that which
-	// its child is made from; nil if that is not known or not needed. Set by render.
+	// target is the desired spec under the newest revision, good under the last known good one, and own under the
+	// revision of the child; nil if it is not known or not needed. Set by render.
 	target, good, own *addonsv1.HelmOpReleaseSpec
 
-	// err tells why target is not known. Set by render.
+	// err is why target is not known. Set by render.
 	err error
 
-	// blocked is why what comes before is not ready in the Cluster; empty if it is. Set by checkDependencies.
+	// blocked is why the dependencies in the Cluster are not ready; empty if they are. Set by checkDependencies.
 	blocked string
 
-	// step is what is done. Set by record.
+	// step is the step of the plan. Set by record.
 	step rollout.Step
 }
 
-// selectClusters finds the Clusters that are selected, and those that have a release from when they were.
+// selectClusters finds the selected Clusters, and those that have a release although they are no longer selected.
 func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
 	if scope.selectorErr != nil {
@@ -60,7 +62,7 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 	}
 	selector, err := selection.SelectorOf(helmOp)
 	if err != nil {
-		// Nothing is selected and nothing unselected: the releases stay as they are.
+		// No Cluster is selected or unselected: the releases stay as they are.
 		scope.selectorErr = err
 		return nil
 	}
@@ -87,7 +89,7 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 		delete(byCluster, key)
 		cluster, err := r.renderer.Objects.Typed(object)
 		if err != nil {
-			// What cannot be read is left as it is.
+			// A Cluster that cannot be read keeps its release as it is.
 			cluster, selected = &clusterv1.Cluster{}, true
 		}
 		scope.clusters = append(scope.clusters, &clusterScope{
@@ -154,15 +156,15 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, s
 	return eligible, nil
 }
 
-// unlistedCluster is the Cluster of a child that the selector may not choose: it is gone, its namespace is not chosen any more, it
-// may not be accessed any more, or it is not known whether it may.
+// unlistedCluster is the Cluster of a child that is not among the eligible ones: it is gone, its namespace is no
+// longer selected, the HelmOp may not access it any more, or the API server did not say whether it may.
 func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, key client.ObjectKey, child *addonsv1.HelmOpRelease) (*clusterScope, error) {
 	helmOp := scope.helmOp
 	c := &clusterScope{name: apiutil.TitleOf(helmOp.Namespace, key), key: key, child: child}
 	object := apiutil.NewCluster()
 	err := r.client.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
-		// One that is there has just come into the shard: the cache is about to show it.
+		// If it exists, it has just come into the shard, and the cache will show it.
 		isThere, err := dependencies.Exists(ctx, r.live, key, partialCluster())
 		scope.stale = scope.stale || isThere
 		return c, err
@@ -171,7 +173,7 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 		return nil, fmt.Errorf("reading Cluster %s: %w", key, err)
 	}
 	if key.Namespace == helmOp.Namespace {
-		// It came after the list was read.
+		// The Cluster was created after the list was read.
 		scope.stale = true
 		return c, nil
 	}
@@ -183,7 +185,7 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 		return nil, err
 	}
 	c.object = object
-	// What was installed with a right that is gone stays, and so does what nobody knows of whether it is.
+	// A release stays if its HelmOp lost the access, or if the API server did not say.
 	switch {
 	case askErr != nil:
 		c.selected, c.err = true, askErr

@@ -43,7 +43,8 @@ type Resolver interface {
 	Resolve(ctx context.Context, source oci.Source) (oci.Artifact, error)
 }
 
-// Reconciler resolves, selects, renders, plans and records.
+// Reconciler reconciles HelmOps: it resolves references, selects Clusters, renders values, plans the rollout, and
+// writes HelmOpReleases.
 type Reconciler struct {
 	client     client.Client
 	live       client.Reader
@@ -61,19 +62,19 @@ type Reconciler struct {
 	kinds      *kindcache.Watcher
 	now        func() time.Time
 
-	// Writes are those of the controller that its cache may not show yet. Client notes them.
+	// writes are those of this controller that the cache may not show yet. client notes them.
 	writes ownwrites.Writes
 
-	// ResyncPeriod is Options.ResyncPeriod.
+	// resyncPeriod is Options.ResyncPeriod.
 	resyncPeriod time.Duration
 
-	// MinInterval is Options.MinSourceInterval.
+	// minInterval is Options.MinInterval.
 	minInterval time.Duration
 
-	// WatchFilter is Options.WatchFilterValue, Shard is Options.Shard.
+	// watchFilter is Options.WatchFilter, shard is Options.Shard.
 	watchFilter, shard string
 
-	// Answers tells which Clusters are served first; nil if nobody knows.
+	// answers reports which Clusters answer: these are served first. It is nil if that is not known.
 	answers queue.ClusterAnswers
 }
 
@@ -81,15 +82,15 @@ type Reconciler struct {
 type helmOpScope struct {
 	helmOp *addonsv1.HelmOp
 
-	// artifact is what the source stands for; nil if that is not known for the spec as it is now. Set by resolve.
+	// artifact is the artifact of spec.source; nil if the current source is not resolved. Set by resolve.
 	artifact *addonsv1.ResolvedArtifact
 
-	// artifacts are what the references of the spec stand for, that of the source included, and unresolved tells why that is not
-	// known of others: see artifactOf. Set by resolve.
+	// artifacts are those of all references of the spec, and unresolved says why others have none: see artifactOf.
+	// Set by resolve.
 	artifacts  map[addonsv1.ArtifactReference]*addonsv1.ResolvedArtifact
 	unresolved map[addonsv1.ArtifactReference]metav1.Condition
 
-	// variants tell what is different for some of the Clusters; nil if variantsErr tells why they cannot be told. Set by resolve.
+	// variants are what is different for some of the Clusters; nil if variantsErr is set. Set by resolve.
 	variants    *render.Variants
 	variantsErr error
 
@@ -97,30 +98,31 @@ type helmOpScope struct {
 	clusters []*clusterScope
 	// denied is the number of Clusters of other namespaces that may not be accessed. Set by selectClusters.
 	denied int
-	// unknownAccess is the number of those of which it is not known whether they may be. Set by selectClusters.
+	// unknownAccess is the number of those for which the API server did not say whether they may be. Set by
+	// selectClusters.
 	unknownAccess int
-	// stale tells that the cache does not have a Cluster yet that the API server has. Set by selectClusters.
+	// stale is true if the cache lacks a Cluster that the API server has. Set by selectClusters.
 	stale bool
 
-	// pending tells that a kind is being read for the first time that a Cluster refers to. Set by render.
+	// pending is true if a kind that a Cluster refers to is being read for the first time. Set by render.
 	pending bool
 
-	// strategy is how what is wanted spreads, and waves are the selectors of its waves. Set by readStrategy.
+	// strategy is how a revision spreads, and waves are the selectors of its waves. Set by readStrategy.
 	strategy rollout.Strategy
 	waves    []labels.Selector
 
-	// wanted is what is wanted now; nil if that is not known. Set by compile and revise.
+	// wanted is the desired revision; nil if it is not known. Set by compile and revise.
 	wanted *wantedRevision
-	// past are what other revisions want; nil where that cannot be told. Filled by wantedAt.
+	// past are older revisions, ready to render; nil for those that cannot be rendered any more. Filled by wantedAt.
 	past map[int64]*wantedRevision
 	// revisions are those of the HelmOp, the newest last. Set by readRevisions and revise.
 	revisions []*addonsv1.HelmOpRevision
 
-	// plan is what is done for each of clusters. Set by record.
+	// plan is the step for each of clusters. Set by record.
 	plan rollout.Result
 
-	// deletions tells whether the releases of Clusters that are not selected any more may be deleted, and pendingDeletions are the titles of
-	// these Clusters. Set by record.
+	// deletions decides whether the releases of Clusters that are no longer selected may be deleted, and
+	// pendingDeletions are the titles of these Clusters. Set by record.
 	deletions        brake.Decision
 	pendingDeletions []string
 
@@ -130,10 +132,10 @@ type helmOpScope struct {
 	// selectorErr is why no Cluster can be selected. Set by readStrategy and selectClusters.
 	selectorErr error
 
-	// dependencyErr is why the HelmOp can never come after those that it depends on. Set by checkDependencies.
+	// dependencyErr is why the dependencies of the HelmOp can never be met. Set by checkDependencies.
 	dependencyErr *dependencyError
 
-	// RequeueAfter is when to look again though nothing happens; 0 is never. Set by resolve.
+	// requeueAfter is when the next pass is due without an event; 0 is never. Set by resolve.
 	requeueAfter time.Duration
 }
 
@@ -188,7 +190,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{}, r.reconcileDelete(ctx, helmOp)
 	}
 	if controllerutil.AddFinalizer(helmOp, addonsv1.HelmOpFinalizer) {
-		// The finalizer must stand before there is anything to end.
+		// The finalizer must be written before there is anything to delete.
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 	}
 	return r.reconcileNormal(ctx, helmOp)
@@ -219,7 +221,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmO
 	}
 	var errs []error
 	if scope.selectorErr == nil {
-		// Otherwise it is not known which Clusters there are.
+		// Otherwise the Clusters are not known.
 		errs = append(errs, r.record(ctx, scope))
 	}
 	err := kerrors.NewAggregate(append(errs, r.reportMovable(ctx, scope)))
@@ -227,9 +229,9 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmO
 	return r.tryAgain(ctx, scope, err)
 }
 
-// tryAgain is the result of a pass. Releases that cannot be written, for a quota for example, are told of in the status
-// and once in the log: they are no failures of the controller, and are tried again after 1 s, 2 s and so on up to 5
-// min.
+// tryAgain is the result of a pass. Releases that cannot be written, because of a quota for example, are reported in
+// the status and once in the log: they are no failures of the controller. The pass is repeated after 1 s, 2 s and so
+// on up to 5 min.
 func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error) (ctrl.Result, error) {
 	result, object := ctrl.Result{RequeueAfter: scope.requeueAfter}, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.helmOp)}
 	serious := kerrors.FilterOut(err, func(err error) bool { return errors.Is(err, reasons.ErrRecord) })
@@ -251,13 +253,13 @@ func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error
 	return result, nil
 }
 
-// helmOpConditions are those of a HelmOp that this controller owns.
+// helmOpConditions are the conditions of a HelmOp that this controller owns.
 var helmOpConditions = []string{
 	addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RolledOutCondition,
 	addonsv1.PausedCondition, addonsv1.MovableCondition, addonsv1.DeletionsHeldCondition,
 }
 
-// event tells of something that happened to a HelmOp.
+// event records an Event at a HelmOp.
 func (r *Reconciler) event(helmOp *addonsv1.HelmOp, eventType, reason, action, message string) {
 	r.recorder.Eventf(helmOp, nil, eventType, reason, action, "%s", apiutil.Truncate(message, report.MaxEventMessage))
 }

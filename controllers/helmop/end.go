@@ -23,10 +23,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// reconcileDelete ends the releases, each by the deletion policy and within the limits of the rollout, and then lets
-// the HelmOp go. Garbage collection may have deleted all HelmOpReleases already, with the propagation policy
-// Foreground: their releases wait for their turn, too. The releases of a HelmOp that is deleted with the propagation
-// policy Orphan stay in their clusters.
+// reconcileDelete deletes the releases, each by the deletion policy and within the limits of the rollout, and then
+// removes the finalizer. Garbage collection may have deleted all HelmOpReleases already, with the propagation policy
+// Foreground: these wait for their turn, too. The releases of a HelmOp that is deleted with the propagation policy
+// Orphan stay in their clusters.
 func (r *Reconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	children, err := r.children(ctx, helmOp)
 	if err != nil {
@@ -57,8 +57,8 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmO
 	return kerrors.NewAggregate(errs)
 }
 
-// planDeletion plans which of the releases of a HelmOp under deletion end now. With waves that cannot be read,
-// spec.rollout.maxUnavailable still counts. To orphan a release takes nothing away, so that needs no pace.
+// planDeletion plans which releases of a HelmOp under deletion may end now. If the waves cannot be read,
+// spec.rollout.maxUnavailable still counts. Orphaning a release takes nothing away, so it needs no limit.
 func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease) ([]rollout.Step, error) {
 	limits, waves, err := strategy(helmOp.Spec.Rollout)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *Reconciler) clusterOfChild(ctx context.Context, child *addonsv1.HelmOpR
 	return object, nil
 }
 
-// firstWave is the index of the first wave that chooses a Cluster, or the number of waves if none does.
+// firstWave is the index of the first wave that selects a Cluster, or the number of waves if none does.
 func firstWave(object *unstructured.Unstructured, waves []labels.Selector) int {
 	for i, selector := range waves {
 		if selector.Matches(labels.Set(object.GetLabels())) {
@@ -112,9 +112,9 @@ func firstWave(object *unstructured.Unstructured, waves []labels.Selector) int {
 	return len(waves)
 }
 
-// endChild deletes a child of a HelmOp under deletion, whose turn has come. It reads the child from the API server:
-// garbage collection takes the owner references away for the propagation policy Orphan, and a cache may show the one
-// and not yet the other.
+// endChild deletes a child whose turn has come. It reads the child from the API server: with the propagation policy
+// Orphan, garbage collection removes the owner references, and a cache may show the deletion of the HelmOp and not
+// yet that.
 func (r *Reconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
 	current := &addonsv1.HelmOpRelease{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), current); err != nil {
@@ -148,18 +148,18 @@ func (r *Reconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp, chil
 	return client.IgnoreNotFound(r.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}))
 }
 
-// isOrphaned tells whether a child of a HelmOp under deletion is to leave its release in its cluster: the HelmOp says
-// so, or garbage collection has taken its owner reference away for that. What a restore brought back has the reference
-// to the HelmOp of before.
+// isOrphaned reports whether the release of a child stays in its cluster: the HelmOp says so, or garbage collection
+// removed the owner reference of the child to say so. A child from a restored backup has a reference to the former
+// HelmOp.
 func isOrphaned(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	owner := metav1.GetControllerOfNoCopy(child)
 	return apiutil.IsOrphaning(helmOp) || child.Annotations[addonsv1.OrphanAnnotation] == "true" ||
 		child.DeletionTimestamp.IsZero() && (owner == nil || owner.Kind != apiutil.HelmOpKind)
 }
 
-// removeFinalizerIfDone ends a HelmOp without children. The HelmOp stays until the children end that it has in other shards, for example
-// since it was restored from a backup without its status. Garbage collection deletes the revisions of a HelmOp, but not those of one that was deleted with the
-// propagation policy Orphan.
+// removeFinalizerIfDone removes the finalizer of a HelmOp without children. If there are children in other shards,
+// for example since the HelmOp was restored from a backup without its status, the HelmOp stays until they end.
+// Garbage collection deletes the revisions of a HelmOp, except if it was deleted with the propagation policy Orphan.
 func (r *Reconciler) removeFinalizerIfDone(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	if brought, err := r.bringReleases(ctx, helmOp); err != nil || brought > 0 {
 		return err

@@ -21,10 +21,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 )
 
-// defaultRevisionHistoryLimit is how many revisions are kept that are not in use.
+// defaultRevisionHistoryLimit is how many revisions are kept that no release uses.
 const defaultRevisionHistoryLimit = 10
 
-// revisions returns the HelmOpRevisions of a HelmOp by their numbers, the newest last.
+// revisions returns the HelmOpRevisions of a HelmOp by number, the newest last.
 func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
 	list := &addonsv1.HelmOpRevisionList{}
 	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
@@ -35,7 +35,7 @@ func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]
 	for i := range list.Items {
 		// Two long names may share a label value; the computed name tells them apart.
 		if item := &list.Items[i]; item.Name == apiutil.RevisionName(helmOp.Name, item.Spec.Number) && item.DeletionTimestamp.IsZero() {
-			// The spec is shared with the cache and only read; the status is written here.
+			// The spec is shared with the cache: read only. The status is written in this pass.
 			revision := &addonsv1.HelmOpRevision{TypeMeta: item.TypeMeta, ObjectMeta: *item.ObjectMeta.DeepCopy(), Spec: item.Spec, Status: *item.Status.DeepCopy()}
 			found = append(found, revision)
 		}
@@ -45,15 +45,16 @@ func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]
 	return found, nil
 }
 
-// readRevisions reads what was wanted before.
+// readRevisions reads the revisions of the HelmOp.
 func (r *Reconciler) readRevisions(ctx context.Context, scope *helmOpScope) (err error) {
 	scope.revisions, err = r.revisions(ctx, scope.helmOp)
 	return err
 }
 
-// revise makes what the HelmOp wants now its newest revision, if it is not. While it is not known what all is wanted, or while there is no
-// Cluster that could be told, the newest stays. The latter is not for thrift alone: clusterctl move brings HelmOps first, their revisions
-// seconds later, and pauses the Clusters meanwhile. A revision that is made in between would be in the way of those that come.
+// revise creates a revision of the desired state unless the newest revision has it. It does not while a part of the
+// desired state is not known, or while no Cluster could get the revision. The reason for the latter: clusterctl move
+// creates HelmOps first and their revisions seconds later, with the Clusters paused. A revision that is created in
+// between would be in the way of the moved ones.
 func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 	if err := r.readUncached(ctx, scope); err != nil {
 		return err
@@ -77,8 +78,8 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 	return r.supersede(ctx, scope)
 }
 
-// readUncached adds the revision that a release has and the cache does not have yet. Without it, the same spec would get a second revision,
-// and the first one's rollout would be superseded by its copy.
+// readUncached adds the revision of a release that the cache does not have yet. Without it, the same spec would get a
+// second revision, which would supersede the rollout of the first.
 func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error {
 	number := scope.releasedRevision()
 	if newest := scope.newestRevision(); newest != nil && newest.Spec.Number >= number || number == 0 {
@@ -88,7 +89,7 @@ func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error
 	err := r.live.Get(ctx, client.ObjectKey{Namespace: scope.helmOp.Namespace, Name: apiutil.RevisionName(scope.helmOp.Name, number)}, revision)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && !revision.DeletionTimestamp.IsZero():
-		// It was deleted, or a move of the management cluster has not brought it yet.
+		// It was deleted, or a move of the management cluster has not created it yet.
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading revision %d: %w", number, err)
@@ -97,7 +98,7 @@ func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error
 	return nil
 }
 
-// releasedRevision is the newest revision that a release has, 0 if none has one.
+// releasedRevision is the newest revision of the releases; 0 if none has one.
 func (s *helmOpScope) releasedRevision() int64 {
 	number := int64(0)
 	for _, c := range s.clusters {
@@ -106,15 +107,15 @@ func (s *helmOpScope) releasedRevision() int64 {
 	return number
 }
 
-// hasServable tells whether there is a Cluster that can be told something.
+// hasServable reports whether there is a Cluster that could get a release now.
 func (s *helmOpScope) hasServable() bool {
 	return slices.ContainsFunc(s.clusters, func(c *clusterScope) bool {
 		return c.selected && c.cluster != nil && c.cluster.DeletionTimestamp.IsZero() && !apiutil.IsClusterPaused(c.cluster) && apiutil.IsInitialized(c.cluster)
 	})
 }
 
-// createRevision writes down what is wanted now. The number of one that the cache has not seen yet is taken: then it is that one, or
-// the pass is one too early.
+// createRevision creates a revision of the desired state. If its number exists and the cache does not show it yet, it
+// is the same revision, or the pass is repeated.
 func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope, newest *addonsv1.HelmOpRevision) (*addonsv1.HelmOpRevision, error) {
 	helmOp, number := scope.helmOp, int64(1)
 	if newest != nil {
@@ -148,20 +149,20 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope, new
 		return nil, fmt.Errorf("reading revision %d: %w", number, err)
 	}
 	if existing.Spec.Digest != scope.wanted.digest {
-		// The cache has not seen it yet, or its label was lost by which revisions are found.
+		// The cache does not show it yet, or it lost the label by which revisions are found.
 		err := fmt.Errorf("revision %d is there, and the cache has not seen it yet", number)
 		return nil, kerrors.NewAggregate([]error{err, r.repairRevision(ctx, helmOp, existing)})
 	}
 	return completed(scope, existing), nil
 }
 
-// completed gives a revision the fields that those of the pass hold.
+// completed fills in the fields of a revision that other revisions hold.
 func completed(scope *helmOpScope, revision *addonsv1.HelmOpRevision) *addonsv1.HelmOpRevision {
 	revisions.Complete(append(slices.Clone(scope.revisions), revision))
 	return revision
 }
 
-// referencedArtifacts are what the references beside that of the source stand for.
+// referencedArtifacts are the artifacts of the references beside spec.source.
 func (s *helmOpScope) referencedArtifacts() []addonsv1.ReferencedArtifact {
 	var artifacts []addonsv1.ReferencedArtifact
 	for _, ref := range s.wanted.Variants.References() {
@@ -174,7 +175,7 @@ func (s *helmOpScope) referencedArtifacts() []addonsv1.ReferencedArtifact {
 	return artifacts
 }
 
-// supersede ends the rollouts that another revision follows before they were complete.
+// supersede ends the unfinished rollouts of revisions that are not the newest.
 func (r *Reconciler) supersede(ctx context.Context, scope *helmOpScope) error {
 	newest := scope.newestRevision()
 	var errs []error
@@ -190,7 +191,7 @@ func (r *Reconciler) supersede(ctx context.Context, scope *helmOpScope) error {
 	return kerrors.NewAggregate(errs)
 }
 
-// writeRevision writes what became of a revision, if that is news.
+// writeRevision writes the status of a revision if it changed.
 func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmOpRevision, status addonsv1.HelmOpRevisionStatus) error {
 	if equality.Semantic.DeepEqual(revision.Status, status) {
 		return nil
@@ -200,12 +201,12 @@ func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmO
 	if err := r.client.Patch(ctx, revision, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("writing what became of revision %d: %w", revision.Spec.Number, err)
 	}
-	// The answer has no fields that other revisions hold.
+	// The response lacks the fields that other revisions hold.
 	revision.Spec = before.Spec
 	return nil
 }
 
-// pruneRevisions deletes the oldest revisions that nothing is made from, beyond the limits of number and bytes.
+// pruneRevisions deletes the oldest revisions that no release uses, beyond the limits of number and bytes.
 func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) error {
 	inUse := map[int64]bool{scope.lastGood(): true}
 	if newest := scope.newestRevision(); newest != nil {
@@ -224,7 +225,7 @@ func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) err
 	return kerrors.NewAggregate(errs)
 }
 
-// repairRevisions gives revisions back what makes them known as the HelmOp's, which a restore from a backup may have lost.
+// repairRevisions restores what marks revisions as those of the HelmOp, which a restore from a backup may have lost.
 func (r *Reconciler) repairRevisions(ctx context.Context, scope *helmOpScope) error {
 	var errs []error
 	for _, revision := range scope.revisions {
@@ -244,7 +245,7 @@ func (r *Reconciler) repairRevision(ctx context.Context, helmOp *addonsv1.HelmOp
 	return client.IgnoreNotFound(r.client.Patch(ctx, revision, client.MergeFrom(before)))
 }
 
-// newestRevision is what is wanted now, or was last; nil if there is none.
+// newestRevision is the newest revision; nil if there is none.
 func (s *helmOpScope) newestRevision() *addonsv1.HelmOpRevision {
 	if len(s.revisions) == 0 {
 		return nil
@@ -262,7 +263,7 @@ func (s *helmOpScope) lastGood() int64 {
 	return 0
 }
 
-// revision is the one with a number; nil if there is none.
+// revision returns the revision with a number; nil if there is none.
 func (s *helmOpScope) revision(number int64) *addonsv1.HelmOpRevision {
 	for _, revision := range s.revisions {
 		if revision.Spec.Number == number {

@@ -29,13 +29,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// readStrategy reads how what is wanted spreads.
+// readStrategy sets how a revision spreads.
 func (r *Reconciler) readStrategy(_ context.Context, scope *helmOpScope) error {
 	scope.strategy, scope.waves, scope.selectorErr = strategy(scope.helmOp.Spec.Rollout)
 	return nil
 }
 
-// strategy is spec.rollout as the plan takes it, with the selectors of its waves.
+// strategy is spec.rollout in the terms of the plan, with the selectors of its waves.
 func strategy(spec *addonsv1.Rollout) (rollout.Strategy, []labels.Selector, error) {
 	if spec == nil {
 		return rollout.Strategy{}, nil, nil
@@ -67,7 +67,7 @@ func strategy(spec *addonsv1.Rollout) (rollout.Strategy, []labels.Selector, erro
 	return s, selectors, nil
 }
 
-// limitOf is a number or a percentage as the plan takes it. Admission has seen to its form.
+// limitOf is a number or a percentage in the terms of the plan. Admission has checked its form.
 func limitOf(value *intstr.IntOrString) rollout.Limit {
 	if value == nil {
 		return rollout.Limit{}
@@ -82,7 +82,7 @@ func limitOf(value *intstr.IntOrString) rollout.Limit {
 	return rollout.Limit{Percent: percent}
 }
 
-// rolloutState is what is remembered of the rollout of the newest revision.
+// rolloutState is the state of the rollout of the newest revision, in the terms of the plan.
 func (s *helmOpScope) rolloutState() rollout.State {
 	newest := s.newestRevision()
 	if newest == nil {
@@ -94,8 +94,8 @@ func (s *helmOpScope) rolloutState() rollout.State {
 	}
 }
 
-// rolloutRequests are what annotations ask of the rollout of the newest revision. Each begins with its number: what is left over from
-// another rollout asks for nothing.
+// rolloutRequests are the requests in annotations for the rollout of the newest revision. Each begins with the number
+// of its revision, so that one for an older rollout has no effect.
 func rolloutRequests(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision) rollout.Requests {
 	if newest == nil {
 		return rollout.Requests{}
@@ -116,10 +116,10 @@ func rolloutRequests(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision) r
 	return requests
 }
 
-// maxContinueRequest is what the status of a revision has room for.
+// maxContinueRequest is the limit of the status of a revision, in bytes.
 const maxContinueRequest = 128
 
-// continueRequest is the value of the annotation that asks to continue, in the form in which the status keeps it.
+// continueRequest is the value of the annotation that asks to continue, in the form that the status keeps.
 func continueRequest(helmOp *addonsv1.HelmOp) string {
 	value := helmOp.Annotations[addonsv1.RolloutContinueAnnotation]
 	if len(value) > maxContinueRequest {
@@ -128,8 +128,8 @@ func continueRequest(helmOp *addonsv1.HelmOp) string {
 	return value
 }
 
-// record makes the plan, writes down what becomes of the rollout, and then carries the plan out. An error for one Cluster does not
-// keep the others from their step.
+// record makes the plan, writes the state of the rollout, and then carries out the plan. An error for one Cluster
+// does not keep the others from their step.
 func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 	input, err := r.planInput(scope)
 	if err != nil {
@@ -143,7 +143,7 @@ func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 		return err
 	}
 	if returns(scope.plan.State.Phase) && !returns(input.State.Phase) {
-		// What the Clusters return to is rendered by the next pass.
+		// The next pass renders the revision to which the Clusters return.
 		scope.retryWithin(time.Millisecond)
 		return nil
 	}
@@ -154,12 +154,12 @@ func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 	return kerrors.NewAggregate(append(r.carryOutAll(ctx, scope), r.repairRevisions(ctx, scope), r.pruneRevisions(ctx, scope)))
 }
 
-// returns tells whether Clusters return to the last good revision.
+// returns reports whether Clusters return to the last known good revision.
 func returns(phase rollout.Phase) bool {
 	return phase == rollout.PhaseRolledBack || phase == rollout.PhaseAborted
 }
 
-// recordRollout writes down what becomes of the rollout of the newest revision.
+// recordRollout writes the state of the rollout of the newest revision.
 func (r *Reconciler) recordRollout(ctx context.Context, scope *helmOpScope, requests rollout.Requests) error {
 	newest := scope.newestRevision()
 	if newest == nil {
@@ -189,7 +189,7 @@ func (r *Reconciler) recordRollout(ctx context.Context, scope *helmOpScope, requ
 	return nil
 }
 
-// planInput reduces what is known of the Clusters to what the plan needs.
+// planInput is what the plan needs of the Clusters.
 func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 	input := rollout.Input{
 		Strategy: scope.strategy, State: scope.rolloutState(), Requests: rolloutRequests(scope.helmOp, scope.newestRevision()),
@@ -208,8 +208,8 @@ func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 	return input, nil
 }
 
-// isKnown tells whether a Cluster was served, or could have been, when a rollout began. Creation times do not survive clusterctl move, but
-// releases do.
+// isKnown reports whether a Cluster had a release, or could have had one, when a rollout began. Creation times do not
+// survive clusterctl move, but releases do.
 func isKnown(c *clusterScope, began metav1.Time) bool {
 	if c.child != nil {
 		told := c.child.Spec.Rollout
@@ -222,7 +222,7 @@ func isKnown(c *clusterScope, began metav1.Time) bool {
 	return c.cluster.CreationTimestamp.Before(&began) && (served == nil || served.Before(&began))
 }
 
-// waveOf is the index of the first wave that chooses a Cluster, or the number of waves if none does.
+// waveOf is the index of the first wave that selects a Cluster, or the number of waves if none does.
 func waveOf(c *clusterScope, waves []labels.Selector) int {
 	if c.object == nil {
 		return len(waves)
@@ -276,7 +276,8 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	return planned, nil
 }
 
-// hasRevision tells whether a child was told just this. Mostly it was, and comparing takes a fraction of what digests do.
+// hasRevision reports whether a child has exactly this spec. Mostly it has, and comparing costs a fraction of
+// computing digests.
 func hasRevision(spec *addonsv1.HelmOpReleaseSpec, child *addonsv1.HelmOpRelease) bool {
 	if spec == nil {
 		return false
@@ -286,20 +287,22 @@ func hasRevision(spec *addonsv1.HelmOpReleaseSpec, child *addonsv1.HelmOpRelease
 	return equality.Semantic.DeepEqual(spec, &told)
 }
 
-// isAccessDenied tells whether a Cluster of another namespace may not be accessed any more. Nothing may be done for it, and it proves nothing.
+// isAccessDenied reports whether a Cluster of another namespace may not be accessed any more. Its release is left
+// alone, and counts neither as a success nor as a failure.
 func isAccessDenied(c *clusterScope) bool {
 	var denied *selection.AccessDeniedError
 	return errors.As(c.err, &denied) || c.child != nil && conditions.GetReason(c.child, addonsv1.ReadyCondition) == addonsv1.ClusterAccessDeniedReason
 }
 
-// isInvalid tells whether an error means that what is wanted cannot be rendered for a Cluster, as opposed to not being known now.
+// isInvalid reports whether an error means that the revision cannot be rendered for a Cluster, as opposed to an error
+// that may pass.
 func isInvalid(err error) bool {
 	var denied *selection.AccessDeniedError
 	var unresolved *reasons.UnresolvedError
 	return err != nil && !errors.Is(err, render.ErrObjectRead) && !errors.Is(err, selection.ErrAccessUnknown) && !errors.As(err, &unresolved) && !errors.As(err, &denied)
 }
 
-// plannedRelease is what a child is told, as the plan takes it.
+// plannedRelease is the spec of a child in the terms of the plan.
 func plannedRelease(spec *addonsv1.HelmOpReleaseSpec) (*rollout.Release, error) {
 	if spec == nil {
 		return nil, nil
@@ -312,7 +315,7 @@ func plannedRelease(spec *addonsv1.HelmOpReleaseSpec) (*rollout.Release, error) 
 	return &rollout.Release{Identity: spec.Release.Namespace + "/" + spec.Release.Name, Content: content, Rest: rest}, err
 }
 
-// plannedHealth is how a release fares with what it was told, and since when if well.
+// plannedHealth is the health of a release with its current spec, and since when it is Ready.
 func plannedHealth(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 	ready := conditions.Get(child, addonsv1.ReadyCondition)
 	switch {
@@ -333,7 +336,8 @@ func plannedHealth(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 	}
 }
 
-// readyBefore tells for how long a release was ready, with what it was told last, when the API server of its Cluster ceased to answer.
+// readyBefore is for how long a release had been Ready with its current spec when the API server of its Cluster
+// ceased to answer.
 func readyBefore(child *addonsv1.HelmOpRelease) (time.Duration, bool) {
 	was, told := child.Status.WasReady, child.Spec.Rollout
 	if was == nil || told == nil || was.Revision != told.Revision || was.Until.Before(&told.At) {
@@ -346,13 +350,14 @@ func readyBefore(child *addonsv1.HelmOpRelease) (time.Duration, bool) {
 	return was.Until.Sub(since.Time), true
 }
 
-// wasAwayAtDeletion tells whether the API server of a release under deletion does not answer, and did not when the deletion began.
+// wasAwayAtDeletion reports whether the API server of a release under deletion does not answer, and did not when the
+// deletion began.
 func wasAwayAtDeletion(child *addonsv1.HelmOpRelease) bool {
 	since := conditions.GetLastTransitionTime(child, addonsv1.ClusterReachableCondition)
 	return isUnreachable(child) && since != nil && since.Before(child.DeletionTimestamp)
 }
 
-// isUnreachable tells whether the API server of a release's Cluster does not answer.
+// isUnreachable reports whether the API server of the Cluster of a release does not answer.
 func isUnreachable(child *addonsv1.HelmOpRelease) bool {
 	reachable := conditions.Get(child, addonsv1.ClusterReachableCondition)
 	return reachable != nil && reachable.Status == metav1.ConditionFalse && reachable.Reason == addonsv1.ClusterUnreachableReason

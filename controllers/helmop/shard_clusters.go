@@ -20,13 +20,15 @@ import (
 
 const (
 
-	// maxReadsOneByOne is up to how many Clusters are asked for one by one. A Cluster that is gone is one for each of its HelmOps, and a list of
-	// those of all other shards for each of these would be hundreds of megabytes.
+	// maxReadsOneByOne is how many Clusters are read one by one at most; more are one list. A Cluster that is gone is
+	// read for each of its HelmOps, and a list of all Clusters of other shards for each would be hundreds of
+	// megabytes.
 	maxReadsOneByOne = 50
 )
 
-// addUnlisted adds the Clusters of children that the selector may not choose from: they are gone, of another shard, or of a namespace
-// that is not chosen any more. That the cache does not have a Cluster says nothing yet: it has those of the own shard only.
+// addUnlisted adds the Clusters of children that are not among the eligible ones: they are gone, of another shard, or
+// of a namespace that is no longer selected. That the cache does not have a Cluster is no proof: it has only those of
+// the own shard.
 func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, selector *selection.Selector,
 	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
 ) error {
@@ -70,7 +72,8 @@ func (r *Reconciler) absentClusters(ctx context.Context, children map[client.Obj
 	return absent, nil
 }
 
-// clustersOfOtherShards are those of some Clusters that are of other shards. Many are one question for each namespace.
+// clustersOfOtherShards are those of the Clusters that are of other shards. If there are many, it lists each
+// namespace once.
 func (r *Reconciler) clustersOfOtherShards(ctx context.Context, keys sets.Set[client.ObjectKey]) (
 	map[client.ObjectKey]*metav1.PartialObjectMetadata, error,
 ) {
@@ -105,7 +108,8 @@ func (r *Reconciler) clustersOfOtherShards(ctx context.Context, keys sets.Set[cl
 	return elsewhere, nil
 }
 
-// otherShardScope is a Cluster of another shard. Its labels are what is known of it, so that it stays in its wave.
+// otherShardScope is the scope of a Cluster of another shard. It has the labels of the Cluster, so that the Cluster
+// stays in its wave.
 func otherShardScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav1.PartialObjectMetadata, selector *selection.Selector,
 	child *addonsv1.HelmOpRelease,
 ) *clusterScope {
@@ -120,8 +124,8 @@ func otherShardScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *meta
 	}
 }
 
-// isHeldByOtherShard tells whether a release is left alone because its Cluster is of another shard. One that is wanted no more may end if
-// that means to let go of it.
+// isHeldByOtherShard reports whether a release is left alone because its Cluster is of another shard. A release of a
+// Cluster that is no longer selected may be orphaned.
 func isHeldByOtherShard(c *clusterScope, policy addonsv1.DeletionPolicy) bool {
 	return c.otherShard != "" && (c.selected || policy != addonsv1.DeletionPolicyOrphan)
 }

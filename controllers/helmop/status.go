@@ -20,7 +20,7 @@ import (
 // maxReportedFailures bounds status.failures, so that the status does not grow with the fleet.
 const maxReportedFailures = 10
 
-// clusterPhase is what a HelmOp's status counts a Cluster as.
+// clusterPhase is the phase by which the status of a HelmOp counts a Cluster.
 type clusterPhase string
 
 const (
@@ -33,7 +33,7 @@ const (
 	phaseUpToDate    clusterPhase = "up to date"
 )
 
-// report writes what the pass found into the conditions and the status of the HelmOp.
+// report writes the results of the pass into the conditions and the status of the HelmOp.
 func (r *Reconciler) report(scope *helmOpScope) {
 	helmOp := scope.helmOp
 	summary := summarize(scope)
@@ -61,25 +61,25 @@ func (r *Reconciler) report(scope *helmOpScope) {
 	}
 }
 
-// isFailure tells whether a Ready condition reports something that does not pass by itself.
+// isFailure reports whether a Ready condition is one that does not pass by itself.
 func isFailure(ready metav1.Condition) bool {
 	return ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason] &&
 		ready.Reason != addonsv1.WaitingForClustersReason && ready.Reason != addonsv1.RolloutAbortedReason
 }
 
-// fleetSummary is what the states of all Clusters of a HelmOp add up to.
+// fleetSummary adds up the states of all Clusters of a HelmOp.
 type fleetSummary struct {
 	counts   addonsv1.ClusterCounts
 	failures []addonsv1.ClusterFailure
-	// told is the number of selected Clusters that were told what is desired.
+	// told is the number of selected Clusters whose release has the desired spec.
 	told int32
-	// otherShard is the number of releases whose Clusters are of another shard, and whyOtherShard tells of one. heldElsewhere is that of
-	// those that are selected.
+	// otherShard is the number of releases whose Clusters are of another shard, and whyOtherShard says so of one.
+	// heldElsewhere is the number of those that are selected.
 	otherShard, heldElsewhere int32
 	whyOtherShard             string
-	// ending is the number of releases of Clusters that are not selected any more.
+	// ending is the number of releases of Clusters that are no longer selected.
 	ending int32
-	// whyEnding tells what one of them waits for.
+	// whyEnding is what one of them waits for.
 	whyEnding string
 }
 
@@ -137,7 +137,7 @@ func summarize(scope *helmOpScope) fleetSummary {
 	return s
 }
 
-// countChild counts what is true of a release whatever its Cluster counts as.
+// countChild counts what holds for a release whatever the phase of its Cluster is.
 func (s *fleetSummary) countChild(child *addonsv1.HelmOpRelease) {
 	if child == nil {
 		return
@@ -153,7 +153,8 @@ func (s *fleetSummary) countChild(child *addonsv1.HelmOpRelease) {
 	}
 }
 
-// phaseOf tells what a Cluster counts as while a revision is wanted, or 0 if it is not known which, and, if something is wrong in it, what.
+// phaseOf is the phase of a Cluster under the desired revision, or under none if that is 0, and its failure if there
+// is one.
 func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFailure) {
 	fail := func(reason, message string) (clusterPhase, *addonsv1.ClusterFailure) {
 		return phaseFailed, &addonsv1.ClusterFailure{Cluster: c.name, Reason: reason, Message: apiutil.Truncate(message, report.MaxConditionMessage)}
@@ -212,7 +213,8 @@ func rolledOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	}
 }
 
-// readyCondition sums up a HelmOp. What a user can mend comes before what passes by itself.
+// readyCondition is the condition Ready of a HelmOp. A problem that a user can solve comes before one that passes by
+// itself.
 func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	no := func(reason, message string) metav1.Condition {
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
@@ -260,7 +262,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	}
 }
 
-// endingMessage says of how many Clusters that are not selected any more the releases end, and what they wait for.
+// endingMessage says how many releases of Clusters that are no longer selected are under deletion, and what they wait
+// for.
 func endingMessage(scope *helmOpScope, s fleetSummary) string {
 	message := fmt.Sprintf("%d releases are ending in Clusters that are not selected any more%s", s.ending, s.whyEnding)
 	waiting := scope.plan.Progress.DeletionsWaiting
@@ -274,7 +277,7 @@ func endingMessage(scope *helmOpScope, s fleetSummary) string {
 	}
 }
 
-// reportDeletion tells how far the end of a HelmOp has come, and what holds it up. Some of the children may wait for their turn.
+// reportDeletion reports how far the deletion of a HelmOp is, and what it waits for.
 func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease, waiting int) {
 	message := fmt.Sprintf("%d releases are ending", len(children))
 	if waiting > 0 {
@@ -287,12 +290,12 @@ func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease,
 		}
 	}
 	report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.DeletingReason, message)
-	// The deletion of the HelmOp confirms what waited.
+	// The deletion of the HelmOp confirms the deletions that waited.
 	conditions.Delete(helmOp, addonsv1.DeletionsHeldCondition)
 	helmOp.Status.Deletions = nil
 }
 
-// whyEnding tells, to be added to a message, why a release has not ended yet; empty if that is not known.
+// whyEnding is why a release is not deleted yet, to be added to a message; empty if that is not known.
 func whyEnding(child *addonsv1.HelmOpRelease) string {
 	ready := conditions.Get(child, addonsv1.ReadyCondition)
 	switch {

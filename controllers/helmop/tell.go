@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// maxRolloutReason and maxWaitingFor are what the status has room for.
+	// maxRolloutReason and maxWaitingFor are the limits of the status, in bytes.
 	maxRolloutReason = 512
 	maxWaitingFor    = 512
 )
 
-// recordRolloutEvents tells, by Events, of what became of a rollout. Without spec.rollout there is none to tell of.
+// recordRolloutEvents records the Events of a rollout. There are none without spec.rollout.
 func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.RolloutPhase, status addonsv1.HelmOpRevisionStatus) {
 	helmOp, number := scope.helmOp, scope.newestRevision().Spec.Number
 	if helmOp.Spec.Rollout == nil {
@@ -53,7 +53,7 @@ func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.Rol
 	}
 }
 
-// waveName is the name of the wave whose turn it is; empty if it is that of the Clusters in no wave, or of none.
+// waveName is the name of the current wave; empty for the Clusters in no wave, and without waves.
 func waveName(scope *helmOpScope) string {
 	if i := scope.plan.Progress.Wave; i < len(scope.strategy.Waves) {
 		return scope.strategy.Waves[i].Name
@@ -61,7 +61,7 @@ func waveName(scope *helmOpScope) string {
 	return ""
 }
 
-// rolloutStatus is what the status says of the rollout of the newest revision; nil if there is none.
+// rolloutStatus is the status of the rollout of the newest revision; nil if there is none.
 func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 	newest := scope.newestRevision()
 	if newest == nil {
@@ -82,7 +82,7 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 	return status
 }
 
-// waitingFor tells what a rollout waits for and, where it is a human, how to go on.
+// waitingFor says what a rollout waits for and, if that is a user, how to continue.
 func waitingFor(scope *helmOpScope) string {
 	progress, newest := scope.plan.Progress, scope.newestRevision()
 	if n := unrenderable(scope); n > 0 && progress.InFlight == 0 {
@@ -115,7 +115,7 @@ func unrenderable(scope *helmOpScope) int {
 	return count
 }
 
-// isHeld tells whether a rollout goes on only if somebody does something, and why.
+// isHeld reports whether a rollout continues only if a user does something, and why.
 func isHeld(scope *helmOpScope) (reason, message string, held bool) {
 	newest := scope.newestRevision()
 	if newest == nil {

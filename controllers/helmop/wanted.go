@@ -27,19 +27,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// wantedRevision is what a revision of a HelmOp wants, ready to meet Clusters.
+// wantedRevision is a revision of a HelmOp, ready to be rendered for Clusters.
 type wantedRevision struct {
 	// number of the revision; 0 until the HelmOpRevision is known.
 	number int64
-	// digest changes whenever the outcome for any Cluster might.
+	// digest changes whenever the result for any Cluster might.
 	digest string
 	helmOp *addonsv1.HelmOp
 	*render.Program
-	// artifactOf is what a reference stands for, or why that is not known.
+	// artifactOf returns the artifact of a reference, or why there is none.
 	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error)
 }
 
-// newWanted compiles what a HelmOp wants, with what its references stand for.
+// newWanted compiles the spec of a HelmOp, with the artifacts of its references.
 func (r *Reconciler) newWanted(ctx context.Context, helmOp *addonsv1.HelmOp,
 	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error),
 ) (*wantedRevision, error) {
@@ -63,7 +63,7 @@ func identityOf(artifact *addonsv1.ResolvedArtifact, err error) string {
 	return apiutil.ArtifactIdentity(artifact)
 }
 
-// compile finds out what is wanted of all Clusters. While that is not known, releases stay as they are.
+// compile sets the desired revision. While it is not known, releases stay as they are.
 func (r *Reconciler) compile(ctx context.Context, scope *helmOpScope) error {
 	wanted, err := r.newWanted(ctx, scope.helmOp, scope.knownArtifactOf)
 	if err != nil {
@@ -76,8 +76,9 @@ func (r *Reconciler) compile(ctx context.Context, scope *helmOpScope) error {
 	return nil
 }
 
-// knownArtifactOf is what a reference stands for or, while that cannot be found out, what it stood for when the newest revision was made of
-// the same source: after a move, or a restore, the status does not know it, and what cannot be resolved now is no other revision.
+// knownArtifactOf is the artifact of a reference. While the reference cannot be resolved, it is the artifact that the
+// newest revision has for the same source: after a move or a restore, the status has none, and a registry that does
+// not answer must not make another revision.
 func (s *helmOpScope) knownArtifactOf(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
 	artifact, err := s.artifactOf(ref)
 	newest := s.newestRevision()
@@ -94,7 +95,7 @@ func (s *helmOpScope) knownArtifactOf(ref addonsv1.ArtifactReference) (*addonsv1
 	return nil, err
 }
 
-// mainArtifact is what spec.source stands for; nil if that is not known.
+// mainArtifact is the artifact of spec.source; nil if it is not known.
 func (w *wantedRevision) mainArtifact() *addonsv1.ResolvedArtifact {
 	artifact, err := w.artifactOf(w.helmOp.Spec.Source.Ref)
 	if err != nil {
@@ -103,8 +104,8 @@ func (w *wantedRevision) mainArtifact() *addonsv1.ResolvedArtifact {
 	return artifact
 }
 
-// isResolving tells whether a reference is being resolved for the first time. A revision that is made before there is an answer would
-// be followed by another one moments later.
+// isResolving reports whether a reference is being resolved for the first time. A revision that is created before the
+// answer would be followed by another one moments later.
 func (s *helmOpScope) isResolving() bool {
 	for _, missing := range s.unresolved {
 		if missing.Status == metav1.ConditionUnknown {
@@ -114,7 +115,8 @@ func (s *helmOpScope) isResolving() bool {
 	return false
 }
 
-// takeProgramError keeps an error that somebody has to mend: an event of the HelmOp or of what it refers to brings the next pass.
+// takeProgramError keeps an error that a user has to correct: an event of the HelmOp or of an object that it refers
+// to starts the next pass.
 func (s *helmOpScope) takeProgramError(err error) error {
 	var invalid *templating.Error
 	var variant *render.VariantError
@@ -125,7 +127,7 @@ func (s *helmOpScope) takeProgramError(err error) error {
 	return err
 }
 
-// wantedNumber is the number of the revision that is wanted; 0 if that is not known.
+// wantedNumber is the number of the desired revision; 0 if it is not known.
 func (s *helmOpScope) wantedNumber() int64 {
 	if s.wanted == nil {
 		return 0
@@ -133,7 +135,8 @@ func (s *helmOpScope) wantedNumber() int64 {
 	return s.wanted.number
 }
 
-// wantedAt is what a revision wants; nil if that cannot be told any more, because what its valuesFrom name has changed since.
+// wantedAt is the revision with a number, ready to be rendered; nil if the objects in its valuesFrom have changed
+// since.
 func (r *Reconciler) wantedAt(ctx context.Context, scope *helmOpScope, number int64) *wantedRevision {
 	if scope.wanted != nil && scope.wanted.number == number {
 		return scope.wanted
@@ -158,7 +161,7 @@ func (r *Reconciler) wantedAt(ctx context.Context, scope *helmOpScope, number in
 	return w
 }
 
-// render finds out what each Cluster is to have. What fails for one Cluster is that Cluster's own trouble.
+// render sets the desired spec of each Cluster. An error for one Cluster does not affect the others.
 func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 	state := scope.rolloutState()
 	for _, c := range scope.clusters {
@@ -193,7 +196,7 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 	return nil
 }
 
-// renderPast renders what a revision wants that is not wanted any more. That it cannot be rendered is no trouble.
+// renderPast renders an older revision for a Cluster. The result is nil if the revision can no longer be rendered.
 func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number int64, c *clusterScope) *addonsv1.HelmOpReleaseSpec {
 	w := r.wantedAt(ctx, scope, number)
 	if w == nil {
@@ -206,7 +209,7 @@ func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number 
 	return spec
 }
 
-// renderFor renders what a revision wants of a Cluster.
+// renderFor renders a revision for a Cluster.
 func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wantedRevision, c *clusterScope) (*addonsv1.HelmOpReleaseSpec, error) {
 	rendered, chosen, objects := r.renderer.Outcome(ctx, w.Program, c.object, c.cluster)
 	if objects != nil {
@@ -239,7 +242,7 @@ func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wante
 	return spec, nil
 }
 
-// artifactsOfRevision is what the references of a revision stood for.
+// artifactsOfRevision are the artifacts of the references of a revision.
 func artifactsOfRevision(revision *addonsv1.HelmOpRevision) func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
 	return func(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
 		if ref == revision.Spec.HelmOp.Source.Ref && revision.Spec.Artifact != nil {
@@ -257,14 +260,14 @@ func artifactsOfRevision(revision *addonsv1.HelmOpRevision) func(addonsv1.Artifa
 	}
 }
 
-// retryWithin makes the next pass come no later than after a delay.
+// retryWithin makes the next pass due no later than after a delay.
 func (s *helmOpScope) retryWithin(delay time.Duration) {
 	if delay > 0 && (s.requeueAfter == 0 || s.requeueAfter > delay) {
 		s.requeueAfter = delay
 	}
 }
 
-// watchKinds makes changes of the kinds of these objects reach the HelmOps of their Clusters.
+// watchKinds follows the kinds of these objects, so that their changes enqueue the HelmOps of their Clusters.
 func (r *Reconciler) watchKinds(ctx context.Context, objects []*unstructured.Unstructured) {
 	for _, obj := range objects {
 		if err := r.kinds.Watch(obj.GroupVersionKind()); err != nil {
