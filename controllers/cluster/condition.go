@@ -28,8 +28,9 @@ const (
 	maxNamedReleases = 3
 )
 
-// clusterConditions are the conditions that HelmOps of its own namespace want of a Cluster, in the order of their types. Each that
-// selects it counts, be it that its release is not made yet. Those of other namespaces may not change the Cluster.
+// clusterConditions are the conditions that the HelmOps of its namespace ask for, ordered by type. Every HelmOp that
+// selects the Cluster counts, even before its release exists. HelmOps of other namespaces must not change the
+// Cluster.
 func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp, releases []addonsv1.HelmOpRelease) []metav1.Condition {
 	byHelmOp := map[string]*addonsv1.HelmOpRelease{}
 	unready := map[string]map[string]string{}
@@ -66,7 +67,8 @@ func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp, re
 	return wanted
 }
 
-// clusterCondition is a condition about so many releases, of which some are not ready, by the names of their HelmOps.
+// clusterCondition is a condition for a number of releases. unready has, by the names of their HelmOps, why some are
+// not Ready.
 func clusterCondition(conditionType string, total int, unready map[string]string) metav1.Condition {
 	if len(unready) == 0 {
 		return metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, Reason: addonsv1.ReleasesReadyReason,
@@ -84,7 +86,8 @@ func clusterCondition(conditionType string, total int, unready map[string]string
 		Message: apiutil.Truncate(fmt.Sprintf("the releases of %d of %d HelmOps are not Ready; %s", len(unready), total, strings.Join(named, "; ")), report.MaxConditionMessage)}
 }
 
-// unreadyReason is one word for why a release is not Ready; empty if it is. It leaves out the message, which may change often.
+// unreadyReason is one word for why a release is not Ready; empty if it is. The message is left out, because it may
+// change often.
 func unreadyReason(release *addonsv1.HelmOpRelease) string {
 	if release == nil {
 		return "no release yet"
@@ -105,8 +108,8 @@ func selects(helmOp *addonsv1.HelmOp, cluster metav1.Object) bool {
 	return err == nil && selector.Matches(cluster)
 }
 
-// changedConditions are the wanted conditions as they are to be applied to a Cluster, and whether anything differs. A
-// time of transition stays as it is as long as the status does.
+// changedConditions are the conditions to apply to a Cluster, and whether any differs. A transition time stays as
+// long as the status does.
 func changedConditions(cluster *clusterv1.Cluster, wanted []metav1.Condition, now metav1.Time) ([]metav1.Condition, bool) {
 	changed := false
 	kept := map[string]bool{}
@@ -126,7 +129,7 @@ func changedConditions(cluster *clusterv1.Cluster, wanted []metav1.Condition, no
 	return wanted, changed
 }
 
-// isOfHelmOp tells whether a condition of a Cluster is one that HelmOps publish.
+// isOfHelmOp reports whether a condition of a Cluster is one that HelmOps publish.
 func isOfHelmOp(condition metav1.Condition) bool {
 	return condition.Reason == addonsv1.ReleasesReadyReason || condition.Reason == addonsv1.ReleasesNotReadyReason
 }

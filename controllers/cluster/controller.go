@@ -34,11 +34,11 @@ import (
 // conditionsManager is the field manager of the conditions of Clusters.
 const conditionsManager = "helmop-cluster-conditions"
 
-// clusterConflictRetry is when to look again after somebody else wrote a Cluster first.
+// clusterConflictRetry is when to try again after another program wrote the Cluster first.
 const clusterConflictRetry = 200 * time.Millisecond
 
-// Reconciler has releases take part in the life of their Clusters. It writes only Clusters that some release, or some
-// HelmOp, asks for.
+// Reconciler publishes the state of releases as conditions of their Clusters, and holds upgrades and deletions of
+// Clusters. It writes only Clusters for which a release or a HelmOp asks for that.
 type Reconciler struct {
 	client   client.Client
 	live     client.Reader
@@ -48,10 +48,10 @@ type Reconciler struct {
 	kinds    *kindcache.Watcher
 	now      func() time.Time
 
-	// WatchFilter is Options.WatchFilterValue, shard is Options.Shard.
+	// watchFilter and shard are those of Options.
 	watchFilter, shard string
 
-	// EndDoubt forgets how a Cluster has answered that is not read any more: no answer would ever do so.
+	// forgetReads is Options.ForgetReads.
 	forgetReads func(cluster client.ObjectKey)
 }
 
@@ -67,7 +67,7 @@ type lifeScope struct {
 	// helmOps are those of the Cluster's namespace. They are shared: read only.
 	helmOps []addonsv1.HelmOp
 
-	// isRead tells that the Cluster may be read for some release, be it of another namespace.
+	// isRead is true if the Cluster may be read for some release, also of another namespace.
 	isRead bool
 
 	// foreign is true if conditions and holds of the Cluster may be those of HelmOps of other shards. Set by readForeign.
@@ -104,7 +104,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return endPass(result, kerrors.NewAggregate([]error{foreignErr, conditionErr, err}))
 }
 
-// endPass is the result of a pass: that somebody else wrote the Cluster meanwhile is no error, and that it is gone needs nothing more.
+// endPass is the result of a pass: neither a conflict with another writer of the Cluster nor a Cluster that is gone
+// is an error.
 func endPass(result ctrl.Result, err error) (ctrl.Result, error) {
 	serious := kerrors.FilterOut(err, apierrors.IsConflict, apierrors.IsNotFound)
 	if err != nil && serious == nil {
@@ -144,7 +145,7 @@ func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeSco
 	return scope, nil
 }
 
-// mayRead tells whether a Cluster may be read for a release. The HelmOp is nil if it is gone, or not known here.
+// mayRead reports whether a Cluster may be read for a release. The HelmOp is nil if it is gone, or not in the cache.
 func (r *Reconciler) mayRead(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
 	return !apiutil.IsClusterPaused(cluster) && !apiutil.IsChildPaused(release) && apiutil.IsWatched(release, r.watchFilter) && (helmOp == nil || !apiutil.IsHelmOpPaused(helmOp))
 }
@@ -159,7 +160,7 @@ func (s *lifeScope) helmOpOf(release *addonsv1.HelmOpRelease) *addonsv1.HelmOp {
 	return nil
 }
 
-// watches tells whether any HelmOp or release that the Cluster concerns is this manager's.
+// watches reports whether this manager serves a HelmOp or a release that the Cluster concerns.
 func (r *Reconciler) watches(scope *lifeScope) bool {
 	return slices.ContainsFunc(scope.releases, func(release addonsv1.HelmOpRelease) bool { return apiutil.IsWatched(&release, r.watchFilter) }) ||
 		slices.ContainsFunc(scope.helmOps, func(helmOp addonsv1.HelmOp) bool {
@@ -167,8 +168,8 @@ func (r *Reconciler) watches(scope *lifeScope) bool {
 		})
 }
 
-// reconcileConditions publishes the conditions that HelmOps want of the Cluster, by server-side apply: Cluster API's own
-// writers leave alone what another manager owns, and what is wanted no more goes.
+// reconcileConditions publishes the conditions that HelmOps ask for, by server-side apply: the controllers of Cluster
+// API leave fields of other managers alone, and a condition is removed when no HelmOp asks for it any more.
 func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) error {
 	all, unsettled := clusterConditions(scope.cluster, scope.helmOps, scope.releases), r.unsettledConditions(scope)
 	own := slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return unsettled.Has(c.Type) })
@@ -190,7 +191,7 @@ func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) 
 	apply := apiutil.NewCluster()
 	apply.SetNamespace(scope.object.GetNamespace())
 	apply.SetName(scope.object.GetName())
-	// Not another Cluster of that name.
+	// The UID makes sure that it is the same Cluster.
 	apply.SetUID(scope.object.GetUID())
 	if err := unstructured.SetNestedSlice(apply.Object, list, "status", "conditions"); err != nil {
 		return err
@@ -202,8 +203,8 @@ func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) 
 	return nil
 }
 
-// eventAt tells of something in the life of a Cluster, at the Cluster and, where it is about one, at a release and, as long as there are not
-// too many, at its HelmOp.
+// eventAt records an Event at the Cluster and, if it is about a release, at the release and, within a budget, at its
+// HelmOp.
 func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease, eventType, reason, action, message string) {
 	message = apiutil.Truncate(message, report.MaxEventMessage)
 	if release == nil {
@@ -226,7 +227,7 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 	var result ctrl.Result
 	running, err := r.runningVersion(ctx, scope, len(asking) > 0 || scope.foreign)
 	if err != nil {
-		// What is held must end in time all the same.
+		// A hold must end in time also without the version.
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot tell which version of Kubernetes the control plane runs")
 		result.RequeueAfter = requeue.ObjectReadRetry
 	}
@@ -236,7 +237,7 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 		annotations = map[string]string{}
 	}
 	var news []func()
-	// One is left only where a Cluster came back, by a restore for example.
+	// This annotation is left only in a Cluster that was restored, for example.
 	_, changed := annotations[addonsv1.DeletionHoldAnnotation]
 	delete(annotations, addonsv1.DeletionHoldAnnotation)
 	for _, name := range upgradeHoldNames(asking, annotations) {
@@ -275,7 +276,7 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 		return result, nil
 	}
 	after.SetAnnotations(annotations)
-	// What was decided on an old state must not bring back a hold that ended.
+	// A decision on an old state must not bring back a hold that ended.
 	patch := client.MergeFromWithOptions(scope.object, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Patch(ctx, after, patch); err != nil {
 		return result, fmt.Errorf("annotating the Cluster: %w", err)
@@ -352,7 +353,7 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 	return ctrl.Result{}, r.endHold(ctx, scope, late)
 }
 
-// askingForUninstall are the releases that are to be uninstalled before the Cluster goes, as copies.
+// askingForUninstall are copies of the releases that are to be uninstalled before the Cluster is deleted.
 func askingForUninstall(scope *lifeScope) []*addonsv1.HelmOpRelease {
 	var asking []*addonsv1.HelmOpRelease
 	for i := range scope.releases {

@@ -21,9 +21,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 )
 
-// beginHold pauses a Cluster under deletion. spec.paused stops everybody who serves the Cluster; the paused annotation would stop
-// only the controller of the Cluster itself, and Cluster API heard of the deletion when we did: the control plane may be
-// marked for deletion by now.
+// beginHold pauses a Cluster under deletion. spec.paused stops all controllers of the Cluster; the paused annotation
+// would stop only the controller of the Cluster object. Cluster API sees the deletion at the same time, so the
+// control plane may be under deletion already.
 func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases int) error {
 	began, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
 		cluster, err := apiutil.TypedCluster(object)
@@ -31,7 +31,7 @@ func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases i
 			return false, err
 		}
 		if cluster.DeletionTimestamp.IsZero() || apiutil.IsClusterPaused(cluster) || !apiutil.HoldOf(cluster).MayBegin() {
-			// Somebody else paused it: then nothing is done until that ends.
+			// Another program paused the Cluster: nothing is done until that ends.
 			return false, nil
 		}
 		setAnnotation(object, addonsv1.DeletionHoldAnnotation, r.now().UTC().Format(time.RFC3339))
@@ -47,7 +47,7 @@ func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases i
 	return nil
 }
 
-// endHold lets the deletion of a Cluster go on. Late are the releases that are still there.
+// endHold ends the hold of the deletion of a Cluster. late are the releases that still exist.
 func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []string) error {
 	ended, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
 		cluster, err := apiutil.TypedCluster(object)
@@ -74,8 +74,8 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 	return nil
 }
 
-// changeHold changes a Cluster as it is now, and tells whether it did; the cached one is tried first. Nobody else's write is
-// lost, and no pause of somebody else taken for ours.
+// changeHold changes the current Cluster, and reports whether it did. It tries the cached Cluster first. A write of
+// another program is not lost, and the pause of another program is not taken for a hold.
 func (r *Reconciler) changeHold(ctx context.Context, scope *lifeScope, change func(*unstructured.Unstructured) (bool, error)) (bool, error) {
 	object, first, changed := scope.object, true, false
 	err := retry.OnError(retry.DefaultBackoff, isOvertaken, func() error {
@@ -114,12 +114,13 @@ type upgradeHolder struct {
 	helmOp *addonsv1.HelmOp
 	before *addonsv1.BeforeClusterUpgrade
 
-	// release is what the upgrade waits for; nil while there is none that stays.
+	// release is the release that the upgrade waits for; nil while there is none that stays.
 	release *addonsv1.HelmOpRelease
 }
 
-// upgradeHolders are those that hold upgrades of the Cluster, by the names of their annotations. What a release was told counts, not what
-// other Clusters are told already. One that is deleted by hand, or makes way to another one, does not end the hold.
+// upgradeHolders are the HelmOps that hold upgrades of the Cluster, by the names of their annotations. The options in
+// the spec of the release count, not newer ones of the HelmOp. A release that is deleted by hand or replaced does not
+// end the hold.
 func upgradeHolders(scope *lifeScope) map[string]upgradeHolder {
 	holders := map[string]upgradeHolder{}
 	for i := range scope.helmOps {
@@ -143,7 +144,8 @@ func upgradeHolders(scope *lifeScope) map[string]upgradeHolder {
 	return holders
 }
 
-// upgradeHoldNames are the names of the annotations that are wanted, or there and of this controller, in order.
+// upgradeHoldNames are the names of the annotations that are asked for, or that exist and are of this controller, in
+// order.
 func upgradeHoldNames(holders map[string]upgradeHolder, annotations map[string]string) []string {
 	names := sets.KeySet(holders)
 	for name, value := range annotations {
@@ -152,7 +154,7 @@ func upgradeHoldNames(holders map[string]upgradeHolder, annotations map[string]s
 		}
 		if released, ok := strings.CutPrefix(name, addonsv1.UpgradeReleasedAnnotationPrefix+"/"); ok {
 			hold := clusterv1.BeforeClusterUpgradeHookAnnotationPrefix + "/" + released
-			// Who else holds by that name is not ours to release.
+			// A hold of another program by this name must stay.
 			if value, held := annotations[hold]; !held || clusterlife.IsUpgradeHold(hold, value) {
 				names.Insert(hold)
 			}
@@ -161,14 +163,14 @@ func upgradeHoldNames(holders map[string]upgradeHolder, annotations map[string]s
 	return sets.List(names)
 }
 
-// mayBeginHold tells whether a hold may stand that does not. It does before the control plane serves, so that Cluster API never knows the
-// Cluster without an annotation of ours, see UpgradeReleasedName; and before it has a release, for those are made later than that. In a
-// Cluster that serves, one that has no release yet has nothing to protect.
+// mayBeginHold reports whether a hold may be set that does not exist yet. It may before the control plane is
+// initialized, even without a release, so that Cluster API never sees the Cluster without an annotation of ours (see
+// UpgradeReleasedName). Later, a Cluster without a release has nothing to protect.
 func mayBeginHold(cluster *clusterv1.Cluster, holder upgradeHolder, held bool) bool {
 	return held || holder.release != nil || !apiutil.IsInitialized(cluster)
 }
 
-// versionToBegin is the version that the control plane runs, or that it is to be made with where it is yet to be.
+// versionToBegin is the version that the control plane runs, or will have if it does not exist yet.
 func versionToBegin(cluster *clusterv1.Cluster, s clusterlife.UpgradeState) string {
 	if s.Running == "" && !s.Held && s.Released == "" && !cluster.Spec.ControlPlaneRef.IsDefined() && !apiutil.IsInitialized(cluster) {
 		return cluster.Spec.Topology.Version
@@ -176,7 +178,7 @@ func versionToBegin(cluster *clusterv1.Cluster, s clusterlife.UpgradeState) stri
 	return s.Running
 }
 
-// noteUpgrade has annotations say what was decided.
+// noteUpgrade writes a decision into annotations.
 func noteUpgrade(annotations map[string]string, name string, verdict clusterlife.UpgradeVerdict) {
 	released := clusterlife.UpgradeReleasedName(name)
 	delete(annotations, name)

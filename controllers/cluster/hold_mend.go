@@ -19,10 +19,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 )
 
-// nextHold is what the annotation of a hold becomes where it cannot stay as it is, and why; empty if it stays. A user
-// who pauses the Cluster during its hold, by the paused annotation, suspends the hold: spec.paused stays, since the
-// pause of the hold and that of the user would be told apart by nothing. When the user's pause ends, the hold begins
-// again with all of its time.
+// nextHold is the new value of the annotation of a hold that cannot stay as it is, and why; empty if it stays. If a
+// user pauses the Cluster during its hold, by the paused annotation, the hold is suspended: spec.paused stays,
+// because the pause of the hold and that of the user could not be told apart. When the pause of the user ends, the
+// hold begins again with its full time.
 func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
 	hold, begins := apiutil.HoldOf(cluster), now.UTC().Format(time.RFC3339)
 	isOurs := ptr.Deref(cluster.Spec.Paused, false)
@@ -34,7 +34,7 @@ func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
 		return begins, fmt.Sprintf("The annotation %s is gone: the releases are uninstalled, and then the deletion of the Cluster goes on",
 			clusterv1.PausedAnnotation)
 	case hold.IsOn() && clusterlife.IsAhead(hold.Since, now):
-		// The pause is ours, so is the time. Else the hold would last until then.
+		// The pause is ours, and so must be the time. Otherwise the hold would last until then.
 		return begins, fmt.Sprintf("The annotation %s named a time to come: the deletion of the Cluster is held from now on",
 			addonsv1.DeletionHoldAnnotation)
 	case hold.Malformed && !hasPaused && isOurs:
@@ -45,7 +45,7 @@ func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
 	}
 }
 
-// mendHold changes the annotation of a hold that cannot stay as it is, see nextHold, and tells whether it did.
+// mendHold corrects the annotation of a hold that cannot stay as it is, and reports whether it did.
 func (r *Reconciler) mendHold(ctx context.Context, scope *lifeScope) (bool, error) {
 	if value, _ := nextHold(scope.cluster, r.now()); value == "" {
 		return false, nil
@@ -82,7 +82,7 @@ func isRestoredHold(cluster *clusterv1.Cluster) bool {
 	return held && value != apiutil.DeletionHoldOver && cluster.DeletionTimestamp.IsZero() && ptr.Deref(cluster.Spec.Paused, false)
 }
 
-// endRestoredHold ends the pause of a restored Cluster: no controller would otherwise.
+// endRestoredHold ends the pause of a restored Cluster. No other controller would.
 func (r *Reconciler) endRestoredHold(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
 	if wait := scope.cluster.CreationTimestamp.Add(restoredHoldKept).Sub(r.now()); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil

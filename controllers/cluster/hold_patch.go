@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 )
 
-// holdFields are what a decision about the hold of a Cluster's deletion goes by, and changes.
+// holdFields are the fields on which a decision about the hold of a deletion depends, and which it changes.
 var holdFields = [][]string{
 	{"metadata", "uid"},
 	{"metadata", "annotations", clusterv1.PausedAnnotation},
@@ -33,9 +33,9 @@ type jsonOperation struct {
 	Value any    `json:"value"`
 }
 
-// holdPatch makes of the holdFields what they are after a decision, if all of them are as they were before it. Everything else may have
-// changed: Cluster API hears of a deletion in the same moment and writes the status of the Cluster, so a test of the resource version would
-// nearly always fail, and the hold begin too late for providers that are quick.
+// holdPatch changes the holdFields if all of them are as they were before the decision. All other fields may have
+// changed: Cluster API sees a deletion at the same moment and writes the status of the Cluster. A test of the
+// resource version would nearly always fail, and the hold would begin too late for fast providers.
 func holdPatch(before, after *unstructured.Unstructured) (client.Patch, error) {
 	var tests, changes []jsonOperation
 	seen := map[string]bool{}
@@ -60,7 +60,8 @@ func holdPatch(before, after *unstructured.Unstructured) (client.Patch, error) {
 	return client.RawPatch(types.JSONPatchType, data), err
 }
 
-// upToMissing cuts a field's path off behind the first name that an object has not: below of it nothing can be tested, or added.
+// upToMissing cuts the path of a field off behind the first name that an object does not have: nothing below can be
+// tested or added.
 func upToMissing(object *unstructured.Unstructured, field []string) []string {
 	for i := range field {
 		if valueAt(object, field[:i+1]) == nil {
@@ -76,8 +77,8 @@ func valueAt(object *unstructured.Unstructured, field []string) any {
 	return value
 }
 
-// isOvertaken tells whether a change was refused because somebody else made one before it. Where a test of a JSON patch fails, an API server
-// answers that the request is invalid, and names no causes; validation does.
+// isOvertaken reports whether a change was refused because another program made one before. If a test of a JSON patch
+// fails, the API server answers that the request is invalid, without causes; a failed validation has causes.
 func isOvertaken(err error) bool {
 	if apierrors.IsConflict(err) {
 		return true

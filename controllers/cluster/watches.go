@@ -24,7 +24,8 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=patch
 
-// requestForClusterOf is the Cluster of a HelmOpRelease, if it is of the same namespace: others take no part in its life.
+// requestForClusterOf is the Cluster of a HelmOpRelease of the same namespace. Releases of other namespaces do not
+// change the Cluster.
 func requestForClusterOf(_ context.Context, obj client.Object) []ctrl.Request {
 	release, ok := obj.(*addonsv1.HelmOpRelease)
 	if !ok || apiutil.ClusterKey(release).Namespace != release.Namespace {
@@ -87,12 +88,13 @@ func lifeChanged() predicate.Predicate {
 	}
 }
 
-// takesPartInLife tells whether a HelmOp wants to take part in the life of its Clusters.
+// takesPartInLife reports whether a HelmOp publishes a condition of its Clusters, or holds their upgrades or
+// deletions.
 func takesPartInLife(helmOp *addonsv1.HelmOp) bool {
 	return helmOp.Spec.ClusterCondition != "" || helmOp.Spec.BeforeClusterUpgrade != nil || helmOp.Spec.BeforeClusterDelete != nil
 }
 
-// lifeOptionsChanged passes events of HelmOps that change which Clusters they take part in the life of, and how.
+// lifeOptionsChanged passes events of HelmOps that change which conditions and holds their Clusters have.
 func lifeOptionsChanged() predicate.Predicate {
 	asks := func(obj client.Object) bool {
 		helmOp, ok := obj.(*addonsv1.HelmOp)
@@ -102,7 +104,8 @@ func lifeOptionsChanged() predicate.Predicate {
 		CreateFunc: func(e event.CreateEvent) bool { return asks(e.Object) },
 		DeleteFunc: func(e event.DeleteEvent) bool { return asks(e.Object) },
 		UpdateFunc: watches.Updated(func(before, after *addonsv1.HelmOp) bool {
-			// These end the wait of a Cluster under deletion for releases that may have been told to ask, whatever the HelmOp asks by now.
+			// These changes may end the wait of a Cluster under deletion, also if the HelmOp does not ask for the
+			// wait any more.
 			if before.Spec.DeletionPolicy != after.Spec.DeletionPolicy || apiutil.IsHelmOpPaused(before) != apiutil.IsHelmOpPaused(after) {
 				return true
 			}

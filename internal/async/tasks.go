@@ -18,46 +18,48 @@ import (
 )
 
 const (
-	// Grace is how long a worker waits for a task before it goes on to other objects. A registry that is well
-	// has answered by then, and the object needs no second pass.
+	// Grace is how long a worker waits for a task before it continues with other objects. A healthy registry answers
+	// within that time, and the object needs no second pass.
 	Grace = 500 * time.Millisecond
 
-	// resultKept is how long the result of a task waits for the objects that wait for it. They come as soon as there is a
-	// worker for them, unless they were suspended meanwhile or want something else; an older result is none.
+	// resultKept is how long the result of a task is kept for the objects that wait for it. They come as soon as a
+	// worker is free, unless they were suspended or changed meanwhile. An older result is not used.
 	resultKept = 5 * time.Minute
 
-	// maxTasks bounds the tasks of a controller that run at the same time. The others wait in a queue that namespaces share.
+	// maxTasks bounds the tasks of a controller that run at the same time. The others wait in a queue that namespaces
+	// share fairly.
 	maxTasks = 256
 
-	// sweepsPerKept is how often results are looked for in the time for which they are kept.
+	// sweepsPerKept is how often old results are swept within the time for which they are kept.
 	sweepsPerKept = 10
 )
 
-// errPanic stands for a panic, whose text may hold anything.
+// errPanic replaces a panic, whose text may hold anything.
 var errPanic = errors.New("the program failed at this; its log says where. Please report it")
 
-// Tasks run what may wait for a registry outside of the workers: a registry that hangs must not hold one. An object whose
-// task is not done within Grace is looked at again when it is.
+// Tasks are work that may take long, for example because a registry hangs, and must not hold a worker. An object
+// whose task is not done within Grace is enqueued again when it is.
 type Tasks[T any] struct {
 	Now func() time.Time
 
-	// Waker brings back the objects whose tasks are done. Tasks run only once it has started.
+	// Waker enqueues the objects whose tasks are done. Tasks run only once its source has started.
 	Waker Waker
 
 	mu sync.Mutex
-	// patience are the workers that may wait for a task, shared by the namespaces of the objects.
+	// patience are the workers that may wait for a task, shared by namespaces.
 	patience *fairshare.Pool[string]
-	// places are the tasks that run, and queue those that do not run yet, by the namespace of the first object; nil if all run at once.
+	// places are the running tasks, and queue are the waiting ones, by the namespace of the first object; nil if all
+	// run at once.
 	places *fairshare.Pool[string]
 	queue  *fairshare.Queue[string, *task[T]]
-	// Kept is how long a result waits for who asked for it.
+	// Kept is how long a result is kept for the objects that wait for it.
 	Kept    time.Duration
 	running map[string]*task[T]
-	// swept is when results that nobody came for were looked for last.
+	// swept is when old results were swept last.
 	swept time.Time
 }
 
-// Len is how many tasks run, or are done and their result is not used yet.
+// Len is how many tasks run, or have a result that is not used yet.
 func (e *Tasks[T]) Len() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,12 +76,12 @@ type task[T any] struct {
 	// begin does the work.
 	begin func()
 
-	// waiting are the objects that were sent away and have not collected the result. Guarded by tasks.mu.
+	// waiting are the objects that wait for the result. Guarded by Tasks.mu.
 	waiting map[ctrl.Request]struct{}
 }
 
-// NewTasks are the tasks of a controller with a number of workers. Never more than half of them wait for one, and of that half no
-// namespace has more than its share.
+// NewTasks returns the tasks of a controller with a number of workers. At most half of the workers wait for a task,
+// and no namespace takes more than its share of that half.
 func NewTasks[T any](workers int) *Tasks[T] {
 	e := NewUnboundedTasks[T](max(1, workers/2))
 	e.places = fairshare.NewPool[string](maxTasks, maxTasks)
@@ -87,33 +89,34 @@ func NewTasks[T any](workers int) *Tasks[T] {
 	return e
 }
 
-// NewUnboundedTasks are tasks that all run at once, for which a number of workers may wait.
+// NewUnboundedTasks returns tasks that all run at once. A number of workers may wait for them.
 func NewUnboundedTasks[T any](patience int) *Tasks[T] {
 	return &Tasks[T]{
 		Now: time.Now, patience: fairshare.NewPool[string](patience, patience), Kept: resultKept, running: map[string]*task[T]{},
 	}
 }
 
-// Task is work with the key by which objects share it.
+// Task is work with a key: objects with the same key share it.
 type Task[T any] struct {
 	Key  string
 	Work func(context.Context) (T, error)
 }
 
-// TaskOutcome is what a task came to. done is false if it is not done yet: the object is looked at again when it is.
+// TaskOutcome is the outcome of a task. If Done is false, the task is not done, and the object is enqueued again when
+// it is.
 type TaskOutcome[T any] struct {
 	Value T
 	Err   error
 	Done  bool
 }
 
-// Run runs work once for all objects that come with the same key before it is done; each collects the result once. ok is false
-// if it is not done yet: the object is looked at again when it is.
+// Run runs work once for all objects that ask with the same key before it is done; each gets the result once. If ok
+// is false, the work is not done, and the object is enqueued again when it is.
 func (e *Tasks[T]) Run(ctx context.Context, key string, object ctrl.Request, work func(context.Context) (T, error)) (value T, err error, ok bool) {
 	return e.RunWithin(ctx, Grace, key, object, work)
 }
 
-// RunWithin is run with another grace than Grace; with none, the worker does not wait at all.
+// RunWithin is Run with another grace than Grace. With 0, the worker does not wait.
 func (e *Tasks[T]) RunWithin(ctx context.Context, grace time.Duration, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {
@@ -124,7 +127,7 @@ func (e *Tasks[T]) RunWithin(ctx context.Context, grace time.Duration, key strin
 	return e.collect(key, job, object)
 }
 
-// RunAll runs several tasks side by side, each as run does, and holds the worker no longer than one of them would. Its error is that
+// RunAll runs several tasks in parallel, each as Run does, and holds the worker no longer than Run. The error is that
 // of ctx.
 func (e *Tasks[T]) RunAll(ctx context.Context, object ctrl.Request, tasks []Task[T]) ([]TaskOutcome[T], error) {
 	jobs := make([]*task[T], 0, len(tasks))
@@ -142,7 +145,7 @@ func (e *Tasks[T]) RunAll(ctx context.Context, object ctrl.Request, tasks []Task
 	return outcomes, nil
 }
 
-// await gives tasks the rest of the grace of the one that began last. Those that have had it are waited for by nobody.
+// await waits for tasks until the grace of the one that began last is over.
 func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace string, jobs ...*task[T]) error {
 	e.mu.Lock()
 	var rest time.Duration
@@ -174,7 +177,7 @@ func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace str
 	return nil
 }
 
-// join returns the task of a key, and begins it if there is none or if the object has its result already.
+// join returns the task of a key. It begins one if there is none, or if the object has had its result.
 func (e *Tasks[T]) join(ctx context.Context, key string, object ctrl.Request, work func(context.Context) (T, error)) *task[T] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -203,7 +206,7 @@ func (e *Tasks[T]) join(ctx context.Context, key string, object ctrl.Request, wo
 	return job
 }
 
-// beginNext begins the tasks for which there is a place. The caller holds mu.
+// beginNext begins the waiting tasks that have a place. The caller holds mu.
 func (e *Tasks[T]) beginNext() {
 	for {
 		_, job, ok := e.queue.Pop()
@@ -214,7 +217,7 @@ func (e *Tasks[T]) beginNext() {
 	}
 }
 
-// collect returns the result, or notes who waits for it.
+// collect returns the result, or notes that the object waits for it.
 func (e *Tasks[T]) collect(key string, job *task[T], object ctrl.Request) (value T, err error, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -227,7 +230,7 @@ func (e *Tasks[T]) collect(key string, job *task[T], object ctrl.Request) (value
 	return job.value, job.err, true
 }
 
-// perform does the work. It keeps what the context of the first object says, but ends with the manager only.
+// perform does the work. The context keeps the values of the first object, and ends only with the manager.
 func (e *Tasks[T]) perform(ctx, base context.Context, key string, job *task[T], work func(context.Context) (T, error)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -251,7 +254,8 @@ func (e *Tasks[T]) end(key string, job *task[T], value T, err error) (waiting []
 	return slices.Collect(maps.Keys(job.waiting))
 }
 
-// Guarded makes an error of a panic, as the controller does for its workers: what one artifact holds must not end the manager.
+// Guarded turns a panic into an error, as the controller does for its workers: the content of an artifact must not
+// end the manager.
 func Guarded[T any](ctx context.Context, work func(context.Context) (T, error)) (value T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -264,33 +268,33 @@ func Guarded[T any](ctx context.Context, work func(context.Context) (T, error)) 
 	return work(ctx)
 }
 
-// release forgets a task that is done and that nobody waits for. The caller holds mu.
+// release drops a task that is done and that no object waits for. The caller holds mu.
 func (e *Tasks[T]) release(key string, job *task[T]) {
 	if len(job.waiting) == 0 && e.running[key] == job {
 		delete(e.running, key)
 	}
 }
 
-// IsUnderWay tells whether there is a task of a key, or a result that is not too old.
+// IsUnderWay reports whether there is a task with a key, or a result that is not too old.
 func (e *Tasks[T]) IsUnderWay(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	job, ok := e.running[key]
 	if ok && e.isOutdated(job) {
-		// Whoever asked begins anew, and knows it.
+		// The next object with this key begins a new task.
 		delete(e.running, key)
 		return false
 	}
 	return ok
 }
 
-// isOutdated tells whether a task ended too long ago for its result to be used. The caller holds mu.
+// isOutdated reports whether the result of a task is too old. The caller holds mu.
 func (e *Tasks[T]) isOutdated(job *task[T]) bool {
 	return !job.ended.IsZero() && e.Now().Sub(job.ended) > e.Kept
 }
 
-// sweep forgets the results that nobody came for: their objects are gone, or want something else by now. It looks at thousands now
-// and then, and not with every task. The caller holds mu.
+// sweep drops the results that no object came for: the objects are gone or have changed. It runs now and then, not
+// with every task. The caller holds mu.
 func (e *Tasks[T]) sweep() {
 	if e.Now().Sub(e.swept) < e.Kept/sweepsPerKept {
 		return

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// PriorityOfTurn is for what has been given a slot, which nobody else can use meanwhile.
+	// PriorityOfTurn is the priority of an object with a granted slot, which no other object can use meanwhile.
 	PriorityOfTurn = 100
 )
 
-// Waker brings objects back to a controller when what they wait for has come, so that nobody has to look again and again. The
-// zero value wakes nobody until its source is started. It is safe for concurrent use.
+// Waker enqueues objects in a controller when what they wait for is there, so that no object needs to poll. The zero
+// value enqueues nothing until its source is started. It is safe for concurrent use.
 type Waker struct {
 	mu    sync.Mutex
 	base  context.Context
 	queue RequestQueue
 }
 
-// Source lets a controller be told whom to look at.
+// Source is the source of the enqueued objects for a controller.
 func (w *Waker) Source() source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		w.mu.Lock()
@@ -36,14 +36,14 @@ func (w *Waker) Source() source.Source {
 	})
 }
 
-// life ends when the controller does; nil before it starts.
+// life is the context of the controller; nil before it starts.
 func (w *Waker) life() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.base
 }
 
-// Wake has an object looked at, with the priority that its state gives it.
+// Wake enqueues an object with the priority of its state.
 func (w *Waker) Wake(object ctrl.Request) {
 	if queue := w.started(); queue != nil {
 		queue.Add(object)
@@ -58,7 +58,7 @@ func (w *Waker) started() RequestQueue {
 	return w.queue
 }
 
-// WakeFirst has an object looked at before all others: it has been given what others wait for.
+// WakeFirst enqueues an object before all others: it holds what others wait for.
 func (w *Waker) WakeFirst(object ctrl.Request) {
 	switch queue := w.started().(type) {
 	case nil:

@@ -25,20 +25,20 @@ const (
 	maxUnmet = 3
 )
 
-// Dependency is a HelmOp that comes first.
+// Dependency is a HelmOp on which another one depends.
 type Dependency struct {
 	addonsv1.Dependency
 
 	// HelmOp is the HelmOp of that name; nil if there is none, or it is of another shard.
 	HelmOp *addonsv1.HelmOp
 
-	// otherShard tells that it is of another shard; empty if it is not.
+	// otherShard says that the HelmOp is of another shard; empty if it is not.
 	otherShard string
 
 	// selector selects its Clusters; nil if it is malformed.
 	selector *selection.Selector
 
-	// unsettled tells why it is not known yet what the HelmOp wants; empty if it is.
+	// unsettled is why the desired state of the HelmOp is not known yet; empty if it is.
 	unsettled string
 }
 
@@ -54,8 +54,8 @@ func newDependency(named addonsv1.Dependency, helmOp *addonsv1.HelmOp) Dependenc
 	return d
 }
 
-// Unsettled tells why a HelmOp has not yet told its releases what it wants now. What is applied together must be installed in
-// order, and a release is Ready with what it was told before until it is told something else.
+// Unsettled is why a HelmOp has not written its desired state into its releases yet; empty if it has. HelmOps that
+// are applied together must be installed in order, and until then their releases are Ready with the former spec.
 func Unsettled(helmOp *addonsv1.HelmOp) string {
 	if apiutil.IsHelmOpPaused(helmOp) {
 		return "" // Nothing is told, and what is there stands.
@@ -68,14 +68,16 @@ func Unsettled(helmOp *addonsv1.HelmOp) string {
 	if err == nil && (helmOp.Status.Artifact == nil || helmOp.Status.Artifact.SourceDigest != source) {
 		return "is not resolved yet"
 	}
-	// The same of a reference of an override or for a Kubernetes version: until it has an answer, there is no new revision.
+	// The same for the references of overrides and Kubernetes versions: until there is an answer, there is no new
+	// revision.
 	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil && resolved.Status == metav1.ConditionUnknown {
 		return "is not resolved yet"
 	}
 	return ""
 }
 
-// Unmet tells why the dependency is not ready in a Cluster, in which it has a release or, if that is nil, none; empty if it is.
+// Unmet is why the dependency is not ready in a Cluster; empty if it is. release is its release there, nil if there
+// is none.
 func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpRelease) string {
 	switch {
 	case d.otherShard != "":
@@ -112,9 +114,8 @@ func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpReleas
 	}
 }
 
-// isOutdated tells whether a release has yet to be told of the revision that its HelmOp wants. A rollout that has not reached
-// the Cluster does not count: what the Cluster has is what it is to have for now, and whoever needs more says so in
-// readyExpr.
+// isOutdated reports whether a release does not have the newest revision of its HelmOp yet. During a rollout that has
+// not reached the Cluster, it is up to date: a user who needs more can use readyExpr.
 func (d *Dependency) isOutdated(release *addonsv1.HelmOpRelease) bool {
 	wanted, told := d.HelmOp.Status.Rollout, release.Spec.Rollout
 	if wanted == nil || told == nil || told.Revision == wanted.Revision || apiutil.IsHelmOpPaused(d.HelmOp) || apiutil.IsChildPaused(release) {
@@ -130,7 +131,8 @@ func (d *Dependency) isOutdated(release *addonsv1.HelmOpRelease) bool {
 	}
 }
 
-// answers remembers which expressions are true of which releases: a pass over a fleet asks the same of a thousand that have not changed.
+// answers caches the values of expressions for releases: a pass over a fleet evaluates them for a thousand that have
+// not changed.
 var answers = func() *lru.Cache[readinessQuestion, readinessAnswer] {
 	cache, err := lru.New[readinessQuestion, readinessAnswer](maxAnswers)
 	if err != nil {
@@ -139,7 +141,7 @@ var answers = func() *lru.Cache[readinessQuestion, readinessAnswer] {
 	return cache
 }()
 
-// maxAnswers bounds the memory for answers, of some hundred bytes each.
+// maxAnswers bounds the cache, whose entries have some hundred bytes each.
 const maxAnswers = 16384
 
 type readinessQuestion struct {
@@ -153,7 +155,7 @@ type readinessAnswer struct {
 	err   error
 }
 
-// isReadyBy tells whether an expression is true of a release.
+// isReadyBy reports whether an expression is true for a release.
 func isReadyBy(source string, release *addonsv1.HelmOpRelease) (bool, error) {
 	asked := readinessQuestion{source, release.UID, release.ResourceVersion}
 	if known, ok := answers.Get(asked); ok {
@@ -179,7 +181,7 @@ func evaluateReadiness(source string, release *addonsv1.HelmOpRelease) (bool, er
 	return expression.Holds(object)
 }
 
-// InvalidDependency tells which of the expressions is malformed, and how; empty if none is.
+// InvalidDependency is why one of the expressions is malformed; empty if none is.
 func InvalidDependency(dependencies []addonsv1.Dependency) string {
 	for _, dependency := range dependencies {
 		if dependency.ReadyExpr == "" {
@@ -192,12 +194,12 @@ func InvalidDependency(dependencies []addonsv1.Dependency) string {
 	return ""
 }
 
-// DependsOn tells whether one of the dependencies is a HelmOp.
+// DependsOn reports whether one of the dependencies is a HelmOp.
 func DependsOn(dependencies []addonsv1.Dependency, helmOp string) bool {
 	return slices.ContainsFunc(dependencies, func(d addonsv1.Dependency) bool { return d.Name == helmOp })
 }
 
-// DependencyGraph tells for each HelmOp of a namespace, by name, which others it depends on.
+// DependencyGraph has, by the name of each HelmOp of a namespace, the names of those on which it depends.
 type DependencyGraph map[string][]string
 
 // GraphOf is the graph of the dependencies of HelmOps.
@@ -216,8 +218,8 @@ func (g DependencyGraph) Add(name string, dependencies []addonsv1.Dependency) {
 	}
 }
 
-// Path is the shortest way, of at least one step, from one HelmOp to another by what depends on what; nil if there is none. Of
-// several that are as short it is the one that is written first, so that it is the same each time.
+// Path is the shortest path of dependencies, of at least one step, from one HelmOp to another; nil if there is none.
+// Of several, it is the one that is written first, so that the result is always the same.
 func (g DependencyGraph) Path(from, to string) []string {
 	cameFrom := map[string]string{}
 	queue := []string{from}
@@ -243,7 +245,8 @@ func (g DependencyGraph) Path(from, to string) []string {
 	return nil
 }
 
-// dependents are the HelmOps that depend on one, be it by way of others; itself among them only if there is a cycle.
+// dependents are the HelmOps that depend on one, directly or not. The HelmOp itself is among them only if there is a
+// cycle.
 func (g DependencyGraph) dependents(of string) map[string]bool {
 	reversed := DependencyGraph{}
 	for name, dependencies := range g {

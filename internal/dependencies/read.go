@@ -24,7 +24,7 @@ func findHelmOp(helmOps []addonsv1.HelmOp, name string) *addonsv1.HelmOp {
 	return nil
 }
 
-// Exists tells whether an object that the cache does not have is there, and reads it.
+// Exists reports whether an object that the cache does not have exists, and reads it.
 func Exists(ctx context.Context, live client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
 	err := live.Get(ctx, key, into)
 	if apierrors.IsNotFound(err) {
@@ -36,7 +36,8 @@ func Exists(ctx context.Context, live client.Reader, key client.ObjectKey, into 
 	return true, nil
 }
 
-// ReadDependency is the dependency on a HelmOp, be it of another shard: what is there is not told to be missing.
+// ReadDependency returns the dependency on a HelmOp, and finds out whether the HelmOp is of another shard if the
+// cache does not have it.
 func ReadDependency(ctx context.Context, live client.Reader, shard, namespace string, named addonsv1.Dependency, helmOps []addonsv1.HelmOp) (Dependency, error) {
 	d := newDependency(named, findHelmOp(helmOps, named.Name))
 	if d.HelmOp != nil {

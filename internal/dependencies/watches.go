@@ -22,18 +22,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// releaseNews is what an event of a release means to those that depend on it.
+// releaseNews is what an event of a release means to the releases that depend on it.
 type releaseNews struct {
-	// mends: it may be what they waited for.
+	// mends: their dependency may be met now.
 	mends bool
 
-	// mendsExpressions: the same of those with an expression.
+	// mendsExpressions: the same for those with an expression.
 	mendsExpressions bool
 
-	// explains: there is something else to be said by those that wait.
+	// explains: the message of those that wait changes.
 	explains bool
 
-	// frees: something may end by now that it depended on.
+	// frees: a release on which it depended may be uninstalled now.
 	frees bool
 }
 
@@ -59,7 +59,7 @@ func assignedRevision(release *addonsv1.HelmOpRelease) int64 {
 	return release.Spec.Rollout.Revision
 }
 
-// readyState is what those that wait for a release say of it.
+// readyState is what the messages of dependents say about a release.
 type readyState struct {
 	isEnding, isOutdated bool
 	reason, message      string
@@ -75,7 +75,7 @@ func readyStateOf(release *addonsv1.HelmOpRelease) readyState {
 	return said
 }
 
-// onReleaseNews calls enqueue with each event of a release that means something to others in its Cluster.
+// onReleaseNews calls enqueue for each event of a release that concerns other releases in its Cluster.
 func onReleaseNews(enqueue func(context.Context, async.RequestQueue, *addonsv1.HelmOpRelease, releaseNews)) handler.EventHandler {
 	call := func(ctx context.Context, q async.RequestQueue, obj client.Object, news releaseNews) {
 		if release, ok := obj.(*addonsv1.HelmOpRelease); ok && apiutil.HelmOpOf(release) != "" {
@@ -104,8 +104,8 @@ func onReleaseNews(enqueue func(context.Context, async.RequestQueue, *addonsv1.H
 	}
 }
 
-// SiblingsOnNews enqueues the releases of the same Cluster to which an event of a release means something. Whether one waits is asked of the
-// cache only where it is about words: what it says may not be in the cache yet.
+// SiblingsOnNews enqueues the releases in the same Cluster that an event of a release concerns. If only their message
+// changes, the cache decides whether they wait; otherwise they are enqueued in any case, for the cache may be late.
 func SiblingsOnNews(reader client.Reader) handler.EventHandler {
 	return onReleaseNews(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease, news releaseNews) {
 		siblings, err := apiutil.SiblingsOf(ctx, reader, release)
@@ -122,7 +122,7 @@ func SiblingsOnNews(reader client.Reader) handler.EventHandler {
 	})
 }
 
-// concerns tells whether news of the release of a HelmOp means something to another one in the same Cluster.
+// concerns reports whether an event of the release of a HelmOp concerns another release in the same Cluster.
 func concerns(news releaseNews, helmOp string, sibling *addonsv1.HelmOpRelease) bool {
 	if news.frees && !sibling.DeletionTimestamp.IsZero() {
 		return true
@@ -135,8 +135,8 @@ func concerns(news releaseNews, helmOp string, sibling *addonsv1.HelmOpRelease) 
 	return false
 }
 
-// HelmOpsOnNews enqueues, after SettleDelay, the HelmOps that depend on the HelmOp of a release: they may tell its Cluster what they
-// kept back.
+// HelmOpsOnNews enqueues, after SettleDelay, the HelmOps that depend on the HelmOp of a release: they may assign a
+// revision to its Cluster that they held back.
 func HelmOpsOnNews(reader client.Reader) handler.EventHandler {
 	return onReleaseNews(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease, news releaseNews) {
 		if !news.mends && !news.mendsExpressions && !news.explains {
@@ -158,7 +158,7 @@ func HelmOpsOnNews(reader client.Reader) handler.EventHandler {
 	})
 }
 
-// orderFacets is what those that depend on a HelmOp see of it.
+// orderFacets is what dependents need to know of a HelmOp.
 type orderFacets struct {
 	deleting, paused bool
 	unsettled        string
@@ -178,7 +178,7 @@ func orderFacetsOf(helmOp *addonsv1.HelmOp) orderFacets {
 	return facets
 }
 
-// DependencyChanged passes events of HelmOps that may let others go on, or keep them from it.
+// DependencyChanged passes events of HelmOps after which dependents may continue, or have to wait.
 func DependencyChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }, // At the start all are looked at anyway.
@@ -189,14 +189,15 @@ func DependencyChanged() predicate.Predicate {
 	}
 }
 
-// choiceChanged tells whether a HelmOp may select other Clusters than before.
+// choiceChanged reports whether a HelmOp may select other Clusters than before.
 func choiceChanged(before, after *addonsv1.HelmOp) bool {
 	return !equality.Semantic.DeepEqual(before.Spec.ClusterSelector, after.Spec.ClusterSelector) ||
 		!equality.Semantic.DeepEqual(before.Spec.ClusterNamespaces, after.Spec.ClusterNamespaces) ||
 		(before.Spec.ManagementCluster == nil) != (after.Spec.ManagementCluster == nil)
 }
 
-// DependentHelmOps are the HelmOps that depend on one, be it by way of others: what it depends on may have closed, or opened, a cycle.
+// DependentHelmOps are the HelmOps that depend on one, directly or not: a change of its dependencies may close or
+// open a cycle.
 func DependentHelmOps(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		helmOps := &addonsv1.HelmOpList{}
@@ -212,7 +213,8 @@ func DependentHelmOps(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// EndingRequests are the HelmOpReleases of a HelmOp or of a Cluster that are under deletion: they may be wanted again.
+// EndingRequests are the HelmOpReleases of a HelmOp or of a Cluster that are under deletion: they may be selected
+// again.
 func EndingRequests(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		var releases, ending []addonsv1.HelmOpRelease

@@ -16,10 +16,10 @@ import (
 // workers than this from the others.
 const DefaultPerCluster = 4
 
-// Options are the bounds of Slots, and who is told.
+// Options are the bounds of Slots, and the functions that they call.
 type Options struct {
-	// Workers is the number of releases that are worked on at the same time. An eighth of them, and one at least if there is more than one,
-	// get no slot. A third of them may be in uninstallations that wait.
+	// Workers is the number of releases that are reconciled at the same time. An eighth of them, and at least one if
+	// there is more than one, get no slot. A third of them may be in uninstallations that wait.
 	Workers int
 
 	// PerCluster is the number of actions that may run in one Cluster at the same time. Default: DefaultPerCluster.
@@ -28,26 +28,27 @@ type Options struct {
 	// Wake is called, without a lock, after a slot was granted to a release in the queue. Default: nothing is called.
 	Wake func(release types.NamespacedName)
 
-	// Report is called with the number of slots that are in use and of releases in the queue, whenever it may have changed. It must
-	// not call Slots. Default: nobody is told.
+	// Report is called with the number of slots in use and of releases in the queue, whenever that may have changed.
+	// It must not call Slots. Default: nothing is called.
 	Report func(inUse, waiting int)
 }
 
-// Claim is what a release needs a slot for.
+// Claim says for what a release needs a slot.
 type Claim struct {
-	// Release is who needs the slot. Its namespace is the one that the slot counts for.
+	// Release is the release that needs the slot. The slot counts for its namespace.
 	Release types.NamespacedName
 
 	// Cluster is where the release acts.
 	Cluster string
 
-	// HelmOp is whose release it is. Names of HelmOps of different namespaces may be the same.
+	// HelmOp is the name of the HelmOp of the release, in the namespace of the release.
 	HelmOp string
 
-	// First tells that the release is not installed yet: a new Cluster must not wait until a thousand others are changed.
+	// First is true if the release is not installed yet: a new Cluster must not wait until a thousand others are
+	// changed.
 	First bool
 
-	// Ending tells that it is an uninstallation that waits until what it deletes is gone.
+	// Ending is true for an uninstallation that waits until the deleted objects are gone.
 	Ending bool
 }
 
@@ -61,10 +62,10 @@ type waiter struct {
 	Claim
 	number uint64
 
-	// granted tells that it has a slot by now, which it has not taken yet.
+	// granted is true if the release has a slot that it has not taken yet.
 	granted bool
 
-	// asked tells that the pass that is under way did ask for a slot.
+	// asked is true if the current pass asked for a slot.
 	asked bool
 }
 
@@ -75,13 +76,13 @@ type Slots struct {
 	report     func(inUse, waiting int)
 
 	mu sync.Mutex
-	// namespaces share the slots, and endings those of uninstallations that wait.
+	// namespaces share the slots, and endings those for uninstallations that wait.
 	namespaces, endings *fairshare.Pool[string]
 	helmOps             map[types.NamespacedName]int
 	clusters            map[string]int
 
-	// waiters are the releases in the queues, and those that were granted a slot that they have not taken yet. queues are those without a
-	// slot, by HelmOp, in the order in which they came.
+	// waiters are the releases in the queues, and those with a granted slot that they have not taken yet. queues are
+	// the former, by HelmOp, in the order in which they came.
 	waiters map[types.NamespacedName]*waiter
 	queues  map[types.NamespacedName][]*waiter
 	came    uint64
@@ -121,8 +122,8 @@ func New(options Options) *Slots {
 	}
 }
 
-// Acquire takes a slot; done gives it back. If ok is false, there is none: the release is in the queue, and is woken when it has one.
-// A release that claims something else than before leaves the queue and enters it anew.
+// Acquire takes a slot; done gives it back. If ok is false, there is none: the release is in the queue, and is woken
+// when a slot is granted. A release that claims something else than before goes to the end of the queue.
 func (s *Slots) Acquire(claim Claim) (done func(), ok bool) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -152,7 +153,7 @@ func (s *Slots) Acquire(claim Claim) (done func(), ok bool) {
 	}), true
 }
 
-// Settle ends a pass over a release: one that did not ask for a slot needs none any more.
+// Settle ends a pass over a release: if the pass did not ask for a slot, the release leaves the queue.
 func (s *Slots) Settle(release types.NamespacedName) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -167,7 +168,7 @@ func (s *Slots) Settle(release types.NamespacedName) {
 	}
 }
 
-// Keep lets a release keep its place in the queue, or its slot, though the pass that is under way is not going to ask for it.
+// Keep keeps the place in the queue, or the granted slot, of a release whose pass does not ask for a slot.
 func (s *Slots) Keep(release types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +177,7 @@ func (s *Slots) Keep(release types.NamespacedName) {
 	}
 }
 
-// IsGranted tells whether a release was granted a slot that it has not taken yet.
+// IsGranted reports whether a release has a granted slot that it has not taken yet.
 func (s *Slots) IsGranted(release types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +185,7 @@ func (s *Slots) IsGranted(release types.NamespacedName) bool {
 	return w != nil && w.granted
 }
 
-// IsWaiting tells whether a release is in the queue.
+// IsWaiting reports whether a release is in the queue.
 func (s *Slots) IsWaiting(release types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,13 +193,13 @@ func (s *Slots) IsWaiting(release types.NamespacedName) bool {
 	return w != nil && !w.granted
 }
 
-// fits tells whether there is a slot for a claim. The caller holds mu, here and below.
+// fits reports whether there is a slot for a claim. The caller holds mu, here and below.
 func (s *Slots) fits(claim *Claim) bool {
 	return s.admits(claim.holder()) && s.clusters[claim.Cluster] < s.perCluster &&
 		(!claim.Ending || s.endings.Admits(claim.Release.Namespace))
 }
 
-// admits tells whether a HelmOp, and its namespace, may have one more slot.
+// admits reports whether a HelmOp, and its namespace, may have one more slot.
 func (s *Slots) admits(helmOp types.NamespacedName) bool {
 	held := s.helmOps[helmOp]
 	left := s.namespaces.Allowance(helmOp.Namespace) - (s.namespaces.Held(helmOp.Namespace) - held)
@@ -214,7 +215,7 @@ func (s *Slots) take(claim *Claim) {
 	}
 }
 
-// giveBack frees a slot, and grants what is free by that to those who wait.
+// giveBack frees a slot, and grants free slots to waiting releases.
 func (s *Slots) giveBack(claim *Claim) {
 	s.namespaces.GiveBack(claim.Release.Namespace)
 	if s.helmOps[claim.holder()]--; s.helmOps[claim.holder()] <= 0 {
@@ -234,7 +235,7 @@ func (s *Slots) giveBack(claim *Claim) {
 	}
 }
 
-// next is the waiter that gets a slot now; nil if there is none for anybody.
+// next is the waiter that gets a slot now; nil if there is none.
 func (s *Slots) next() *waiter {
 	var best *waiter
 	for helmOp, queue := range s.queues {
@@ -250,7 +251,7 @@ func (s *Slots) next() *waiter {
 	return best
 }
 
-// isBefore tells whether a waiter gets a slot before another one, which may be nil.
+// isBefore reports whether a waiter gets a slot before another one, which may be nil.
 func (s *Slots) isBefore(w, other *waiter) bool {
 	if other == nil {
 		return true
@@ -274,7 +275,7 @@ func (s *Slots) enqueue(claim Claim) {
 	s.queues[w.holder()] = append(s.queues[w.holder()], w)
 }
 
-// leave forgets a waiter, and gives back what was granted to it.
+// leave drops a waiter, and gives back the slot that was granted to it.
 func (s *Slots) leave(w *waiter) {
 	delete(s.waiters, w.Release)
 	if w.granted {

@@ -25,8 +25,8 @@ func Updated[T client.Object](passes func(before, after T) bool) func(event.Upda
 	}
 }
 
-// ServabilityChanged passes events of Clusters that change whether anything may be done for their releases. What
-// changes the values reaches a release through its HelmOp.
+// ServabilityChanged passes events of Clusters that change whether anything may be done for their releases. Changes
+// of values reach a release through its HelmOp.
 func ServabilityChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: Updated(func(before, after *unstructured.Unstructured) bool {
 		return servabilityOf(before) != servabilityOf(after)
@@ -51,8 +51,8 @@ func servabilityOf(object *unstructured.Unstructured) servability {
 	}
 }
 
-// OfWatchFilter passes events of what is this manager's by the label cluster.x-k8s.io/watch-filter, and of what was until now: it is to be
-// forgotten.
+// OfWatchFilter passes events of the objects that this manager serves by the label cluster.x-k8s.io/watch-filter, and
+// of those that it served until now, whose memory is dropped.
 func OfWatchFilter(value string) predicate.Predicate {
 	watched := predicate.NewPredicateFuncs(func(obj client.Object) bool { return apiutil.IsWatched(obj, value) })
 	watched.UpdateFunc = func(e event.UpdateEvent) bool {
@@ -61,8 +61,8 @@ func OfWatchFilter(value string) predicate.Predicate {
 	return watched
 }
 
-// OrderChanged passes events of HelmOps that change whether their releases may be worked on or how they end, or that ask to try
-// again. Everything else reaches a release through its spec.
+// OrderChanged passes events of HelmOps that change whether their releases may be reconciled, how they end, or that
+// request a retry. All other changes reach a release through its spec.
 func OrderChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -79,8 +79,8 @@ func OrderChanged() predicate.Predicate {
 	}
 }
 
-// SourceChanged passes events of HelmOps that change how an artifact is reached or which signatures it must have. Neither is
-// in the spec of a release, and one that failed for it need not wait for its next try.
+// SourceChanged passes events of HelmOps that change the access to an artifact, or the signatures that it must have.
+// Neither is in the spec of a release, and a release that failed because of it need not wait for its next try.
 func SourceChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -91,8 +91,7 @@ func SourceChanged() predicate.Predicate {
 	}
 }
 
-// SaidNotServed passes the event of a HelmOp of which the manager without a shard said, by mistake or before this one came, that nobody
-// serves it.
+// SaidNotServed passes events of HelmOps with the reason ShardNotServed, from before this manager started.
 func SaidNotServed() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

@@ -36,16 +36,17 @@ const (
 	// serviceAccountIndex finds the HelmOps that name a ServiceAccount at all; its only value is "true".
 	serviceAccountIndex = "spec.source.hasServiceAccountName"
 
-	// SettleDelay is how long events of other objects gather before their HelmOp is looked at. Without it, a thousand
-	// releases that turn ready make a thousand passes over a thousand Clusters.
+	// SettleDelay is how long events of other objects gather before their HelmOp is reconciled. Without it, a
+	// thousand releases that become Ready would cause a thousand passes over a thousand Clusters.
 	SettleDelay = 250 * time.Millisecond
 
-	// settlePace is how long the events of releases gather for each Cluster of the HelmOp, up to maxSettleDelay: a pass takes the longer,
-	// the more there are. While no Cluster waits for its turn, nothing comes of them but numbers, and they gather for as long as countingPace says.
+	// settlePace is how long the events of releases gather for each Cluster of the HelmOp, up to maxSettleDelay: the
+	// duration of a pass grows with the Clusters. When all Clusters have the revision, the events only change
+	// numbers, and gather for countingPace.
 	settlePace, countingPace, maxSettleDelay = 2 * time.Millisecond, 5 * time.Millisecond, 4 * time.Second
 )
 
-// SetupIndexes registers the indexes that the watches look things up in.
+// SetupIndexes registers the indexes that the watches use.
 func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &addonsv1.HelmOp{}, referencesIndex, func(obj client.Object) []string {
 		return references.Of(obj.(*addonsv1.HelmOp))
@@ -74,12 +75,12 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
 }
 
-// Delayed enqueues what an object maps to, for updates both as it was and as it is, after SettleDelay.
+// Delayed enqueues the requests of an object after SettleDelay, for updates those of both states.
 func Delayed(toRequests handler.MapFunc) handler.EventHandler {
 	return DelayedBy(toRequests, func(context.Context, ctrl.Request) time.Duration { return SettleDelay })
 }
 
-// Settled is how long events of the releases of a HelmOp gather. What else happens does not wait as long.
+// Settled is how long the events of the releases of a HelmOp gather.
 func Settled(reader client.Reader) func(context.Context, ctrl.Request) time.Duration {
 	return func(ctx context.Context, request ctrl.Request) time.Duration {
 		helmOp := &addonsv1.HelmOp{}
@@ -95,7 +96,7 @@ func Settled(reader client.Reader) func(context.Context, ctrl.Request) time.Dura
 	}
 }
 
-// DelayedBy is delayed with another delay.
+// DelayedBy is Delayed with another delay.
 func DelayedBy(toRequests handler.MapFunc, delay func(context.Context, ctrl.Request) time.Duration) handler.EventHandler {
 	enqueue := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request], objects ...client.Object) {
 		requests := map[ctrl.Request]struct{}{}
@@ -122,8 +123,8 @@ func DelayedBy(toRequests handler.MapFunc, delay func(context.Context, ctrl.Requ
 	}
 }
 
-// SpecChanged passes events that change what is wanted of an object. It drops what the controllers themselves write into the status,
-// and the periodic resync, which is of all objects at once: see WithinResync.
+// SpecChanged passes events that change the desired state of an object. It drops the writes of the status by the
+// controllers themselves, and the periodic resync of all objects at once: see queue.WithinResync.
 func SpecChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -228,13 +229,13 @@ func requestsForHelmOps(helmOps *addonsv1.HelmOpList) []ctrl.Request {
 	return requests
 }
 
-// RequestForItself is an object's own.
+// RequestForItself is the request of the object itself.
 func RequestForItself(_ context.Context, obj client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
 }
 
-// RequestForOwner finds the HelmOp of a HelmOpRelease. For the propagation policy Orphan, garbage collection takes the owner
-// references away while the HelmOp waits for the end of its releases: then the label names the HelmOp.
+// RequestForOwner is the HelmOp of a HelmOpRelease. With the propagation policy Orphan, garbage collection removes
+// the owner reference while the HelmOp waits for the end of its releases: then the label names the HelmOp.
 func RequestForOwner(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		if owner := metav1.GetControllerOf(obj); owner != nil {
@@ -277,8 +278,8 @@ func ChildRequestsForHelmOp(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// UnreadyRequests are the HelmOpReleases, of the HelmOps that an object maps to, that are not as they are wanted: corrected
-// credentials need not wait for the next try.
+// UnreadyRequests are the HelmOpReleases that are not Ready, of the HelmOps of an object: after credentials are
+// corrected, they need not wait for the next try.
 func UnreadyRequests(reader client.Reader, toHelmOps handler.MapFunc) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		var unready []addonsv1.HelmOpRelease
