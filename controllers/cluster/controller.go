@@ -173,10 +173,13 @@ func (r *Reconciler) watches(scope *lifeScope) bool {
 func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) error {
 	all, unsettled := clusterConditions(scope.cluster, scope.helmOps, scope.releases), r.unsettledConditions(scope)
 	own := slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return unsettled.Has(c.Type) })
-	kept := slices.DeleteFunc(slices.Clone(scope.cluster.Status.Conditions), func(c metav1.Condition) bool {
-		return !isOfHelmOp(c) || !unsettled.Has(c.Type) && !(scope.foreign && isUnclaimed(c, all))
-	})
-	wanted, changed := changedConditions(scope.cluster, append(slices.Clip(own), kept...), metav1.NewTime(r.now()))
+	desired := slices.Clone(own)
+	for _, known := range scope.cluster.Status.Conditions {
+		if isOfHelmOp(known) && (unsettled.Has(known.Type) || scope.foreign && isUnclaimed(known, all)) {
+			desired = append(desired, known)
+		}
+	}
+	wanted, changed := changedConditions(scope.cluster, desired, metav1.NewTime(r.now()))
 	if !changed || len(own) > 0 && !r.watches(scope) {
 		return nil
 	}

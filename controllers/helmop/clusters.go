@@ -57,14 +57,12 @@ type clusterScope struct {
 // selectClusters finds the selected Clusters, and those that have a release although they are no longer selected.
 func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
-	if scope.selectorErr != nil {
-		return nil
+	var selector *selection.Selector
+	if scope.selectorErr == nil {
+		selector, scope.selectorErr = selection.SelectorOf(helmOp)
 	}
-	selector, err := selection.SelectorOf(helmOp)
-	if err != nil {
-		// No Cluster is selected or unselected: the releases stay as they are.
-		scope.selectorErr = err
-		return nil
+	if selector == nil {
+		return nil // No Cluster is selected or unselected: the releases stay as they are.
 	}
 	objects, err := r.eligibleClusters(ctx, scope, selector)
 	if err != nil {

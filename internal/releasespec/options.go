@@ -141,9 +141,10 @@ func crdPolicy(policy addonsv1.CRDPolicy) model.CRDPolicy {
 	return model.CRDPolicy(policy)
 }
 
+// Duration is a duration of the API; 0 if it is not set.
 func Duration(d *metav1.Duration) time.Duration { return ptr.Deref(d, metav1.Duration{}).Duration }
 
-// PolicyOf is what a release allows to be done.
+// PolicyOf returns the policy by which the engine decides about a release.
 func PolicyOf(spec *addonsv1.HelmOpReleaseSpec) model.Policy {
 	policy := model.Policy{
 		PendingTimeout: PendingTimeout,
@@ -200,6 +201,7 @@ func PostRender(spec *addonsv1.PostRender) *model.PostRender {
 	return &rendered
 }
 
+// ObjectSelector returns a selector of objects; nil if it is not set.
 func ObjectSelector(selector *addonsv1.ObjectSelector) *inventory.Selector {
 	if selector == nil {
 		return nil
@@ -211,7 +213,7 @@ func ObjectSelector(selector *addonsv1.ObjectSelector) *inventory.Selector {
 	}
 }
 
-// Impersonated is the user as whom everything is done in the cluster of a release; empty is the kubeconfig's own.
+// Impersonated is the user that the manager impersonates in the cluster of a release; empty for the user of the kubeconfig.
 func Impersonated(release *addonsv1.HelmOpRelease) string {
 	spec := &release.Spec
 	account := func(namespace string) string {
@@ -219,7 +221,7 @@ func Impersonated(release *addonsv1.HelmOpRelease) string {
 	}
 	switch {
 	case apiutil.ClusterKey(release) == clusterlink.Management:
-		// Without a name this is nobody: the manager's own rights are never used.
+		// Without a name, the user does not exist: the permissions of the manager itself are never used.
 		return account(release.Namespace)
 	case spec.ServiceAccountName == "":
 		return ""
@@ -228,6 +230,7 @@ func Impersonated(release *addonsv1.HelmOpRelease) string {
 	}
 }
 
+// DriftModeOf is the mode of drift detection. Default: Disabled.
 func DriftModeOf(spec *addonsv1.HelmOpReleaseSpec) addonsv1.DriftMode {
 	if spec.DriftDetection == nil || spec.DriftDetection.Mode == "" {
 		return addonsv1.DriftModeDisabled
@@ -235,6 +238,7 @@ func DriftModeOf(spec *addonsv1.HelmOpReleaseSpec) addonsv1.DriftMode {
 	return spec.DriftDetection.Mode
 }
 
+// FollowsHealth reports whether the health of the objects of a release is followed, which is the default.
 func FollowsHealth(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return spec.Health == nil || spec.Health.Mode != addonsv1.HealthModeDisabled
 }
