@@ -50,7 +50,7 @@ type Reconciler struct {
 	live       client.Reader
 	registry   Resolver
 	verifier   verify.Verifier
-	tasks      *async.Tasks[Resolution]
+	tasks      *async.Tasks[resolved]
 	references *references.Reader
 	renderer   *render.Renderer
 	resolution *resolutionSchedule

@@ -45,7 +45,7 @@ func resolvingResult(helmOp *addonsv1.HelmOp, asked *lookup) lookupResult {
 		return asked.lastResult
 	}
 	var said lookupResult
-	said.verified, said.isFresh = verifiedCondition(helmOp, asked, Resolution{}, errResolving)
+	said.verified, said.isFresh = verifiedCondition(helmOp, asked, resolved{}, errResolving)
 	if asked.known == nil {
 		said.resolved = metav1.Condition{
 			Status: metav1.ConditionUnknown, Reason: addonsv1.ResolvingReason, Message: errResolving.Error() + " for " + helmOp.Spec.Source.URL,
@@ -55,7 +55,7 @@ func resolvingResult(helmOp *addonsv1.HelmOp, asked *lookup) lookupResult {
 }
 
 // updateArtifact stores the artifact to which a reference was resolved, with an Event if it is another one.
-func (r *Reconciler) updateArtifact(helmOp *addonsv1.HelmOp, asked *lookup, found Resolution) {
+func (r *Reconciler) updateArtifact(helmOp *addonsv1.HelmOp, asked *lookup, found resolved) {
 	status := artifactStatus(helmOp, found, asked)
 	status.ResolvedAt = metav1.NewTime(r.now())
 	isNews := asked.known == nil || asked.known.ResolvedArtifact != status.ResolvedArtifact
@@ -212,7 +212,7 @@ func referencedArtifact(status *addonsv1.HelmOpStatus, ref addonsv1.ArtifactRefe
 }
 
 // artifactStatus is the status of a resolved artifact.
-func artifactStatus(helmOp *addonsv1.HelmOp, found Resolution, asked *lookup) *addonsv1.ArtifactStatus {
+func artifactStatus(helmOp *addonsv1.HelmOp, found resolved, asked *lookup) *addonsv1.ArtifactStatus {
 	artifact := found.artifact
 	status := &addonsv1.ArtifactStatus{
 		ResolvedArtifact: apiutil.Selected(&helmOp.Spec.Source),

@@ -38,7 +38,7 @@ type resolutionKey struct {
 
 // sharedResult is a result and its time.
 type sharedResult struct {
-	Resolution
+	resolved
 	at time.Time
 }
 
@@ -136,7 +136,7 @@ func (s *resolutionSchedule) record(key resolutionKey, entry resolutionEntry, in
 
 // share stores a result for other HelmOps with the same key. Its signers are not shared: they may come from the status of one HelmOp, which
 // others must not trust.
-func (s *resolutionSchedule) share(asked lookupKey, found Resolution, now time.Time) {
+func (s *resolutionSchedule) share(asked lookupKey, found resolved, now time.Time) {
 	found.signed = nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *resolutionSchedule) share(asked lookupKey, found Resolution, now time.T
 		}
 	}
 	asked.request = ""
-	s.shares[asked] = sharedResult{Resolution: found, at: now}
+	s.shares[asked] = sharedResult{resolved: found, at: now}
 }
 
 // shared returns the recent result of another HelmOp with the same key. HelmOps whose results came together stay together: fifty of

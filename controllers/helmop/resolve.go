@@ -66,8 +66,8 @@ type lookup struct {
 	result lookupResult
 }
 
-// Resolution is what a lookup found.
-type Resolution struct {
+// resolved is what a lookup found.
+type resolved struct {
 	// artifact is without its annotations and layers, which may be large.
 	artifact oci.Artifact
 
@@ -197,7 +197,7 @@ func (r *Reconciler) isUpToDate(scope *helmOpScope, asked *lookup) bool {
 	}
 	answer, ok := r.sharedResult(scope.helmOp, asked)
 	if ok {
-		r.storeResult(scope, asked, answer.Resolution, nil, answer.at)
+		r.storeResult(scope, asked, answer.resolved, nil, answer.at)
 	}
 	return ok
 }
@@ -215,11 +215,11 @@ func (r *Reconciler) sharedResult(helmOp *addonsv1.HelmOp, asked *lookup) (share
 }
 
 // lookUp resolves references and checks the signatures of their artifacts, all in parallel. Its error is that of ctx.
-func (r *Reconciler) lookUp(ctx context.Context, helmOp *addonsv1.HelmOp, open []*lookup) ([]async.TaskOutcome[Resolution], error) {
+func (r *Reconciler) lookUp(ctx context.Context, helmOp *addonsv1.HelmOp, open []*lookup) ([]async.TaskOutcome[resolved], error) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)}
-	tasks := make([]async.Task[Resolution], 0, len(open))
+	tasks := make([]async.Task[resolved], 0, len(open))
 	for _, asked := range open {
-		tasks = append(tasks, async.Task[Resolution]{
+		tasks = append(tasks, async.Task[resolved]{
 			Key:  fmt.Sprintf("%s %s %s %s", request, asked.source, asked.lookupKey.access, asked.request),
 			Work: r.task(helmOp, asked),
 		})
@@ -232,10 +232,10 @@ func (r *Reconciler) lookUp(ctx context.Context, helmOp *addonsv1.HelmOp, open [
 }
 
 // task is the background task of a lookup. It uses nothing that a pass may change.
-func (r *Reconciler) task(helmOp *addonsv1.HelmOp, asked *lookup) func(context.Context) (Resolution, error) {
+func (r *Reconciler) task(helmOp *addonsv1.HelmOp, asked *lookup) func(context.Context) (resolved, error) {
 	by, known := asked.registryAccess, apiutil.KnownArtifacts(&helmOp.Status)
 	source, wanted := references.OciSource(helmOp, asked.key.ref, by.access), apiutil.Selected(&helmOp.Spec.Source)
-	return func(ctx context.Context) (found Resolution, err error) {
+	return func(ctx context.Context) (found resolved, err error) {
 		if err := errors.Join(by.accessErr, by.policyErr); err != nil {
 			return found, err
 		}
@@ -262,7 +262,7 @@ func (r *Reconciler) task(helmOp *addonsv1.HelmOp, asked *lookup) func(context.C
 }
 
 // storeResult stores the result of a lookup at a time, and when the next one is due.
-func (r *Reconciler) storeResult(scope *helmOpScope, asked *lookup, found Resolution, err error, at time.Time) {
+func (r *Reconciler) storeResult(scope *helmOpScope, asked *lookup, found resolved, err error, at time.Time) {
 	helmOp := scope.helmOp
 	if err == nil {
 		err = checkDowngrade(asked.key.ref, scope.beforeOf(asked), &found.artifact)

@@ -132,7 +132,7 @@ func newResolver(t *testing.T, objects ...client.Object) *resolver {
 		clock:    controllertest.Noon,
 	}
 	r.Reconciler = &Reconciler{
-		registry: r.registry, verifier: r.verifier, tasks: async.NewTasks[Resolution](4), references: references,
+		registry: r.registry, verifier: r.verifier, tasks: async.NewTasks[resolved](4), references: references,
 		resolution: newResolutionSchedule(), recorder: events.NewFakeRecorder(100), now: func() time.Time { return r.clock },
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -51,7 +51,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		live:       mgr.GetAPIReader(),
 		registry:   options.Registry,
 		verifier:   options.Verifier,
-		tasks:      async.NewTasks[Resolution](options.Concurrency),
+		tasks:      async.NewTasks[resolved](options.Concurrency),
 		references: options.References,
 		renderer:   options.Renderer,
 		resolution: newResolutionSchedule(),

@@ -28,7 +28,7 @@ func longHelmOpStatus(long string) *addonsv1.HelmOpStatus {
 	helmOp := &addonsv1.HelmOp{}
 	helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: long}
 	status := &helmOp.Status
-	status.Artifact = artifactStatus(helmOp, Resolution{
+	status.Artifact = artifactStatus(helmOp, resolved{
 		artifact: oci.Artifact{URL: "oci://registry.example/chart", Digest: "sha256:1", MediaType: long},
 		provenance: provenance(map[string]string{
 			ocispec.AnnotationSource: long, ocispec.AnnotationRevision: long, ocispec.AnnotationCreated: long,

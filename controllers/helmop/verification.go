@@ -43,7 +43,7 @@ func (r *Reconciler) reportVerification(helmOp *addonsv1.HelmOp, condition *meta
 
 // verifiedCondition is what an inquiry says about signatures; nil if none are demanded. What could not be looked at is unknown,
 // unless it is known from before under the demands of now. isFresh tells whether it was looked at.
-func verifiedCondition(helmOp *addonsv1.HelmOp, asked *lookup, found Resolution, err error) (condition *metav1.Condition, isFresh bool) {
+func verifiedCondition(helmOp *addonsv1.HelmOp, asked *lookup, found resolved, err error) (condition *metav1.Condition, isFresh bool) {
 	if helmOp.Spec.Source.Verify == nil {
 		return nil, true
 	}

@@ -131,12 +131,6 @@ func Detect(m Manifest, want Selection) (Format, []int, error) {
 	return format, layers, nil
 }
 
-// Supported returns nil if an artifact can be installed, and else what Detect returns.
-func Supported(m Manifest, want Selection) error {
-	_, _, err := Detect(m, want)
-	return err
-}
-
 // suits checks that what is selected exists in a format.
 func (s Selection) suits(format Format) error {
 	refuse := func(what string) error {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// DefaultDeletionTimeout is that of the API, for releases that were written without its defaults.
-	DefaultDeletionTimeout = 10 * time.Minute
+	// defaultDeletionTimeout is that of the API, for releases that were written without its defaults.
+	defaultDeletionTimeout = 10 * time.Minute
 )
 
 // TakesPart tells whether a release may take part in the life of its Cluster: a HelmOp of the Cluster's own namespace has made it.
@@ -50,7 +50,7 @@ func DeletionTimeout(release *addonsv1.HelmOpRelease) time.Duration {
 	if before := release.Spec.BeforeClusterDelete; before != nil && before.Timeout.Duration > 0 {
 		return before.Timeout.Duration
 	}
-	return DefaultDeletionTimeout
+	return defaultDeletionTimeout
 }
 
 // DeletionRest is how long the deletion is held for a release yet; 0 or less if that is over.

@@ -19,9 +19,6 @@ func NewPool[H comparable](base, size int) *Pool[H] {
 	return &Pool[H]{base: base, size: size, held: map[H]int{}}
 }
 
-// Size is the number of places.
-func (p *Pool[H]) Size() int { return p.size }
-
 // Total is how many places are taken.
 func (p *Pool[H]) Total() int { return p.total }
 

@@ -19,7 +19,7 @@ func CopyChart(original *chart.Chart) *chart.Chart {
 		Values:    CopyValues(original.Values),
 		Schema:    original.Schema,
 		Files:     original.Files,
-		Metadata:  CopyMetadata(original.Metadata),
+		Metadata:  copyMetadata(original.Metadata),
 	}
 	for _, dependency := range original.Dependencies() {
 		copied.AddDependency(CopyChart(dependency))
@@ -27,8 +27,8 @@ func CopyChart(original *chart.Chart) *chart.Chart {
 	return copied
 }
 
-// CopyMetadata copies what Helm changes of the metadata of a chart.
-func CopyMetadata(original *chart.Metadata) *chart.Metadata {
+// copyMetadata copies what Helm changes of the metadata of a chart.
+func copyMetadata(original *chart.Metadata) *chart.Metadata {
 	if original == nil {
 		return nil
 	}

@@ -40,7 +40,7 @@ func CheckChart(chrt *chart.Chart) error {
 		return Errorf(ErrInvalidChart, "there is no chart")
 	}
 	// Validate changes the metadata.
-	metadata := CopyMetadata(chrt.Metadata)
+	metadata := copyMetadata(chrt.Metadata)
 	if err := metadata.Validate(); err != nil {
 		return Errorf(ErrInvalidChart, "%s", err)
 	}
@@ -124,7 +124,7 @@ func (e *lookupError) Unwrap() error { return e.cause }
 
 // literalChart returns a chart that Helm renders to the given files.
 func literalChart(metadata *chart.Metadata, files []*chart.File) *chart.Chart {
-	literal := &chart.Chart{Metadata: CopyMetadata(metadata)}
+	literal := &chart.Chart{Metadata: copyMetadata(metadata)}
 	literal.Metadata.Dependencies = nil
 	for _, file := range files {
 		name := strings.TrimPrefix(file.Name, metadata.Name+"/")
