@@ -20,9 +20,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// mayUninstall tells whether nothing in the Cluster depends any more on a release that is about to be uninstalled. If something does, it
-// says so; events of that bring the next pass. A release that is replaced by another one of the same HelmOp waits for nobody: what depends on it
-// stays, and would be waited for without end.
+// mayUninstall reports whether no release in the Cluster depends on one that is about to be uninstalled. If one does,
+// it says so at the release; events of the dependent start the next pass. A release that is replaced by another one
+// of the same HelmOp does not wait: its dependents stay, and the wait would never end.
 func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, fate deletionIntent) (bool, error) {
 	if fate == intentReplace {
 		return true, nil
@@ -34,7 +34,7 @@ func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, fate
 	if ok, err := r.hasNoDependents(ctx, r.client, scope, siblings); !ok {
 		return false, err
 	}
-	// What the cache does not show yet counts, too.
+	// Dependents that the cache does not show yet count, too.
 	list := &addonsv1.HelmOpReleaseList{}
 	err = r.live.List(ctx, list, client.InNamespace(scope.release.Namespace), client.MatchingLabels{
 		clusterv1.ClusterNameLabel: capilabels.MustFormatValue(scope.release.Spec.ClusterRef.Name),
@@ -48,7 +48,8 @@ func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, fate
 	return r.hasNoDependents(ctx, r.live, scope, apiutil.ByHelmOp(list.Items, scope.release))
 }
 
-// hasNoDependents tells whether none of the other releases in a Cluster keeps one from ending, and says at the release if one does.
+// hasNoDependents reports whether no other release in the Cluster keeps this one from being uninstalled, and says so
+// at the release if one does.
 func (r *Reconciler) hasNoDependents(ctx context.Context, reader client.Reader, scope *releaseScope,
 	siblings map[string]*addonsv1.HelmOpRelease,
 ) (bool, error) {
@@ -63,8 +64,9 @@ func (r *Reconciler) hasNoDependents(ctx context.Context, reader client.Reader, 
 	return needing == "", nil
 }
 
-// stayingIn are those of the releases that depend on one, by the names of their HelmOps, that nobody ends before their Cluster, which is under
-// deletion, goes. There are none in a Cluster that stays: what depends on something is waited for there, whatever it takes.
+// stayingIn are the dependents, by the names of their HelmOps, that are not uninstalled before their Cluster, which
+// is under deletion, goes. There are none in a Cluster that stays: there, a release waits for its dependents, however
+// long.
 func (r *Reconciler) stayingIn(ctx context.Context, reader client.Reader, scope *releaseScope,
 	siblings map[string]*addonsv1.HelmOpRelease,
 ) (map[string]bool, error) {
@@ -90,8 +92,8 @@ func (r *Reconciler) stayingIn(ctx context.Context, reader client.Reader, scope 
 	return staying, nil
 }
 
-// neededBy tells which of the other releases in a Cluster, by the names of their HelmOps, keeps one from ending; empty if none does. Those that
-// need each other do not wait for each other, and nobody waits for those that stay.
+// neededBy is the message that a dependent in the Cluster keeps a release from being uninstalled; empty if none does.
+// Releases in a dependency cycle, and dependents that are never uninstalled, do not count.
 func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.HelmOpRelease, staying map[string]bool) string {
 	name := apiutil.HelmOpOf(release)
 	if name == "" {
@@ -127,7 +129,7 @@ func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.Hel
 	return message + fmt.Sprintf(": delete HelmOp %s, let it not select the Cluster, or take the dependency out", needing[0])
 }
 
-// isNotThere tells whether a release waits to be installed for the first time: what it depends on may go before it came.
+// isNotThere reports whether a release waits to be installed for the first time: its dependencies may be uninstalled.
 func isNotThere(release *addonsv1.HelmOpRelease) bool {
 	return release.Status.Release == nil && release.Status.State == string(model.StateAbsent) && apiutil.IsAwaiting(release)
 }

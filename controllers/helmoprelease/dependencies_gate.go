@@ -19,13 +19,14 @@ import (
 
 const (
 
-	// claimed is what a release says when what it waited for is ready.
+	// claimed is the message of a release whose dependencies were just met.
 	claimed = "all that comes first is ready: the release is about to be installed"
 )
 
-// needsDependencies tells whether a decision changes what a release is, so that what comes first must be ready. What repairs,
-// finishes or takes away does not wait: a change that was cut off had begun in order, and a rollback of a failed upgrade returns to what worked.
-// Nor does a return of what is there to the last good revision, by Helm's history or made anew: what was given up may be what broke the others.
+// needsDependencies reports whether the dependencies must be met before a decision is carried out. They need not for
+// an action that repairs, finishes or removes: an interrupted change had begun in order, and the rollback of a failed
+// upgrade returns to what worked. Nor for a return to the last known good revision: the revision that is given up may
+// be what broke the others.
 func needsDependencies(decision decide.Decision, isReturn bool) bool {
 	switch decision.Action {
 	case model.ActionInstall:
@@ -41,8 +42,8 @@ func needsDependencies(decision decide.Decision, isReturn bool) bool {
 	}
 }
 
-// mayAct tells whether all that comes before a release is ready in its Cluster, as far as a decision needs that. If not, it says
-// so; events of what it waits for bring the next pass.
+// mayAct reports whether the dependencies of a release are met in its Cluster, if a decision needs that. If not, it
+// says so at the release; events of the dependencies start the next pass.
 func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
 	if len(p.release.Spec.DependsOn) == 0 || !needsDependencies(decision, p.desired.Return) {
 		return true, nil
@@ -63,8 +64,9 @@ func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide
 	return reason == "", nil
 }
 
-// claimDependencies says at a release that it is about to be installed, and asks anew why its dependencies are not ready. While a release
-// waits to come, what it depends on may go. From now on that waits, and what began to go just before is seen to.
+// claimDependencies writes at a release that it is about to be installed, and then checks the dependencies again.
+// Before that, its dependencies may be uninstalled, since the release does not exist. From then on they wait for it,
+// and the second check sees an uninstallation that had just begun.
 func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (reason, message string, err error) {
 	said := p.release.DeepCopy()
 	say := func(reason, message string) error {
@@ -79,14 +81,14 @@ func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (rea
 	if err != nil || reason == "" {
 		return "", "", err
 	}
-	// The pass may find that this is what it said before, and not write it.
+	// The pass may not write this, if it is what the status said before.
 	if err := say(reason, message); err != nil {
 		return "", "", fmt.Errorf("saying what the release waits for: %w", err)
 	}
 	return reason, message, nil
 }
 
-// dependenciesOf tells why the dependencies of a release are not ready: a reason and a message. Both are empty if they are.
+// dependenciesOf is why the dependencies of a release are not met: a reason and a message, both empty if they are.
 func (r *Reconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (reason, message string, err error) {
 	release := scope.release
 	if why := dependencies.InvalidDependency(release.Spec.DependsOn); why != "" {
@@ -96,7 +98,7 @@ func (r *Reconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (r
 	if err := r.client.List(ctx, helmOps, client.InNamespace(release.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return "", "", fmt.Errorf("listing HelmOps: %w", err)
 	}
-	// What this release was told counts, too: its HelmOp may have changed since.
+	// The spec of this release counts, too: its HelmOp may have changed since.
 	name, graph := apiutil.HelmOpOf(release), dependencies.GraphOf(helmOps.Items)
 	graph.Add(name, release.Spec.DependsOn)
 	if path := graph.Path(name, name); path != nil {
@@ -126,8 +128,8 @@ func (r *Reconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (r
 	return addonsv1.WaitingForDependenciesReason, dependencies.ListUnmet(waits), nil
 }
 
-// unmet tells why a dependency is not ready. That it is must not be a matter of a cache that lags behind: its HelmOp may
-// just have told it something else.
+// unmet is why a dependency is not met; empty if it is. That it is must not come from a cache that lags behind: its
+// HelmOp may just have assigned a revision.
 func (r *Reconciler) unmet(ctx context.Context, scope *releaseScope, d dependencies.Dependency, release *addonsv1.HelmOpRelease) (string, error) {
 	if why := d.Unmet(scope.cluster, release); why != "" {
 		return why, nil
