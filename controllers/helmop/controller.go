@@ -142,8 +142,8 @@ type helmOpScope struct {
 // Reconcile makes one pass over a HelmOp.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
 	ctx = oci.ForTenant(ctx, req.Namespace)
-	if !r.writes.AreSeen(req.NamespacedName) {
-		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, nil
+	if wait := r.writes.Wait(req.NamespacedName); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	ctx = r.writes.For(ctx, req.NamespacedName)
 	helmOp := &addonsv1.HelmOp{}

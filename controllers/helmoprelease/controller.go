@@ -114,9 +114,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 			result.Priority = new(async.PriorityOfTurn)
 		}
 	}()
-	if !r.writes.AreSeen(req.NamespacedName) {
+	if wait := r.writes.Wait(req.NamespacedName); wait > 0 {
 		r.slots.Keep(req.NamespacedName)
-		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, nil
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	ctx = r.writes.For(ctx, req.NamespacedName)
 	release := &addonsv1.HelmOpRelease{}

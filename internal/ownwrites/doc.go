@@ -8,8 +8,8 @@
 // writes a status that is made from an older one. So a reconciler does three things:
 //
 //   - it writes through [Writes.Client], with the context of [Writes.For],
-//   - it asks [Writes.AreSeen] before it reads anything, and
-//   - it reconciles a little later if the answer is no.
+//   - it asks [Writes.Wait] before it reads anything, and
+//   - it reconciles after the wait if there is one.
 //
 // Nothing blocks and no worker is held, unlike with the read-your-writes option of controller-runtime: see docs/design.md.
 package ownwrites

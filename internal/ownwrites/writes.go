@@ -21,6 +21,9 @@ import (
 // while the watch was interrupted.
 const limit = 10 * time.Second
 
+// minWait and maxWait bound the time until the next pass is tried. A cache mostly lags by milliseconds.
+const minWait, maxWait = 5 * time.Millisecond, 500 * time.Millisecond
+
 // Writes remember the newest resourceVersion that the passes over each object wrote, by kind, and the newest that the
 // cache has shown of each kind. The resourceVersions of a kind are numbers that grow with each write:
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.
@@ -99,7 +102,7 @@ func (w *Writes) note(owner client.ObjectKey, object client.Object, now time.Tim
 	}
 	if now.Sub(w.swept) > limit {
 		w.swept = now
-		maps.DeleteFunc(w.byOwner, func(owner client.ObjectKey, _ map[kind]write) bool { return w.areSeen(owner, now) })
+		maps.DeleteFunc(w.byOwner, func(owner client.ObjectKey, _ map[kind]write) bool { return w.wait(owner, now) == 0 })
 	}
 	writes := w.byOwner[owner]
 	if writes == nil {
@@ -109,26 +112,27 @@ func (w *Writes) note(owner client.ObjectKey, object client.Object, now time.Tim
 	writes[of] = write{resourceVersion: max(writes[of].resourceVersion, version), at: now}
 }
 
-// AreSeen reports whether the cache shows what the passes over owner wrote, or has not shown it within 10 s. What is
-// read from the cache afterwards is at least as new as these writes.
-func (w *Writes) AreSeen(owner client.ObjectKey) bool {
+// Wait returns 0 if the cache shows what the passes over owner wrote, or has not shown it within 10 s: what is read from the
+// cache afterwards is at least as new as these writes. Otherwise it returns when to try the next pass: 5 ms after the write,
+// and later as long again as the write is old, at most 500 ms.
+func (w *Writes) Wait(owner client.ObjectKey) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.areSeen(owner, time.Now()) {
-		return false
+	wait := w.wait(owner, time.Now())
+	if wait == 0 {
+		delete(w.byOwner, owner)
 	}
-	delete(w.byOwner, owner)
-	return true
+	return wait
 }
 
-// areSeen is AreSeen, with the lock held.
-func (w *Writes) areSeen(owner client.ObjectKey, now time.Time) bool {
+// wait is Wait, with the lock held.
+func (w *Writes) wait(owner client.ObjectKey, now time.Time) time.Duration {
 	for of, write := range w.byOwner[owner] {
-		if w.shown[of] < write.resourceVersion && now.Sub(write.at) < limit {
-			return false
+		if age := now.Sub(write.at); w.shown[of] < write.resourceVersion && age < limit {
+			return min(max(age, minWait), maxWait)
 		}
 	}
-	return true
+	return 0
 }
 
 // versionOf is the resourceVersion of an object as a number, if it is one.

@@ -57,18 +57,18 @@ func configMap(version string) *corev1.ConfigMap {
 
 func (f *fixture) wantSeen(want bool, after string) {
 	f.Helper()
-	if got := f.AreSeen(owner); got != want {
-		f.Errorf("after %s: AreSeen = %t", after, got)
+	if wait := f.Wait(owner); (wait == 0) != want {
+		f.Errorf("after %s: Wait = %s", after, wait)
 	}
 }
 
-func TestAreSeen(t *testing.T) {
+func TestWait(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.wantSeen(true, "nothing")
 	f.note(owner, configMap("7"), time.Now())
 	f.wantSeen(false, "a write")
-	if !f.AreSeen(other) {
+	if f.Wait(other) != 0 {
 		t.Error("the write counts for another owner")
 	}
 	f.informer.Add(configMap("6"))
@@ -95,7 +95,13 @@ func TestTheWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.note(owner, configMap("7"), time.Now())
-		time.Sleep(limit - time.Nanosecond)
+		for _, step := range []struct{ after, want time.Duration }{{0, minWait}, {50 * time.Millisecond, 50 * time.Millisecond}, {time.Second, maxWait}} {
+			time.Sleep(step.after)
+			if got := f.Wait(owner); got != step.want {
+				t.Errorf("after %s more: Wait = %s, want %s", step.after, got, step.want)
+			}
+		}
+		time.Sleep(limit - 1050*time.Millisecond - time.Nanosecond)
 		f.wantSeen(false, "almost 10 s")
 		time.Sleep(time.Nanosecond)
 		f.wantSeen(true, "10 s")
@@ -179,7 +185,7 @@ func TestClientNotesStatuses(t *testing.T) {
 	}
 }
 
-// TestReadsAreAsNewAsWrites writes to an API server and reads from a cache: where AreSeen says so, a read never shows an older object.
+// TestReadsAreAsNewAsWrites writes to an API server and reads from a cache: where Wait is 0, a read never shows an older object.
 func TestReadsAreAsNewAsWrites(t *testing.T) {
 	t.Parallel()
 	config := sharedServer.Server(t).RESTConfig()
@@ -210,7 +216,7 @@ func TestReadsAreAsNewAsWrites(t *testing.T) {
 		if err := c.Update(ctx, written); err != nil {
 			t.Fatal(err)
 		}
-		for start := time.Now(); !writes.AreSeen(owner); {
+		for start := time.Now(); writes.Wait(owner) > 0; {
 			if time.Since(start) > limit/2 {
 				t.Fatal("the cache does not show what was written")
 			}
