@@ -147,10 +147,11 @@ func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeSco
 
 // mayRead reports whether a Cluster may be read for a release. The HelmOp is nil if it is gone, or not in the cache.
 func (r *Reconciler) mayRead(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
-	return !apiutil.IsClusterPaused(cluster) && !apiutil.IsChildPaused(release) && apiutil.IsWatched(release, r.watchFilter) && (helmOp == nil || !apiutil.IsHelmOpPaused(helmOp))
+	return !apiutil.IsClusterPaused(cluster) && !apiutil.IsChildPaused(release) && apiutil.IsWatched(release, r.watchFilter) &&
+		(helmOp == nil || !apiutil.IsHelmOpPaused(helmOp))
 }
 
-// HelmOpOf is the HelmOp that a release belongs to; nil if it is gone, or the release says so only.
+// helmOpOf is the HelmOp of a release; nil if it is gone, or if it does not control the release.
 func (s *lifeScope) helmOpOf(release *addonsv1.HelmOpRelease) *addonsv1.HelmOp {
 	for i := range s.helmOps {
 		if clusterlife.TakesPart(release, &s.helmOps[i]) {

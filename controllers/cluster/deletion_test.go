@@ -56,7 +56,10 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 		},
 	})
 	c := builder.Build()
-	return &Reconciler{client: c, forgetReads: func(client.ObjectKey) {}, live: c, objects: clusterview.NewReader(c), recorder: events.NewFakeRecorder(100), now: func() time.Time { return controllertest.LifeNow }}
+	return &Reconciler{
+		client: c, live: c, objects: clusterview.NewReader(c), recorder: events.NewFakeRecorder(100),
+		forgetReads: func(client.ObjectKey) {}, now: func() time.Time { return controllertest.LifeNow },
+	}
 }
 
 // pass makes one pass over the Cluster, and returns it as it is then; nil if it is gone.

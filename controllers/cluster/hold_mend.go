@@ -21,8 +21,7 @@ import (
 
 // nextHold is the new value of the annotation of a hold that cannot stay as it is, and why; empty if it stays. If a
 // user pauses the Cluster during its hold, by the paused annotation, the hold is suspended: spec.paused stays,
-// because the pause of the hold and that of the user could not be told apart. When the pause of the user ends, the
-// hold begins again with its full time.
+// because it does not show whose pause it is. When the user ends the pause, the hold begins again with its full time.
 func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
 	hold, begins := apiutil.HoldOf(cluster), now.UTC().Format(time.RFC3339)
 	isOurs := ptr.Deref(cluster.Spec.Paused, false)

@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 )
 
-// foreignRetry is when to ask again whether a Cluster has releases in other shards. No event tells.
+// foreignRetry is when to check again whether a Cluster has releases in other shards. There is no event for that.
 const foreignRetry = 5 * time.Minute
 
 // readForeign finds out whether a Cluster has releases in other shards. If so, the conditions and holds that no HelmOp of

@@ -126,10 +126,10 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, s
 		namespace := object.GetNamespace()
 		if _, known := namespaces[namespace]; !known {
 			selected, err := selector.SelectsNamespace(ctx, r.client, namespace)
-			if err != nil {
+			if client.IgnoreNotFound(err) != nil {
 				return nil, fmt.Errorf("reading Namespace %s: %w", namespace, err)
 			}
-			namespaces[namespace] = selected
+			namespaces[namespace] = selected // The event of a Namespace that the cache does not have yet starts another pass.
 		}
 		if !namespaces[namespace] {
 			continue

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,22 +37,20 @@ func (r *Reconciler) enterShard(ctx context.Context, helmOp *addonsv1.HelmOp) (r
 				"until status.shard is the new shard, or set the label %s back", *former, r.shard, addonsv1.ShardLabel))
 		return ctrl.Result{}, false, nil
 	case former != nil:
-		revisions, err := r.bringRevisions(ctx, helmOp)
-		if err != nil {
-			return ctrl.Result{}, false, err
-		}
-		releases, err := r.bringReleases(ctx, helmOp)
-		if err != nil || revisions+releases > 0 {
+		revisions, revisionsErr := r.bringRevisions(ctx, helmOp)
+		releases, releasesErr := r.bringReleases(ctx, helmOp)
+		if err := kerrors.NewAggregate([]error{revisionsErr, releasesErr}); err != nil || revisions+releases > 0 {
 			// The next pass begins when the cache shows what was brought along.
 			return ctrl.Result{RequeueAfter: requeue.StaleRetry}, false, err
 		}
 	}
-	helmOp.Status.Shard = &r.shard
+	helmOp.Status.Shard = ptr.To(r.shard)
 	return ctrl.Result{}, true, nil
 }
 
 // bringAlong gives the objects of one kind that a HelmOp has in other shards the label of its own shard, and returns how
-// many these were. typed returns an object of the kind with some metadata.
+// many these were. An object that cannot be changed does not keep the others back. typed returns an object of the kind with
+// some metadata.
 func (r *Reconciler) bringAlong(ctx context.Context, helmOp *addonsv1.HelmOp, kind string, typed func(metav1.ObjectMeta) client.Object) (int, error) {
 	selector := apiutil.OtherShards(r.shard)
 	if requirements, selectable := labels.SelectorFromSet(apiutil.ChildSelector(helmOp)).Requirements(); selectable {
@@ -66,17 +66,18 @@ func (r *Reconciler) bringAlong(ctx context.Context, helmOp *addonsv1.HelmOp, ki
 	if err != nil {
 		return 0, fmt.Errorf("listing each %s of the HelmOp in other shards: %w", kind, err)
 	}
+	var errs []error
 	for _, object := range foreign {
 		before := object.DeepCopyObject().(client.Object)
 		apiutil.FollowLabels(object.GetLabels(), helmOp)
 		if err := r.client.Patch(ctx, object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return 0, fmt.Errorf("bringing %s %s into the shard: %w", kind, object.GetName(), err)
+			errs = append(errs, fmt.Errorf("bringing %s %s into the shard: %w", kind, object.GetName(), err))
 		}
 	}
 	if len(foreign) > 0 {
-		ctrl.LoggerFrom(ctx).Info("Brought objects of the HelmOp into the shard", "kind", kind, "objects", len(foreign))
+		ctrl.LoggerFrom(ctx).Info("Brought objects of the HelmOp into the shard", "kind", kind, "objects", len(foreign)-len(errs))
 	}
-	return len(foreign), nil
+	return len(foreign), kerrors.NewAggregate(errs)
 }
 
 func (r *Reconciler) bringReleases(ctx context.Context, helmOp *addonsv1.HelmOp) (int, error) {

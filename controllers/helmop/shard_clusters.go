@@ -39,12 +39,12 @@ func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, select
 	if err != nil {
 		return err
 	}
-	elsewhere, err := r.clustersOfOtherShards(ctx, absent)
+	foreign, err := r.clustersOfOtherShards(ctx, absent)
 	if err != nil {
 		return err
 	}
 	for key, child := range children {
-		if object, ok := elsewhere[key]; ok {
+		if object, ok := foreign[key]; ok {
 			scope.clusters = append(scope.clusters, otherShardScope(scope.helmOp, key, object, selector, child))
 			continue
 		}

@@ -5,6 +5,7 @@ package helmop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -86,6 +87,37 @@ func TestEnterShard(t *testing.T) {
 	h.Status.Shard, h.Spec.Suspend = nil, false
 	if _, entered, err = r.enterShard(t.Context(), h); err != nil || !entered || *h.Status.Shard != "b" {
 		t.Errorf("new: entered %t, err = %v, shard %v", entered, err, h.Status.Shard)
+	}
+}
+
+// TestEnterShardBringsWhatItCan has one release that cannot be changed: the other objects are brought along, and the HelmOp waits.
+func TestEnterShardBringsWhatItCan(t *testing.T) {
+	t.Parallel()
+	h, _, bad := controllertest.ShardedObjects("b", "b", "a")
+	h.Status.Shard, h.Spec.Suspend = ptr.To("a"), true
+	good, revision := bad.DeepCopy(), &addonsv1.HelmOpRevision{}
+	bad.Name, good.Name = "a-bad", "b-good"
+	revision.ObjectMeta = metav1.ObjectMeta{Namespace: "n", Name: "h-1", Labels: apiutil.ChildSelector(h), OwnerReferences: bad.OwnerReferences}
+	_, live := controllertest.ShardStores(t, "b", h, bad, good, revision)
+	refused := errors.New("refused")
+	r := &Reconciler{live: live, shard: "b", now: time.Now, client: interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if obj.GetName() == bad.Name {
+				return refused
+			}
+			return c.Patch(ctx, obj, patch, options...)
+		},
+	})}
+	if _, entered, err := r.enterShard(t.Context(), h); entered || !errors.Is(err, refused) || *h.Status.Shard != "a" {
+		t.Errorf("entered %t, err = %v, shard %s", entered, err, *h.Status.Shard)
+	}
+	for _, obj := range []client.Object{bad, good, revision} {
+		if err := live.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			t.Fatal(err)
+		}
+		if want := obj != client.Object(bad); apiutil.IsOfShard(obj, "b") != want {
+			t.Errorf("%s has the labels %v", obj.GetName(), obj.GetLabels())
+		}
 	}
 }
 

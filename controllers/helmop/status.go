@@ -74,8 +74,8 @@ type fleetSummary struct {
 	// told is the number of selected Clusters whose release has the desired spec.
 	told int32
 	// otherShard is the number of releases whose Clusters are of another shard, and whyOtherShard says so of one.
-	// heldElsewhere is the number of those that are selected.
-	otherShard, heldElsewhere int32
+	// heldByOtherShard is the number of those that are selected.
+	otherShard, heldByOtherShard int32
 	whyOtherShard             string
 	// ending is the number of releases of Clusters that are no longer selected.
 	ending int32
@@ -108,7 +108,7 @@ func summarize(scope *helmOpScope) fleetSummary {
 		}
 		s.counts.Selected++
 		if c.otherShard != "" {
-			s.heldElsewhere++
+			s.heldByOtherShard++
 		}
 		if c.step.Told && phase != phasePaused && phase != phaseWaiting && c.otherShard == "" {
 			s.told++
@@ -189,7 +189,7 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 }
 
 func rolledOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
-	servable := s.counts.Selected - s.counts.Waiting - s.counts.Paused - s.heldElsewhere
+	servable := s.counts.Selected - s.counts.Waiting - s.counts.Paused - s.heldByOtherShard
 	reason, message, held := isHeld(scope)
 	switch {
 	case scope.selectorErr != nil:

@@ -166,8 +166,8 @@ func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string
 	return rendered.Values, nil
 }
 
-// renderAssigned renders the values that a release was told: those that its HelmOp wants now or, where that is something else and the
-// release is to stay at the revision that it is made from, those of this revision.
+// renderAssigned renders the values with the digests in the spec of the release: from the current HelmOp or, if that
+// has other values and the release is to stay at its revision, from the HelmOp at that revision.
 func (r *Reconciler) renderAssigned(ctx context.Context, p *releasePass) (rendered templating.Result, secretValues []any, err error) {
 	rendered, secretValues, err = r.renderer.Values(ctx, p.helmOp, p.object, p.cluster)
 	if err == nil && hasAssignedDigests(p.release, &rendered) {
@@ -193,7 +193,7 @@ func (r *Reconciler) renderAssigned(ctx context.Context, p *releasePass) (render
 	return rendered, secretValues, err
 }
 
-// hasAssignedDigests tells whether values are those that a release was told.
+// hasAssignedDigests reports whether rendered values have the digests in the spec of the release.
 func hasAssignedDigests(release *addonsv1.HelmOpRelease, rendered *templating.Result) bool {
 	return rendered.Digest == release.Spec.ValuesDigest && rendered.PostRenderDigest == release.Spec.PostRenderDigest
 }

@@ -48,8 +48,8 @@ func (s *releaseScope) isClusterEnding() bool {
 	return s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero()
 }
 
-// forgetWithCluster ends a HelmOpRelease whose Cluster is gone or under deletion, without a call to the workload cluster,
-// unless the release is to be uninstalled before the Cluster goes.
+// forgetWithCluster ends a HelmOpRelease whose Cluster is gone or under deletion, without a call to the workload
+// cluster. A release that is to be uninstalled before the Cluster continues with the next step.
 func (r *Reconciler) forgetWithCluster(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	release := p.release
 	if !p.isClusterEnding() || r.uninstallsBefore(p.releaseScope) {
@@ -63,7 +63,8 @@ func (r *Reconciler) forgetWithCluster(ctx context.Context, p *releasePass) (*ct
 	return end(removeFinalizer(release), nil)
 }
 
-// waitForHold ends the pass if the deletion of the Cluster is to be held before the release is uninstalled, and is not yet.
+// waitForHold ends the pass if the release is to be uninstalled before the Cluster, and the deletion of the Cluster
+// is not held yet.
 func (r *Reconciler) waitForHold(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.isClusterEnding() && !apiutil.HoldOf(p.cluster).IsOn() {
 		report.SetNotReady(p.release, addonsv1.DeletingReason, "the release is uninstalled as soon as the deletion of the Cluster is held")
@@ -85,11 +86,12 @@ func (r *Reconciler) orphanIfConfigured(_ context.Context, p *releasePass) (*ctr
 // orphan ends a HelmOpRelease and leaves its release in the cluster. The text why follows the name of the Cluster.
 func (r *Reconciler) orphan(scope *releaseScope, eventType, why string) ctrl.Result {
 	release := scope.release
-	r.event(scope, eventType, addonsv1.OrphanedEvent, "Orphan", fmt.Sprintf("Left release %s in Cluster %s%s", describe(release), apiutil.ClusterTitle(release), why))
+	r.event(scope, eventType, addonsv1.OrphanedEvent, "Orphan", fmt.Sprintf(
+		"Left release %s in Cluster %s%s", describe(release), apiutil.ClusterTitle(release), why))
 	return removeFinalizer(release)
 }
 
-// whyOrphaned tells why a release that ends stays in its cluster; empty if it is uninstalled.
+// whyOrphaned is why a release under deletion stays in its cluster; empty if it is uninstalled.
 func whyOrphaned(scope *releaseScope) string {
 	switch {
 	case scope.release.Annotations[addonsv1.OrphanAnnotation] == "true":
@@ -150,7 +152,7 @@ func (r *Reconciler) waitForDependents(ctx context.Context, p *releasePass) (*ct
 	case ok:
 		return nil, nil
 	case p.isClusterEnding():
-		// The HelmOp of a dependent may be suspended meanwhile. No event tells, and the time is short.
+		// The HelmOp of a dependent may be suspended meanwhile. There is no event for that, and the time is short.
 		return after(requeue.OutdatedRetry), nil
 	}
 	return after(0), nil

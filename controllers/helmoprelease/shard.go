@@ -27,7 +27,7 @@ func otherShardOf(shard string, release *addonsv1.HelmOpRelease, cluster *unstru
 	return apiutil.OtherShardMessage(cluster, release)
 }
 
-// otherShardRetry is how often to check whether a Cluster of another shard still exists. No event tells.
+// otherShardRetry is how often to check whether a Cluster of another shard still exists. There is no event for that.
 const otherShardRetry = 5 * time.Minute
 
 // reportOtherShard reports that a release is left alone because its Cluster is of another shard. If the Cluster comes

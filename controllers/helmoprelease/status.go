@@ -84,7 +84,7 @@ func reportWaiting(p *releasePass, decision decide.Decision) {
 	}
 }
 
-// reportWaitingForSlot says of a release of which nothing was said yet why nothing happens. What was said of others stands until something does.
+// reportWaitingForSlot reports that a release waits for a slot, unless it has a Ready condition already.
 func reportWaitingForSlot(release *addonsv1.HelmOpRelease) {
 	if conditions.Get(release, addonsv1.ReadyCondition) == nil {
 		report.SetNotReady(release, addonsv1.UpdatingReason, "the release waits for its turn: as many others are worked on as the manager may at a time")

@@ -51,34 +51,37 @@ type releasePass struct {
 	// intent is what becomes of a release under deletion. Set by checkIntent.
 	intent deletionIntent
 
-	// snapshot is what is seen of the objects of the release; nil if that is not known. Set by followObjects.
+	// snapshot is the state of the objects of the release; nil if it is not known. Set by followObjects.
 	snapshot *objectwatch.Snapshot
 
-	// unread is why it is not known what the newest revision installed; nil if it is. Set by followObjects.
+	// unread is why the objects of the newest revision are not known; nil if they are. Set by followObjects.
 	unread error
 
-	// unhealthy tells that a new revision did not become healthy. Set by assess.
+	// unhealthy is true if a new revision did not become healthy. Set by assess.
 	unhealthy bool
 
-	// unseeable tells that objects of the release cannot be watched for lack of rights. Set by assess.
+	// unseeable is true if permissions to watch objects of the release are missing. Set by assess.
 	unseeable bool
 
-	// missing is how many objects of the release were deleted, and unlisted tells that there are others of which that is yet to be seen. Set by assess.
+	// missing is the number of deleted objects of the release. unlisted is true if it is not known of other objects
+	// whether they exist. Set by assess.
 	missing  int
 	unlisted bool
 
-	// isListing tells that it is yet to be seen whether objects are missing that a request to retry is to put back. Set by assess.
+	// isListing is true while the objects are listed for a request to retry, which creates the missing ones again.
+	// Set by assess.
 	isListing bool
 
-	// drifted tells that something differs from what the release installed; differences are what was found to. Set by checkDrift.
+	// drifted is true if objects differ from what the release installed; differences are those that this pass found.
+	// Set by checkDrift.
 	drifted     bool
 	differences []drift.Difference
 
-	// RequeueAfter is when something is due without an event; 0 is never.
+	// requeueAfter is when the next pass is due without an event; 0 is never.
 	requeueAfter time.Duration
 }
 
-// due makes the next pass come no later than after a delay.
+// due makes the next pass due no later than after a delay.
 func (p *releasePass) due(delay time.Duration) {
 	if delay > 0 && (p.requeueAfter == 0 || p.requeueAfter > delay) {
 		p.requeueAfter = delay
@@ -151,7 +154,7 @@ func (r *Reconciler) checkPause(_ context.Context, p *releasePass) (*ctrl.Result
 	return after(0), nil
 }
 
-// pauseOf tells why nothing may be done for a release; empty if something may.
+// pauseOf is why nothing may be done for a release; empty if something may.
 func pauseOf(scope *releaseScope) string {
 	switch {
 	case scope.cluster != nil && apiutil.IsClusterPaused(scope.cluster):
@@ -171,7 +174,7 @@ func pauseOf(scope *releaseScope) string {
 	}
 }
 
-// maxPauseReason bounds what an annotation adds to a message.
+// maxPauseReason bounds the text of an annotation in a message, in bytes.
 const maxPauseReason = 512
 
 // checkShard ends the pass if the Cluster is of another shard than the HelmOp.
@@ -250,8 +253,8 @@ func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.
 	return nil, nil
 }
 
-// followObjects sets what is seen of the objects of the release. It ends the pass if the release is not to be touched before
-// a move of the management cluster.
+// followObjects sets the state of the objects of the release. It ends the pass if the release must not be touched
+// before a move of the management cluster.
 func (r *Reconciler) followObjects(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	r.follow(ctx, p)
 	if r.stopsForMove(ctx, p) {
@@ -295,7 +298,7 @@ func (r *Reconciler) decide(p *releasePass) {
 	p.release.Status.State = string(p.decision.State)
 }
 
-// isIdle tells whether a decision leaves the release as it is.
+// isIdle reports whether a decision leaves the release as it is.
 func isIdle(decision decide.Decision) bool {
 	switch decision.Action {
 	case model.ActionNone, model.ActionWait, model.ActionStall:

@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// maxHelmOpsWithRecordsLeft bounds the HelmOps of which it is remembered that they were told of records which a registry keeps.
+// maxHelmOpsWithRecordsLeft bounds the memory of HelmOps that have an Event about records that a registry keeps.
 const maxHelmOpsWithRecordsLeft = 4096
 
 func newRecordsLeft() *lru.Cache[types.UID, bool] {

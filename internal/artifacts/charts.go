@@ -96,8 +96,8 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease, helmO
 	if isSigned {
 		policy = nil
 	}
-	// What is known to be signed by the status of this HelmOp is not shared with those who have to ask. Nor is anything between
-	// namespaces: one would wait for the turn of the other at the registry, and for the end of its failures.
+	// A signature that is known from the status of this HelmOp is not shared with other HelmOps. Namespaces share nothing: one
+	// would wait for the turn of the other at the registry, and for the end of its failures.
 	key, err := apiutil.DigestOf(release.Namespace, artifact, access, references.PolicyDigest(policy))
 	if err != nil {
 		return nil, err
@@ -113,23 +113,30 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease, helmO
 		c.failures.record(key, err, c.now())
 		return content, err
 	})
-	switch {
-	case !ok && c.failures.isFailing(key):
-		return nil, ErrRefetching
-	case !ok:
-		return nil, ErrFetching
-	case err != nil:
-		if failure := c.failures.failure(key, c.now()); failure != nil {
-			return nil, failure
-		}
+	if err := c.outcome(key, ok, err); err != nil {
 		return nil, err
-	default:
-		return c.loader.Chart(ctx, bundleSource(content, &artifact, release.Namespace, content.ReadLayer))
 	}
+	return c.loader.Chart(ctx, bundleSource(content, &artifact, release.Namespace, content.ReadLayer))
 }
 
-// storedChart loads a chart that is in the store. One that cannot be loaded is not tried again by each release on its own. To build a
-// kustomization may take minutes, which must not hold the worker.
+// outcome is the error of a task with a key, or the one that says that the task is not done.
+func (c *Charts) outcome(key string, done bool, err error) error {
+	switch {
+	case !done && c.failures.isFailing(key):
+		return ErrRefetching
+	case !done:
+		return ErrFetching
+	case err == nil:
+		return nil
+	}
+	if failure := c.failures.failure(key, c.now()); failure != nil {
+		return failure
+	}
+	return err
+}
+
+// storedChart loads a chart that is in the store. A chart that cannot be loaded is not tried again by each release on its own. To
+// build a kustomization may take minutes, which must not hold the worker.
 func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact, release *addonsv1.HelmOpRelease,
 ) (*bundle.Chart, error) {
 	source := bundleSource(content, artifact, release.Namespace, content.ReadStored)
@@ -150,20 +157,13 @@ func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact
 		}
 		return content, err
 	})
-	switch {
-	case !ok && c.failures.isFailing(key):
-		return nil, ErrRefetching
-	case !ok:
-		return nil, ErrFetching
-	case err == nil:
-		return c.loader.Chart(ctx, source)
-	case errors.Is(err, oci.ErrNotStored):
+	if errors.Is(err, oci.ErrNotStored) {
 		return nil, err
 	}
-	if failure := c.failures.failure(key, c.now()); failure != nil {
-		return nil, failure
+	if err := c.outcome(key, ok, err); err != nil {
+		return nil, err
 	}
-	return nil, err
+	return c.loader.Chart(ctx, source)
 }
 
 // fetch verifies an artifact, if a policy says so, and brings it into the store.
@@ -185,7 +185,9 @@ func (c *Charts) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact,
 }
 
 // bundleSource shows an artifact to the chart loader, which reads the layers that it needs, if it needs any.
-func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, tenant string, read func(context.Context, oci.Layer) ([]byte, error)) bundle.Source {
+func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, tenant string,
+	read func(context.Context, oci.Layer) ([]byte, error),
+) bundle.Source {
 	return bundle.Source{
 		Manifest:  apiutil.BundleManifest(content.ConfigMediaType, content.ArtifactType, content.Layers),
 		Selection: apiutil.BundleSelection(artifact),

@@ -48,7 +48,7 @@ func (f *failures) record(key string, err error, now time.Time) {
 	defer f.mu.Unlock()
 	for other, failure := range f.byKey {
 		if now.Sub(failure.next) > time.Hour {
-			delete(f.byKey, other) // nobody wants it any more
+			delete(f.byKey, other) // no release has asked for an hour
 		}
 	}
 	if err == nil {
@@ -80,7 +80,7 @@ func (f *failures) failure(key string, now time.Time) *Failure {
 	return &Failure{err: failure.err, Wait: failure.next.Sub(now)}
 }
 
-// isFailing tells whether the last try failed.
+// isFailing reports whether the last try failed.
 func (f *failures) isFailing(key string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

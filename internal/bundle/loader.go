@@ -275,7 +275,7 @@ func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []
 	return made, err
 }
 
-// parse turns the content of an artifact into a chart, and tells about how many bytes of memory the chart takes.
+// parse turns the content of an artifact into a chart, and returns about how many bytes of memory the chart takes.
 func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers []int, data [][]byte,
 ) (*chart.Chart, int64, error) {
 	if format != FormatHelmChart {

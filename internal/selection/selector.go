@@ -51,7 +51,8 @@ func (s *Selector) Matches(cluster metav1.Object) bool {
 }
 
 // Selects reports whether the HelmOp selects a Cluster. It reads the Namespace of the Cluster if that is another one than
-// the HelmOp's.
+// the HelmOp's. The error is a NotFound one if the Namespace does not exist: whether that means "not selected" is the
+// decision of the caller.
 func (s *Selector) Selects(ctx context.Context, reader client.Reader, cluster metav1.Object) (bool, error) {
 	if !s.Matches(cluster) || apiutil.IsManagement(cluster) {
 		return s.Matches(cluster), nil
@@ -59,15 +60,14 @@ func (s *Selector) Selects(ctx context.Context, reader client.Reader, cluster me
 	return s.SelectsNamespace(ctx, reader, cluster.GetNamespace())
 }
 
-// SelectsNamespace reports whether the HelmOp selects Clusters of a namespace. A Namespace that does not exist is not
-// selected.
+// SelectsNamespace reports whether the HelmOp selects Clusters of a namespace. For its error see Selects.
 func (s *Selector) SelectsNamespace(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	if name == s.namespace || s.namespaces == nil {
 		return name == s.namespace, nil
 	}
 	namespace := apiutil.PartialOf(apiutil.KindNamespace)
 	if err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
-		return false, client.IgnoreNotFound(err)
+		return false, err
 	}
 	return s.namespaces.Matches(labels.Set(namespace.Labels)), nil
 }
@@ -106,7 +106,7 @@ func helmOpsThat(ctx context.Context, reader client.Reader, namespace string, te
 			continue
 		}
 		passes, err := test(selector)
-		if err != nil {
+		if client.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
 		if passes {

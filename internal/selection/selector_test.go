@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -87,7 +88,6 @@ func TestSelector(t *testing.T) {
 		"selected namespace":                     {change: tenants, cluster: clusterIn("tenant", "yes"), matches: true, selects: true},
 		"selected namespace, other labels":       {change: tenants, cluster: clusterIn("tenant", "no")},
 		"namespace that is not selected":         {change: tenants, cluster: clusterIn("other", "yes"), matches: true},
-		"namespace that does not exist":          {change: tenants, cluster: clusterIn("missing", "yes"), matches: true},
 		"own namespace, which has other labels":  {change: tenants, cluster: clusterIn("platform", "yes"), matches: true, selects: true},
 		"management cluster":                     {change: func(s *addonsv1.HelmOpSpec) { s.ManagementCluster = &addonsv1.ManagementCluster{} }, cluster: managementCluster(), matches: true, selects: true},
 		"management cluster, which is not asked": {change: tenants, cluster: managementCluster()},
@@ -100,6 +100,18 @@ func TestSelector(t *testing.T) {
 		if matches := selector.Matches(tc.cluster); err != nil || matches != tc.matches || selects != tc.selects {
 			t.Errorf("%s: matches %t, selects %t, err = %v", name, matches, selects, err)
 		}
+	}
+}
+
+// TestANamespaceThatDoesNotExist must not pass for one that is not selected: a release must not be uninstalled for it.
+func TestANamespaceThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	selector, err := SelectorOf(helmOpIn("h", tenants))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := selector.Selects(t.Context(), readerOf(t), clusterIn("missing", "yes")); !apierrors.IsNotFound(err) {
+		t.Errorf("err = %v, want NotFound", err)
 	}
 }
 
