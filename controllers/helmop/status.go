@@ -76,7 +76,7 @@ type fleetSummary struct {
 	// otherShard is the number of releases whose Clusters are of another shard, and whyOtherShard says so of one.
 	// heldByOtherShard is the number of those that are selected.
 	otherShard, heldByOtherShard int32
-	whyOtherShard             string
+	whyOtherShard                string
 	// ending is the number of releases of Clusters that are no longer selected.
 	ending int32
 	// whyEnding is what one of them waits for.
