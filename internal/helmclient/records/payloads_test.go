@@ -6,6 +6,7 @@ package records
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -170,6 +171,43 @@ func TestIntegrationPayloadOfRecord(t *testing.T) {
 				t.Errorf("read: %v", err)
 			}
 		})
+	}
+}
+
+// TestIntegrationPayloadOfDeletedRecord loses the answer to the deletion of a record: the second try finds no record, and the
+// payload is deleted all the same.
+func TestIntegrationPayloadOfDeletedRecord(t *testing.T) {
+	b := newBench(t)
+	store := &countingStore{kept: map[string][]byte{}}
+	b.storage = model.Storage{Store: store, Outside: true}
+	key, rls := NameOf("demo", 1), helmtest.FullRelease()
+	rls.Namespace, rls.Version = b.namespace, 1
+	if err := b.newRecords().Create(key, rls); err != nil || len(store.kept) != 1 {
+		t.Fatalf("%d payloads are kept, err = %v", len(store.kept), err)
+	}
+	deletions := 0
+	b.config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
+		return helmtest.RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
+			answer, err := base.RoundTrip(req)
+			if req.Method != http.MethodDelete || err != nil {
+				return answer, err
+			}
+			if deletions++; deletions == 1 {
+				return nil, errors.Join(io.ErrUnexpectedEOF, answer.Body.Close())
+			}
+			return answer, nil
+		})
+	}
+	held := b.newRecords()
+	if _, err := held.Get(key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Delete(key); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		t.Fatal(err)
+	}
+	held.Finish("demo", time.Now(), true)
+	if deletions != 2 || len(store.kept) != 0 {
+		t.Errorf("%d deletions were sent, %d payloads are kept", deletions, len(store.kept))
 	}
 }
 

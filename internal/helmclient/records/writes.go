@@ -242,14 +242,15 @@ func (s *Store) remove(key string) error {
 		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", AcceptMetadata).
 			Do(context.Background()).Error()
 	})
-	if apierrors.IsNotFound(err) {
-		return driver.ErrReleaseNotFound
-	}
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the release record %q: %w", key, err)
 	}
+	// A record that is gone may have been deleted by the first of several tries, whose answer was lost.
 	s.notePointer(key, nil, record)
 	s.deleteUnnamed()
+	if err != nil {
+		return driver.ErrReleaseNotFound
+	}
 	return nil
 }
 

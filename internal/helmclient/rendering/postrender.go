@@ -13,7 +13,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/kustomize/kyaml/resid"
 	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -134,12 +133,9 @@ func (r *postRenderer) applyPatch(p *patch, objects []*renderedObject) ([]*rende
 	return kept, nil
 }
 
-// namespaceOf returns the namespace of an object in the cluster. An object of an unknown kind counts as namespaced.
+// namespaceOf returns the namespace by which patches select an object. An object without one has that of the release, also
+// if its kind is not namespaced: the rendering does not know the kinds of the cluster.
 func (r *postRenderer) namespaceOf(object *unstructured.Unstructured) string {
-	kind := object.GroupVersionKind()
-	if object.GetNamespace() == "" && resid.NewGvk(kind.Group, kind.Version, kind.Kind).IsClusterScoped() {
-		return ""
-	}
 	return cmp.Or(object.GetNamespace(), r.namespace)
 }
 

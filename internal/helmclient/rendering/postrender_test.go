@@ -115,6 +115,10 @@ func TestPostRenderChanges(t *testing.T) {
 			change: PostRender{Patches: []Patch{{Target: &inventory.Selector{Namespace: "apps", Name: "w.b"}, Patch: "metadata: {annotations: {here: yes}}"}}},
 			want:   []string{"name: web\nspec:"}, wantAbsent: nil,
 		},
+		"target by namespace of the release, of an object without one": {
+			change: PostRender{Patches: []Patch{{Target: &inventory.Selector{Kind: "ClusterRole", Namespace: "apps"}, Patch: "metadata: {labels: {here: in}}"}}},
+			want:   []string{"here: in"},
+		},
 		"labels and annotations": {
 			change: PostRender{Labels: map[string]string{"team": "a"}, Annotations: map[string]string{"note": "1"}},
 			want:   []string{"team: a", "note: \"1\"", "app: web", "matchLabels:\n      app: web\n  template"},
