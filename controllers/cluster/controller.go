@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -66,6 +67,9 @@ type lifeScope struct {
 
 	// helmOps are those of the Cluster's namespace. They are shared: read only.
 	helmOps []addonsv1.HelmOp
+
+	// unknownHelmOps are the names of the HelmOps of further releases, which are gone or of another shard.
+	unknownHelmOps sets.Set[string]
 
 	// isRead is true if the Cluster may be read for some release, also of another namespace.
 	isRead bool
@@ -133,13 +137,16 @@ func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeSco
 	if err := r.client.List(ctx, helmOps, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the HelmOps of namespace %s: %w", key.Namespace, err)
 	}
-	scope := &lifeScope{object: object, cluster: cluster, helmOps: helmOps.Items}
+	scope := &lifeScope{object: object, cluster: cluster, helmOps: helmOps.Items, unknownHelmOps: sets.Set[string]{}}
 	for i := range releases.Items {
 		release := &releases.Items[i]
 		helmOp := scope.helmOpOf(release)
 		scope.isRead = scope.isRead || r.mayRead(cluster, release, helmOp)
-		if helmOp != nil {
+		switch {
+		case helmOp != nil:
 			scope.releases = append(scope.releases, *release)
+		case release.Namespace == key.Namespace:
+			scope.unknownHelmOps.Insert(apiutil.HelmOpOf(release))
 		}
 	}
 	return scope, nil

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	capilabels "sigs.k8s.io/cluster-api/util/labels/format"
@@ -20,16 +21,27 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 )
 
 // foreignRetry is when to check again whether a Cluster has releases in other shards. There is no event for that.
 const foreignRetry = 5 * time.Minute
 
-// readForeign finds out whether a Cluster has releases in other shards. If so, the conditions and holds that no HelmOp of
-// the own shard asks for may be theirs, and stay. The API server is asked only if there are such conditions or holds.
+// readForeign finds out whether a Cluster has releases in other shards, or of HelmOps of other shards. If so, the conditions
+// and holds that no HelmOp of the own shard asks for may be theirs, and stay. The API server is asked only if there are such
+// conditions or holds.
 func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 	if !hasUnclaimed(scope) {
 		return nil
+	}
+	for name := range scope.unknownHelmOps {
+		helmOp := &metav1.PartialObjectMetadata{}
+		helmOp.SetGroupVersionKind(addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))
+		exists, err := dependencies.Exists(ctx, r.live, client.ObjectKey{Namespace: scope.cluster.Namespace, Name: name}, helmOp)
+		if err != nil || exists && !apiutil.IsOfShard(helmOp, r.shard) {
+			scope.foreign = true
+			return err
+		}
 	}
 	selector := apiutil.OtherShards(r.shard)
 	ofCluster := labels.Set{clusterv1.ClusterNameLabel: capilabels.MustFormatValue(scope.cluster.Name)}
@@ -68,7 +80,9 @@ func (r *Reconciler) unsettledConditions(scope *lifeScope) sets.Set[string] {
 	unsettled := sets.Set[string]{}
 	for i := range scope.helmOps {
 		helmOp := &scope.helmOps[i]
-		if helmOp.Status.Shard != nil && *helmOp.Status.Shard != r.shard && selects(helmOp, scope.cluster) {
+		// A paused HelmOp without a recorded shard is bringing its releases along.
+		isEntering := helmOp.Status.Shard == nil && apiutil.IsHelmOpPaused(helmOp)
+		if (isEntering || ptr.Deref(helmOp.Status.Shard, r.shard) != r.shard) && selects(helmOp, scope.cluster) {
 			unsettled.Insert(helmOp.Spec.ClusterCondition)
 		}
 	}

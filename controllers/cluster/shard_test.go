@@ -107,6 +107,18 @@ func TestOthersShareACluster(t *testing.T) {
 			cluster: upgradingCluster(map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"}), foreign: foreign(holds), again: true,
 			want: map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"},
 		},
+		"only the label of the HelmOp was changed": {
+			cluster: bearing(upgradingCluster(map[string]string{other: held}), addons), conditions: "Addons", again: true,
+			foreign: foreign(func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+				holds(h, r)
+				publishes(h, r)
+				delete(r.Labels, addonsv1.ShardLabel)
+			}), want: map[string]string{other: held},
+		},
+		"the HelmOp of a release is gone": {
+			cluster: bearing(upgradingCluster(map[string]string{other: held}), addons), want: map[string]string{},
+			foreign: foreign(func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { delete(r.Labels, addonsv1.ShardLabel) })[1:],
+		},
 		"what no HelmOp asks for any more goes": {
 			cluster: bearing(upgradingCluster(map[string]string{other: held}), addons), want: map[string]string{},
 		},
@@ -185,6 +197,9 @@ func TestConditionsStayUntilReleasesAreSettled(t *testing.T) {
 	}{
 		"the HelmOp has not entered the shard": {
 			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Status.Shard = ptr.To("b") }), status: metav1.ConditionTrue,
+		},
+		"the HelmOp is bringing its releases along": {
+			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Spec.Suspend = true }), status: metav1.ConditionTrue,
 		},
 		"the HelmOp is of the shard, and has no release here": {
 			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Status.Shard = ptr.To("") }), status: metav1.ConditionFalse,

@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -113,6 +114,7 @@ func lifeOptionsChanged() predicate.Predicate {
 				return false
 			}
 			return before.Spec.ClusterCondition != after.Spec.ClusterCondition || before.UID != after.UID ||
+				!ptr.Equal(before.Status.Shard, after.Status.Shard) ||
 				(before.Spec.BeforeClusterUpgrade == nil) != (after.Spec.BeforeClusterUpgrade == nil) ||
 				(before.Spec.BeforeClusterDelete == nil) != (after.Spec.BeforeClusterDelete == nil) ||
 				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||

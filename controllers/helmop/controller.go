@@ -180,7 +180,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if apiutil.IsHelmOpPaused(helmOp) {
 		const message = "spec.suspend or the paused annotation is set: nothing is done for this HelmOp"
 		report.SetPaused(helmOp, true, message)
-		if conditions.GetReason(helmOp, addonsv1.ReadyCondition) == addonsv1.ShardNotServedReason {
+		switch conditions.GetReason(helmOp, addonsv1.ReadyCondition) {
+		case addonsv1.ShardNotServedReason, addonsv1.ShardChangedReason:
 			report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.PausedReason, message)
 		}
 		return ctrl.Result{}, nil

@@ -23,26 +23,33 @@ import (
 
 // enterShard records which shard a HelmOp is of, and reports whether it may be reconciled in this one; if not, result
 // says when to try again. A HelmOp whose label was changed brings its releases and revisions along, but only while it is
-// paused: then no manager acts on them.
+// paused, so that no manager acts on them, or under deletion.
 //
-// A HelmOp without a recorded shard is new, or was moved or restored with its releases, which have its label.
+// A HelmOp without a recorded shard may have objects in any shard: it is new, was moved or restored without its status, or
+// is being brought along. So the record is removed before the first object is changed, and set when none is left.
 func (r *Reconciler) enterShard(ctx context.Context, helmOp *addonsv1.HelmOp) (result ctrl.Result, entered bool, err error) {
 	former := helmOp.Status.Shard
 	switch {
 	case former != nil && *former == r.shard:
 		return ctrl.Result{}, true, nil
-	case former != nil && !apiutil.IsHelmOpPaused(helmOp):
+	case former != nil && !apiutil.IsHelmOpPaused(helmOp) && helmOp.DeletionTimestamp.IsZero():
 		report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ShardChangedReason, fmt.Sprintf(
 			"The shard changed from %q to %q while the HelmOp was not suspended: nothing is done for it. Suspend the HelmOp (spec.suspend) "+
 				"until status.shard is the new shard, or set the label %s back", *former, r.shard, addonsv1.ShardLabel))
 		return ctrl.Result{}, false, nil
 	case former != nil:
-		revisions, revisionsErr := r.bringRevisions(ctx, helmOp)
-		releases, releasesErr := r.bringReleases(ctx, helmOp)
-		if err := kerrors.NewAggregate([]error{revisionsErr, releasesErr}); err != nil || revisions+releases > 0 {
-			// The next pass begins when the cache shows what was brought along.
-			return ctrl.Result{RequeueAfter: requeue.StaleRetry}, false, err
-		}
+		helmOp.Status.Shard = nil
+		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, false, nil
+	}
+	revisions, revisionsErr := r.bringRevisions(ctx, helmOp)
+	releases, releasesErr := r.bringReleases(ctx, helmOp)
+	switch err := kerrors.NewAggregate([]error{revisionsErr, releasesErr}); {
+	case err != nil:
+		report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ShardChangedReason, err.Error())
+		return ctrl.Result{}, false, err
+	case revisions+releases > 0:
+		// The next pass begins when the cache shows what was brought along.
+		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, false, nil
 	}
 	helmOp.Status.Shard = ptr.To(r.shard)
 	return ctrl.Result{}, true, nil

@@ -26,12 +26,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// TestPausedHelmOpSaysSo holds that what was said of a shard without a manager goes when there is one.
+// TestPausedHelmOpSaysSo shows that a problem with the shard is not reported any more when it is over.
 func TestPausedHelmOpSaysSo(t *testing.T) {
 	t.Parallel()
+	for _, reason := range []string{addonsv1.ShardNotServedReason, addonsv1.ShardChangedReason} {
+		testPausedHelmOpSaysSo(t, reason)
+	}
+}
+
+func testPausedHelmOpSaysSo(t *testing.T, reason string) {
+	t.Helper()
 	h, _, _ := controllertest.ShardedObjects("", "", "")
 	h.Spec.Suspend, h.Finalizers = true, []string{addonsv1.HelmOpFinalizer}
-	report.SetCondition(h, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.ShardNotServedReason, "")
+	report.SetCondition(h, addonsv1.ReadyCondition, metav1.ConditionUnknown, reason, "")
 	_, c := controllertest.ShardStores(t, "", h)
 	r := &Reconciler{client: c, live: c, now: time.Now, resolution: newResolutionSchedule(), resyncPeriod: time.Hour}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)})
@@ -75,18 +82,26 @@ func TestEnterShard(t *testing.T) {
 	}
 	h.Spec.Suspend = true
 	result, entered, err = r.enterShard(t.Context(), h)
-	if err != nil || entered || result.RequeueAfter != requeue.StaleRetry || *h.Status.Shard != "a" {
-		t.Errorf("suspended: entered %t, result %v, err = %v, shard %s", entered, result, err, *h.Status.Shard)
+	if err != nil || entered || result.RequeueAfter != requeue.StaleRetry || h.Status.Shard != nil || isOfShard(release) {
+		t.Errorf("suspended: entered %t, result %v, err = %v, shard %v, want none before anything is changed", entered, result, err, h.Status.Shard)
+	}
+	// Also where the status was lost, and where the label was set back meanwhile, all objects are brought along.
+	result, entered, err = r.enterShard(t.Context(), h)
+	if err != nil || entered || result.RequeueAfter != requeue.StaleRetry || h.Status.Shard != nil {
+		t.Errorf("bringing along: entered %t, result %v, err = %v, shard %v", entered, result, err, h.Status.Shard)
 	}
 	if !isOfShard(release) || !isOfShard(revision) || isOfShard(foreign) {
 		t.Errorf("labels of release %v, revision %v, other release %v", release.Labels, revision.Labels, foreign.Labels)
 	}
-	if _, entered, err = r.enterShard(t.Context(), h); err != nil || !entered || *h.Status.Shard != "b" {
-		t.Errorf("brought along: entered %t, err = %v, shard %s", entered, err, *h.Status.Shard)
+	for _, want := range []string{"brought along", "entered"} {
+		if _, entered, err = r.enterShard(t.Context(), h); err != nil || !entered || *h.Status.Shard != "b" {
+			t.Errorf("%s: entered %t, err = %v, shard %v", want, entered, err, h.Status.Shard)
+		}
 	}
-	h.Status.Shard, h.Spec.Suspend = nil, false
-	if _, entered, err = r.enterShard(t.Context(), h); err != nil || !entered || *h.Status.Shard != "b" {
-		t.Errorf("new: entered %t, err = %v, shard %v", entered, err, h.Status.Shard)
+	h.Status.Shard, h.Spec.Suspend = ptr.To("a"), false
+	h.DeletionTimestamp = ptr.To(metav1.Now())
+	if _, entered, err = r.enterShard(t.Context(), h); err != nil || entered || h.Status.Shard != nil {
+		t.Errorf("under deletion: entered %t, err = %v, shard %v, want none: its objects are brought along", entered, err, h.Status.Shard)
 	}
 }
 
@@ -94,7 +109,6 @@ func TestEnterShard(t *testing.T) {
 func TestEnterShardBringsWhatItCan(t *testing.T) {
 	t.Parallel()
 	h, _, bad := controllertest.ShardedObjects("b", "b", "a")
-	h.Status.Shard, h.Spec.Suspend = ptr.To("a"), true
 	good, revision := bad.DeepCopy(), &addonsv1.HelmOpRevision{}
 	bad.Name, good.Name = "a-bad", "b-good"
 	revision.ObjectMeta = metav1.ObjectMeta{Namespace: "n", Name: "h-1", Labels: apiutil.ChildSelector(h), OwnerReferences: bad.OwnerReferences}
@@ -108,8 +122,11 @@ func TestEnterShardBringsWhatItCan(t *testing.T) {
 			return c.Patch(ctx, obj, patch, options...)
 		},
 	})}
-	if _, entered, err := r.enterShard(t.Context(), h); entered || !errors.Is(err, refused) || *h.Status.Shard != "a" {
-		t.Errorf("entered %t, err = %v, shard %s", entered, err, *h.Status.Shard)
+	if _, entered, err := r.enterShard(t.Context(), h); entered || !errors.Is(err, refused) || h.Status.Shard != nil {
+		t.Errorf("entered %t, err = %v, shard %v", entered, err, h.Status.Shard)
+	}
+	if message := conditions.GetMessage(h, addonsv1.ReadyCondition); !strings.Contains(message, "HelmOpRelease a-bad") {
+		t.Errorf("Ready says %q", message)
 	}
 	for _, obj := range []client.Object{bad, good, revision} {
 		if err := live.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {

@@ -98,7 +98,7 @@ func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster, key 
 	observation, err, done = s.tasks.RunWithin(ctx, grace, key, release, func(ctx context.Context) (model.Observation, error) {
 		ctx, cancel := context.WithTimeout(ctx, ObserveTimeout)
 		defer cancel()
-		hasAnswer := false
+		hasAnswer := true
 		defer func() { s.ended(cluster, hasAnswer) }()
 		observation, err := read(ctx)
 		hasAnswer = !errors.Is(err, helmerr.ErrUnreachable) && !errors.Is(err, helmerr.ErrUnauthorized)
@@ -197,12 +197,6 @@ func (s *Reads) Forget(cluster string) {
 	for release := range waiting {
 		s.tasks.Waker.Wake(release)
 	}
-}
-
-// IsUnresponsive reports whether a cluster did not answer promptly when it was read last.
-func (s *Reads) IsUnresponsive(cluster string) bool {
-	grace, _ := s.grace(cluster)
-	return grace == 0
 }
 
 // grace is how long a worker waits for a cluster, and how many reads of the cluster have ended.

@@ -176,7 +176,7 @@ func TestAnAnswerIsNotOvertaken(t *testing.T) {
 		_, answers := s.grace("c")
 		tc.meanwhile(s)
 		s.gaveUp("c", answers)
-		if unresponsive := s.IsUnresponsive("c"); unresponsive != tc.unresponsive {
+		if unresponsive := s.unresponsive.Has("c"); unresponsive != tc.unresponsive {
 			t.Errorf("%s: unresponsive %t", name, unresponsive)
 		}
 	}

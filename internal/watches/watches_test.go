@@ -111,3 +111,13 @@ func TestClusterReplaced(t *testing.T) {
 		t.Errorf("forgotten are %v, want %v", forgotten, want)
 	}
 }
+
+// TestAHelmOpThatComesBack has a HelmOp leave the shard and come back: its releases were left alone meanwhile.
+func TestAHelmOpThatComesBack(t *testing.T) {
+	t.Parallel()
+	for atTheStart, want := range map[bool]bool{true: false, false: true} {
+		if got := OrderChanged().Create(event.CreateEvent{Object: &addonsv1.HelmOp{}, IsInInitialList: atTheStart}); got != want {
+			t.Errorf("in the initial list %t: passes %t", atTheStart, got)
+		}
+	}
+}
