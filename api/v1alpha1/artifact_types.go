@@ -34,17 +34,17 @@ type ArtifactSource struct {
 
 	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with the credentials of the registry. Only its
 	// "auths" are used: credential helpers would run programs. Credentials are looked for in secretRef, then in the
-	// image pull secrets of serviceAccountName, then at provider, then in those that the manager was started with;
+	// image pull secrets of imagePullServiceAccountName, then at provider, then in those that the manager was started with;
 	// the first that has some for the repository is used. They never leave the management cluster.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
-	// serviceAccountName names a ServiceAccount of the namespace of the HelmOp whose imagePullSecrets hold
+	// imagePullServiceAccountName names a ServiceAccount of the namespace of the HelmOp whose imagePullSecrets hold
 	// credentials of the registry.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	ImagePullServiceAccountName string `json:"imagePullServiceAccountName,omitempty"`
 
 	// provider is the cloud whose registry this is: aws (ECR), azure (ACR) or gcp (Artifact Registry). The manager
 	// logs in there with its own cloud identity, which is not used together with insecure or an own ca.crt. generic does

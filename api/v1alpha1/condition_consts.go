@@ -254,7 +254,7 @@ const (
 	// InvalidDependencyReason: an expression in dependsOn is malformed.
 	InvalidDependencyReason = "InvalidDependency"
 
-	// InvalidOverrideReason: overrides or kubernetesVersions are malformed, or yield options that are not valid.
+	// InvalidOverrideReason: overrides or refsByKubernetesVersion are malformed, or yield options that are not valid.
 	InvalidOverrideReason = "InvalidOverride"
 
 	// ClusterAccessDeniedReason: the ServiceAccount of clusterNamespaces may not get the kubeconfig of a Cluster of another namespace, or
@@ -293,7 +293,7 @@ const (
 	InvalidHealthCheckReason = "InvalidHealthCheck"
 )
 
-// Tested of a HelmOpRelease tells how the chart's tests ended. Without test.enabled there is none.
+// Tested of a HelmOpRelease tells how the chart's tests ended. Without test.mode there is none.
 const (
 	// TestedCondition is the condition.
 	TestedCondition = "Tested"

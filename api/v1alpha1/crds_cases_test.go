@@ -26,7 +26,7 @@ apiVersion: addons.cluster.x-k8s.io/v1alpha1
 kind: HelmOp
 metadata: {namespace: default, generateName: validation-}
 spec:
-  managementCluster: {serviceAccountName: admin}
+  managementCluster: {impersonateServiceAccountName: admin}
   source:
     url: oci://registry.example/charts/hello
     ref: {tag: 1.0.0}
@@ -83,13 +83,13 @@ var (
 		{name: "as it is"},
 		{name: "neither", path: "spec.managementCluster", field: "spec", message: oneTarget},
 		{name: "no service account", path: "spec.managementCluster", value: map[string]any{},
-			field: "spec.managementCluster.serviceAccountName", message: required},
-		{name: "an empty service account", path: "spec.managementCluster.serviceAccountName", value: "",
+			field: "spec.managementCluster.impersonateServiceAccountName", message: required},
+		{name: "an empty service account", path: "spec.managementCluster.impersonateServiceAccountName", value: "",
 			message: "at least 1 chars long"},
-		{name: "two service accounts", path: "spec.serviceAccountName", value: "b", field: "spec",
-			message: "managementCluster has a serviceAccountName of its own"},
+		{name: "two service accounts", path: "spec.impersonateServiceAccountName", value: "b", field: "spec",
+			message: "managementCluster has an impersonateServiceAccountName of its own"},
 		{name: "other namespaces", path: "spec.clusterNamespaces",
-			value: map[string]any{"namespaceSelector": map[string]any{}, "serviceAccountName": "a"}, field: "spec",
+			value: map[string]any{"namespaceSelector": map[string]any{}, "authorizationServiceAccountName": "a"}, field: "spec",
 			message: "are about Clusters"},
 		{name: "overrides", path: "spec.overrides",
 			value: []any{map[string]any{"name": "a", "clusterSelector": map[string]any{}}}, field: "spec",
@@ -223,7 +223,7 @@ var (
 			value:   map[string]any{"url": "oci://r/a", "provider": "aws", "insecure": true},
 			message: "provider and insecure exclude each other"},
 		{name: "an unknown cloud", path: "spec.source.provider", value: "cumulus", message: unsupported},
-		{name: "a service account", path: "spec.source.serviceAccountName", value: "puller"},
+		{name: "a service account", path: "spec.source.imagePullServiceAccountName", value: "puller"},
 		{name: "a proxy without a name", path: "spec.source.proxySecretRef", value: referenceTo(""),
 			field: "spec.source.proxySecretRef.name", message: "at least 1 chars long"},
 		{name: "a folder of an artifact", path: "spec.source.path", value: "./clusters/production/"},
@@ -295,7 +295,7 @@ var (
 	specCases = []validationCase{
 		{name: "no selector", path: "spec.clusterSelector", field: "spec", message: oneTarget},
 		{name: "a selector and the management cluster", path: "spec.managementCluster",
-			value: map[string]any{"serviceAccountName": "a"}, field: "spec", message: oneTarget},
+			value: map[string]any{"impersonateServiceAccountName": "a"}, field: "spec", message: oneTarget},
 		{name: "values", path: "spec.values", value: map[string]any{"a": map[string]any{"b": []any{int64(1), "two"}}}},
 		{name: "values that are a text", path: "spec.values", value: "a: b", message: "must be of type object"},
 		{name: "values that are a list", path: "spec.values", value: []any{}, message: "must be of type object"},
@@ -328,7 +328,7 @@ var (
 	}
 )
 
-// variantCases check the rules of overrides and kubernetesVersions.
+// variantCases check the rules of overrides and refsByKubernetesVersion.
 var variantCases = []validationCase{
 	{name: "overrides", path: "spec.overrides",
 		value: []any{
@@ -357,17 +357,17 @@ var variantCases = []validationCase{
 				"url": "oci://registry.example/charts/hello", "ref": map[string]any{"tag": "1.0.0"},
 			},
 			"overrides": manyOverrides(32),
-			"kubernetesVersions": repeated(map[string]any{
-				"kubernetes": ">=1.35", "ref": map[string]any{"tag": "1"},
+			"refsByKubernetesVersion": repeated(map[string]any{
+				"kubernetesVersion": ">=1.35", "ref": map[string]any{"tag": "1"},
 			}, 16),
 		}},
 	{name: "too many overrides", path: "spec.overrides", value: manyOverrides(33),
 		message: "must have at most 32 items"},
-	{name: "no range", path: "spec.kubernetesVersions",
-		value: []any{map[string]any{"kubernetes": "", "ref": map[string]any{"tag": "1"}}},
-		field: "spec.kubernetesVersions[0].kubernetes", message: "at least 1 chars long"},
-	{name: "a range for nothing", path: "spec.kubernetesVersions", value: []any{map[string]any{"kubernetes": "1.35.x"}},
-		field: "spec.kubernetesVersions[0].ref", message: required},
+	{name: "no range", path: "spec.refsByKubernetesVersion",
+		value: []any{map[string]any{"kubernetesVersion": "", "ref": map[string]any{"tag": "1"}}},
+		field: "spec.refsByKubernetesVersion[0].kubernetesVersion", message: "at least 1 chars long"},
+	{name: "a range for nothing", path: "spec.refsByKubernetesVersion", value: []any{map[string]any{"kubernetesVersion": "1.35.x"}},
+		field: "spec.refsByKubernetesVersion[0].ref", message: required},
 }
 
 // override returns an override for all Clusters, with further fields.

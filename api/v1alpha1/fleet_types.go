@@ -10,13 +10,13 @@ import (
 
 // ManagementCluster installs a release in the management cluster itself.
 type ManagementCluster struct {
-	// serviceAccountName names the ServiceAccount, in the namespace of the HelmOp, under whose rights everything is done in the
+	// impersonateServiceAccountName names the ServiceAccount, in the namespace of the HelmOp, under whose rights everything is done in the
 	// management cluster. The manager must be permitted to impersonate it, and it may read and write Secrets in the namespace of the
 	// release, where Helm keeps its records.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	ServiceAccountName string `json:"serviceAccountName"`
+	ImpersonateServiceAccountName string `json:"impersonateServiceAccountName"`
 }
 
 // Dependency is a HelmOp that comes first.
@@ -48,7 +48,7 @@ type Override struct {
 	// +required
 	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
 
-	// ref tells which artifact of the repository they get. It wins over kubernetesVersions and over source.ref.
+	// ref tells which artifact of the repository they get. It wins over refsByKubernetesVersion and over source.ref.
 	// +optional
 	Ref *ArtifactReference `json:"ref,omitempty"`
 
@@ -73,7 +73,7 @@ type KubernetesVersionReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
-	Kubernetes string `json:"kubernetes"`
+	KubernetesVersion string `json:"kubernetesVersion"`
 
 	// ref tells which artifact of the repository.
 	// +required
@@ -86,12 +86,12 @@ type ClusterNamespaces struct {
 	// +required
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
 
-	// serviceAccountName names the ServiceAccount, in the namespace of the HelmOp, whose rights count: a Cluster of another namespace
+	// authorizationServiceAccountName names the ServiceAccount, in the namespace of the HelmOp, whose rights count: a Cluster of another namespace
 	// is served only if this account may get the Secret with its kubeconfig, <cluster>-kubeconfig in the namespace of the Cluster.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	ServiceAccountName string `json:"serviceAccountName"`
+	AuthorizationServiceAccountName string `json:"authorizationServiceAccountName"`
 }
 
 // BeforeClusterUpgrade holds an upgrade of Kubernetes in a Cluster until its release is as the new version needs it.
@@ -134,7 +134,7 @@ type ClusterOptions struct {
 	ClusterCondition string `json:"clusterCondition,omitempty"`
 
 	// beforeClusterUpgrade holds upgrades of Kubernetes in Clusters of a ClusterClass, by Cluster API's before-upgrade annotation, until
-	// the release is as the new version needs it, see kubernetesVersions. Without it, upgrades are not held; those of Clusters of
+	// the release is as the new version needs it, see refsByKubernetesVersion. Without it, upgrades are not held; those of Clusters of
 	// other namespaces than the HelmOp's never are.
 	// +optional
 	BeforeClusterUpgrade *BeforeClusterUpgrade `json:"beforeClusterUpgrade,omitempty"`

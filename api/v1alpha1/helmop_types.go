@@ -25,7 +25,7 @@ type HelmOpSpec struct {
 	// suspend stops everything that HelmOp does for this object: it resolves nothing and installs, upgrades and
 	// uninstalls nothing until it is false again. Default: false.
 	// +optional
-	Suspend bool `json:"suspend,omitempty"`
+	Paused bool `json:"paused,omitempty"`
 
 	// source is the chart.
 	// +required
@@ -83,12 +83,12 @@ type HelmOpSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Overrides []Override `json:"overrides,omitempty"`
 
-	// kubernetesVersions choose the artifact by the version of Kubernetes that the control plane of a Cluster runs; the first whose range
+	// refsByKubernetesVersion choose the artifact by the version of Kubernetes that the control plane of a Cluster runs; the first whose range
 	// has it is used, instead of source.ref.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
-	KubernetesVersions []KubernetesVersionReference `json:"kubernetesVersions,omitempty"`
+	RefsByKubernetesVersion []KubernetesVersionReference `json:"refsByKubernetesVersion,omitempty"`
 
 	// rollout tells how what is new spreads over the Clusters. Without it, all are told at once.
 	// +optional
@@ -259,7 +259,7 @@ type HelmOpStatus struct {
 	// +optional
 	Artifact *ArtifactStatus `json:"artifact,omitempty"`
 
-	// artifacts are what the references in spec.overrides and spec.kubernetesVersions stand for.
+	// artifacts are what the references in spec.overrides and spec.refsByKubernetesVersion stand for.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=48
@@ -270,12 +270,6 @@ type HelmOpStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastResolveRequest string `json:"lastResolveRequest,omitempty"`
-
-	// revision is a digest of all that is wanted now and is the same for every Cluster: artifact, values before
-	// rendering, options.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	Revision string `json:"revision,omitempty"`
 
 	// rollout tells how far what is wanted now has come.
 	// +optional
@@ -312,7 +306,7 @@ type HelmOpStatus struct {
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong, and what to do"
 // +kubebuilder:printcolumn:name="Revision",type=integer,priority=1,JSONPath=`.status.rollout.revision`,description="Number of the revision that is wanted"
 // +kubebuilder:printcolumn:name="Wave",type=string,priority=1,JSONPath=`.status.rollout.wave`,description="Wave whose turn it is"
-// +kubebuilder:printcolumn:name="Waiting for",type=string,priority=1,JSONPath=`.status.rollout.waitingFor`,description="What the rollout waits for"
+// +kubebuilder:printcolumn:name="Waiting-For",type=string,priority=1,JSONPath=`.status.rollout.waitingFor`,description="What the rollout waits for"
 // +kubebuilder:printcolumn:name="Source",type=string,priority=1,JSONPath=`.spec.source.url`
 type HelmOp struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -321,9 +315,9 @@ type HelmOp struct {
 	// spec is what is wanted.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.clusterSelector) != has(self.managementCluster)",message="exactly one of clusterSelector and managementCluster must be set"
-	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !(has(self.clusterNamespaces) || has(self.overrides) || has(self.kubernetesVersions))",message="clusterNamespaces, overrides and kubernetesVersions are about Clusters and cannot be set beside managementCluster"
+	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !(has(self.clusterNamespaces) || has(self.overrides) || has(self.refsByKubernetesVersion))",message="clusterNamespaces, overrides and refsByKubernetesVersion are about Clusters and cannot be set beside managementCluster"
 	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !(has(self.clusterCondition) || has(self.beforeClusterUpgrade) || has(self.beforeClusterDelete))",message="clusterCondition, beforeClusterUpgrade and beforeClusterDelete are about Clusters and cannot be set beside managementCluster"
-	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !has(self.serviceAccountName)",message="managementCluster has a serviceAccountName of its own"
+	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !has(self.impersonateServiceAccountName)",message="managementCluster has an impersonateServiceAccountName of its own"
 	Spec HelmOpSpec `json:"spec"`
 
 	// status is what is.

@@ -334,6 +334,33 @@ type ReadyPeriod struct {
 	Until metav1.Time `json:"until"`
 }
 
+// ReleaseBookkeeping is what the manager stores to continue after a restart. Do not rely on its fields: they may change in
+// any version.
+type ReleaseBookkeeping struct {
+	// health is the health record of a Helm revision. The condition Healthy reports the health.
+	// +optional
+	Health *HealthStatus `json:"health,omitempty"`
+
+	// clusterUID is the UID of the Cluster that this status is about. A Cluster that is re-created has another UID.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ClusterUID string `json:"clusterUID,omitempty"`
+
+	// wasReady is the last period during which the release was Ready, while its Cluster is unreachable. Rollouts use it.
+	// +optional
+	WasReady *ReadyPeriod `json:"wasReady,omitempty"`
+
+	// lastAttemptedDigest is the digest of the desired state that was attempted last.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	LastAttemptedDigest string `json:"lastAttemptedDigest,omitempty"`
+
+	// lastAttemptedGeneration is the generation of the spec that was attempted last. Another generation resets the count of
+	// failed attempts.
+	// +optional
+	LastAttemptedGeneration int64 `json:"lastAttemptedGeneration,omitempty"`
+}
+
 // HelmOpReleaseStatus is the observed state of a release in a Cluster.
 type HelmOpReleaseStatus struct {
 	// observedGeneration is the generation of the spec that this status is about.
@@ -363,9 +390,9 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	Inventory *Inventory `json:"inventory,omitempty"`
 
-	// health is what is remembered of the health of the release.
+	// internal is the bookkeeping of the manager.
 	// +optional
-	Health *HealthStatus `json:"health,omitempty"`
+	ReleaseBookkeeping `json:"internal,omitempty,omitzero"`
 
 	// tests are the results of the chart's tests, at most 20.
 	// +optional
@@ -376,15 +403,6 @@ type HelmOpReleaseStatus struct {
 	// drift is what differs from what the release installed.
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
-
-	// clusterUID is the UID of the Cluster that this status is about. A Cluster that is created anew under the same name is another one.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	ClusterUID string `json:"clusterUID,omitempty"`
-
-	// wasReady is when the release was Ready last before the API server of its Cluster ceased to answer. A rollout goes by it.
-	// +optional
-	WasReady *ReadyPeriod `json:"wasReady,omitempty"`
 
 	// lastRetryRequest is the value of the annotation addons.cluster.x-k8s.io/retry-requested-at that was acted on last, or
 	// a digest of it where it is longer than 64 characters.
@@ -403,16 +421,6 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failures int32 `json:"failures,omitempty"`
-
-	// lastAttemptedRevision is a digest of what the last try wanted.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
-
-	// lastAttemptedGeneration is the generation of the spec that the last try was made for. With another, tries are counted
-	// anew.
-	// +optional
-	LastAttemptedGeneration int64 `json:"lastAttemptedGeneration,omitempty"`
 
 	// lastAttemptedAt is when the last try ended.
 	// +optional
@@ -439,16 +447,19 @@ type HelmOpReleaseStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="The release is as wanted"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Release",type=string,JSONPath=`.spec.release.name`,description="Name of the Helm release"
-// +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.release.revision`,description="Helm's revision of it"
+// +kubebuilder:printcolumn:name="Helm-Revision",type=integer,JSONPath=`.status.release.revision`,description="Helm revision of the release"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.release.status`,description="Helm's status of it"
-// +kubebuilder:printcolumn:name="Chart",type=string,JSONPath=`.status.release.version`,description="Version of the chart"
-// +kubebuilder:printcolumn:name="Deployed",type=date,JSONPath=`.status.release.lastDeployed`,description="Time since it was last changed"
+// +kubebuilder:printcolumn:name="Chart",type=string,JSONPath=`.status.release.chart`,description="Name of the chart"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.release.version`,description="Version of the chart"
+// +kubebuilder:printcolumn:name="Deployed",type=date,JSONPath=`.status.release.lastDeployed`,description="Time since the last installation or upgrade"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong, and what to do"
+// +kubebuilder:printcolumn:name="Cluster-Namespace",type=string,priority=1,JSONPath=`.spec.clusterRef.namespace`,description="Namespace of the Cluster, if it is not that of the HelmOpRelease"
 // +kubebuilder:printcolumn:name="Namespace",type=string,priority=1,JSONPath=`.spec.release.namespace`,description="Namespace in the workload cluster"
 // +kubebuilder:printcolumn:name="State",type=string,priority=1,JSONPath=`.status.state`,description="How the release compares with what is wanted"
 // +kubebuilder:printcolumn:name="Healthy",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`,description="The objects of the release are healthy"
 // +kubebuilder:printcolumn:name="Drifted",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Drifted")].status`,description="Something differs from what the release installed"
-// +kubebuilder:printcolumn:name="Next Try",type=string,priority=1,JSONPath=`.status.nextTryAt`,description="When a try that failed is repeated"
+// +kubebuilder:printcolumn:name="Next-Try",type=string,priority=1,JSONPath=`.status.nextTryAt`,description="When a try that failed is repeated"
 // +kubebuilder:printcolumn:name="App",type=string,priority=1,JSONPath=`.status.release.appVersion`,description="Version of the application"
 type HelmOpRelease struct {
 	metav1.TypeMeta   `json:",inline"`

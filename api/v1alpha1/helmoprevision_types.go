@@ -23,7 +23,7 @@ type HelmOpRevisionSpec struct {
 	// +optional
 	Artifact *ResolvedArtifact `json:"artifact,omitempty"`
 
-	// artifacts are what the references in overrides and kubernetesVersions stood for.
+	// artifacts are what the references in overrides and refsByKubernetesVersion stood for.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=48
@@ -66,7 +66,7 @@ type RevisionContent struct {
 	Overrides int64 `json:"overrides,omitempty"`
 }
 
-// ReferencedArtifact is what a reference in overrides or kubernetesVersions stands for.
+// ReferencedArtifact is what a reference in overrides or refsByKubernetesVersion stands for.
 type ReferencedArtifact struct {
 	ArtifactStatus `json:",inline"`
 

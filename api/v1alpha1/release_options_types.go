@@ -37,14 +37,14 @@ type ReleaseOptions struct {
 	// +optional
 	DriftDetection *DriftDetectionOptions `json:"driftDetection,omitempty"`
 
-	// serviceAccountName is a ServiceAccount of the workload cluster, in the namespace of the release, under whose rights
+	// impersonateServiceAccountName is a ServiceAccount of the workload cluster, in the namespace of the release, under whose rights
 	// everything is done there. It must exist, and may read and write Secrets in that namespace, where Helm keeps its
 	// records. Default: the rights of the kubeconfig that Cluster API generated. Of a HelmOpRelease in the management cluster it is a
 	// ServiceAccount of the namespace of the HelmOpRelease, see spec.managementCluster of HelmOp.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	ImpersonateServiceAccountName string `json:"impersonateServiceAccountName,omitempty"`
 }
 
 // CRDPolicy tells what happens to the chart's folder crds.
@@ -85,7 +85,7 @@ type InstallOptions struct {
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// createNamespace creates the namespace of the release if it does not exist. It is never deleted.
-	// Default: true; false with serviceAccountName.
+	// Default: true; false with impersonateServiceAccountName.
 	// +optional
 	CreateNamespace *bool `json:"createNamespace,omitempty"`
 

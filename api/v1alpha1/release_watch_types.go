@@ -5,11 +5,24 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+// TestMode is whether the chart's tests run.
+// +kubebuilder:validation:Enum=Enabled;Disabled
+type TestMode string
+
+const (
+	// TestModeEnabled runs the tests after each installation and upgrade; Ready needs their success.
+	TestModeEnabled TestMode = "Enabled"
+
+	// TestModeDisabled runs no tests.
+	TestModeDisabled TestMode = "Disabled"
+)
+
 // TestOptions are the options of the chart's tests, as of "helm test".
 type TestOptions struct {
-	// enabled runs the tests, once the release is healthy, is found not to become so, or nobody follows its health. Default: false.
+	// mode is Enabled to run the tests after each installation and upgrade: when the release is healthy, after the health
+	// timeout, or at once with health.mode Disabled. Default: Disabled.
 	// +optional
-	Enabled *bool `json:"enabled,omitempty"`
+	Mode TestMode `json:"mode,omitempty"`
 
 	// timeout bounds all tests together. Default: 5m.
 	// +optional

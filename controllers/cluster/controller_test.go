@@ -31,7 +31,7 @@ func TestDoubtEndsWithTheReads(t *testing.T) {
 		"its release is gone":                 {release: func(r *addonsv1.HelmOpRelease) { ofAnotherCluster(r) }},
 		"its release is paused":               {release: func(r *addonsv1.HelmOpRelease) { r.Annotations = paused }},
 		"its release is another manager's":    {filter: "blue"},
-		"the HelmOp is suspended":             {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }},
+		"the HelmOp is suspended":             {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
 		"the Cluster is paused":               {cluster: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }},
 		"the HelmOp is made up, and it reads": {release: func(r *addonsv1.HelmOpRelease) { ofHelmOp("made-up", r) }, doubtful: true},
 	} {

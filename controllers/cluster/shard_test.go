@@ -199,7 +199,7 @@ func TestConditionsStayUntilReleasesAreSettled(t *testing.T) {
 			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Status.Shard = ptr.To("b") }), status: metav1.ConditionTrue,
 		},
 		"the HelmOp is bringing its releases along": {
-			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Spec.Suspend = true }), status: metav1.ConditionTrue,
+			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Spec.Paused = true }), status: metav1.ConditionTrue,
 		},
 		"the HelmOp is of the shard, and has no release here": {
 			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Status.Shard = ptr.To("") }), status: metav1.ConditionFalse,

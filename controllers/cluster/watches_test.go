@@ -23,8 +23,8 @@ func TestLifeOptionsChanged(t *testing.T) {
 	}{
 		"nothing":                   {asks: true, change: func(*addonsv1.HelmOp) {}},
 		"values":                    {asks: true, change: func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = "a: b" }},
-		"suspended":                 {asks: true, change: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }, want: true},
-		"suspended, asks no more":   {change: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }, want: true},
+		"suspended":                 {asks: true, change: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
+		"suspended, asks no more":   {change: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
 		"paused":                    {asks: true, change: func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, want: true},
 		"annotated otherwise":       {asks: true, change: func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{"a": "b"} }},
 		"orphaned":                  {asks: true, change: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }, want: true},

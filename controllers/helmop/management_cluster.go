@@ -46,6 +46,6 @@ func (r *Reconciler) addManagement(ctx context.Context, scope *helmOpScope, chil
 // actAs has everything done in the management cluster under the rights of the ServiceAccount that a HelmOp names.
 func actAs(options *addonsv1.ReleaseOptions, now *addonsv1.HelmOpSpec) {
 	if now.ManagementCluster != nil {
-		options.ServiceAccountName = now.ManagementCluster.ServiceAccountName
+		options.ImpersonateServiceAccountName = now.ManagementCluster.ImpersonateServiceAccountName
 	}
 }

@@ -27,10 +27,10 @@ func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) erro
 	helmOp := scope.helmOp
 	references := references.Of(helmOp)
 	if namespaces := helmOp.Spec.ClusterNamespaces; namespaces != nil {
-		references = append(references, apiutil.KindServiceAccount+"/"+namespaces.ServiceAccountName)
+		references = append(references, apiutil.KindServiceAccount+"/"+namespaces.AuthorizationServiceAccountName)
 	}
 	if management := helmOp.Spec.ManagementCluster; management != nil {
-		references = append(references, apiutil.KindServiceAccount+"/"+management.ServiceAccountName)
+		references = append(references, apiutil.KindServiceAccount+"/"+management.ImpersonateServiceAccountName)
 	}
 	slices.Sort(references)
 	var unlabelled, accounts []string

@@ -43,12 +43,12 @@ func TestReportMovable(t *testing.T) {
 		"owned by another":       {secret: object("values", owned("apps/v1")), want: "label secret/values clusterctl.cluster.x-k8s.io/move="},
 		"not labelled":           {secret: object("values"), want: "kubectl -n ns label secret/values clusterctl.cluster.x-k8s.io/move="},
 		"an account":             {secret: object("values", labelled), account: "puller", want: "no service accounts, create them in the other management cluster: puller"},
-		"the management cluster": {secret: object("values", labelled), management: &addonsv1.ManagementCluster{ServiceAccountName: "admin"}, want: "in the other management cluster: admin"},
+		"the management cluster": {secret: object("values", labelled), management: &addonsv1.ManagementCluster{ImpersonateServiceAccountName: "admin"}, want: "in the other management cluster: admin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
 			helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: apiutil.KindSecret, Name: "values"}, {Kind: apiutil.KindConfigMap, Name: "missing", Optional: true}}
-			helmOp.Spec.Source.ServiceAccountName, helmOp.Spec.ManagementCluster = tc.account, tc.management
+			helmOp.Spec.Source.ImagePullServiceAccountName, helmOp.Spec.ManagementCluster = tc.account, tc.management
 			secrets := controllertest.ClientOf(tc.secret)
 			references := references.NewReader(secrets, secrets)
 			r := &Reconciler{references: references}
@@ -59,7 +59,7 @@ func TestReportMovable(t *testing.T) {
 			if isMovable := movable.Status == metav1.ConditionTrue; isMovable != (tc.want == "") || !strings.Contains(movable.Message, tc.want) {
 				t.Errorf("Movable is %s: %s", movable.Status, movable.Message)
 			}
-			helmOp.Spec.ValuesFrom, helmOp.Spec.Source.ServiceAccountName, helmOp.Spec.ManagementCluster = nil, "", nil
+			helmOp.Spec.ValuesFrom, helmOp.Spec.Source.ImagePullServiceAccountName, helmOp.Spec.ManagementCluster = nil, "", nil
 			if err := r.reportMovable(t.Context(), &helmOpScope{helmOp: helmOp}); err != nil || conditions.Get(helmOp, addonsv1.MovableCondition) != nil {
 				t.Errorf("without references there is a condition, or %v", err)
 			}

@@ -42,7 +42,7 @@ func newRoaming(t *testing.T, namespaces ...string) *roaming {
 	t.Helper()
 	r := &roaming{broken: map[string]bool{}, asked: map[string]int{}, clock: controllertest.Noon}
 	r.helmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
-	r.helmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{ServiceAccountName: "installer"}
+	r.helmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{AuthorizationServiceAccountName: "installer"}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, corev1.AddToScheme, authorizationv1.AddToScheme} {
 		if err := add(scheme); err != nil {

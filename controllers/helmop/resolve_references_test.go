@@ -42,8 +42,8 @@ func newVaried(t *testing.T, objects ...client.Object) (*resolver, *addonsv1.Hel
 		{Name: "edge", ClusterSelector: controllertest.Labelled("site", "edge"), Ref: ptr.To(controllertest.Tagged("edge"))},
 		{Name: "back", ClusterSelector: controllertest.Labelled("back", "true"), Ref: ptr.To(controllertest.Tagged("source"))},
 	}
-	helmOp.Spec.KubernetesVersions = []addonsv1.KubernetesVersionReference{
-		{Kubernetes: ">=1.36", Ref: controllertest.Tagged("edge")}, {Kubernetes: ">=1.35", Ref: controllertest.Tagged("next")},
+	helmOp.Spec.RefsByKubernetesVersion = []addonsv1.KubernetesVersionReference{
+		{KubernetesVersion: ">=1.36", Ref: controllertest.Tagged("edge")}, {KubernetesVersion: ">=1.35", Ref: controllertest.Tagged("next")},
 	}
 	return r, helmOp
 }
@@ -116,10 +116,10 @@ func TestResolveOneReferenceFails(t *testing.T) {
 	scope := r.pass(t, helmOp)
 	expectEqual(t, "known", scope.known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ArtifactNotFoundReason)
-	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "spec.kubernetesVersions[1].ref: ")
+	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "spec.refsByKubernetesVersion[1].ref: ")
 	var unresolved *reasons.UnresolvedError
 	if _, err := scope.artifactOf(controllertest.Tagged("next")); !errors.As(err, &unresolved) || unresolved.Reason != addonsv1.ArtifactNotFoundReason ||
-		!strings.HasPrefix(err.Error(), "spec.kubernetesVersions[1].ref: ") {
+		!strings.HasPrefix(err.Error(), "spec.refsByKubernetesVersion[1].ref: ") {
 		t.Errorf("a Cluster that needs it is told %v", err)
 	}
 	if artifact, err := scope.artifactOf(controllertest.Tagged("edge")); err != nil || artifact.Digest != "sha256:edge" {
@@ -205,7 +205,7 @@ func TestResolveReferencesChange(t *testing.T) {
 	r, helmOp := newVaried(t)
 	r.pass(t, helmOp)
 
-	helmOp.Spec.KubernetesVersions = nil
+	helmOp.Spec.RefsByKubernetesVersion = nil
 	expectEqual(t, "known", r.pass(t, helmOp).known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
 	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge"})
 	if n := len(r.resolution.entries[client.ObjectKeyFromObject(helmOp)]); n != 2 {
@@ -260,7 +260,7 @@ func TestResolveWithInvalidVariants(t *testing.T) {
 	t.Parallel()
 	r, helmOp := newVaried(t)
 	r.pass(t, helmOp)
-	helmOp.Spec.KubernetesVersions[0].Kubernetes = "new"
+	helmOp.Spec.RefsByKubernetesVersion[0].KubernetesVersion = "new"
 	r.clock = r.clock.Add(time.Hour)
 	scope := r.pass(t, helmOp)
 	if scope.variantsErr == nil || scope.variants != nil || digestKnown(scope) != "sha256:source" {

@@ -37,7 +37,7 @@ func TestPausedHelmOpSaysSo(t *testing.T) {
 func testPausedHelmOpSaysSo(t *testing.T, reason string) {
 	t.Helper()
 	h, _, _ := controllertest.ShardedObjects("", "", "")
-	h.Spec.Suspend, h.Finalizers = true, []string{addonsv1.HelmOpFinalizer}
+	h.Spec.Paused, h.Finalizers = true, []string{addonsv1.HelmOpFinalizer}
 	report.SetCondition(h, addonsv1.ReadyCondition, metav1.ConditionUnknown, reason, "")
 	_, c := controllertest.ShardStores(t, "", h)
 	r := &Reconciler{client: c, live: c, now: time.Now, resolution: newResolutionSchedule(), resyncPeriod: time.Hour}
@@ -80,7 +80,7 @@ func TestEnterShard(t *testing.T) {
 	if isOfShard(release) || isOfShard(revision) {
 		t.Error("objects of a HelmOp that is not suspended were brought along")
 	}
-	h.Spec.Suspend = true
+	h.Spec.Paused = true
 	result, entered, err = r.enterShard(t.Context(), h)
 	if err != nil || entered || result.RequeueAfter != requeue.StaleRetry || h.Status.Shard != nil || isOfShard(release) {
 		t.Errorf("suspended: entered %t, result %v, err = %v, shard %v, want none before anything is changed", entered, result, err, h.Status.Shard)
@@ -98,7 +98,7 @@ func TestEnterShard(t *testing.T) {
 			t.Errorf("%s: entered %t, err = %v, shard %v", want, entered, err, h.Status.Shard)
 		}
 	}
-	h.Status.Shard, h.Spec.Suspend = ptr.To("a"), false
+	h.Status.Shard, h.Spec.Paused = ptr.To("a"), false
 	h.DeletionTimestamp = ptr.To(metav1.Now())
 	if _, entered, err = r.enterShard(t.Context(), h); err != nil || entered || h.Status.Shard != nil {
 		t.Errorf("under deletion: entered %t, err = %v, shard %v, want none: its objects are brought along", entered, err, h.Status.Shard)

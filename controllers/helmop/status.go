@@ -47,7 +47,7 @@ func (r *Reconciler) report(scope *helmOpScope) {
 	rolledOut := rolledOutCondition(scope, summary)
 	if scope.denied > 0 {
 		rolledOut.Message += fmt.Sprintf("; %d Clusters of other namespaces are left out: service account %s may not get their kubeconfigs",
-			scope.denied, helmOp.Spec.ClusterNamespaces.ServiceAccountName)
+			scope.denied, helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName)
 	}
 	if scope.unknownAccess > 0 {
 		rolledOut.Message += fmt.Sprintf("; of %d Clusters of other namespaces it is not known whether they may be accessed: the API server cannot tell now",

@@ -264,7 +264,7 @@ func TestReleasesFollowTheSelection(t *testing.T) {
 		f.Expect(metav1.IsControlledBy(release, helmOp)).To(gomega.BeTrue())
 	}
 
-	f.update(helmOp, func(h *addonsv1.HelmOp) { h.Spec.Suspend = true })
+	f.update(helmOp, func(h *addonsv1.HelmOp) { h.Spec.Paused = true })
 	f.eventually(helmOp, func(g gomega.Gomega) {
 		g.Expect(conditions.IsTrue(helmOp, addonsv1.PausedCondition)).To(gomega.BeTrue())
 	})
@@ -274,7 +274,7 @@ func TestReleasesFollowTheSelection(t *testing.T) {
 	cluster.Labels = nil
 	f.must(f.Patch(t.Context(), cluster, client.MergeFrom(before)))
 	f.cluster("three")
-	f.update(helmOp, func(h *addonsv1.HelmOp) { h.Spec.Suspend = false })
+	f.update(helmOp, func(h *addonsv1.HelmOp) { h.Spec.Paused = false })
 	f.Eventually(func(g gomega.Gomega) {
 		releases := f.releases()
 		g.Expect(releases).To(gomega.HaveLen(3))

@@ -52,7 +52,7 @@ func (r *Reconciler) newWanted(ctx context.Context, helmOp *addonsv1.HelmOp,
 	for _, ref := range program.Variants.References() {
 		identities = append(identities, identityOf(artifactOf(ref.ArtifactReference)))
 	}
-	w.digest, err = apiutil.DigestOf(program.Digest, identities, helmOp.Spec.ReleaseOptions, helmOp.Spec.Overrides, helmOp.Spec.KubernetesVersions)
+	w.digest, err = apiutil.DigestOf(program.Digest, identities, helmOp.Spec.ReleaseOptions, helmOp.Spec.Overrides, helmOp.Spec.RefsByKubernetesVersion)
 	return w, err
 }
 
@@ -72,7 +72,7 @@ func (r *Reconciler) compile(ctx context.Context, scope *helmOpScope) error {
 	if len(scope.artifacts) == 0 || scope.isResolving() {
 		return nil
 	}
-	scope.wanted, scope.helmOp.Status.Revision = wanted, wanted.digest
+	scope.wanted = wanted
 	return nil
 }
 

@@ -44,7 +44,7 @@ func TestDeletionStopsActions(t *testing.T) {
 			deleted(h, r)
 			r.Spec.DeletionPolicy, h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan, addonsv1.DeletionPolicyUninstall
 		}, true},
-		"the HelmOp suspended": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); h.Spec.Suspend = true }, false},
+		"the HelmOp suspended": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); h.Spec.Paused = true }, false},
 		"paused": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 			deleted(h, r)
 			r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}

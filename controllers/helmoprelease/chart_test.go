@@ -51,7 +51,7 @@ func TestChartThatIsAskedForAgain(t *testing.T) {
 func TestRetryDelay(t *testing.T) {
 	failed := func(failures int32, attempt string) *addonsv1.HelmOpRelease {
 		return &addonsv1.HelmOpRelease{Status: addonsv1.HelmOpReleaseStatus{
-			Failures: failures, LastAttemptedRevision: attempt, LastAttemptedAt: metav1.NewTime(controllertest.Noon),
+			Failures: failures, ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attempt}, LastAttemptedAt: metav1.NewTime(controllertest.Noon),
 		}}
 	}
 	backoff := func(failures int) time.Duration {

@@ -223,8 +223,8 @@ func TestWhatIsWaitedForInAClusterThatGoes(t *testing.T) {
 		"in time":                {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete.Timeout.Duration = time.Hour }},
 		"late":                   {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete.Timeout.Duration = time.Second }, want: true},
 		"orphaned":               {helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }, want: true},
-		"suspended":              {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }, want: true},
-		"suspended, ends":        {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, helmOp: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }},
+		"suspended":              {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
+		"suspended, ends":        {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
 		"of another HelmOp":      {helmOp: func(h *addonsv1.HelmOp) { h.UID = "other" }, want: true},
 		"of none":                {isGone: true, want: true},
 	} {

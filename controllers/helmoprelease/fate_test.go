@@ -265,7 +265,7 @@ func TestMayAccess(t *testing.T) {
 		"not granted":        {nil, nil, false},
 		"not wanted":         {func(s *releaseScope) { s.helmOp.Spec.ClusterNamespaces = nil }, reviews{"installer/": true}, false},
 		"the HelmOp is gone": {func(s *releaseScope) { s.helmOp = nil }, reviews{"installer/": true}, false},
-		"granted to another": {func(s *releaseScope) { s.helmOp.Spec.ClusterNamespaces.ServiceAccountName = "other" }, reviews{"installer/": true}, false},
+		"granted to another": {func(s *releaseScope) { s.helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName = "other" }, reviews{"installer/": true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -268,7 +268,7 @@ func TestTestsWaitForHealth(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T) *healthBench {
 		b := newHealthBench(t)
-		b.release.Spec.Test = &addonsv1.TestOptions{Enabled: new(true)}
+		b.release.Spec.Test = &addonsv1.TestOptions{Mode: addonsv1.TestModeEnabled}
 		b.policy.Test.Enabled = true
 		b.deploy(nil)
 		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)

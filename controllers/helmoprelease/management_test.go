@@ -54,9 +54,9 @@ func TestManagementReleaseIsForWhoMayServeIt(t *testing.T) {
 func TestManagementReleaseActsAsItsServiceAccount(t *testing.T) {
 	t.Parallel()
 	release := controllertest.ManagementRelease(controllertest.ManagementHelmOp("a"))
-	release.Spec.ServiceAccountName = "admin"
+	release.Spec.ImpersonateServiceAccountName = "admin"
 	near := controllertest.NearRelease(controllertest.ManagementHelmOp("a"))
-	near.Spec.ServiceAccountName = "admin"
+	near.Spec.ImpersonateServiceAccountName = "admin"
 	unnamed := controllertest.ManagementRelease(controllertest.ManagementHelmOp("a"))
 	for user, release := range map[string]*addonsv1.HelmOpRelease{
 		"system:serviceaccount:a:admin": release, "system:serviceaccount:system:admin": near, "system:serviceaccount:a:": unnamed,

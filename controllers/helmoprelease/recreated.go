@@ -29,7 +29,7 @@ func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) 
 	}
 	ctrl.LoggerFrom(ctx).Info("The Cluster was re-created: resetting the status of the release", "Cluster", apiutil.ClusterKey(release))
 	r.dropObjectState(client.ObjectKeyFromObject(release))
-	release.Status = addonsv1.HelmOpReleaseStatus{ClusterUID: uid}
+	release.Status = addonsv1.HelmOpReleaseStatus{ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{ClusterUID: uid}}
 	report.SetNotReady(release, addonsv1.ProgressingReason, "The Cluster was re-created under the same name: the chart is installed again")
 }
 

@@ -22,9 +22,12 @@ import (
 func triedFor(name string) *addonsv1.HelmOpRelease {
 	release := controllertest.ReleaseFor("fleet", name, addonsv1.ClusterReference{Name: "one"})
 	release.Status = addonsv1.HelmOpReleaseStatus{
-		State: "Failed", Failures: 7, LastError: "no", LastAttemptedRevision: "r", LastAttemptedGeneration: 3, LastAttemptedAt: metav1.Now(),
+		State: "Failed", Failures: 7, LastError: "no", LastAttemptedAt: metav1.Now(),
 		Release: &addonsv1.ReleaseObservation{Revision: 9}, History: []addonsv1.ReleaseAction{{Action: verbUpgrade}},
-		Inventory: &addonsv1.Inventory{Revision: 9}, Health: &addonsv1.HealthStatus{Revision: 9}, Drift: &addonsv1.DriftStatus{Differing: 1},
+		Inventory: &addonsv1.Inventory{Revision: 9}, Drift: &addonsv1.DriftStatus{Differing: 1},
+		ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{
+			LastAttemptedDigest: "r", LastAttemptedGeneration: 3, Health: &addonsv1.HealthStatus{Revision: 9},
+		},
 	}
 	report.SetCondition(release, addonsv1.StalledCondition, report.True, addonsv1.RetriesExhaustedReason, "no")
 	return release
@@ -53,7 +56,7 @@ func TestARecreatedClusterIsAnother(t *testing.T) {
 		t.Errorf("conditions: %+v", status.Conditions)
 	}
 	status.Conditions = nil
-	if !equality.Semantic.DeepEqual(status, addonsv1.HelmOpReleaseStatus{ClusterUID: "second"}) {
+	if !equality.Semantic.DeepEqual(status, addonsv1.HelmOpReleaseStatus{ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{ClusterUID: "second"}}) {
 		t.Errorf("status: %+v", status)
 	}
 	if len(forgot.releases) != 1 {

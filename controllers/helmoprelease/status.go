@@ -39,7 +39,7 @@ const (
 // retryDelay is how long an uninstallation must still wait because the same one failed before; 0 is not at all.
 func retryDelay(release *addonsv1.HelmOpRelease, attempt string, now time.Time) time.Duration {
 	status := &release.Status
-	if status.Failures == 0 || status.LastAttemptedRevision != attempt {
+	if status.Failures == 0 || status.LastAttemptedDigest != attempt {
 		return 0
 	}
 	return max(0, status.LastAttemptedAt.Add(model.Backoff(int(status.Failures), apiutil.Jitter(release))).Sub(now))
@@ -51,11 +51,11 @@ func (r *Reconciler) recordUninstall(scope *releaseScope, decision decide.Decisi
 	if err == nil || !result.StorageChanged {
 		return
 	}
-	if status.LastAttemptedRevision != attempt {
+	if status.LastAttemptedDigest != attempt {
 		status.Failures = 0
 	}
 	status.Failures++
-	status.LastAttemptedRevision, status.LastAttemptedAt = attempt, metav1.NewTime(r.now())
+	status.LastAttemptedDigest, status.LastAttemptedAt = attempt, metav1.NewTime(r.now())
 	status.LastRetryRequest = retryRequest(scope)
 	remember(status, addonsv1.ReleaseAction{
 		Action: verbUninstall, Reason: decision.Reason, FromRevision: int64(decision.FromRevision), Time: status.LastAttemptedAt,

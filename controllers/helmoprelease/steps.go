@@ -159,8 +159,8 @@ func pauseOf(scope *releaseScope) string {
 	switch {
 	case scope.cluster != nil && apiutil.IsClusterPaused(scope.cluster):
 		return "the Cluster is paused"
-	case scope.helmOp != nil && scope.helmOp.Spec.Suspend:
-		return "the HelmOp is suspended (spec.suspend)"
+	case scope.helmOp != nil && scope.helmOp.Spec.Paused:
+		return "the HelmOp is suspended (spec.paused)"
 	case scope.helmOp != nil && annotations.HasPaused(scope.helmOp):
 		return "the HelmOp has the paused annotation"
 	case apiutil.IsChildPaused(scope.release):

@@ -75,7 +75,7 @@ func pastOf(p *releasePass) model.Past {
 		Request:        requestDigest(p),
 		Jitter:         apiutil.Jitter(p.release),
 	}
-	if status.LastAttemptedRevision == attemptOf(p.desired) && status.Failures > 0 {
+	if status.LastAttemptedDigest == attemptOf(p.desired) && status.Failures > 0 {
 		past.Failures, past.FailedAt = int(status.Failures), status.LastAttemptedAt.Time
 	}
 	return past
@@ -140,7 +140,7 @@ func (r *Reconciler) recordAttempt(p *releasePass, decision decide.Decision, res
 // writeTry writes into a status how often what is wanted was tried in vain, and when it was tried last.
 func (p *releasePass) writeTry(status *addonsv1.HelmOpReleaseStatus, failures int, at metav1.Time) {
 	status.Failures = int32(min(failures, 1<<20)) //nolint:gosec // bounded
-	status.LastAttemptedRevision, status.LastAttemptedAt = attemptOf(p.desired), at
+	status.LastAttemptedDigest, status.LastAttemptedAt = attemptOf(p.desired), at
 	status.LastAttemptedGeneration = p.release.Generation
 	status.LastRetryRequest = retryRequest(p.releaseScope)
 }

@@ -23,7 +23,8 @@ func triedPass() *releasePass {
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: "one", Generation: 2}}
 	p := &releasePass{releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}}, desired: model.Desired{ArtifactDigest: "a"}}
 	release.Status = addonsv1.HelmOpReleaseStatus{
-		Failures: 2, LastAttemptedRevision: attemptOf(p.desired), LastAttemptedGeneration: 2, LastAttemptedAt: metav1.NewTime(time.Unix(1_800_000_000, 0)),
+		Failures: 2, LastAttemptedAt: metav1.NewTime(time.Unix(1_800_000_000, 0)),
+		ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attemptOf(p.desired), LastAttemptedGeneration: 2},
 	}
 	return p
 }
@@ -198,7 +199,7 @@ func TestRequestIsMetByWhatWasTried(t *testing.T) {
 			for _, ask := range []func(){func() {}, func() { p.release.Generation++ }, func() {
 				p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "now"}
 				// This failure was before the request, so it must not count against what is tried upon it.
-				p.release.Status.Failures, p.release.Status.LastAttemptedRevision = 99, attemptOf(p.desired)
+				p.release.Status.Failures, p.release.Status.LastAttemptedDigest = 99, attemptOf(p.desired)
 			}} {
 				ask()
 				var tries int

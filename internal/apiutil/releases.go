@@ -32,7 +32,7 @@ var blockedReasons = map[string]bool{
 
 // IsHelmOpPaused tells whether nothing is to be done for a HelmOp.
 func IsHelmOpPaused(helmOp *addonsv1.HelmOp) bool {
-	return helmOp.Spec.Suspend || annotations.HasPaused(helmOp)
+	return helmOp.Spec.Paused || annotations.HasPaused(helmOp)
 }
 
 // SiblingsOf are the releases, of the HelmOps of the same namespace, in the Cluster of a release, by the names of their HelmOps. They are those

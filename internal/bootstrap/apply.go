@@ -228,8 +228,8 @@ func (a *Applier) paused(ctx context.Context, name string) error {
 		return nil //nolint:nilerr // That it is not there is told by what waits.
 	}
 	switch {
-	case helmOp.Spec.Suspend:
-		return fmt.Errorf("%w: spec.suspend is true", ErrPaused)
+	case helmOp.Spec.Paused:
+		return fmt.Errorf("%w: spec.paused is true", ErrPaused)
 	case annotations.HasPaused(helmOp):
 		return fmt.Errorf("%w: it has the paused annotation", ErrPaused)
 	default:

@@ -125,7 +125,7 @@ func TestWaitFor(t *testing.T) {
 	verified := metav1.Condition{Type: addonsv1.VerifiedCondition, Status: "True", Reason: "Verified", ObservedGeneration: 3}
 	unsigned, before := verified, verified
 	suspended, paused := helmOp.DeepCopy(), release(aDigest, ready, metav1.Condition{Type: addonsv1.PausedCondition, Status: "True", Reason: "Paused", Message: "because of this"})
-	suspended.Spec.Suspend, paused.Annotations = true, map[string]string{clusterv1.PausedAnnotation: ""}
+	suspended.Spec.Paused, paused.Annotations = true, map[string]string{clusterv1.PausedAnnotation: ""}
 	unsigned.Status, unsigned.Reason, unsigned.Message, before.ObservedGeneration = "False", "SignatureNotFound", "none", 2
 	for name, tc := range map[string]struct {
 		objects []client.Object
@@ -138,7 +138,7 @@ func TestWaitFor(t *testing.T) {
 		"failed":                 {[]client.Object{helmOp, release(aDigest, not)}, "not ready in time: UpgradeFailed: because"},
 		"failed for good":        {[]client.Object{helmOp, release(aDigest, not, stalled)}, "HelmOp helmop: not ready: UpgradeFailed: because"},
 		"ready":                  {[]client.Object{helmOp, release(aDigest, ready)}, ""},
-		"suspended":              {[]client.Object{suspended, release(aDigest, ready)}, "HelmOp helmop: paused: spec.suspend is true"},
+		"suspended":              {[]client.Object{suspended, release(aDigest, ready)}, "HelmOp helmop: paused: spec.paused is true"},
 		"paused":                 {[]client.Object{helmOp, paused}, "HelmOp helmop: paused: because of this"},
 		"verified":               {[]client.Object{demanding(verified), release(aDigest, ready)}, ""},
 		"verified before":        {[]client.Object{demanding(before), release(aDigest, ready)}, "not looked at its signature"},

@@ -208,7 +208,7 @@ func TestHelmOps(t *testing.T) {
 		if got, _, _ := unstructured.NestedString(helmOp, "spec", "source", "verify", "secretRef", "name"); got != VerifySecret {
 			t.Errorf("%s is verified by %q", name, got)
 		}
-		if suspended, _, _ := unstructured.NestedBool(helmOp, "spec", "suspend"); suspended != (name == StateHelmOp) {
+		if suspended, _, _ := unstructured.NestedBool(helmOp, "spec", "paused"); suspended != (name == StateHelmOp) {
 			t.Errorf("%s is suspended: %t", name, suspended)
 		}
 	}

@@ -80,7 +80,7 @@ func HelmOps(provider, state Artifact, access Access) ([]*unstructured.Unstructu
 		Health:         &addonsv1.HealthOptions{Timeout: &metav1.Duration{Duration: stateHealthTimeout}},
 		DriftDetection: &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect},
 	})
-	desired.Spec.Suspend = access.SuspendState
+	desired.Spec.Paused = access.SuspendState
 	objects = append(objects, helmOp(ProviderHelmOp, provider, access, addonsv1.ReleaseOptions{
 		Upgrade: &addonsv1.UpgradeOptions{Remediation: &addonsv1.UpgradeRemediation{
 			// A version that never becomes ready is tried again in case it was not its own fault, and then no more until there is another.
@@ -140,7 +140,7 @@ func helmOp(name string, artifact Artifact, access Access, options addonsv1.Rele
 		TypeMeta:   metav1.TypeMeta{APIVersion: addonsv1.GroupVersion.String(), Kind: "HelmOp"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name},
 		Spec: addonsv1.HelmOpSpec{
-			ManagementCluster: &addonsv1.ManagementCluster{ServiceAccountName: ServiceAccount},
+			ManagementCluster: &addonsv1.ManagementCluster{ImpersonateServiceAccountName: ServiceAccount},
 			Source:            source, ReleaseOptions: options, DeletionPolicy: addonsv1.DeletionPolicyOrphan,
 			Release: addonsv1.ReleaseTemplate{Name: name, Namespace: Namespace},
 		},

@@ -69,7 +69,7 @@ func TestUninstallsBeforeDeletion(t *testing.T) {
 		"the hold is over":                   {hold: apiutil.DeletionHoldOver, release: controllertest.LeavingRelease(time.Hour)},
 		"it is orphaned":                     {hold: controllertest.HeldSince, release: orphan},
 		"its HelmOp orphans it":              {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }},
-		"its HelmOp is suspended":            {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }},
+		"its HelmOp is suspended":            {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
 		"its HelmOp is being deleted":        {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &metav1.Time{Time: controllertest.LifeNow} }, want: true},
 		"its HelmOp is another one":          {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.UID = "another" }},
 		"it is of another namespace":         {hold: controllertest.HeldSince, release: controllertest.OfNamespace("tenant", controllertest.LeavingRelease(time.Hour)), helmOp: func(h *addonsv1.HelmOp) { h.Namespace = "tenant" }},

@@ -84,7 +84,7 @@ type FateBench struct {
 func NewFateBench(t *testing.T) *FateBench {
 	b := &FateBench{T: t}
 	b.HelmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
-	b.HelmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{ServiceAccountName: "installer"}
+	b.HelmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{AuthorizationServiceAccountName: "installer"}
 	b.HelmOp.Spec.Release.Name = "three"
 	b.Revisions = []*addonsv1.HelmOpRevision{b.revision(1, "one"), b.revision(2, "two")}
 	b.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Labels: map[string]string{"team": "a"}}}
@@ -144,7 +144,7 @@ func ManagementHelmOp(namespace string) *addonsv1.HelmOp {
 	return &addonsv1.HelmOp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "platform", UID: "h"},
 		Spec: addonsv1.HelmOpSpec{
-			ManagementCluster: &addonsv1.ManagementCluster{ServiceAccountName: "admin"},
+			ManagementCluster: &addonsv1.ManagementCluster{ImpersonateServiceAccountName: "admin"},
 			Release:           addonsv1.ReleaseTemplate{Namespace: "system"},
 		},
 	}

@@ -295,19 +295,19 @@ func Varied() *addonsv1.HelmOpSpec {
 					Timeout:           &metav1.Duration{Duration: time.Minute},
 					NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"b": "2", "c": "2"}},
 				},
-				ServiceAccountName: "edge",
+				ImpersonateServiceAccountName: "edge",
 			}},
 			{Name: "gpu", ClusterSelector: Labelled("gpu", "true")},
 			{Name: "gpu-edge", ClusterSelector: Labelled("gpu", "true"), Ref: ptr.To(Tagged("1.0.0-gpu")), Options: &addonsv1.ReleaseOptions{
 				Health:             &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled, Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "B", Current: "true"}}},
-				ServiceAccountName: "gpu",
+				ImpersonateServiceAccountName: "gpu",
 			}},
 			{Name: "same", ClusterSelector: Labelled("same", "true"), Ref: ptr.To(Tagged("1.0.0"))},
 		},
-		KubernetesVersions: []addonsv1.KubernetesVersionReference{
-			{Kubernetes: ">=1.35", Ref: Tagged("2.0.0")},
-			{Kubernetes: ">=1.33 <1.36", Ref: Tagged("1.5.0")},
-			{Kubernetes: "1.30.x || 1.31.x", Ref: Tagged("1.0.0-edge")},
+		RefsByKubernetesVersion: []addonsv1.KubernetesVersionReference{
+			{KubernetesVersion: ">=1.35", Ref: Tagged("2.0.0")},
+			{KubernetesVersion: ">=1.33 <1.36", Ref: Tagged("1.5.0")},
+			{KubernetesVersion: "1.30.x || 1.31.x", Ref: Tagged("1.0.0-edge")},
 		},
 	}
 }

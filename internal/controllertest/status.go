@@ -20,13 +20,13 @@ import (
 var ownWords = []string{
 	"artifact.digest", "artifact.format", "artifact.resolvedAt", "artifact.sourceDigest", "artifact.tag", "artifact.url", "artifact.version",
 	"artifact.verification.policyDigest", "artifact.verification.provider", "artifact.layerMediaType", "artifact.path", "artifact.templating",
-	"clusterUID", "conditions[].lastTransitionTime", "conditions[].reason", "conditions[].status", "conditions[].type",
+	"internal.clusterUID", "conditions[].lastTransitionTime", "conditions[].reason", "conditions[].status", "conditions[].type",
 	"deletions.confirmation", "deletions.lastAt", "deletions.waitingSince", "drift.fingerprint", "drift.lastCheckedAt", "drift.objects[].heldUntil",
-	"failures[].cluster", "failures[].reason", "health.progressingSince", "health.since",
+	"failures[].cluster", "failures[].reason", "internal.health.progressingSince", "internal.health.since",
 	"history[].action", "history[].artifactDigest", "history[].chartVersion", "history[].reason", "history[].time", "history[].valuesDigest",
-	"inventory.selection", "lastAttemptedAt", "lastAttemptedRevision", "nextTryAt",
-	"release.artifactDigest", "release.lastDeployed", "release.valuesDigest", "revision",
-	"rollout.phase", "rollout.startedAt", "rollout.wave", "shard", "state", "tests[].completedAt", "tests[].startedAt", "wasReady.since", "wasReady.until",
+	"inventory.selection", "lastAttemptedAt", "internal.lastAttemptedDigest", "nextTryAt",
+	"release.artifactDigest", "release.lastDeployed", "release.valuesDigest",
+	"rollout.phase", "rollout.startedAt", "rollout.wave", "shard", "state", "tests[].completedAt", "tests[].startedAt", "internal.wasReady.since", "internal.wasReady.until",
 }
 
 // longText is what the texts of LongText consist of.

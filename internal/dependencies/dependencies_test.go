@@ -64,7 +64,7 @@ func TestUnmet(t *testing.T) {
 		"elsewhere untold": {helmOp: func(h *addonsv1.HelmOp) {
 			report.SetCondition(h, addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RollingOutReason, "")
 		}, release: none},
-		"HelmOp suspended":      {helmOp: func(h *addonsv1.HelmOp) { h.Generation++; h.Spec.Suspend = true }, release: none},
+		"HelmOp suspended":      {helmOp: func(h *addonsv1.HelmOp) { h.Generation++; h.Spec.Paused = true }, release: none},
 		"told another revision": {helmOp: rollout(addonsv1.RolloutPhaseProgressing, false), release: none, want: "HelmOp cni has yet to tell Cluster one of its revision 8"},
 		"phase not known":       {helmOp: rollout("", false), release: none, want: "HelmOp cni has yet to tell Cluster one of its revision 8"},
 		"late for a rollout":    {helmOp: rollout(addonsv1.RolloutPhaseComplete, true), release: none, want: "HelmOp cni has yet to tell Cluster one of its revision 8"},

@@ -131,7 +131,7 @@ func TestEventsOfHelmOpsThatMatterToOthers(t *testing.T) {
 		"resolving": {func(h *addonsv1.HelmOp) {
 			report.SetCondition(h, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason, "")
 		}, true},
-		"suspended":      {func(h *addonsv1.HelmOp) { h.Spec.Suspend = true }, true},
+		"suspended":      {func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, true},
 		"paused":         {func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, true},
 		"revision":       {func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision++ }, true},
 		"phase":          {func(h *addonsv1.HelmOp) { h.Status.Rollout.Phase = addonsv1.RolloutPhasePaused }, true},

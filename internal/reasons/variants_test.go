@@ -35,8 +35,8 @@ func TestVariantsErrors(t *testing.T) {
 			want: "spec.overrides[1] (gpu).clusterSelector: ",
 		},
 		"a range": {
-			change: func(s *addonsv1.HelmOpSpec) { s.KubernetesVersions[2].Kubernetes = "new" },
-			want:   "spec.kubernetesVersions[2].kubernetes: not a range of versions: ",
+			change: func(s *addonsv1.HelmOpSpec) { s.RefsByKubernetesVersion[2].KubernetesVersion = "new" },
+			want:   "spec.refsByKubernetesVersion[2].kubernetesVersion: not a range of versions: ",
 		},
 		"too many labels together": {
 			change: func(s *addonsv1.HelmOpSpec) { s.Overrides[2].Options = namespaceLabels },

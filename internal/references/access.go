@@ -41,7 +41,7 @@ func (r *Reader) Access(ctx context.Context, helmOp *addonsv1.HelmOp) (oci.Acces
 	source := &helmOp.Spec.Source
 	return r.AccessBy(ctx, &RegistryRefs{
 		Field: "spec.source", Namespace: helmOp.Namespace, Secret: source.SecretRef, Certs: source.CertSecretRef, Proxy: source.ProxySecretRef,
-		serviceAccount: source.ServiceAccountName, Provider: source.Provider, Insecure: source.Insecure,
+		serviceAccount: source.ImagePullServiceAccountName, Provider: source.Provider, Insecure: source.Insecure,
 	})
 }
 
@@ -91,7 +91,7 @@ func (r *Reader) takePullSecrets(ctx context.Context, refs *RegistryRefs, access
 	}
 	account, err := r.read(ctx, apiutil.KindServiceAccount, refs.Namespace, refs.serviceAccount)
 	if err != nil {
-		return fmt.Errorf("%s.serviceAccountName: %w", refs.Field, err)
+		return fmt.Errorf("%s.imagePullServiceAccountName: %w", refs.Field, err)
 	}
 	for _, pullSecret := range account.pullSecrets {
 		secret, err := r.read(ctx, apiutil.KindSecret, refs.Namespace, pullSecret)
@@ -99,7 +99,7 @@ func (r *Reader) takePullSecrets(ctx context.Context, refs *RegistryRefs, access
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%s.serviceAccountName: %w", refs.Field, err)
+			return fmt.Errorf("%s.imagePullServiceAccountName: %w", refs.Field, err)
 		}
 		if config, ok := dockerConfig(secret); ok {
 			access.DockerConfigs = append(access.DockerConfigs, config)

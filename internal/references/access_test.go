@@ -54,11 +54,11 @@ func TestAccess(t *testing.T) {
 		"a secret":      {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own")}, oci.Access{DockerConfigs: [][]byte{[]byte("1")}}, false},
 		"no secret":     {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("missing")}, oci.Access{}, true},
 		"no credential": {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("plain")}, oci.Access{}, true},
-		"a service account": {addonsv1.ArtifactSource{ServiceAccountName: "puller"},
+		"a service account": {addonsv1.ArtifactSource{ImagePullServiceAccountName: "puller"},
 			oci.Access{DockerConfigs: [][]byte{[]byte("2"), []byte("3")}}, false},
-		"a secret before the service account": {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own"), ServiceAccountName: "puller"},
+		"a secret before the service account": {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own"), ImagePullServiceAccountName: "puller"},
 			oci.Access{DockerConfigs: [][]byte{[]byte("1"), []byte("2"), []byte("3")}}, false},
-		"no service account": {addonsv1.ArtifactSource{ServiceAccountName: "missing"}, oci.Access{}, true},
+		"no service account": {addonsv1.ArtifactSource{ImagePullServiceAccountName: "missing"}, oci.Access{}, true},
 		"authorities":        {addonsv1.ArtifactSource{CertSecretRef: controllertest.SecretRef("ca")}, oci.Access{CA: []byte("CA")}, false},
 		"a client certificate": {addonsv1.ArtifactSource{CertSecretRef: controllertest.SecretRef("pair")},
 			oci.Access{ClientCert: []byte("CERT"), ClientKey: []byte("KEY")}, false},
@@ -110,7 +110,7 @@ func TestPullsWith(t *testing.T) {
 	if !reader.PullsWith("n", "puller", "other") {
 		t.Error("an account that was never read may pull with any Secret")
 	}
-	if _, err := reader.Access(t.Context(), controllertest.HelmOpWith(addonsv1.ArtifactSource{ServiceAccountName: "puller"})); err != nil {
+	if _, err := reader.Access(t.Context(), controllertest.HelmOpWith(addonsv1.ArtifactSource{ImagePullServiceAccountName: "puller"})); err != nil {
 		t.Fatal(err)
 	}
 	if !reader.PullsWith("n", "puller", "first") || reader.PullsWith("n", "puller", "other") {
@@ -121,7 +121,7 @@ func TestPullsWith(t *testing.T) {
 func TestReferencesOf(t *testing.T) {
 	t.Parallel()
 	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{
-		SecretRef: controllertest.SecretRef("a"), CertSecretRef: controllertest.SecretRef("b"), ProxySecretRef: controllertest.SecretRef("c"), ServiceAccountName: "d",
+		SecretRef: controllertest.SecretRef("a"), CertSecretRef: controllertest.SecretRef("b"), ProxySecretRef: controllertest.SecretRef("c"), ImagePullServiceAccountName: "d",
 		Verify: &addonsv1.Verification{SecretRef: controllertest.SecretRef("e"), TrustedRootSecretRef: controllertest.SecretRef("f")},
 	})
 	helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: apiutil.KindConfigMap, Name: "g"}}

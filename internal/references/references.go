@@ -229,8 +229,8 @@ func Of(helmOp *addonsv1.HelmOp) []string {
 			references = append(references, apiutil.KindSecret+"/"+ref.Name)
 		}
 	}
-	if source.ServiceAccountName != "" {
-		references = append(references, apiutil.KindServiceAccount+"/"+source.ServiceAccountName)
+	if source.ImagePullServiceAccountName != "" {
+		references = append(references, apiutil.KindServiceAccount+"/"+source.ImagePullServiceAccountName)
 	}
 	for _, ref := range helmOp.Spec.ValuesFrom {
 		references = append(references, ref.Kind+"/"+ref.Name)

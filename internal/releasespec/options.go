@@ -167,7 +167,7 @@ func PolicyOf(spec *addonsv1.HelmOpReleaseSpec) model.Policy {
 	}
 	if spec.Test != nil {
 		policy.Test = model.TestPolicy{
-			Enabled:        ptr.Deref(spec.Test.Enabled, false),
+			Enabled:        spec.Test.Mode == addonsv1.TestModeEnabled,
 			IgnoreFailures: ptr.Deref(spec.Test.IgnoreFailures, false),
 		}
 	}
@@ -217,13 +217,13 @@ func ObjectSelector(selector *addonsv1.ObjectSelector) *inventory.Selector {
 func Impersonated(release *addonsv1.HelmOpRelease) string {
 	spec := &release.Spec
 	account := func(namespace string) string {
-		return "system:serviceaccount:" + namespace + ":" + spec.ServiceAccountName
+		return "system:serviceaccount:" + namespace + ":" + spec.ImpersonateServiceAccountName
 	}
 	switch {
 	case apiutil.ClusterKey(release) == clusterlink.Management:
 		// Without a name, the user does not exist: the permissions of the manager itself are never used.
 		return account(release.Namespace)
-	case spec.ServiceAccountName == "":
+	case spec.ImpersonateServiceAccountName == "":
 		return ""
 	default:
 		return account(spec.Release.Namespace)

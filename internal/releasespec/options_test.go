@@ -146,7 +146,7 @@ func TestReleasePolicy(t *testing.T) {
 		Upgrade: &addonsv1.UpgradeOptions{
 			Remediation: &addonsv1.UpgradeRemediation{Retries: ptr.To(int32(-1)), Strategy: addonsv1.UpgradeRemediationRollback},
 		},
-		Test:           &addonsv1.TestOptions{Enabled: ptr.To(true), IgnoreFailures: ptr.To(true)},
+		Test:           &addonsv1.TestOptions{Mode: addonsv1.TestModeEnabled, IgnoreFailures: ptr.To(true)},
 		DriftDetection: &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect},
 	}}
 	want := model.Policy{

@@ -22,7 +22,7 @@ import (
 // is the one bound that a merge of valid options can break: maps grow, everything else replaces.
 const MaxNamespaceMetadata = 64
 
-// Variants tell what is different for some of the Clusters of a HelmOp: the overrides and kubernetesVersions of its spec,
+// Variants tell what is different for some of the Clusters of a HelmOp: the overrides and refsByKubernetesVersion of its spec,
 // checked and compiled once. They are safe for concurrent use.
 type Variants struct {
 	spec      *addonsv1.HelmOpSpec
@@ -57,7 +57,7 @@ type ReferredArtifact struct {
 	Field string
 }
 
-// VariantError says which entry of spec.overrides or spec.kubernetesVersions is wrong.
+// VariantError says which entry of spec.overrides or spec.refsByKubernetesVersion is wrong.
 type VariantError struct {
 	field string
 	err   error
@@ -87,10 +87,10 @@ func NewVariants(spec *addonsv1.HelmOpSpec) (*Variants, error) {
 		}
 		v.selectors, v.override = append(v.selectors, selector), append(v.override, options)
 	}
-	for i := range spec.KubernetesVersions {
-		constraint, err := semver.NewConstraint(spec.KubernetesVersions[i].Kubernetes)
+	for i := range spec.RefsByKubernetesVersion {
+		constraint, err := semver.NewConstraint(spec.RefsByKubernetesVersion[i].KubernetesVersion)
 		if err != nil {
-			return nil, &VariantError{fmt.Sprintf("spec.kubernetesVersions[%d].kubernetes", i), fmt.Errorf("not a range of versions: %w", err)}
+			return nil, &VariantError{fmt.Sprintf("spec.refsByKubernetesVersion[%d].kubernetesVersion", i), fmt.Errorf("not a range of versions: %w", err)}
 		}
 		v.ranges = append(v.ranges, constraint)
 	}
@@ -140,7 +140,7 @@ func (v *Variants) refByVersion(version string) addonsv1.ArtifactReference {
 	if parsed := parseVersion(version); parsed != nil {
 		for i, constraint := range v.ranges {
 			if constraint.Check(parsed) {
-				return v.spec.KubernetesVersions[i].Ref
+				return v.spec.RefsByKubernetesVersion[i].Ref
 			}
 		}
 	}
@@ -233,16 +233,16 @@ func (v *Variants) References() []ReferredArtifact {
 			add(*ref, overrideField(i, &v.spec.Overrides[i])+".ref")
 		}
 	}
-	for i := range v.spec.KubernetesVersions {
-		add(v.spec.KubernetesVersions[i].Ref, fmt.Sprintf("spec.kubernetesVersions[%d].ref", i))
+	for i := range v.spec.RefsByKubernetesVersion {
+		add(v.spec.RefsByKubernetesVersion[i].Ref, fmt.Sprintf("spec.refsByKubernetesVersion[%d].ref", i))
 	}
 	return found
 }
 
 // digest covers all that variants say; empty if there are none.
 func (v *Variants) digest() (string, error) {
-	if len(v.spec.Overrides)+len(v.spec.KubernetesVersions) == 0 {
+	if len(v.spec.Overrides)+len(v.spec.RefsByKubernetesVersion) == 0 {
 		return "", nil
 	}
-	return apiutil.DigestOf(v.spec.Overrides, v.spec.KubernetesVersions)
+	return apiutil.DigestOf(v.spec.Overrides, v.spec.RefsByKubernetesVersion)
 }

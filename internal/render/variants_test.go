@@ -27,12 +27,12 @@ func TestVariantsOf(t *testing.T) {
 			NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"a": "1", "b": "2", "c": "2"}},
 		},
 		Health:             controllertest.Varied().Health,
-		ServiceAccountName: "edge",
+		ImpersonateServiceAccountName: "edge",
 	}
 	gpu := controllertest.Varied().ReleaseOptions
-	gpu.Health, gpu.ServiceAccountName = controllertest.Varied().Overrides[2].Options.Health, "gpu"
+	gpu.Health, gpu.ImpersonateServiceAccountName = controllertest.Varied().Overrides[2].Options.Health, "gpu"
 	both := edge
-	both.Health, both.ServiceAccountName = gpu.Health, "gpu"
+	both.Health, both.ImpersonateServiceAccountName = gpu.Health, "gpu"
 	for name, tc := range map[string]struct {
 		labels  map[string]string
 		version string
@@ -89,8 +89,8 @@ func TestVariantsReferences(t *testing.T) {
 	want := []ReferredArtifact{
 		{controllertest.Tagged("1.0.0-edge"), "spec.overrides[0] (edge).ref"},
 		{controllertest.Tagged("1.0.0-gpu"), "spec.overrides[2] (gpu-edge).ref"},
-		{controllertest.Tagged("2.0.0"), "spec.kubernetesVersions[0].ref"},
-		{controllertest.Tagged("1.5.0"), "spec.kubernetesVersions[1].ref"},
+		{controllertest.Tagged("2.0.0"), "spec.refsByKubernetesVersion[0].ref"},
+		{controllertest.Tagged("1.5.0"), "spec.refsByKubernetesVersion[1].ref"},
 	}
 	if got := v.References(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -102,11 +102,11 @@ func TestVariantsDigest(t *testing.T) {
 	known := map[string]string{}
 	for name, change := range map[string]func(*addonsv1.HelmOpSpec){
 		"as it is":         func(*addonsv1.HelmOpSpec) {},
-		"a range":          func(s *addonsv1.HelmOpSpec) { s.KubernetesVersions[0].Kubernetes = ">=1.36" },
+		"a range":          func(s *addonsv1.HelmOpSpec) { s.RefsByKubernetesVersion[0].KubernetesVersion = ">=1.36" },
 		"an option":        func(s *addonsv1.HelmOpSpec) { s.Overrides[0].Options.Install.CreateNamespace = nil },
 		"a selector":       func(s *addonsv1.HelmOpSpec) { s.Overrides[0].ClusterSelector = metav1.LabelSelector{} },
-		"nothing of it":    func(s *addonsv1.HelmOpSpec) { s.Overrides, s.KubernetesVersions = nil, nil },
-		"without versions": func(s *addonsv1.HelmOpSpec) { s.KubernetesVersions = nil },
+		"nothing of it":    func(s *addonsv1.HelmOpSpec) { s.Overrides, s.RefsByKubernetesVersion = nil, nil },
+		"without versions": func(s *addonsv1.HelmOpSpec) { s.RefsByKubernetesVersion = nil },
 	} {
 		spec := controllertest.Varied()
 		change(spec)

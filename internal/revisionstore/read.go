@@ -59,7 +59,7 @@ func WithRevision(helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) *a
 	then.Spec = *revision.Spec.HelmOp.DeepCopy()
 	then.Spec.ClusterSelector, then.Spec.ClusterNamespaces, then.Spec.ClusterOptions = now.ClusterSelector, now.ClusterNamespaces, now.ClusterOptions
 	then.Spec.ManagementCluster = now.ManagementCluster
-	then.Spec.Suspend, then.Spec.Source, then.Spec.DeletionPolicy, then.Spec.Rollout = now.Suspend, now.Source, now.DeletionPolicy, now.Rollout
+	then.Spec.Paused, then.Spec.Source, then.Spec.DeletionPolicy, then.Spec.Rollout = now.Paused, now.Source, now.DeletionPolicy, now.Rollout
 	then.Spec.Storage = now.Storage
 	then.Spec.Source.Ref = revision.Spec.HelmOp.Source.Ref
 	return then

@@ -74,7 +74,7 @@ func (g *Guard) Allows(ctx context.Context, helmOp *addonsv1.HelmOp, cluster cli
 	if helmOp.Spec.ClusterNamespaces == nil {
 		return false, nil
 	}
-	account := helmOp.Spec.ClusterNamespaces.ServiceAccountName
+	account := helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName
 	question := guardQuestion{user: "system:serviceaccount:" + helmOp.Namespace + ":" + account, namespace: cluster.Namespace}
 	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + helmOp.Namespace, "system:authenticated"}
 	// A right to all Secrets of the namespace spares a question for each Cluster.
@@ -153,5 +153,5 @@ func DeniedError(helmOp *addonsv1.HelmOp, cluster client.ObjectKey) error {
 		return &AccessDeniedError{fmt.Sprintf("Cluster %s is of another namespace, and spec.clusterNamespaces is not set", cluster)}
 	}
 	return &AccessDeniedError{fmt.Sprintf("service account %s/%s may not get Secret %s of namespace %s: grant it that with a Role and a RoleBinding there",
-		helmOp.Namespace, helmOp.Spec.ClusterNamespaces.ServiceAccountName, secret.Name(cluster.Name, secret.Kubeconfig), cluster.Namespace)}
+		helmOp.Namespace, helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName, secret.Name(cluster.Name, secret.Kubeconfig), cluster.Namespace)}
 }

@@ -28,7 +28,7 @@ func TestShardOverview(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	h, c, _ := controllertest.ShardedObjects("b", "b", "b")
 	suspended := h.DeepCopy()
-	suspended.Name, suspended.UID, suspended.Spec.Suspend = "suspended", "s", true
+	suspended.Name, suspended.UID, suspended.Spec.Paused = "suspended", "s", true
 	cached, live := controllertest.ShardStores(t, "", h, c, suspended)
 	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: live}, Live: live, Others: live, LeaseNamespace: "system", LeaseDuration: 15 * time.Second})
 	o.now = func() time.Time { return now }
@@ -191,7 +191,7 @@ func gauges(t *testing.T, all *prometheus.GaugeVec, shard string) int {
 func TestShardOverviewAsksOnceOfThePaused(t *testing.T) {
 	t.Parallel()
 	h, _, _ := controllertest.ShardedObjects("asleep", "asleep", "asleep")
-	h.Spec.Suspend = true
+	h.Spec.Paused = true
 	cached, live := controllertest.ShardStores(t, "", h)
 	reads := 0
 	counting := interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
@@ -207,7 +207,7 @@ func TestShardOverviewAsksOnceOfThePaused(t *testing.T) {
 		if i == 3 {
 			current := &addonsv1.HelmOp{}
 			err := live.Get(t.Context(), client.ObjectKeyFromObject(h), current)
-			current.Spec.Suspend = false
+			current.Spec.Paused = false
 			if err := errors.Join(err, live.Update(t.Context(), current)); err != nil {
 				t.Fatal(err)
 			}

@@ -68,7 +68,7 @@ func OrderChanged() predicate.Predicate {
 		// A HelmOp that comes back into the shard has releases, which were left alone meanwhile. At the start all are reconciled anyway.
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 		UpdateFunc: Updated(func(before, after *addonsv1.HelmOp) bool {
-			return before.Spec.Suspend != after.Spec.Suspend ||
+			return before.Spec.Paused != after.Spec.Paused ||
 				annotations.HasPaused(before) != annotations.HasPaused(after) ||
 				before.Annotations[addonsv1.RetryRequestedAtAnnotation] != after.Annotations[addonsv1.RetryRequestedAtAnnotation] ||
 				before.Annotations[addonsv1.ConfirmDeletionsAnnotation] != after.Annotations[addonsv1.ConfirmDeletionsAnnotation] ||

@@ -55,7 +55,7 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		return err
 	}
 	err = indexer.IndexField(ctx, &addonsv1.HelmOp{}, serviceAccountIndex, func(obj client.Object) []string {
-		if obj.(*addonsv1.HelmOp).Spec.Source.ServiceAccountName == "" {
+		if obj.(*addonsv1.HelmOp).Spec.Source.ImagePullServiceAccountName == "" {
 			return nil
 		}
 		return []string{"true"}
@@ -215,7 +215,7 @@ func RequestsForPullSecret(reader client.Reader, references *references.Reader) 
 			return nil
 		}
 		helmOps.Items = slices.DeleteFunc(helmOps.Items, func(helmOp addonsv1.HelmOp) bool {
-			return !references.PullsWith(helmOp.Namespace, helmOp.Spec.Source.ServiceAccountName, obj.GetName())
+			return !references.PullsWith(helmOp.Namespace, helmOp.Spec.Source.ImagePullServiceAccountName, obj.GetName())
 		})
 		return requestsForHelmOps(helmOps)
 	}

@@ -178,10 +178,10 @@ func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
 	})
 	s.part("by a HelmOp that is suspended", func(s *scenario) {
 		h := helmOp(s, "suspended", 10*time.Minute)
-		update(s, h, func(h *addonsv1.HelmOp) { h.Spec.Suspend = true })
+		update(s, h, func(h *addonsv1.HelmOp) { h.Spec.Paused = true })
 		s.remove(s.cluster("suspended"))
 		s.eventuallyGone(s.clusterObject("suspended"))
-		update(s, h, func(h *addonsv1.HelmOp) { h.Spec.Suspend = false })
+		update(s, h, func(h *addonsv1.HelmOp) { h.Spec.Paused = false })
 		s.eventually(h, ready(0))
 	})
 	s.part("but by a user who pauses it meanwhile", func(s *scenario) {

@@ -61,8 +61,8 @@ func (s *scenario) classCluster(name, tagFor136 string, timeout time.Duration) (
 	s.Helper()
 	helmOp := s.newHelmOp(name, func(h *addonsv1.HelmOp) {
 		h.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{Timeout: metav1.Duration{Duration: timeout}}
-		h.Spec.KubernetesVersions = []addonsv1.KubernetesVersionReference{
-			{Kubernetes: ">=1.36", Ref: addonsv1.ArtifactReference{Tag: tagFor136}},
+		h.Spec.RefsByKubernetesVersion = []addonsv1.KubernetesVersionReference{
+			{KubernetesVersion: ">=1.36", Ref: addonsv1.ArtifactReference{Tag: tagFor136}},
 		}
 	})
 	s.create(helmOp)
@@ -142,7 +142,7 @@ func TestClusterUpgradeWaitsForItsRelease(t *testing.T) {
 		s.Consistently(func(g gomega.Gomega, ctx context.Context) { s.expectVersion(ctx, g, "held", kubernetes135) }).WithContext(s.Context()).Should(gomega.Succeed())
 		w.eventuallyRevisions(releaseNamespace, "held", "1 deployed")
 
-		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.KubernetesVersions[0].Ref.Tag = "1.1.0" })
+		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.RefsByKubernetesVersion[0].Ref.Tag = "1.1.0" })
 		s.eventuallyTold("Cluster", "held", corev1.EventTypeNormal, addonsv1.ClusterUpgradeReleasedEvent)
 		// The release came first.
 		w.eventuallyRevisions(releaseNamespace, "held", "1 superseded", "2 deployed")

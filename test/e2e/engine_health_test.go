@@ -121,8 +121,7 @@ func rollingBack(retries int32) func(*addonsv1.HelmOp) {
 
 // tested runs the chart's tests.
 func tested(h *addonsv1.HelmOp) {
-	enabled := true
-	h.Spec.Test = &addonsv1.TestOptions{Enabled: &enabled}
+	h.Spec.Test = &addonsv1.TestOptions{Mode: addonsv1.TestModeEnabled}
 }
 
 // TestHealth holds that a release is Ready when, and as long as, its objects are what they are to be.
@@ -409,7 +408,7 @@ func (e engine) testsWait() {
 
 // testsIgnored has tests that fail and do not matter.
 func (e engine) testsIgnored() {
-	helmOp := e.helmOp(map[string]any{"test": "fail"}, tested, func(h *addonsv1.HelmOp) { h.Spec.Test.IgnoreFailures = h.Spec.Test.Enabled })
+	helmOp := e.helmOp(map[string]any{"test": "fail"}, tested, func(h *addonsv1.HelmOp) { h.Spec.Test.IgnoreFailures = new(true) })
 	e.scenario.create(helmOp)
 	e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionFalse, addonsv1.TestsFailedReason,
 		childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))

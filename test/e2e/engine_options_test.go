@@ -102,7 +102,7 @@ func (e engine) createAccount(rights bool) {
 	}))
 }
 
-func asDeployer(h *addonsv1.HelmOp) { h.Spec.ServiceAccountName = "deployer" }
+func asDeployer(h *addonsv1.HelmOp) { h.Spec.ImpersonateServiceAccountName = "deployer" }
 
 // impersonated has a tenant with rights in its own namespace only.
 func (e engine) impersonated() {
@@ -146,7 +146,7 @@ func (e engine) impersonatedWithoutRights() {
 	data, err := e.hello(s.Context(), e.name, e.name)
 	s.must(err)
 	s.Expect(data).To(gomega.BeNil())
-	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.ServiceAccountName = "" })
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.ImpersonateServiceAccountName = "" })
 	e.released(helmOp, 1)
 }
 

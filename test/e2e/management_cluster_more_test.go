@@ -38,11 +38,11 @@ func (w *workload) expectNoHello(name string) {
 
 // restsWhileSuspended suspends a HelmOp before it begins and before it ends, and pauses its release in between.
 func (s *scenario) restsWhileSuspended(w *workload) {
-	helmOp := s.nearHelmOp("resting", func(h *addonsv1.HelmOp) { h.Spec.Suspend = true })
+	helmOp := s.nearHelmOp("resting", func(h *addonsv1.HelmOp) { h.Spec.Paused = true })
 	s.create(helmOp)
 	s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))
 	w.expectNoHello("resting")
-	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Suspend = false })
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Paused = false })
 	child := w.eventuallyReleased(helmOp, releaseNamespace, "resting", 1)
 
 	update(s, child, func(r *addonsv1.HelmOpRelease) { r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })
@@ -50,11 +50,11 @@ func (s *scenario) restsWhileSuspended(w *workload) {
 	update(s, helmOp, func(h *addonsv1.HelmOp) {
 		h.Spec.Values = rawJSON(map[string]any{"cluster": "changed", "podCIDR": "10.0.0.0/8"})
 	})
-	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Suspend = true })
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Paused = true })
 	s.remove(helmOp)
 	w.expectUntouched()
 	w.eventuallyHello(releaseNamespace, "resting", map[string]string{"cluster": "resting"})
-	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Suspend = false })
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Paused = false })
 	w.expectUntouched()
 	update(s, child, func(r *addonsv1.HelmOpRelease) { delete(r.Annotations, clusterv1.PausedAnnotation) })
 	s.eventuallyGone(helmOp)
@@ -100,7 +100,7 @@ func (s *scenario) lacksRights(w *workload) {
 	s.account("limited")
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "limited"}})
 	helmOp := s.nearHelmOp("limited", func(h *addonsv1.HelmOp) {
-		h.Spec.ManagementCluster.ServiceAccountName, h.Spec.Release.Namespace, h.Spec.Install = "limited", "limited", nil
+		h.Spec.ManagementCluster.ImpersonateServiceAccountName, h.Spec.Release.Namespace, h.Spec.Install = "limited", "limited", nil
 	})
 	lacks := func(says ...string) {
 		s.Helper()

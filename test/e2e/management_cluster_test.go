@@ -28,7 +28,7 @@ const managementAccount = "helmop-management"
 // inManagementCluster makes a HelmOp one for the management cluster.
 func inManagementCluster(helmOp *addonsv1.HelmOp) {
 	helmOp.Spec.ClusterSelector, helmOp.Spec.Values = nil, nil
-	helmOp.Spec.ManagementCluster = &addonsv1.ManagementCluster{ServiceAccountName: managementAccount}
+	helmOp.Spec.ManagementCluster = &addonsv1.ManagementCluster{ImpersonateServiceAccountName: managementAccount}
 	// As with any ServiceAccount, it is not created unless somebody says so.
 	helmOp.Spec.Install = &addonsv1.InstallOptions{CreateNamespace: ptr.To(true)}
 }
@@ -98,7 +98,7 @@ func TestManagementCluster(t *testing.T) {
 		s.eventuallyGone(helmOp)
 	})
 	system.step("another ServiceAccount cannot be acted as", func(s *scenario) {
-		helmOp := s.newHelmOp("other", inManagementCluster, func(h *addonsv1.HelmOp) { h.Spec.ManagementCluster.ServiceAccountName = environment.ServiceAccount })
+		helmOp := s.newHelmOp("other", inManagementCluster, func(h *addonsv1.HelmOp) { h.Spec.ManagementCluster.ImpersonateServiceAccountName = environment.ServiceAccount })
 		s.create(helmOp)
 		s.child(helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ClusterForbiddenReason))
 		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan })

@@ -35,7 +35,7 @@ func TestOtherNamespaces(t *testing.T) {
 			h.Spec.ClusterSelector.MatchLabels[addonsLabel] = "shared"
 			h.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{
 				NamespaceSelector:  metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: shop.namespace}},
-				ServiceAccountName: account,
+				AuthorizationServiceAccountName: account,
 			}
 		})
 	}

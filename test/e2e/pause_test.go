@@ -45,14 +45,14 @@ func TestPause(t *testing.T) {
 		one.expectGreeting(helmOp, 2, "by the Cluster")
 		s.child(helmOp, "one", childCondition(addonsv1.PausedCondition, metav1.ConditionFalse, addonsv1.NotPausedReason))
 	})
-	s.step("upgrade, by spec.suspend", func(s *scenario) {
+	s.step("upgrade, by spec.paused", func(s *scenario) {
 		one := one.in(s)
 		update(s, helmOp, suspend(true))
-		s.greet(helmOp, "by spec.suspend")
+		s.greet(helmOp, "by spec.paused")
 		s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))
 		one.expectUntouched()
 		update(s, helmOp, suspend(false))
-		one.expectGreeting(helmOp, 3, "by spec.suspend")
+		one.expectGreeting(helmOp, 3, "by spec.paused")
 		s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionFalse, addonsv1.NotPausedReason))
 	})
 	s.step("upgrade, by the annotation of the HelmOp", func(s *scenario) {
@@ -113,7 +113,7 @@ func TestPause(t *testing.T) {
 		s.eventuallyGone(helmOp)
 		one.expectNothing(releaseNamespace, "paused")
 	})
-	s.step("uninstallation of a HelmOp that is deleted, by spec.suspend", func(s *scenario) {
+	s.step("uninstallation of a HelmOp that is deleted, by spec.paused", func(s *scenario) {
 		one := one.in(s)
 		helmOp := s.newHelmOp("paused")
 		s.create(helmOp)
@@ -149,7 +149,7 @@ func (w *workload) expectGreeting(helmOp *addonsv1.HelmOp, revision int, greetin
 }
 
 func suspend(suspended bool) func(*addonsv1.HelmOp) {
-	return func(h *addonsv1.HelmOp) { h.Spec.Suspend = suspended }
+	return func(h *addonsv1.HelmOp) { h.Spec.Paused = suspended }
 }
 
 func annotatePaused[T client.Object](paused bool) func(T) {

@@ -120,7 +120,7 @@ func (f *sharding) failover(s *scenario) {
 func (f *sharding) enter(s *scenario, shard string) {
 	s.Helper()
 	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) {
-		h.Spec.Suspend, h.Labels = true, nil
+		h.Spec.Paused, h.Labels = true, nil
 		if shard != "" {
 			h.Labels = map[string]string{addonsv1.ShardLabel: shard}
 		}
@@ -128,7 +128,7 @@ func (f *sharding) enter(s *scenario, shard string) {
 	s.eventually(f.b.helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.Shard).To(gomega.HaveValue(gomega.Equal(shard)))
 	})
-	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) { h.Spec.Suspend = false })
+	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) { h.Spec.Paused = false })
 }
 
 // helmOpFirst takes the HelmOp of shard b out of it, then the Cluster.

@@ -119,7 +119,7 @@ func testCredentialOrder(s *scenario, one *workload, files mounted, secrets *pla
 	} {
 		s.pushUnique(r, name, "1.0.0")
 		helmOp := s.bare(r, name, name, addonsv1.ArtifactReference{Tag: "1.0.0"})
-		helmOp.Spec.Source.SecretRef, helmOp.Spec.Source.ServiceAccountName = tt.secret, tt.account
+		helmOp.Spec.Source.SecretRef, helmOp.Spec.Source.ImagePullServiceAccountName = tt.secret, tt.account
 		s.create(helmOp)
 		one.eventuallyReleased(helmOp, releaseNamespace, name, 1)
 		s.Expect(users(r, name)).To(gomega.And(gomega.Not(gomega.BeEmpty()), gomega.HaveEach(tt.user)), "who pulled for %s", name)
@@ -153,10 +153,10 @@ func testServiceAccount(s *scenario, one *workload, secrets *plantedSecrets) {
 	s.must(err)
 	secrets.add(password)
 	helmOp := s.bare(r, "account", chartRepository, addonsv1.ArtifactReference{Tag: "1.0.0"})
-	helmOp.Spec.Source.Interval, helmOp.Spec.Source.ServiceAccountName = never, "account"
+	helmOp.Spec.Source.Interval, helmOp.Spec.Source.ImagePullServiceAccountName = never, "account"
 	helmOp.Spec.Source.CertSecretRef = s.opaque("account-ca", map[string][]byte{"ca.crt": r.CA()})
 	s.create(helmOp)
-	s.eventually(helmOp, unresolved(addonsv1.ReferenceNotFoundReason, "serviceAccountName", "account"))
+	s.eventually(helmOp, unresolved(addonsv1.ReferenceNotFoundReason, "imagePullServiceAccountName", "account"))
 	s.Expect(r.Requests()).To(gomega.BeEmpty(), "requests without the account")
 	s.pullingAccount("account", "account-missing", "account-credentials")
 	s.eventually(helmOp, unresolved(addonsv1.RegistryAuthenticationFailedReason))

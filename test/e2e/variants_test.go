@@ -81,8 +81,8 @@ func (v *variety) newHelmOp() *addonsv1.HelmOp {
 	helmOp.Spec.Source.Interval = never
 	helmOp.Spec.Release.Namespace = "varied-{{ .Cluster.metadata.name }}"
 	helmOp.Spec.Values = rawJSON(greeting("all"))
-	helmOp.Spec.KubernetesVersions = []addonsv1.KubernetesVersionReference{
-		{Kubernetes: ">=1.35", Ref: addonsv1.ArtifactReference{Tag: "2.0.0"}},
+	helmOp.Spec.RefsByKubernetesVersion = []addonsv1.KubernetesVersionReference{
+		{KubernetesVersion: ">=1.35", Ref: addonsv1.ArtifactReference{Tag: "2.0.0"}},
 	}
 	helmOp.Spec.Overrides = []addonsv1.Override{
 		{
@@ -184,13 +184,13 @@ func (v *variety) resolveNow() {
 // missReference has two Clusters for which there is no chart, and two that get what changed at the same time.
 func (v *variety) missReference() {
 	update(v.scenario, v.helmOp, func(h *addonsv1.HelmOp) {
-		h.Spec.KubernetesVersions = append([]addonsv1.KubernetesVersionReference{
-			{Kubernetes: "~1.35", Ref: addonsv1.ArtifactReference{Tag: "3.0.0"}},
-		}, h.Spec.KubernetesVersions...)
+		h.Spec.RefsByKubernetesVersion = append([]addonsv1.KubernetesVersionReference{
+			{KubernetesVersion: "~1.35", Ref: addonsv1.ArtifactReference{Tag: "3.0.0"}},
+		}, h.Spec.RefsByKubernetesVersion...)
 		h.Spec.Overrides[1].Values = rawJSON(greeting("gpu again"))
 	})
 	v.becomes("gpu", 2, "1.1.0", "gpu again")
-	v.eventually(v.helmOp, unresolved(addonsv1.ArtifactNotFoundReason, "spec.kubernetesVersions[0].ref"),
+	v.eventually(v.helmOp, unresolved(addonsv1.ArtifactNotFoundReason, "spec.refsByKubernetesVersion[0].ref"),
 		func(g gomega.Gomega, h *addonsv1.HelmOp) {
 			var failed []string
 			for _, failure := range h.Status.Failures {
@@ -209,7 +209,7 @@ func (v *variety) missReference() {
 func (v *variety) mistakeRange() {
 	set := func(kubernetes string, values *string) {
 		update(v.scenario, v.helmOp, func(h *addonsv1.HelmOp) {
-			h.Spec.KubernetesVersions[0].Kubernetes = kubernetes
+			h.Spec.RefsByKubernetesVersion[0].KubernetesVersion = kubernetes
 			if values != nil {
 				h.Spec.Values = rawJSON(greeting(*values))
 			}
@@ -217,7 +217,7 @@ func (v *variety) mistakeRange() {
 	}
 	set("new ones", ptr.To("changed"))
 	v.eventually(v.helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.InvalidOverrideReason),
-		message(addonsv1.ReadyCondition, "spec.kubernetesVersions[0].kubernetes"))
+		message(addonsv1.ReadyCondition, "spec.refsByKubernetesVersion[0].kubernetesVersion"))
 	v.clusters["base"].expectUntouched()
 	set("~1.35", nil)
 	v.becomes("base", 4, "3.0.0", "changed")
