@@ -30,7 +30,7 @@ func TestVariantsOf(t *testing.T) {
 		ServiceAccountName: "edge",
 	}
 	gpu := controllertest.Varied().ReleaseOptions
-	gpu.Health, gpu.ServiceAccountName = controllertest.Varied().Overrides[2].Options.Health, "gpu"
+	gpu.Health, gpu.ServiceAccountName = controllertest.Varied().Overrides[2].Health, "gpu"
 	both := edge
 	both.Health, both.ServiceAccountName = gpu.Health, "gpu"
 	for name, tc := range map[string]struct {
@@ -103,7 +103,7 @@ func TestVariantsDigest(t *testing.T) {
 	for name, change := range map[string]func(*addonsv1.HelmOpSpec){
 		"as it is":         func(*addonsv1.HelmOpSpec) {},
 		"a range":          func(s *addonsv1.HelmOpSpec) { s.KubernetesVersions[0].Kubernetes = ">=1.36" },
-		"an option":        func(s *addonsv1.HelmOpSpec) { s.Overrides[0].Options.Install.CreateNamespace = nil },
+		"an option":        func(s *addonsv1.HelmOpSpec) { s.Overrides[0].Install.CreateNamespace = nil },
 		"a selector":       func(s *addonsv1.HelmOpSpec) { s.Overrides[0].ClusterSelector = metav1.LabelSelector{} },
 		"nothing of it":    func(s *addonsv1.HelmOpSpec) { s.Overrides, s.KubernetesVersions = nil, nil },
 		"without versions": func(s *addonsv1.HelmOpSpec) { s.KubernetesVersions = nil },
