@@ -149,6 +149,11 @@ func TestPatterns(t *testing.T) {
 	if got, want := Of(helmOp), []string{"ConfigMap/fixed", "Secret/over"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	if !HasFixedValues(helmOp) || HasFixedValues(&addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{
+		ValuesFrom: []addonsv1.ValuesReference{{Name: "{{ .Cluster.metadata.name }}"}},
+	}}) {
+		t.Error("fixed names are not told from templates")
+	}
 	mayYield := func(kind, name string) bool {
 		return slices.ContainsFunc(Patterns(helmOp), func(p Pattern) bool { return p.MayYield(kind, name) })
 	}

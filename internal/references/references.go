@@ -316,6 +316,12 @@ func IsNameTemplate(helmOp *addonsv1.HelmOp, ref *addonsv1.ValuesReference) bool
 	return isTemplate
 }
 
+// HasFixedValues reports whether values of a HelmOp come from objects that are the same for several Clusters. Their content is part of
+// the HelmOp revision, which is not rendered any more once the content changed.
+func HasFixedValues(helmOp *addonsv1.HelmOp) bool {
+	return slices.ContainsFunc(valuesFrom(helmOp), func(ref *addonsv1.ValuesReference) bool { return !IsNameTemplate(helmOp, ref) })
+}
+
 // Pattern is what is known of the names that a template of a reference yields, whatever the Cluster is.
 type Pattern struct {
 	// Kind of the objects.
