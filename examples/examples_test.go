@@ -242,25 +242,45 @@ func render(t *testing.T, helmOp addonsv1.HelmOp, e example, objects templating.
 		spec.Values = helmOp.Spec.Values.Raw
 	}
 	for _, from := range helmOp.Spec.ValuesFrom {
-		key := from.Key
-		if key == "" {
-			key = "values.yaml" // the default of the CRD
+		source := templating.ValuesSource{TargetPath: from.TargetPath}
+		if _, _, isTemplate := templating.Literals(from.Name, spec.Delimiters); isTemplate {
+			source.Name = from.Name
+		} else {
+			source.Data = contentOf(t, e, from, from.Name)
 		}
-		content, ok := e.values[from.Kind+" "+from.Name][key]
-		if !ok && !from.Optional {
-			t.Fatalf("HelmOp %s: no %s %s with the key %s", helmOp.Name, from.Kind, from.Name, key)
-		}
-		spec.ValuesFrom = append(spec.ValuesFrom, templating.ValuesSource{Origin: from.Kind + " " + from.Name, Data: []byte(content)})
+		spec.ValuesFrom = append(spec.ValuesFrom, source)
 	}
 	program, err := templating.Compile(spec)
 	if err != nil {
 		t.Fatalf("HelmOp %s: %v", helmOp.Name, err)
 	}
-	result, err := program.Render(t.Context(), objects)
+	sources, err := program.ClusterSources(t.Context(), objects)
+	if err != nil {
+		t.Fatalf("HelmOp %s for %s: %v", helmOp.Name, nameOf(objects), err)
+	}
+	contents := templating.Contents{}
+	for _, source := range sources {
+		contents[source.SourceID] = templating.Content{Data: contentOf(t, e, helmOp.Spec.ValuesFrom[source.Index], source.Name)}
+	}
+	result, err := program.RenderWith(t.Context(), objects, contents)
 	if err != nil {
 		t.Fatalf("HelmOp %s for %s: %v", helmOp.Name, nameOf(objects), err)
 	}
 	return result
+}
+
+// contentOf is what an object of the example has for a reference.
+func contentOf(t *testing.T, e example, from addonsv1.ValuesReference, name string) []byte {
+	t.Helper()
+	key := from.Key
+	if key == "" {
+		key = "values.yaml" // the default of the CRD
+	}
+	content, ok := e.values[from.Kind+" "+name][key]
+	if !ok && !from.Optional {
+		t.Fatalf("no %s %s with the key %s", from.Kind, name, key)
+	}
+	return []byte(content)
 }
 
 func compare(t *testing.T, golden string, result templating.Result) {

@@ -60,6 +60,7 @@ type validationCase struct {
 const (
 	required    = "Required value"
 	unsupported = "Unsupported value"
+	shouldMatch = "should match"
 )
 
 // Messages of rules that several cases break.
@@ -71,6 +72,7 @@ const (
 	tagForm     = "tag must consist of letters, digits, '.', '_', '-' and '+'"
 	digestForm  = "digest must be sha256: and 64 hexadecimal digits"
 	intervalMsg = "interval must be at least 1s and at most 720h"
+	objectName  = "must be the name of an object"
 	timeoutMsg  = "timeout must be more than 0s and at most 1h"
 )
 
@@ -310,6 +312,36 @@ var (
 			message: unsupported},
 		{name: "values from nothing", path: "spec.valuesFrom", value: []any{map[string]any{"kind": "Secret"}},
 			field: "spec.valuesFrom[0].name", message: required},
+		{name: "values from an object of each Cluster", path: "spec.valuesFrom",
+			value: []any{valuesFrom("{{ .Cluster.metadata.name }}-cloud-config", "")}},
+		{name: "values from an object of each Cluster, with the other delimiters", path: "spec.valuesFrom",
+			value: []any{valuesFrom("cloud-${ .Cluster.metadata.name }", "")}},
+		{name: "values from the longest name", path: "spec.valuesFrom",
+			value: []any{valuesFrom(strings.Repeat("n", 253), "")}},
+		{name: "values from too long a name", path: "spec.valuesFrom",
+			value: []any{valuesFrom(strings.Repeat("n", 254), "")}, field: "spec.valuesFrom[0].name", message: objectName},
+		{name: "values from a name in capitals", path: "spec.valuesFrom",
+			value: []any{valuesFrom("Cloud", "")}, field: "spec.valuesFrom[0].name", message: objectName},
+		{name: "values from a name that ends with a dash", path: "spec.valuesFrom",
+			value: []any{valuesFrom("cloud-", "")}, field: "spec.valuesFrom[0].name", message: objectName},
+		{name: "values from another namespace", path: "spec.valuesFrom",
+			value: []any{valuesFrom("other/cloud", "")}, field: "spec.valuesFrom[0].name", message: objectName},
+		{name: "values from too long a template", path: "spec.valuesFrom",
+			value: []any{valuesFrom("{{"+strings.Repeat(" ", 1021)+"}}", "")}, field: "spec.valuesFrom[0].name",
+			message: "may not be more than 1024 bytes"},
+		{name: "one value", path: "spec.valuesFrom", value: []any{valuesFrom("s", "cloud.password")}},
+		{name: "one value in lists", path: "spec.valuesFrom", value: []any{valuesFrom("s", "a[0][12].b_c-d[999]")}},
+		{name: "one value at a key with a dot", path: "spec.valuesFrom", value: []any{valuesFrom("s", `annotations.a\.b/c`)}},
+		{name: "one value nowhere", path: "spec.valuesFrom", value: []any{valuesFrom("s", "a..b")},
+			field: "spec.valuesFrom[0].targetPath", message: shouldMatch},
+		{name: "one value at an index that is no number", path: "spec.valuesFrom", value: []any{valuesFrom("s", "a[b]")},
+			field: "spec.valuesFrom[0].targetPath", message: shouldMatch},
+		{name: "one value at too high an index", path: "spec.valuesFrom", value: []any{valuesFrom("s", "a[1000]")},
+			field: "spec.valuesFrom[0].targetPath", message: shouldMatch},
+		{name: "one value at two places", path: "spec.valuesFrom", value: []any{valuesFrom("s", "a,b")},
+			field: "spec.valuesFrom[0].targetPath", message: shouldMatch},
+		{name: "one value at an index of nothing", path: "spec.valuesFrom", value: []any{valuesFrom("s", "[0]")},
+			field: "spec.valuesFrom[0].targetPath", message: shouldMatch},
 		{name: "values from too many", path: "spec.valuesFrom", value: repeated(valuesRef, 33),
 			message: "must have at most 32 items"},
 		{name: "a release name that is too long", path: "spec.release.name", value: strings.Repeat("a", 1025),
@@ -344,9 +376,32 @@ var variantCases = []validationCase{
 		field: "spec.overrides[0].ref", message: exactlyOne},
 	{name: "an override with a timeout of nothing", path: "spec.overrides",
 		value: []any{
-			override("a", map[string]any{"options": map[string]any{"upgrade": map[string]any{"timeout": "0s"}}}),
+			override("a", map[string]any{"upgrade": map[string]any{"timeout": "0s"}}),
 		},
-		field: "spec.overrides[0].options.upgrade.timeout", message: timeoutMsg},
+		field: "spec.overrides[0].upgrade.timeout", message: timeoutMsg},
+	{name: "an override with all that shapes a release", path: "spec.overrides",
+		value: []any{
+			override("a", map[string]any{
+				"valuesFrom": []any{valuesFrom("{{ .Cluster.metadata.name }}-cloud", "a.b[0]")}, "valuesTemplate": "a: 1",
+				"postRender": map[string]any{"commonMetadata": map[string]any{"labels": map[string]any{"a": "b"}}},
+				"install":    map[string]any{"timeout": "1m"}, "upgrade": map[string]any{"timeout": "1m"},
+				"rollback": map[string]any{"timeout": "1m"}, "uninstall": map[string]any{"timeout": "1m"},
+			}),
+		}},
+	{name: "an override with values from too many", path: "spec.overrides",
+		value: []any{override("a", map[string]any{"valuesFrom": repeated(valuesRef, 33)})},
+		field: "spec.overrides[0].valuesFrom", message: "must have at most 32 items"},
+	{name: "an override with values from no object's name", path: "spec.overrides",
+		value: []any{override("a", map[string]any{"valuesFrom": []any{valuesFrom("Cloud", "a")}})},
+		field: "spec.overrides[0].valuesFrom[0].name", message: objectName},
+	{name: "an override with too long a values template", path: "spec.overrides",
+		value: []any{override("a", map[string]any{"valuesTemplate": strings.Repeat("a", 262145)})},
+		field: "spec.overrides[0].valuesTemplate", message: "may not be more than 262144 bytes"},
+	{name: "an override with too many patches", path: "spec.overrides",
+		value: []any{
+			override("a", map[string]any{"postRender": map[string]any{"patches": repeated(map[string]any{"patch": "a"}, 65)}}),
+		},
+		field: "spec.overrides[0].postRender.patches", message: "must have at most 64 items"},
 	{name: "an override whose values are no map", path: "spec.overrides",
 		value: []any{override("a", map[string]any{"values": "a"})}, field: "spec.overrides[0].values",
 		message: "must be of type object"},
@@ -368,6 +423,15 @@ var variantCases = []validationCase{
 		field: "spec.refsByKubernetesVersion[0].kubernetesVersion", message: "at least 1 chars long"},
 	{name: "a range for nothing", path: "spec.refsByKubernetesVersion", value: []any{map[string]any{"kubernetesVersion": "1.35.x"}},
 		field: "spec.refsByKubernetesVersion[0].ref", message: required},
+}
+
+// valuesFrom returns a reference to a Secret, with a target path if there is one.
+func valuesFrom(name, targetPath string) map[string]any {
+	ref := map[string]any{"kind": "Secret", "name": name}
+	if targetPath != "" {
+		ref["targetPath"] = targetPath
+	}
+	return ref
 }
 
 // override returns an override for all Clusters, with further fields.

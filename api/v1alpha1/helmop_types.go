@@ -37,7 +37,7 @@ type HelmOpSpec struct {
 
 	// values of the chart. Every string in it is a template over the Cluster. A string that is one template action
 	// and nothing else takes the type of what the action yields; other strings stay strings. Keys are not
-	// templates. Precedence: valuesFrom, then values, then valuesTemplate; later wins, maps merge, lists replace.
+	// templates. Precedence: valuesFrom, values, valuesTemplate, overrides; later wins, maps merge, lists replace.
 	// Write no secret here: use valuesFrom.
 	// +optional
 	// +kubebuilder:validation:Type=object
@@ -51,15 +51,15 @@ type HelmOpSpec struct {
 	// +kubebuilder:validation:MaxLength=262144
 	ValuesTemplate string `json:"valuesTemplate,omitempty"`
 
-	// valuesFrom are ConfigMaps and Secrets of the namespace of the HelmOp that hold values as YAML, a later one wins
-	// over an earlier one. Their contents are not templates. A change of one reaches the releases.
+	// valuesFrom are ConfigMaps and Secrets, in the namespace of the HelmOp, that hold values. A later one wins over an earlier
+	// one. Their contents are not templates. An object may have the same name for all Clusters, or one name for each Cluster.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	ValuesFrom []ValuesReference `json:"valuesFrom,omitempty"`
 
-	// templateDelimiters are the delimiters of the templates in release, values, valuesTemplate and postRender: Curly is
-	// "{{ }}", Dollar is "$" followed by "{ }". Default: Curly.
+	// templateDelimiters are the delimiters of all templates: in release, values, valuesTemplate, the names in valuesFrom,
+	// postRender and overrides. Curly is "{{ }}", Dollar is "$" followed by "{ }". Default: Curly.
 	// +optional
 	// +kubebuilder:default=Curly
 	TemplateDelimiters TemplateDelimiters `json:"templateDelimiters,omitempty"`
@@ -75,8 +75,8 @@ type HelmOpSpec struct {
 	// +optional
 	Storage *RecordStorage `json:"storage,omitempty"`
 
-	// overrides are what is different for some of the Clusters. Those that choose a Cluster are merged in their order: a later one
-	// wins over an earlier one, field by field.
+	// overrides are what is different for some of the Clusters. They have the fields of spec that shape a release. Overrides that
+	// choose a Cluster are merged in their order: a later one wins over an earlier one, field by field.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -166,18 +166,31 @@ type ValuesReference struct {
 	// +kubebuilder:validation:Enum=ConfigMap;Secret
 	Kind string `json:"kind"`
 
-	// name of the object.
+	// name of the object. It may be a template over the Cluster, as in values: "{{ .Cluster.metadata.name }}-cloud-config" is
+	// another Secret for each Cluster. The object is always read in the namespace of the HelmOp, also for a Cluster of another
+	// namespace. A change of an object with a fixed name makes a new HelmOp revision. A change of an object with a templated name
+	// updates its Cluster at once, and no other. A missing object with a templated name fails its Cluster only.
 	// +required
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.contains('{{') || self.contains('$') || size(self) <= 253 && self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')",message="must be the name of an object (lower case letters, digits, '-' and '.', at most 253 characters) or a template"
 	Name string `json:"name"`
 
-	// key whose value is the YAML. Default: values.yaml.
+	// key of the object. Without targetPath its value is a map of values as YAML. Default: values.yaml.
 	// +optional
 	// +kubebuilder:default=values.yaml
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key,omitempty"`
+
+	// targetPath puts the value of the key at one place in the values, always as a string and exactly as it is. The syntax is
+	// that of "helm install --set": "cloud.password", "servers[0].token"; a backslash makes a dot part of a key:
+	// "annotations.example\\.com/token".
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*(\.([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*)*$`
+	TargetPath string `json:"targetPath,omitempty"`
 
 	// optional goes on without the values if the object or the key does not exist. Default: false.
 	// +optional

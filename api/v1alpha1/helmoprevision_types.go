@@ -12,8 +12,8 @@ type HelmOpRevisionSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Number int64 `json:"number"`
 
-	// digest of all that shapes a release and is the same for every Cluster: artifacts, values before rendering, with the content
-	// of what valuesFrom names, options, overrides.
+	// digest of all that shapes a release and is the same for every Cluster: artifacts, values before rendering, options, overrides.
+	// It covers the content of the objects that valuesFrom gives a fixed name, and not of those that are another one for each Cluster.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

@@ -17,6 +17,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
@@ -46,6 +47,9 @@ type clusterScope struct {
 
 	// err is why target is not known. Set by render.
 	err error
+
+	// references are the objects of the Cluster that target comes from. Set by render.
+	references []render.ClusterReference
 
 	// blocked is why the dependencies in the Cluster are not ready; empty if they are. Set by checkDependencies.
 	blocked string

@@ -21,20 +21,20 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// reportMovable tells whether clusterctl move takes along what the HelmOp refers to. Secrets and ConfigMaps belong to their authors, who may
-// share them, and this program may not write them: it is told how to label them.
+// maxShownUnlabelled is how many objects the condition Movable names. There may be one for each Cluster.
+const maxShownUnlabelled = 10
+
+// reportMovable reports whether clusterctl move takes along what the HelmOp refers to. Secrets and ConfigMaps belong to their
+// authors, who may share them, and the manager may not write them. So the condition says how to label them.
 func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
-	references := references.Of(helmOp)
-	if namespaces := helmOp.Spec.ClusterNamespaces; namespaces != nil {
-		references = append(references, apiutil.KindServiceAccount+"/"+namespaces.AuthorizationServiceAccountName)
+	referenced := referencesOf(scope)
+	if len(referenced) == 0 {
+		conditions.Delete(helmOp, addonsv1.MovableCondition)
+		return nil
 	}
-	if management := helmOp.Spec.ManagementCluster; management != nil {
-		references = append(references, apiutil.KindServiceAccount+"/"+management.ImpersonateServiceAccountName)
-	}
-	slices.Sort(references)
 	var unlabelled, accounts []string
-	for _, reference := range slices.Compact(references) {
+	for _, reference := range referenced {
 		kind, name, _ := strings.Cut(reference, "/")
 		if kind == apiutil.KindServiceAccount {
 			accounts = append(accounts, name)
@@ -48,12 +48,8 @@ func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) erro
 		case err != nil:
 			return fmt.Errorf("reading %s %s/%s: %w", kind, helmOp.Namespace, name, err)
 		case !isMoved(partial):
-			unlabelled = append(unlabelled, strings.ToLower(reference))
+			unlabelled = append(unlabelled, strings.ToLower(kind)+"/"+name)
 		}
-	}
-	if len(references) == 0 {
-		conditions.Delete(helmOp, addonsv1.MovableCondition)
-		return nil
 	}
 	if why := whyNotMovable(helmOp.Namespace, unlabelled, accounts); why != "" {
 		report.SetCondition(helmOp, addonsv1.MovableCondition, metav1.ConditionFalse, addonsv1.ReferencesNotMovedReason, why)
@@ -63,11 +59,36 @@ func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) erro
 	return nil
 }
 
+// referencesOf are the objects that a HelmOp refers to, as "<kind>/<name>", those of single Clusters included.
+func referencesOf(scope *helmOpScope) []string {
+	helmOp := scope.helmOp
+	referenced := references.Of(helmOp)
+	if namespaces := helmOp.Spec.ClusterNamespaces; namespaces != nil {
+		referenced = append(referenced, apiutil.KindServiceAccount+"/"+namespaces.AuthorizationServiceAccountName)
+	}
+	if management := helmOp.Spec.ManagementCluster; management != nil {
+		referenced = append(referenced, apiutil.KindServiceAccount+"/"+management.ImpersonateServiceAccountName)
+	}
+	for _, c := range scope.clusters {
+		for _, reference := range c.references {
+			referenced = append(referenced, reference.Kind+"/"+reference.Name)
+		}
+	}
+	slices.Sort(referenced)
+	return slices.Compact(referenced)
+}
+
 func whyNotMovable(namespace string, unlabelled, accounts []string) string {
 	var why []string
 	if len(unlabelled) > 0 {
-		why = append(why, fmt.Sprintf("clusterctl move would leave behind what is not labelled for it: kubectl -n %s label %s %s=",
-			namespace, strings.Join(unlabelled, " "), clusterctlv1.ClusterctlMoveLabel))
+		what := "what is not labelled for it"
+		if total := len(unlabelled); total > maxShownUnlabelled {
+			what = fmt.Sprintf("%d objects that are not labelled for it, of which these are %d", total, maxShownUnlabelled)
+			unlabelled = unlabelled[:maxShownUnlabelled]
+		}
+		message := fmt.Sprintf("clusterctl move would leave behind %s: kubectl -n %s label %s %s=",
+			what, namespace, strings.Join(unlabelled, " "), clusterctlv1.ClusterctlMoveLabel)
+		why = append(why, message)
 	}
 	if len(accounts) > 0 {
 		why = append(why, "clusterctl moves no service accounts, create them in the other management cluster: "+strings.Join(accounts, ", "))

@@ -4,17 +4,20 @@
 package helmop
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 )
 
 func TestReportMovable(t *testing.T) {
@@ -64,5 +67,30 @@ func TestReportMovable(t *testing.T) {
 				t.Errorf("without references there is a condition, or %v", err)
 			}
 		})
+	}
+}
+
+// TestMovableWithAFleetOfReferences names a few of the objects of single Clusters that are not labelled, and counts all.
+func TestMovableWithAFleetOfReferences(t *testing.T) {
+	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
+	scope := &helmOpScope{helmOp: helmOp}
+	var objects []client.Object
+	for i := range 25 {
+		name := fmt.Sprintf("cloud-%02d", i)
+		objects = append(objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}})
+		scope.clusters = append(scope.clusters, &clusterScope{references: []render.ClusterReference{
+			{Kind: apiutil.KindSecret, Name: name}, {Kind: apiutil.KindSecret, Name: "missing"},
+		}})
+	}
+	secrets := controllertest.ClientOf(objects...)
+	r := &Reconciler{references: references.NewReader(secrets, secrets)}
+	if err := r.reportMovable(t.Context(), scope); err != nil {
+		t.Fatal(err)
+	}
+	movable := conditions.Get(helmOp, addonsv1.MovableCondition)
+	for _, want := range []string{"leave behind 25 objects that are not labelled for it, of which these are 10: kubectl", "secret/cloud-00 ", "secret/cloud-09 clusterctl"} {
+		if movable.Status != metav1.ConditionFalse || !strings.Contains(movable.Message, want) {
+			t.Errorf("%q is not in %s: %s", want, movable.Status, movable.Message)
+		}
 	}
 }

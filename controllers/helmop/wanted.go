@@ -215,6 +215,9 @@ func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wante
 	if objects != nil {
 		r.watchKinds(ctx, objects.Watched)
 	}
+	if w == scope.wanted {
+		c.references = rendered.References
+	}
 	if rendered.Err != nil {
 		return nil, rendered.Err
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -229,7 +230,7 @@ func (r *Reconciler) helmOpOf(ctx context.Context, scope *releaseScope) (*addons
 // no content of what it refers to.
 func outdatedError(scope *releaseScope, at *addonsv1.HelmOp) error {
 	number, rollout := apiutil.RevisionOf(scope.release), scope.helmOp.Status.Rollout
-	if number == 0 || rollout == nil || rollout.Revision == number || len(at.Spec.ValuesFrom) == 0 {
+	if number == 0 || rollout == nil || rollout.Revision == number || !references.HasFixedValues(at) {
 		return errOutdated
 	}
 	return fmt.Errorf("what spec.valuesFrom names may have changed since revision %d, which then can be rendered no more: the release stays"+

@@ -289,7 +289,7 @@ func Varied() *addonsv1.HelmOpSpec {
 			Health: &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "A", Current: "true"}}},
 		},
 		Overrides: []addonsv1.Override{
-			{Name: "edge", ClusterSelector: Labelled("site", "edge"), Ref: ptr.To(Tagged("1.0.0-edge")), Options: &addonsv1.ReleaseOptions{
+			{Name: "edge", ClusterSelector: Labelled("site", "edge"), Ref: ptr.To(Tagged("1.0.0-edge")), ReleaseOptions: addonsv1.ReleaseOptions{
 				Install: &addonsv1.InstallOptions{
 					CreateNamespace:   ptr.To(false),
 					Timeout:           &metav1.Duration{Duration: time.Minute},
@@ -298,8 +298,8 @@ func Varied() *addonsv1.HelmOpSpec {
 				ImpersonateServiceAccountName: "edge",
 			}},
 			{Name: "gpu", ClusterSelector: Labelled("gpu", "true")},
-			{Name: "gpu-edge", ClusterSelector: Labelled("gpu", "true"), Ref: ptr.To(Tagged("1.0.0-gpu")), Options: &addonsv1.ReleaseOptions{
-				Health:             &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled, Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "B", Current: "true"}}},
+			{Name: "gpu-edge", ClusterSelector: Labelled("gpu", "true"), Ref: ptr.To(Tagged("1.0.0-gpu")), ReleaseOptions: addonsv1.ReleaseOptions{
+				Health:                        &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled, Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "B", Current: "true"}}},
 				ImpersonateServiceAccountName: "gpu",
 			}},
 			{Name: "same", ClusterSelector: Labelled("same", "true"), Ref: ptr.To(Tagged("1.0.0"))},

@@ -22,7 +22,7 @@ func TestVariantsErrors(t *testing.T) {
 	for i := range render.MaxNamespaceMetadata {
 		many[fmt.Sprint(i)] = ""
 	}
-	namespaceLabels := &addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: many}}}
+	namespaceLabels := addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: many}}}
 	for name, tc := range map[string]struct {
 		change func(*addonsv1.HelmOpSpec)
 		labels map[string]string
@@ -39,9 +39,9 @@ func TestVariantsErrors(t *testing.T) {
 			want:   "spec.refsByKubernetesVersion[2].kubernetesVersion: not a range of versions: ",
 		},
 		"too many labels together": {
-			change: func(s *addonsv1.HelmOpSpec) { s.Overrides[2].Options = namespaceLabels },
+			change: func(s *addonsv1.HelmOpSpec) { s.Overrides[2].ReleaseOptions = namespaceLabels },
 			labels: map[string]string{"gpu": "true"},
-			want:   "spec.overrides[2] (gpu-edge).options: with those that it is merged with, install.namespaceMetadata has 66 labels",
+			want:   "spec.overrides[2] (gpu-edge): with those that it is merged with, install.namespaceMetadata has 66 labels",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

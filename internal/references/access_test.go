@@ -7,6 +7,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -133,6 +134,41 @@ func TestReferencesOf(t *testing.T) {
 	}
 	if got := Of(controllertest.HelmOpWith(addonsv1.ArtifactSource{Verify: &addonsv1.Verification{}})); len(got) != 0 {
 		t.Errorf("got %v of a HelmOp that names nothing", got)
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	t.Parallel()
+	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{})
+	helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{
+		{Kind: apiutil.KindSecret, Name: "a-{{ .Cluster.metadata.name }}-b"}, {Kind: apiutil.KindConfigMap, Name: "fixed"},
+	}
+	helmOp.Spec.Overrides = []addonsv1.Override{{ValuesFrom: []addonsv1.ValuesReference{
+		{Kind: apiutil.KindConfigMap, Name: "{{ .Cluster.metadata.name }}"}, {Kind: apiutil.KindSecret, Name: "over"},
+	}}}
+	if got, want := Of(helmOp), []string{"ConfigMap/fixed", "Secret/over"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if !HasFixedValues(helmOp) || HasFixedValues(&addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{
+		ValuesFrom: []addonsv1.ValuesReference{{Name: "{{ .Cluster.metadata.name }}"}},
+	}}) {
+		t.Error("fixed names are not told from templates")
+	}
+	mayYield := func(kind, name string) bool {
+		return slices.ContainsFunc(Patterns(helmOp), func(p Pattern) bool { return p.MayYield(kind, name) })
+	}
+	for object, want := range map[string]bool{
+		"Secret/a-x-b": true, "Secret/a--b": true, "Secret/a-b": false, "Secret/x-b": false, "Secret/a-x": false, "Secret/over": false,
+		"ConfigMap/any": true, "ServiceAccount/a-x-b": false,
+	} {
+		kind, name, _ := strings.Cut(object, "/")
+		if got := mayYield(kind, name); got != want {
+			t.Errorf("%s: got %v, want %v", object, got, want)
+		}
+	}
+	helmOp.Spec.TemplateDelimiters = addonsv1.TemplateDelimitersDollar
+	if got := Patterns(helmOp); len(got) != 0 || len(Of(helmOp)) != 4 {
+		t.Errorf("with the other delimiters: %v, %v", got, Of(helmOp))
 	}
 }
 

@@ -20,7 +20,9 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
 const (
@@ -36,6 +38,10 @@ const (
 	// maxRememberedReferences bounds the contents that are kept in memory. Each is at most 1 MiB by Kubernetes' own
 	// limit, most are below 1 KiB. With more references than this, some are read again on each use.
 	maxRememberedReferences = 1024
+
+	// maxClusterBytes bounds the contents of the objects of single Clusters that are kept in memory. They are read when their
+	// Cluster is rendered, which they rarely are: a fleet of them must not drive out what all Clusters share.
+	maxClusterBytes = 8 << 20
 )
 
 // ErrReferenceNotFound is returned for an object that a HelmOp names, or a key of it, that does not exist.
@@ -53,13 +59,14 @@ type Reader struct {
 	// live reads from the API server.
 	live client.Reader
 
-	contents *lru.Cache[referenceKey, *reference]
+	contents   *lru.Cache[referenceKey, *reference]
+	ofClusters *bytelru.Cache[referenceKey, *reference]
 }
 
 // NewReader returns a Reader of metadata from a cache and of contents from the API server.
 func NewReader(metadata, live client.Reader) *Reader {
 	contents, _ := lru.New[referenceKey, *reference](maxRememberedReferences) // It fails only if the size is not positive.
-	return &Reader{Metadata: metadata, live: live, contents: contents}
+	return &Reader{Metadata: metadata, live: live, contents: contents, ofClusters: bytelru.New[referenceKey, *reference](maxClusterBytes)}
 }
 
 // reference is the content of a Secret, a ConfigMap or a ServiceAccount. It must not be changed.
@@ -141,11 +148,51 @@ func (r *Reader) ReadKey(ctx context.Context, kind, namespace, name, key string)
 	if err != nil {
 		return nil, err
 	}
+	return ref.keyOf(key, kind, namespace, name)
+}
+
+// keyOf is the content of a key of an object.
+func (ref *reference) keyOf(key, kind, namespace, name string) ([]byte, error) {
 	value, ok := ref.data[key]
 	if !ok {
 		return nil, fmt.Errorf("%s %s/%s has no key %q: %w", kind, namespace, name, key, ErrReferenceNotFound)
 	}
 	return value, nil
+}
+
+// Version identifies the present content of a Secret or ConfigMap, without a request; empty if the object does not exist.
+func (r *Reader) Version(ctx context.Context, kind, namespace, name string) (string, error) {
+	key := referenceKey{kind: kind, ObjectKey: client.ObjectKey{Namespace: namespace, Name: name}}
+	partial := apiutil.PartialOf(kind)
+	if err := r.Metadata.Get(ctx, key.ObjectKey, partial); err != nil {
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		return "", r.readError(key, err)
+	}
+	return partial.ResourceVersion, nil
+}
+
+// ReadClusterKey is ReadKey for an object that belongs to one Cluster and has a version.
+func (r *Reader) ReadClusterKey(ctx context.Context, kind, namespace, name, key, version string) ([]byte, error) {
+	object := referenceKey{kind: kind, ObjectKey: client.ObjectKey{Namespace: namespace, Name: name}}
+	if version == "" {
+		return nil, r.readError(object, apierrors.NewNotFound(corev1.Resource(kind), name))
+	}
+	known, ok := r.ofClusters.Get(object)
+	if !ok || known.resourceVersion != version {
+		var err error
+		if known, err = r.readLive(ctx, object); err != nil {
+			r.ofClusters.Remove(object)
+			return nil, r.readError(object, err)
+		}
+		size := 0
+		for key, value := range known.data {
+			size += len(key) + len(value)
+		}
+		r.ofClusters.Put(object, known, int64(size))
+	}
+	return known.keyOf(key, kind, namespace, name)
 }
 
 func (r *Reader) readError(key referenceKey, err error) error {
@@ -213,7 +260,7 @@ func PolicyDigest(policy *verification.Policy) string {
 	return policy.Digest()
 }
 
-// Of are the objects that a HelmOp names, as "<kind>/<name>".
+// Of are the objects that a HelmOp names, as "<kind>/<name>", without those that are another one for each Cluster: see Patterns.
 func Of(helmOp *addonsv1.HelmOp) []string {
 	var references []string
 	source := &helmOp.Spec.Source
@@ -232,8 +279,70 @@ func Of(helmOp *addonsv1.HelmOp) []string {
 	if source.ImagePullServiceAccountName != "" {
 		references = append(references, apiutil.KindServiceAccount+"/"+source.ImagePullServiceAccountName)
 	}
-	for _, ref := range helmOp.Spec.ValuesFrom {
-		references = append(references, ref.Kind+"/"+ref.Name)
+	for _, ref := range valuesFrom(helmOp) {
+		if !IsNameTemplate(helmOp, ref) {
+			references = append(references, ref.Kind+"/"+ref.Name)
+		}
 	}
 	return references
+}
+
+// valuesFrom are all references to values in a HelmOp, those of its overrides included.
+func valuesFrom(helmOp *addonsv1.HelmOp) []*addonsv1.ValuesReference {
+	var refs []*addonsv1.ValuesReference
+	add := func(list []addonsv1.ValuesReference) {
+		for i := range list {
+			refs = append(refs, &list[i])
+		}
+	}
+	add(helmOp.Spec.ValuesFrom)
+	for i := range helmOp.Spec.Overrides {
+		add(helmOp.Spec.Overrides[i].ValuesFrom)
+	}
+	return refs
+}
+
+// Delimiters are those of the templates of a HelmOp.
+func Delimiters(helmOp *addonsv1.HelmOp) templating.Delimiters {
+	if helmOp.Spec.TemplateDelimiters == addonsv1.TemplateDelimitersDollar {
+		return templating.Dollar
+	}
+	return templating.Curly
+}
+
+// IsNameTemplate reports whether the object of a reference is another one for each Cluster.
+func IsNameTemplate(helmOp *addonsv1.HelmOp, ref *addonsv1.ValuesReference) bool {
+	_, _, isTemplate := templating.Literals(ref.Name, Delimiters(helmOp))
+	return isTemplate
+}
+
+// HasFixedValues reports whether values of a HelmOp come from objects that are the same for several Clusters. Their content is part of
+// the HelmOp revision, which is not rendered any more once the content changed.
+func HasFixedValues(helmOp *addonsv1.HelmOp) bool {
+	return slices.ContainsFunc(valuesFrom(helmOp), func(ref *addonsv1.ValuesReference) bool { return !IsNameTemplate(helmOp, ref) })
+}
+
+// Pattern is what is known of the names that a template of a reference yields, whatever the Cluster is.
+type Pattern struct {
+	// Kind of the objects.
+	Kind string
+
+	prefix, suffix string
+}
+
+// Patterns are those of the references of a HelmOp whose names are templates.
+func Patterns(helmOp *addonsv1.HelmOp) []Pattern {
+	var patterns []Pattern
+	for _, ref := range valuesFrom(helmOp) {
+		if prefix, suffix, isTemplate := templating.Literals(ref.Name, Delimiters(helmOp)); isTemplate {
+			patterns = append(patterns, Pattern{Kind: ref.Kind, prefix: prefix, suffix: suffix})
+		}
+	}
+	return patterns
+}
+
+// MayYield reports whether the template could yield the name of an object.
+func (p Pattern) MayYield(kind, name string) bool {
+	return kind == p.Kind && len(name) >= len(p.prefix)+len(p.suffix) &&
+		strings.HasPrefix(name, p.prefix) && strings.HasSuffix(name, p.suffix)
 }

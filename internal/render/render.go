@@ -4,16 +4,18 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -58,10 +60,10 @@ type Program struct {
 	namespace string
 
 	helmOp types.UID
-	// Digest changes whenever the outcome for any Cluster might.
+	// Digest changes whenever the outcome for any Cluster might. What belongs to one Cluster is not in it.
 	Digest string
-	// secretValues are the values that came from Secrets.
-	secretValues []any
+	// sources are the objects with values.
+	sources sources
 }
 
 // outcome is what rendering yields, without the values.
@@ -70,6 +72,9 @@ type outcome struct {
 	ValuesDigest     string
 	PostRenderDigest string
 	Err              error
+
+	// References are the objects of this Cluster that its values come from, or would if they existed.
+	References []ClusterReference
 }
 
 // choice is what a HelmOp wants of a Cluster in particular.
@@ -90,59 +95,42 @@ type rememberedOutcome struct {
 	outcome
 }
 
-// Compile reads the values that a HelmOp refers to and parses its templates.
+// Compile reads the values that a HelmOp refers to and that are the same for all Clusters, and parses its templates.
 func (r *Renderer) Compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*Program, error) {
-	spec := templating.Spec{
-		ReleaseName:      helmOp.Spec.Release.Name,
-		ReleaseNamespace: helmOp.Spec.Release.Namespace,
-		ValuesTemplate:   helmOp.Spec.ValuesTemplate,
-	}
-	if spec.ReleaseName == "" {
-		spec.ReleaseName = helmOp.Name
-	}
-	if spec.ReleaseNamespace == "" {
-		spec.ReleaseNamespace = apiutil.DefaultReleaseNamespace
-	}
-	if helmOp.Spec.Values != nil {
-		spec.Values = helmOp.Spec.Values.Raw
-	}
-	if helmOp.Spec.PostRender != nil {
-		var err error
-		if spec.PostRender, err = json.Marshal(helmOp.Spec.PostRender); err != nil {
-			return nil, err
-		}
-	}
-	if helmOp.Spec.TemplateDelimiters == addonsv1.TemplateDelimitersDollar {
-		spec.Delimiters = templating.Dollar
-	}
-	for i := range helmOp.Spec.Overrides {
-		override := templating.Override{Name: helmOp.Spec.Overrides[i].Name}
-		if values := helmOp.Spec.Overrides[i].Values; values != nil {
-			override.Values = values.Raw
-		}
-		spec.Overrides = append(spec.Overrides, override)
-	}
-	variants, err := NewVariants(&helmOp.Spec)
+	own := &helmOp.Spec
+	values, err := valuesOf(own.Values, own.ValuesTemplate, own.PostRender)
 	if err != nil {
 		return nil, err
 	}
-	var secretValues []any
-	for i := range helmOp.Spec.ValuesFrom {
-		ref := &helmOp.Spec.ValuesFrom[i]
-		source, err := r.valuesSource(ctx, helmOp.Namespace, ref)
-		if err != nil {
-			return nil, fmt.Errorf("spec.valuesFrom[%d]: %w", i, err)
-		}
-		if source == nil {
-			continue
-		}
-		spec.ValuesFrom = append(spec.ValuesFrom, *source)
-		var values any
-		if ref.Kind == apiutil.KindSecret && yaml.Unmarshal(source.Data, &values) == nil {
-			secretValues = append(secretValues, values)
-		}
+	spec := templating.Spec{
+		ReleaseName: cmp.Or(own.Release.Name, helmOp.Name), ReleaseNamespace: cmp.Or(own.Release.Namespace, apiutil.DefaultReleaseNamespace),
+		Values: values.Values, ValuesTemplate: values.ValuesTemplate, PostRender: values.PostRender,
+		Delimiters: references.Delimiters(helmOp),
 	}
-	digest, err := apiutil.DigestOf(spec)
+	read := sources{named: map[templating.SourceID]namedSource{}, missing: map[int]error{}, secretValues: map[int][]any{}}
+	if spec.ValuesFrom, err = r.readSources(ctx, helmOp, own.ValuesFrom, "spec.valuesFrom", templating.OfSpec, &read); err != nil {
+		return nil, err
+	}
+	if err := read.missing[templating.OfSpec]; err != nil {
+		return nil, err
+	}
+	for i := range own.Overrides {
+		o := &own.Overrides[i]
+		override, err := valuesOf(o.Values, o.ValuesTemplate, o.PostRender)
+		if err != nil {
+			return nil, err
+		}
+		override.Name = o.Name
+		if override.ValuesFrom, err = r.readSources(ctx, helmOp, o.ValuesFrom, overrideField(i, o)+".valuesFrom", i, &read); err != nil {
+			return nil, err
+		}
+		spec.Overrides = append(spec.Overrides, override)
+	}
+	variants, err := NewVariants(own)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := apiutil.DigestOf(spec, read.description())
 	if err != nil {
 		return nil, err
 	}
@@ -151,23 +139,23 @@ func (r *Renderer) Compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*Progr
 		return nil, err
 	}
 	return &Program{
-		Program: compiled, helmOp: helmOp.UID, Digest: digest, secretValues: secretValues,
-		Variants: variants, Ahead: helmOp.Spec.BeforeClusterUpgrade != nil, namespace: helmOp.Namespace,
+		Program: compiled, helmOp: helmOp.UID, Digest: digest, sources: read,
+		Variants: variants, Ahead: own.BeforeClusterUpgrade != nil, namespace: helmOp.Namespace,
 	}, nil
 }
 
-func (r *Renderer) valuesSource(ctx context.Context, namespace string, ref *addonsv1.ValuesReference) (*templating.ValuesSource, error) {
-	data, err := r.references.ReadKey(ctx, ref.Kind, namespace, ref.Name, ref.Key)
-	if errors.Is(err, references.ErrReferenceNotFound) && ref.Optional {
-		return nil, nil
+// valuesOf are those values, and changes of the chart, that stand in a spec or an override itself.
+func valuesOf(values *apiextensionsv1.JSON, valuesTemplate string, postRender *addonsv1.PostRender) (templating.Override, error) {
+	override := templating.Override{ValuesTemplate: valuesTemplate}
+	if values != nil {
+		override.Values = values.Raw
 	}
-	if err != nil {
-		return nil, err
+	if postRender == nil {
+		return override, nil
 	}
-	return &templating.ValuesSource{
-		Origin: fmt.Sprintf("%s %s/%s key %s", ref.Kind, namespace, ref.Name, ref.Key),
-		Data:   data,
-	}, nil
+	var err error
+	override.PostRender, err = json.Marshal(postRender)
+	return override, err
 }
 
 // choose tells what a Cluster gets in particular. Upgrades of Clusters of other namespaces are not held, so there is no time before
@@ -194,14 +182,14 @@ func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unst
 		return outcome{Err: err}, chosen, objects
 	}
 	key := outcomeKey{helmOp: p.helmOp, cluster: u.GetUID(), program: p.Digest}
-	if known, ok := r.outcomes.Get(key); ok && known.version == version {
+	if known, ok := r.outcomes.Get(key); ok && known.version == version && r.isCurrent(ctx, p, known.References) {
 		return known.outcome, chosen, objects
 	}
-	result, err := p.Render(ctx, objects.Data, chosen.overrides...)
-	if ctx.Err() != nil {
-		return outcome{Err: ctx.Err()}, chosen, objects
+	result, read, err := r.render(ctx, p, objects, chosen.overrides, cluster)
+	rendered := outcome{Err: err, References: read.references}
+	if ctx.Err() != nil || errors.Is(err, ErrObjectRead) {
+		return rendered, chosen, objects
 	}
-	rendered := outcome{Err: err}
 	if err == nil {
 		rendered.Release = addonsv1.ReleaseIdentity{Name: result.Name, Namespace: result.Namespace}
 		rendered.ValuesDigest, rendered.PostRenderDigest = result.Digest, result.PostRenderDigest
@@ -225,8 +213,23 @@ func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstr
 	if err != nil {
 		return templating.Result{}, nil, err
 	}
-	result, err = p.Render(ctx, objects.Data, chosen.overrides...)
-	return result, p.secretValues, err
+	result, read, err := r.render(ctx, p, objects, chosen.overrides, cluster)
+	return result, append(p.sources.secretsOf(chosen.overrides), read.secretValues...), err
+}
+
+// render renders everything for a Cluster, with the objects that belong to the Cluster.
+func (r *Renderer) render(ctx context.Context, p *Program, objects *clusterview.Objects, overrides []int, cluster *clusterv1.Cluster,
+) (templating.Result, clusterValues, error) {
+	title := apiutil.TitleOf(p.namespace, client.ObjectKeyFromObject(cluster))
+	read, err := r.readClusterSources(ctx, p, objects, overrides, title)
+	if err == nil {
+		err = p.sources.missingOf(overrides)
+	}
+	if err != nil {
+		return templating.Result{}, read, err
+	}
+	result, err := p.RenderWith(ctx, objects.Data, read.contents, overrides...)
+	return result, read, err
 }
 
 // Identity renders the name and the namespace of a release for a Cluster.

@@ -29,7 +29,7 @@ type Variants struct {
 	selectors []labels.Selector
 	ranges    []*semver.Constraints
 
-	// options are those of the spec and of each override, as maps; nil where an override has none.
+	// options are those of the spec and of each override, as maps; empty where an override has none.
 	options  map[string]any
 	override []map[string]any
 
@@ -79,11 +79,9 @@ func NewVariants(spec *addonsv1.HelmOpSpec) (*Variants, error) {
 		if err != nil {
 			return nil, &VariantError{overrideField(i, o) + ".clusterSelector", err}
 		}
-		var options map[string]any
-		if o.Options != nil {
-			if options, err = optionsMap(o.Options); err != nil {
-				return nil, &VariantError{overrideField(i, o) + ".options", err}
-			}
+		options, err := optionsMap(&o.ReleaseOptions)
+		if err != nil {
+			return nil, &VariantError{overrideField(i, o), err}
 		}
 		v.selectors, v.override = append(v.selectors, selector), append(v.override, options)
 	}
@@ -120,7 +118,7 @@ func (v *Variants) Of(clusterLabels map[string]string, version string) (variant,
 		if ref := v.spec.Overrides[i].Ref; ref != nil {
 			result.Ref = *ref
 		}
-		if v.override[i] != nil {
+		if len(v.override[i]) > 0 {
 			optional = append(optional, i)
 		}
 	}
@@ -160,7 +158,7 @@ func (v *Variants) mergedOptions(applied []int) (addonsv1.ReleaseOptions, error)
 		all = overlay(all, v.override[i])
 	}
 	last := applied[len(applied)-1]
-	field := overrideField(last, &v.spec.Overrides[last]) + ".options"
+	field := overrideField(last, &v.spec.Overrides[last])
 	raw, err := json.Marshal(all)
 	if err != nil {
 		return addonsv1.ReleaseOptions{}, &VariantError{field, err}

@@ -26,11 +26,11 @@ func TestVariantsOf(t *testing.T) {
 			Timeout:           &metav1.Duration{Duration: time.Minute},
 			NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"a": "1", "b": "2", "c": "2"}},
 		},
-		Health:             controllertest.Varied().Health,
+		Health:                        controllertest.Varied().Health,
 		ImpersonateServiceAccountName: "edge",
 	}
 	gpu := controllertest.Varied().ReleaseOptions
-	gpu.Health, gpu.ImpersonateServiceAccountName = controllertest.Varied().Overrides[2].Options.Health, "gpu"
+	gpu.Health, gpu.ImpersonateServiceAccountName = controllertest.Varied().Overrides[2].Health, "gpu"
 	both := edge
 	both.Health, both.ImpersonateServiceAccountName = gpu.Health, "gpu"
 	for name, tc := range map[string]struct {
@@ -103,7 +103,7 @@ func TestVariantsDigest(t *testing.T) {
 	for name, change := range map[string]func(*addonsv1.HelmOpSpec){
 		"as it is":         func(*addonsv1.HelmOpSpec) {},
 		"a range":          func(s *addonsv1.HelmOpSpec) { s.RefsByKubernetesVersion[0].KubernetesVersion = ">=1.36" },
-		"an option":        func(s *addonsv1.HelmOpSpec) { s.Overrides[0].Options.Install.CreateNamespace = nil },
+		"an option":        func(s *addonsv1.HelmOpSpec) { s.Overrides[0].Install.CreateNamespace = nil },
 		"a selector":       func(s *addonsv1.HelmOpSpec) { s.Overrides[0].ClusterSelector = metav1.LabelSelector{} },
 		"nothing of it":    func(s *addonsv1.HelmOpSpec) { s.Overrides, s.RefsByKubernetesVersion = nil, nil },
 		"without versions": func(s *addonsv1.HelmOpSpec) { s.RefsByKubernetesVersion = nil },

@@ -79,7 +79,7 @@ func sizeOfPostRender(postRender *addonsv1.PostRender) int {
 func sizeOfOverrides(overrides []addonsv1.Override) int {
 	size := 0
 	for i := range overrides {
-		size += len(raw(overrides[i].Values))
+		size += len(raw(overrides[i].Values)) + len(overrides[i].ValuesTemplate) + sizeOfPostRender(overrides[i].PostRender)
 	}
 	return size
 }

@@ -31,6 +31,7 @@ const (
 
 type compiler struct {
 	left, right string
+	sourceBytes int // of the values sources so far
 }
 
 // textTemplate is one parsed template.

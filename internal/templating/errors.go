@@ -13,7 +13,8 @@ import (
 type Reason string
 
 const (
-	// ReasonInvalidTemplate is a template that fails for every Cluster: it does not parse. Only Compile returns it.
+	// ReasonInvalidTemplate is a template or a targetPath that fails for every Cluster: it does not parse. Only Compile
+	// returns it.
 	ReasonInvalidTemplate Reason = "InvalidTemplate"
 
 	// ReasonInvalidValues are values that cannot be read: not YAML, not a map, too large, two values for a key.
@@ -28,7 +29,7 @@ const (
 	// ReasonLimitExceeded is a template, or what it yields, above one of the bounds of this package.
 	ReasonLimitExceeded Reason = "LimitExceeded"
 
-	// ReasonInvalidName is a release name or namespace that Helm or Kubernetes would refuse.
+	// ReasonInvalidName is a release name, a namespace or the name of an object that Helm or Kubernetes would refuse.
 	ReasonInvalidName Reason = "InvalidName"
 )
 
@@ -37,12 +38,11 @@ type Error struct {
 	// Reason tells whose fault it is.
 	Reason Reason
 
-	// Field of the HelmOp: spec.release.name, spec.release.namespace, spec.values, spec.valuesTemplate,
-	// spec.valuesFrom[i], spec.overrides[i].values, spec.postRender.
+	// Field of the HelmOp: spec.release.name, spec.release.namespace, spec.values, spec.valuesTemplate, spec.valuesFrom[i],
+	// spec.valuesFrom[i].name, spec.valuesFrom[i].targetPath, spec.postRender; or one of the last five below spec.overrides[i].
 	Field string
 
-	// Key is the path below spec.values, spec.overrides[i].values or spec.postRender, as "installation.cni" or "pools[0].cidr";
-	// empty for the other fields.
+	// Key is the path below values or postRender, as "installation.cni" or "pools[0].cidr"; empty for the other fields.
 	Key string
 
 	// Origin is the ValuesSource's Origin, or "override" and the name of the Override; empty for the other fields.

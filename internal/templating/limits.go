@@ -12,6 +12,16 @@ const (
 	// values in a Secret, which holds at most 1 MiB.
 	maxDocumentBytes = 1 << 20
 
+	// maxSourceBytes bounds what all values sources of a Spec hold together that are the same for all Clusters. Those of one
+	// Cluster are paid from the budget of its rendering.
+	maxSourceBytes = 32 << 20
+
+	// maxPathSteps bounds the keys and indices of a targetPath, and maxPathIndex one index.
+	maxPathSteps, maxPathIndex = 32, 999
+
+	// maxPostRenderItems bounds patches, images, labels and annotations, as the API does for each spec.postRender alone.
+	maxPostRenderItems = 64
+
 	// maxValueBytes bounds what one function takes or gives, so that doubling a string in a loop ends.
 	maxValueBytes = 1 << 20
 

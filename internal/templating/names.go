@@ -38,3 +38,18 @@ func checkNamespace(namespace string) error {
 	}
 	return nil
 }
+
+// checkObjectName refuses what the API server refuses as the name of a Secret or ConfigMap.
+func checkObjectName(name string) error {
+	switch {
+	case name == "":
+		return faultf(ReasonInvalidName, "yields an empty name")
+	case len(name) > validation.DNS1123SubdomainMaxLength:
+		return faultf(ReasonInvalidName, "yields a name of %d characters, at most %d are possible",
+			len(name), validation.DNS1123SubdomainMaxLength)
+	case len(validation.IsDNS1123Subdomain(name)) > 0:
+		return faultf(ReasonInvalidName, "yields a name that no object can have: use lower case letters, digits, '-' and '.', "+
+			"with a letter or digit at both ends")
+	}
+	return nil
+}

@@ -36,8 +36,8 @@ func (n patchNode) render(r *run) (any, error) {
 
 // postRender compiles spec.postRender, a JSON object. Its strings yield text, whatever type a template has; a patch yields
 // YAML. Nothing at all is a nil node.
-func (c compiler) postRender(data []byte) (node, error) {
-	d := document{compiler: c, at: postRenderPlace, keyHint: "keys are the same for all Clusters"}
+func (c compiler) postRender(data []byte, at place) (node, error) {
+	d := document{compiler: c, at: at, keyHint: "keys are the same for all Clusters"}
 	d.leaf = func(text string, at place) (node, error) {
 		if !patchKey.MatchString(at.key) {
 			return c.template(text, at, textMode)
@@ -48,18 +48,61 @@ func (c compiler) postRender(data []byte) (node, error) {
 	return d.compile(data)
 }
 
-// renderPostRender renders spec.postRender and digests it. Without one, both are empty.
-func (p *Program) renderPostRender(r *run) (rendered map[string]any, sum string, err error) {
-	if p.postRender == nil {
+// renderPostRender renders spec.postRender, with that of the overrides added, and digests it. Without one, both are empty.
+func renderPostRender(r *run, layers []*layer) (rendered map[string]any, sum string, err error) {
+	var last place
+	for _, l := range layers {
+		if l.postRender == nil {
+			continue
+		}
+		v, err := l.postRender.render(r)
+		if err != nil {
+			return nil, "", err
+		}
+		added := v.(map[string]any) // Compile takes nothing but an object
+		if last = l.postRenderAt; rendered == nil {
+			rendered = added
+			continue
+		}
+		if rendered, err = addPostRender(rendered, added); err != nil {
+			return nil, "", last.at(err, ReasonLimitExceeded)
+		}
+	}
+	if rendered == nil {
 		return nil, "", nil
 	}
-	v, err := p.postRender.render(r)
-	if err != nil {
-		return nil, "", err
-	}
-	rendered = v.(map[string]any) // Compile takes nothing but an object
 	if sum, err = digest(rendered); err != nil {
-		return nil, "", postRenderPlace.at(err, ReasonRenderFailed)
+		return nil, "", last.at(err, ReasonRenderFailed)
 	}
 	return rendered, sum, nil
+}
+
+// addPostRender appends the lists and merges the maps of a second spec.postRender. Together they stay within the limits of one.
+func addPostRender(base, added map[string]any) (map[string]any, error) {
+	for _, key := range sortedKeys(added) {
+		switch v := added[key].(type) {
+		case []any:
+			list, _ := base[key].([]any)
+			if list = append(list, v...); len(list) > maxPostRenderItems {
+				return nil, faultf(ReasonLimitExceeded, "%s of the HelmOp and its overrides are %d together; at most %d are allowed",
+					key, len(list), maxPostRenderItems)
+			}
+			base[key] = list
+		case map[string]any:
+			below, _ := base[key].(map[string]any)
+			if below == nil {
+				below = map[string]any{}
+			}
+			base[key] = merge(below, v)
+			for _, kind := range sortedKeys(below) {
+				if m, ok := below[kind].(map[string]any); ok && len(m) > maxPostRenderItems {
+					return nil, faultf(ReasonLimitExceeded, "%s.%s of the HelmOp and its overrides are %d together; at most %d are allowed",
+						key, kind, len(m), maxPostRenderItems)
+				}
+			}
+		default:
+			base[key] = v
+		}
+	}
+	return base, nil
 }

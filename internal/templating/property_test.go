@@ -78,10 +78,10 @@ func TestBudgetIsAmple(t *testing.T) {
 	}
 	r := newRun(t.Context(), sample(), maxWork)
 	r.root["Release"] = map[string]any{}
-	if _, err := p.values.render(r); err != nil {
+	if _, err := p.own.values.render(r); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.valuesTemplate.renderYAML(r); err != nil {
+	if _, err := p.own.valuesTemplate.renderYAML(r); err != nil {
 		t.Fatal(err)
 	}
 	if used := maxWork - r.work; used == 0 || used > maxWork/100 {

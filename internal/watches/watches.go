@@ -33,6 +33,9 @@ const (
 	// referencesIndex finds the HelmOps that name a Secret or ConfigMap, by "<kind>/<name>".
 	referencesIndex = "spec.references"
 
+	// patternsIndex finds the HelmOps that name another object of a kind for each Cluster, by the kind.
+	patternsIndex = "spec.referencePatterns"
+
 	// serviceAccountIndex finds the HelmOps that name a ServiceAccount at all; its only value is "true".
 	serviceAccountIndex = "spec.source.hasServiceAccountName"
 
@@ -50,6 +53,16 @@ const (
 func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &addonsv1.HelmOp{}, referencesIndex, func(obj client.Object) []string {
 		return references.Of(obj.(*addonsv1.HelmOp))
+	})
+	if err != nil {
+		return err
+	}
+	err = indexer.IndexField(ctx, &addonsv1.HelmOp{}, patternsIndex, func(obj client.Object) []string {
+		var kinds []string
+		for _, pattern := range references.Patterns(obj.(*addonsv1.HelmOp)) {
+			kinds = append(kinds, pattern.Kind)
+		}
+		return kinds
 	})
 	if err != nil {
 		return err
@@ -191,16 +204,26 @@ func requestsForClass(ctx context.Context, reader client.Reader, class client.Ob
 	return requests
 }
 
-// RequestsForReference are the HelmOps that name a Secret, a ConfigMap or a ServiceAccount.
+// RequestsForReference are the HelmOps that name a Secret, a ConfigMap or a ServiceAccount, or may name it for one of their Clusters.
 func RequestsForReference(kind string, reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
-		helmOps := &addonsv1.HelmOpList{}
-		err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()), client.MatchingFields{referencesIndex: kind + "/" + obj.GetName()})
+		named, patterned := &addonsv1.HelmOpList{}, &addonsv1.HelmOpList{}
+		inNamespace := client.InNamespace(obj.GetNamespace())
+		err := reader.List(ctx, named, inNamespace, client.MatchingFields{referencesIndex: kind + "/" + obj.GetName()})
+		if err == nil {
+			err = reader.List(ctx, patterned, inNamespace, client.MatchingFields{patternsIndex: kind}, client.UnsafeDisableDeepCopy)
+		}
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that name an object", "kind", kind, "name", obj.GetName())
 			return nil
 		}
-		return requestsForHelmOps(helmOps)
+		for i := range patterned.Items {
+			mayYield := func(p references.Pattern) bool { return p.MayYield(kind, obj.GetName()) }
+			if slices.ContainsFunc(references.Patterns(&patterned.Items[i]), mayYield) {
+				named.Items = append(named.Items, patterned.Items[i])
+			}
+		}
+		return requestsForHelmOps(named)
 	}
 }
 

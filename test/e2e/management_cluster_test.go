@@ -98,7 +98,9 @@ func TestManagementCluster(t *testing.T) {
 		s.eventuallyGone(helmOp)
 	})
 	system.step("another ServiceAccount cannot be acted as", func(s *scenario) {
-		helmOp := s.newHelmOp("other", inManagementCluster, func(h *addonsv1.HelmOp) { h.Spec.ManagementCluster.ImpersonateServiceAccountName = environment.ServiceAccount })
+		helmOp := s.newHelmOp("other", inManagementCluster, func(h *addonsv1.HelmOp) {
+			h.Spec.ManagementCluster.ImpersonateServiceAccountName = environment.ServiceAccount
+		})
 		s.create(helmOp)
 		s.child(helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ClusterForbiddenReason))
 		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan })

@@ -34,7 +34,7 @@ func TestOtherNamespaces(t *testing.T) {
 		return platform.newHelmOp(name, func(h *addonsv1.HelmOp) {
 			h.Spec.ClusterSelector.MatchLabels[addonsLabel] = "shared"
 			h.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{
-				NamespaceSelector:  metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: shop.namespace}},
+				NamespaceSelector:               metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: shop.namespace}},
 				AuthorizationServiceAccountName: account,
 			}
 		})

@@ -88,7 +88,7 @@ func (v *variety) newHelmOp() *addonsv1.HelmOp {
 		{
 			Name: "edge", ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{siteLabel: "edge"}},
 			Ref: &addonsv1.ArtifactReference{Tag: "1.1.0"}, Values: rawJSON(greeting("near {{ .Cluster.metadata.name }}")),
-			Options: &addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{
+			ReleaseOptions: addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{
 				NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{siteLabel: "edge"}},
 			}},
 		},

@@ -1,0 +1,191 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
+)
+
+// ClusterReference is an object that belongs to one Cluster: its name is what a template yields for the Cluster.
+type ClusterReference struct {
+	Kind, Name string
+
+	// version of the object; empty if it does not exist.
+	version string
+}
+
+// sources are the objects with values that a HelmOp refers to.
+type sources struct {
+	// named are the references whose names are templates.
+	named map[templating.SourceID]namedSource
+
+	// missing says, by override, that an object with a fixed name does not exist. It fails the Clusters of the override.
+	missing map[int]error
+
+	// secretValues are the values that came from Secrets with fixed names, by override.
+	secretValues map[int][]any
+}
+
+// namedSource is a reference whose name is a template, and where it stands.
+type namedSource struct {
+	addonsv1.ValuesReference
+	field string
+}
+
+// description covers what a templating.Spec does not have of sources.
+func (s *sources) description() []string {
+	var described []string
+	for id, source := range s.named {
+		described = append(described, fmt.Sprintf("%d %d %s %q %t", id.Override, id.Index, source.Kind, source.Key, source.Optional))
+	}
+	for override, err := range s.missing {
+		described = append(described, fmt.Sprintf("%d %v", override, err))
+	}
+	slices.Sort(described)
+	return described
+}
+
+// missingOf says which object a Cluster with these overrides needs and does not exist; nil if there is none.
+func (s *sources) missingOf(overrides []int) error {
+	for _, i := range overrides {
+		if err := s.missing[i]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// secretsOf are the values of a Cluster with these overrides that came from Secrets with fixed names.
+func (s *sources) secretsOf(overrides []int) []any {
+	secrets := slices.Clone(s.secretValues[templating.OfSpec])
+	for _, i := range overrides {
+		secrets = append(secrets, s.secretValues[i]...)
+	}
+	return secrets
+}
+
+// readSources reads the objects with fixed names of a list of references, and notes the others.
+func (r *Renderer) readSources(ctx context.Context, helmOp *addonsv1.HelmOp, refs []addonsv1.ValuesReference, field string, override int,
+	into *sources,
+) ([]templating.ValuesSource, error) {
+	var read []templating.ValuesSource
+	for i := range refs {
+		ref := &refs[i]
+		at := fmt.Sprintf("%s[%d]", field, i)
+		source := templating.ValuesSource{Origin: originOf(ref, helmOp.Namespace, ref.Name), TargetPath: ref.TargetPath}
+		if references.IsNameTemplate(helmOp, ref) {
+			source.Name = ref.Name
+			into.named[templating.SourceID{Override: override, Index: i}] = namedSource{ValuesReference: *ref, field: at}
+			read = append(read, source)
+			continue
+		}
+		data, err := r.references.ReadKey(ctx, ref.Kind, helmOp.Namespace, ref.Name, ref.Key)
+		switch {
+		case errors.Is(err, references.ErrReferenceNotFound):
+			source.Absent = true
+			if !ref.Optional && into.missing[override] == nil {
+				into.missing[override] = fmt.Errorf("%s: %w", at, err)
+			}
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", at, err)
+		default:
+			source.Data = data
+			into.secretValues[override] = append(into.secretValues[override], secretsIn(ref, data)...)
+		}
+		read = append(read, source)
+	}
+	return read, nil
+}
+
+// originOf is how messages name a key of an object.
+func originOf(ref *addonsv1.ValuesReference, namespace, name string) string {
+	return fmt.Sprintf("%s %s/%s key %s", ref.Kind, namespace, name, ref.Key)
+}
+
+// secretsIn are the values in the data of a reference that no message may show.
+func secretsIn(ref *addonsv1.ValuesReference, data []byte) []any {
+	if ref.Kind != apiutil.KindSecret {
+		return nil
+	}
+	if ref.TargetPath != "" {
+		// A program may print it without the line break at its end.
+		return []any{string(data), strings.TrimSpace(string(data))}
+	}
+	var values any
+	if yaml.Unmarshal(data, &values) != nil {
+		return nil
+	}
+	return []any{values}
+}
+
+// clusterValues are what was read for one Cluster.
+type clusterValues struct {
+	contents     templating.Contents
+	references   []ClusterReference
+	secretValues []any
+}
+
+// readClusterSources reads the objects that belong to a Cluster. The references are those of all of them, also where one is missing.
+func (r *Renderer) readClusterSources(ctx context.Context, p *Program, objects *clusterview.Objects, overrides []int, title string,
+) (clusterValues, error) {
+	var read clusterValues
+	found, err := p.ClusterSources(ctx, objects.Data, overrides...)
+	if err != nil {
+		return read, err
+	}
+	versions := make(map[ClusterReference]string, len(found))
+	for _, source := range found {
+		object := ClusterReference{Kind: p.sources.named[source.SourceID].Kind, Name: source.Name}
+		if _, ok := versions[object]; ok {
+			continue
+		}
+		if versions[object], err = r.references.Version(ctx, object.Kind, p.namespace, object.Name); err != nil {
+			return read, fmt.Errorf("%w: %w", ErrObjectRead, err)
+		}
+		read.references = append(read.references, ClusterReference{Kind: object.Kind, Name: object.Name, version: versions[object]})
+	}
+	read.contents = make(templating.Contents, len(found))
+	for _, source := range found {
+		ref := p.sources.named[source.SourceID]
+		version := versions[ClusterReference{Kind: ref.Kind, Name: source.Name}]
+		data, err := r.references.ReadClusterKey(ctx, ref.Kind, p.namespace, source.Name, ref.Key, version)
+		isMissing := errors.Is(err, references.ErrReferenceNotFound)
+		switch {
+		case isMissing && ref.Optional:
+			continue
+		case err != nil:
+			err = fmt.Errorf("%s for Cluster %q: %w", ref.field, title, err)
+			if !isMissing {
+				err = fmt.Errorf("%w: %w", ErrObjectRead, err)
+			}
+			return read, err
+		}
+		read.contents[source.SourceID] = templating.Content{Origin: originOf(&ref.ValuesReference, p.namespace, source.Name), Data: data}
+		read.secretValues = append(read.secretValues, secretsIn(&ref.ValuesReference, data)...)
+	}
+	return read, nil
+}
+
+// isCurrent reports whether objects of a Cluster have the versions that they had when they were read.
+func (r *Renderer) isCurrent(ctx context.Context, p *Program, known []ClusterReference) bool {
+	for _, object := range known {
+		version, err := r.references.Version(ctx, object.Kind, p.namespace, object.Name)
+		if err != nil || version != object.version {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,268 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+)
+
+// bed renders a HelmOp in namespace n, and counts which contents are read.
+type bed struct {
+	*testing.T
+	*Renderer
+	client client.WithWatch
+	reads  map[string]int
+	fails  error
+}
+
+func newBed(t *testing.T, objects ...client.Object) *bed {
+	t.Helper()
+	b := &bed{T: t, reads: map[string]int{}}
+	b.client = controllertest.ClientOf(objects...).(client.WithWatch)
+	live := interceptor.NewClient(b.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			b.reads[key.String()]++
+			if b.fails != nil {
+				return b.fails
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	b.Renderer = New(references.NewReader(b.client, live), clusterview.NewReader(b.client))
+	return b
+}
+
+func clusterOf(namespace, name string, labels map[string]string) (*unstructured.Unstructured, *clusterv1.Cluster) {
+	u := apiutil.NewCluster()
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	u.SetUID(types.UID(namespace + name))
+	u.SetLabels(labels)
+	u.SetResourceVersion("1")
+	return u, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
+}
+
+// outcomeOf compiles and renders a HelmOp for a Cluster.
+func (b *bed) outcomeOf(helmOp *addonsv1.HelmOp, namespace, name string, labels map[string]string) outcome {
+	b.Helper()
+	p, err := b.Compile(b.Context(), helmOp)
+	if err != nil {
+		b.Fatal(err)
+	}
+	u, cluster := clusterOf(namespace, name, labels)
+	rendered, _, _ := b.Outcome(b.Context(), p, u, cluster)
+	return rendered
+}
+
+func (b *bed) write(name, values string) {
+	b.Helper()
+	secret := controllertest.Opaque(name, map[string]string{"values.yaml": values})
+	err := b.client.Update(b.Context(), secret)
+	if err != nil {
+		err = b.client.Create(b.Context(), secret)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func namedByCluster(optional bool) *addonsv1.HelmOp {
+	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{})
+	helmOp.UID = "1"
+	helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{
+		{Kind: apiutil.KindSecret, Name: "{{ .Cluster.metadata.name }}-cloud", Key: "values.yaml", Optional: optional},
+	}
+	return helmOp
+}
+
+// TestObjectsOfAClusterAreReadOnce holds that an idle pass reads no contents, and that a change is seen by its Cluster only.
+func TestObjectsOfAClusterAreReadOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("a-cloud", "password: a")
+	b.write("b-cloud", "password: b")
+	helmOp := namedByCluster(false)
+	first, second := b.outcomeOf(helmOp, "n", "a", nil), b.outcomeOf(helmOp, "n", "b", nil)
+	if first.Err != nil || second.Err != nil || first.ValuesDigest == second.ValuesDigest {
+		t.Fatalf("got %+v and %+v", first, second)
+	}
+	for range 3 {
+		b.outcomeOf(helmOp, "n", "a", nil)
+	}
+	if b.reads["n/a-cloud"] != 1 || b.reads["n/b-cloud"] != 1 {
+		t.Errorf("contents were read %v", b.reads)
+	}
+	b.write("a-cloud", "password: c")
+	if changed := b.outcomeOf(helmOp, "n", "a", nil); changed.Err != nil || changed.ValuesDigest == first.ValuesDigest {
+		t.Errorf("after a change there is %+v", changed)
+	}
+	if same := b.outcomeOf(helmOp, "n", "b", nil); same.ValuesDigest != second.ValuesDigest || b.reads["n/b-cloud"] != 1 {
+		t.Errorf("the other Cluster has %+v", same)
+	}
+	p, err := b.Compile(t.Context(), helmOp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("a-cloud", "password: d")
+	if again, err := b.Compile(t.Context(), helmOp); err != nil || again.Digest != p.Digest {
+		t.Errorf("the Secret of a Cluster is part of the HelmOp revision, or %v", err)
+	}
+}
+
+func TestMissingObjectOfACluster(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	helmOp := namedByCluster(false)
+	for range 2 {
+		got := b.outcomeOf(helmOp, "n", "a", nil)
+		want := `spec.valuesFrom[0] for Cluster "a": Secret n/a-cloud: not found; create it or correct the reference`
+		if !errors.Is(got.Err, references.ErrReferenceNotFound) || got.Err.Error() != want {
+			t.Fatalf("got %v, want %s", got.Err, want)
+		}
+		if len(got.References) != 1 || got.References[0].Name != "a-cloud" {
+			t.Errorf("the references are %v", got.References)
+		}
+	}
+	if len(b.reads) != 0 {
+		t.Errorf("what does not exist was read: %v", b.reads)
+	}
+	if got := b.outcomeOf(namedByCluster(true), "n", "a", nil); got.Err != nil {
+		t.Errorf("an optional one: %v", got.Err)
+	}
+	b.write("a-cloud", "password: a")
+	if got := b.outcomeOf(helmOp, "n", "a", nil); got.Err != nil {
+		t.Errorf("once it is there: %v", got.Err)
+	}
+	helmOp.Spec.ValuesFrom[0].Key = "other"
+	want := `spec.valuesFrom[0] for Cluster "a": Secret n/a-cloud has no key "other": not found`
+	if got := b.outcomeOf(helmOp, "n", "a", nil); got.Err == nil || got.Err.Error() != want {
+		t.Errorf("got %v, want %s", got.Err, want)
+	}
+}
+
+// TestUnreadableObjectIsReadAgain holds that an error of the API server is not remembered.
+func TestUnreadableObjectIsReadAgain(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("a-cloud", "password: a")
+	b.fails = errors.New("try again")
+	if got := b.outcomeOf(namedByCluster(false), "n", "a", nil); !errors.Is(got.Err, ErrObjectRead) {
+		t.Fatalf("got %v", got.Err)
+	}
+	b.fails = nil
+	if got := b.outcomeOf(namedByCluster(false), "n", "a", nil); got.Err != nil {
+		t.Errorf("got %v", got.Err)
+	}
+}
+
+// TestObjectsStayInTheNamespaceOfTheHelmOp has a Cluster of another namespace, where there is an object of the same name.
+func TestObjectsStayInTheNamespaceOfTheHelmOp(t *testing.T) {
+	t.Parallel()
+	other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "a-cloud"}, Data: map[string][]byte{"values.yaml": []byte("a: 1")}}
+	b := newBed(t, other)
+	helmOp := namedByCluster(false)
+	want := `spec.valuesFrom[0] for Cluster "other/a": Secret n/a-cloud: not found; create it or correct the reference`
+	if got := b.outcomeOf(helmOp, "other", "a", nil); got.Err == nil || got.Err.Error() != want {
+		t.Errorf("got %v, want %s", got.Err, want)
+	}
+	helmOp.Spec.ValuesFrom[0].Name = "{{ .Cluster.metadata.namespace }}/{{ .Cluster.metadata.name }}-cloud"
+	if got := b.outcomeOf(helmOp, "other", "a", nil); got.Err == nil || !strings.Contains(got.Err.Error(), "no object can have") {
+		t.Errorf("a name with a namespace: %v", got.Err)
+	}
+	if len(b.reads) != 0 {
+		t.Errorf("read: %v", b.reads)
+	}
+}
+
+// TestSecretValues collects what no message may show, from each place where a Secret can be named.
+func TestSecretValues(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, &corev1.ConfigMap{ObjectMeta: controllertest.Meta("shown"), Data: map[string]string{"values.yaml": "a: shown"}})
+	for _, name := range []string{"fixed", "a-cloud", "over", "a-over", "other"} {
+		b.write(name, "secret: "+name)
+	}
+	from := func(kind, name, path string) addonsv1.ValuesReference {
+		return addonsv1.ValuesReference{Kind: kind, Name: name, Key: "values.yaml", TargetPath: path}
+	}
+	helmOp := namedByCluster(false)
+	helmOp.Spec.ValuesFrom = append(helmOp.Spec.ValuesFrom, from(apiutil.KindSecret, "fixed", ""), from(apiutil.KindConfigMap, "shown", ""))
+	helmOp.Spec.Overrides = []addonsv1.Override{
+		{Name: "it", ClusterSelector: controllertest.Labelled("it", "yes"), ValuesFrom: []addonsv1.ValuesReference{
+			from(apiutil.KindSecret, "over", "path.over"), from(apiutil.KindSecret, "{{ .Cluster.metadata.name }}-over", "path.list[0]"),
+			from(apiutil.KindConfigMap, "shown", "path.shown"),
+		}},
+		{Name: "other", ClusterSelector: controllertest.Labelled("it", "no"), ValuesFrom: []addonsv1.ValuesReference{from(apiutil.KindSecret, "other", "")}},
+	}
+	u, cluster := clusterOf("n", "a", map[string]string{"it": "yes"})
+	result, secrets, err := b.Values(t.Context(), helmOp, u, cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"secret": "fixed", "a": "shown", "path": map[string]any{
+		"over": "secret: over", "list": []any{"secret: a-over"}, "shown": "a: shown",
+	}}
+	if !reflect.DeepEqual(result.Values, want) {
+		t.Errorf("got %v, want %v", result.Values, want)
+	}
+	for _, secret := range []string{"fixed", "a-cloud", "secret: over", "secret: a-over"} {
+		if !strings.Contains(fmt.Sprint(secrets), secret) {
+			t.Errorf("%q is not among the secrets %v", secret, secrets)
+		}
+	}
+	if strings.Contains(fmt.Sprint(secrets), "other") || strings.Contains(fmt.Sprint(secrets), "shown") {
+		t.Errorf("the secrets are %v", secrets)
+	}
+}
+
+// TestMissingObjectOfAnOverride fails the Clusters of the override and no others, and is part of the HelmOp revision.
+func TestMissingObjectOfAnOverride(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{})
+	helmOp.Spec.Overrides = []addonsv1.Override{{
+		Name: "it", ClusterSelector: controllertest.Labelled("it", "yes"),
+		ValuesFrom: []addonsv1.ValuesReference{{Kind: apiutil.KindSecret, Name: "over", Key: "values.yaml"}},
+	}}
+	before, err := b.Compile(t.Context(), helmOp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.outcomeOf(helmOp, "n", "a", nil); got.Err != nil {
+		t.Errorf("another Cluster: %v", got.Err)
+	}
+	if got := b.outcomeOf(helmOp, "n", "b", map[string]string{"it": "yes"}); !errors.Is(got.Err, references.ErrReferenceNotFound) {
+		t.Errorf("a Cluster of the override: %v", got.Err)
+	}
+	b.write("over", "a: 1")
+	after, err := b.Compile(t.Context(), helmOp)
+	if err != nil || after.Digest == before.Digest {
+		t.Errorf("the object is not part of the HelmOp revision, or %v", err)
+	}
+	if got := b.outcomeOf(helmOp, "n", "b", map[string]string{"it": "yes"}); got.Err != nil {
+		t.Errorf("once it is there: %v", got.Err)
+	}
+	helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: apiutil.KindSecret, Name: "none", Key: "values.yaml"}}
+	if _, err := b.Compile(t.Context(), helmOp); !errors.Is(err, references.ErrReferenceNotFound) {
+		t.Errorf("what all Clusters need: %v", err)
+	}
+}

@@ -1,0 +1,97 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package templating
+
+import (
+	"strconv"
+	"strings"
+)
+
+// valuesPath is a place in values. It begins with a key.
+type valuesPath []pathStep
+
+// pathStep is a key of a map, or an index of a list.
+type pathStep struct {
+	key     string
+	index   int
+	isIndex bool
+}
+
+// parsePath reads a targetPath: keys with dots between them, each followed by any number of indices in brackets. A backslash takes
+// the character behind it into the key. An empty path is nil. The errors quote nothing.
+func parsePath(text string) (valuesPath, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var path valuesPath
+	for rest := text; ; {
+		key, after, err := cutKey(rest)
+		if err != nil {
+			return nil, err
+		}
+		path = append(path, pathStep{key: key})
+		for strings.HasPrefix(after, "[") {
+			digits, behind, found := strings.Cut(after[1:], "]")
+			index, err := strconv.ParseUint(digits, 10, 16)
+			if !found || err != nil || index > maxPathIndex {
+				return nil, faultf(ReasonInvalidTemplate, "has an index that is not a number from 0 to %d in brackets", maxPathIndex)
+			}
+			path = append(path, pathStep{index: int(index), isIndex: true})
+			after = behind
+		}
+		switch {
+		case len(path) > maxPathSteps:
+			return nil, faultf(ReasonLimitExceeded, "has more than %d keys and indices", maxPathSteps)
+		case after == "":
+			return path, nil
+		case after[0] != '.':
+			return nil, faultf(ReasonInvalidTemplate, "has something other than a dot or a bracket behind an index")
+		}
+		rest = after[1:]
+	}
+}
+
+// cutKey cuts the first key off a path.
+func cutKey(text string) (key, after string, err error) {
+	var b strings.Builder
+	i := 0
+	for ; i < len(text) && text[i] != '.' && text[i] != '['; i++ {
+		switch text[i] {
+		case '\\':
+			if i++; i == len(text) {
+				return "", "", faultf(ReasonInvalidTemplate, "ends with a backslash")
+			}
+		case ']', ',', '=':
+			return "", "", faultf(ReasonInvalidTemplate, "has one of the characters ']', ',' and '='; put a backslash before it")
+		}
+		b.WriteByte(text[i])
+	}
+	if b.Len() == 0 {
+		return "", "", faultf(ReasonInvalidTemplate, "has an empty key")
+	}
+	return b.String(), text[i:], nil
+}
+
+// set puts a value at a path below another one, and returns the latter, which is changed. What is in the way, neither a map where a
+// key follows nor a list where an index follows, is replaced. Lists are filled up with null.
+func (p valuesPath) set(current, value any) any {
+	if len(p) == 0 {
+		return value
+	}
+	step, rest := p[0], p[1:]
+	if !step.isIndex {
+		m, ok := current.(map[string]any)
+		if !ok || m == nil {
+			m = map[string]any{}
+		}
+		m[step.key] = rest.set(m[step.key], value)
+		return m
+	}
+	list, _ := current.([]any)
+	for len(list) <= step.index {
+		list = append(list, nil)
+	}
+	list[step.index] = rest.set(list[step.index], value)
+	return list
+}
