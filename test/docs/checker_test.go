@@ -41,7 +41,7 @@ var otherResources = strings.Fields(`
 	clusterrole clusterroles clusterrolebinding clusterrolebindings role roles rolebinding rolebindings
 	crd customresourcedefinition customresourcedefinitions
 	kubeadmcontrolplane kubeadmcontrolplanes dockercluster dockerclusters dockermachine dockermachines
-	providers.clusterctl.cluster.x-k8s.io backup.velero.io restore.velero.io`)
+	providers.clusterctl.cluster.x-k8s.io`)
 
 // otherPrograms are known and not checked further.
 var otherPrograms = strings.Fields(`
@@ -338,7 +338,10 @@ func (c *checker) named(verb string, positional []string) ([]string, error) {
 		}
 	}
 	for _, name := range names {
-		if _, known := c.resources[name]; !known {
+		// What a chart or another provider installs has a group that is neither ours nor Cluster API's.
+		_, group, hasGroup := strings.Cut(name, ".")
+		other := hasGroup && strings.Contains(group, ".") && !strings.HasSuffix(group, "cluster.x-k8s.io")
+		if _, known := c.resources[name]; !known && !other {
 			return nil, fmt.Errorf("no resource %q", name)
 		}
 	}
