@@ -51,6 +51,7 @@ CONTROLLER_GEN := go tool -modfile=hack/tools/codegen/go.mod controller-gen
 KUSTOMIZE := go tool -modfile=hack/tools/codegen/go.mod kustomize
 ALIGNED := . hack/tools/codegen hack/tools/testbed
 CRD_REF_DOCS := go tool -modfile=hack/tools/apidocs/go.mod crd-ref-docs
+HUGO := go tool -modfile=hack/tools/site/go.mod hugo
 GOLANGCI_LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
 
 .PHONY: help
@@ -159,6 +160,11 @@ image: ## The container image, as an OCI layout in out/image (no container engin
 .PHONY: release-manifests
 release-manifests: ## What clusterctl installs, in out/addon-helmop/RELEASE_TAG (IMG, TAG)
 	KUSTOMIZE='$(KUSTOMIZE)' hack/release-manifests.sh '$(RELEASE_TAG)' '$(IMG)' '$(TAG)'
+
+.PHONY: docs-site
+docs-site: ## The documentation as a web site, in out/site; the first run builds Hugo, which takes a minute or two
+	@echo "hugo, built first if it is not in the build cache ..."
+	$(HUGO) --source hack/site --destination '$(CURDIR)/out/site' --cleanDestinationDir
 
 ##@ Change
 
