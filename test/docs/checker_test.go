@@ -29,10 +29,6 @@ import (
 // group is that of HelmOp's kinds.
 const group = "addons.cluster.x-k8s.io"
 
-// ambiguousYet are pages that name the kind HelmOp without its group where they delete or wait. Fleet has such a kind, too.
-// Take a page out of this list once it is corrected; add none.
-var ambiguousYet = []string{"docs/bootstrap.md", "docs/operations.md", "docs/rollouts.md", "docs/sharding.md"}
-
 // otherResources are those of Kubernetes and of providers of Cluster API that the documentation names.
 var otherResources = strings.Fields(`
 	all configmap configmaps daemonset daemonsets deploy deployment deployments endpoints event events ingress job jobs
@@ -187,7 +183,7 @@ func (c *checker) command(t *testing.T, b block, words []string) error {
 		if len(args) > 0 && args[0] == "helmop" {
 			return helmopCommand(args[1:], !b.inline)
 		}
-		return c.kubectl(t, b.page, args)
+		return c.kubectl(t, args)
 	case "clusterctl":
 		_, err := c.parse(t, binaries.Clusterctl, args)
 		return err
@@ -282,7 +278,7 @@ func helmopCommand(args []string, complete bool) error {
 }
 
 // kubectl has kubectl parse a command line, and checks the names in it.
-func (c *checker) kubectl(t *testing.T, page string, args []string) error {
+func (c *checker) kubectl(t *testing.T, args []string) error {
 	if strings.Contains(strings.Join(args, " "), "…") {
 		return nil
 	}
@@ -298,7 +294,7 @@ func (c *checker) kubectl(t *testing.T, page string, args []string) error {
 	ours := slices.ContainsFunc(resources, func(name string) bool { return c.resources[name] })
 	switch {
 	case !ours:
-	case (verb == "delete" || verb == "wait") && !slices.Contains(ambiguousYet, page):
+	case (verb == "delete" || verb == "wait") && !isMention(args, positional):
 		for _, name := range resources {
 			if name == "helmop" || name == "helmops" {
 				return fmt.Errorf("write hop or helmops.%s: Fleet has a kind HelmOp, too", group)
@@ -317,6 +313,11 @@ func (c *checker) kubectl(t *testing.T, page string, args []string) error {
 		}
 	}
 	return c.metadata(positional)
+}
+
+// isMention reports whether arguments name a kind and no object: a sentence is about such a command and shows none.
+func isMention(args, positional []string) bool {
+	return len(positional) == 1 && !strings.Contains(positional[0], "/") && !slices.Contains(args, "--all")
 }
 
 // named returns the resources that the positional arguments of a verb name.

@@ -44,20 +44,21 @@ func pages(t *testing.T) []string {
 // blocks returns the fenced blocks of shell, the commands in blocks that show a prompt, and inline commands.
 func blocks(page, text string) []block {
 	var all []block
-	fence, language, start := false, "", 0
+	fence, language, indent, start := false, "", "", 0
 	var body []string
 	for i, line := range strings.Split(text, "\n") {
 		marker := strings.TrimSpace(line)
 		switch {
 		case !fence && strings.HasPrefix(marker, "```"):
 			fence, language, start, body = true, strings.TrimPrefix(marker, "```"), i+2, nil
+			indent, _, _ = strings.Cut(line, "```")
 		case fence && marker == "```":
 			fence = false
 			if commands, ok := commandsOf(language, body); ok {
 				all = append(all, block{page: page, line: start, text: commands})
 			}
 		case fence:
-			body = append(body, line)
+			body = append(body, strings.TrimPrefix(line, indent))
 		default:
 			for _, inline := range inlineCommand.FindAllStringSubmatch(line, -1) {
 				all = append(all, block{page: page, line: i + 1, text: strings.ReplaceAll(inline[1], `\|`, "|"), inline: true})
@@ -127,6 +128,7 @@ func TestBrokenCommands(t *testing.T) {
 		"one of several resources":   {"kubectl get hop,hopp", `no resource "hopp"`},
 		"a resource with a name":     {"kubectl annotate hopp/calico x=y", `no resource "hopp"`},
 		"an ambiguous resource":      {"kubectl delete helmop calico", "Fleet"},
+		"all of an ambiguous kind":   {"kubectl delete helmops --all -A", "Fleet"},
 		"a field that is not there":  {`kubectl patch hop calico --type=merge -p '{"spec":{"pause":true}}'`, "pause"},
 		"an unknown condition":       {"kubectl wait hop/calico --for=condition=Redy", `no condition "Redy"`},
 		"an unknown annotation":      {"kubectl annotate hop calico addons.cluster.x-k8s.io/retry=1", "no annotation or label"},
@@ -162,12 +164,13 @@ func TestBlocks(t *testing.T) {
 		"```console", "$ kubectl get hop \\", "    -o wide", "NAME", "```",
 		"```", "HelmOp ── no command", "```",
 		"```yaml", "kubectl: x", "```",
+		"1. In a list:", "   ```console", "   $ make test", "   ok", "   ```",
 	}, "\n")
 	var got []string
 	for _, b := range blocks("page.md", text) {
 		got = append(got, fmt.Sprintf("%d %s", b.line, b.text))
 	}
-	want := []string{"1 kubectl get hop", "3 make demo", "6 kubectl get hop \\\n    -o wide"}
+	want := []string{"1 kubectl get hop", "3 make demo", "6 kubectl get hop \\\n    -o wide", "18 make test"}
 	if strings.Join(got, "|") != strings.Join(want, "|") {
 		t.Errorf("got %q, want %q", got, want)
 	}
