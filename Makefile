@@ -50,6 +50,8 @@ override export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 CONTROLLER_GEN := go tool -modfile=hack/tools/codegen/go.mod controller-gen
 KUSTOMIZE := go tool -modfile=hack/tools/codegen/go.mod kustomize
 ALIGNED := . hack/tools/codegen hack/tools/testbed
+CRD_REF_DOCS := go tool -modfile=hack/tools/apidocs/go.mod crd-ref-docs
+HUGO := go tool -modfile=hack/tools/site/go.mod hugo
 GOLANGCI_LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
 
 .PHONY: help
@@ -159,6 +161,11 @@ image: ## The container image, as an OCI layout in out/image (no container engin
 release-manifests: ## What clusterctl installs, in out/addon-helmop/RELEASE_TAG (IMG, TAG)
 	KUSTOMIZE='$(KUSTOMIZE)' hack/release-manifests.sh '$(RELEASE_TAG)' '$(IMG)' '$(TAG)'
 
+.PHONY: docs-site
+docs-site: ## The documentation as a web site, in out/site; the first run builds Hugo, which takes a minute or two
+	@echo "hugo, built first if it is not in the build cache ..."
+	$(HUGO) --source hack/site --destination '$(CURDIR)/out/site' --cleanDestinationDir
+
 ##@ Change
 
 .PHONY: generate
@@ -169,6 +176,11 @@ generate: ## Write the deep-copy functions of the API types
 manifests: ## Write the CRDs and the manager's role, from the markers in api/ and controllers/
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 	$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
+
+.PHONY: api-docs
+api-docs: ## Write the API reference, docs/reference/api.md, from the types in api/
+	$(CRD_REF_DOCS) --log-level=WARN --source-path=api/v1alpha1 --config=hack/apidocs/config.yaml --max-depth=20 \
+		--renderer=markdown --templates-dir=hack/apidocs/templates --output-path=docs/reference/api.md
 
 .PHONY: align
 align: ## Raise dependencies so that the product, the test bed and the generators use the same version of each

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
@@ -109,6 +110,40 @@ func TestValuesThatMatter(t *testing.T) {
 			t.Error("no such HelmOp and Cluster")
 		})
 	}
+}
+
+// TestCalicoIsReadyWhenItWorks checks an Installation as the operator of Calico reports it.
+func TestCalicoIsReadyWhenItWorks(t *testing.T) {
+	t.Parallel()
+	for _, helmOp := range readExample(t, "calico.yaml").helmOps {
+		if helmOp.Spec.Health == nil {
+			continue
+		}
+		var checks []health.Check
+		for _, check := range helmOp.Spec.Health.Checks {
+			checks = append(checks, health.Check{
+				APIVersion: check.APIVersion, Kind: check.Kind,
+				InProgress: check.InProgress, Failed: check.Failed, Current: check.Current,
+			})
+		}
+		checker, err := health.NewChecker(checks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for status, want := range map[string]health.Verdict{
+			"":                    health.InProgress,
+			"status: {mtu: 1450}": health.InProgress,
+			"status: {conditions: [{type: Ready, status: 'False'}, {type: Progressing, status: 'True'}]}": health.InProgress,
+			"status: {conditions: [{type: Degraded, status: 'False'}, {type: Ready, status: 'True'}]}":    health.Current,
+		} {
+			installation := parse(t, status, []byte("apiVersion: operator.tigera.io/v1\nkind: Installation\n"+status))
+			if got, message := checker.Check(installation); got != want {
+				t.Errorf("%s: %v (%s), want %v", status, got, message, want)
+			}
+		}
+		return
+	}
+	t.Error("no HelmOp of the example has a health check")
 }
 
 // TestReadmeNamesEveryExample keeps the index complete.

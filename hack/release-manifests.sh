@@ -15,20 +15,24 @@ if [[ ! $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]]; then
   exit 1
 fi
 # clusterctl refuses a release whose series metadata.yaml does not list.
-series=${version#v}
-if ! grep --after-context=1 "^- major: ${series%%.*}\$" metadata.yaml | grep --quiet "^  minor: $(cut --delimiter=. --fields=2 <<<"$series")\$"; then
+IFS=. read -r major minor _ <<<"${version#v}"
+if ! awk -v major="$major" -v minor="$minor" \
+  '$1 == "-" && $2 == "major:" { m = $3 } $1 == "minor:" && m == major && $2 == minor { found = 1 } END { exit !found }' \
+  metadata.yaml; then
   echo "metadata.yaml has no release series for $version: add it" >&2
   exit 1
 fi
 
-# An overlay, so that the image's name and tag are set without editing files of the tree. kustomize wants relative paths.
+# An overlay sets the image's name and tag without editing files of the tree. It has a copy of config, because kustomize
+# wants relative paths and only GNU's realpath computes them.
 out=${OUT:-out}
 mkdir -p "$out"
 overlay=$(mktemp -d "$out/overlay.XXXXXX")
 trap 'rm -rf "$overlay"' EXIT
+cp -R config "$overlay/config"
 cat >"$overlay/kustomization.yaml" <<YAML
 resources:
-- $(realpath --relative-to="$overlay" config/default)
+- config/default
 images:
 - name: ghcr.io/helmop/cluster-api-helmop-controller
   newName: $image

@@ -24,8 +24,8 @@ import (
 // otherFragments are top-level keys of YAML in the documentation that is neither an object nor part of a HelmOp's spec.
 var otherFragments = map[string]bool{"status": true, "metadata": true, "provider_repos": true, "patches": true}
 
-// yamlBlock is a fenced block of YAML in Markdown.
-var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+// yamlBlock is a fenced block of YAML in Markdown. In a list, it is indented.
+var yamlBlock = regexp.MustCompile("(?ms)^( *)```yaml\n(.*?)^ *```$")
 
 // TestDocumentation applies all YAML of the documentation and of the examples to an API server in a dry run. It applies
 // whole objects unchanged, and a fragment of a spec as part of a valid HelmOp. An unknown field is an error.
@@ -51,7 +51,7 @@ func TestDocumentation(t *testing.T) {
 func documented(t *testing.T, root string) []string {
 	t.Helper()
 	files := []string{filepath.Join(root, "README.md")}
-	for _, pattern := range []string{"docs/*.md", "examples/*.yaml"} {
+	for _, pattern := range []string{"docs/*.md", "docs/reference/*.md", "examples/*.yaml"} {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("there is no %s (%v)", pattern, err)
@@ -72,7 +72,7 @@ func yamlOf(t *testing.T, file string) [][]byte {
 	if filepath.Ext(file) == ".md" {
 		blocks = nil
 		for _, match := range yamlBlock.FindAllSubmatch(data, -1) {
-			blocks = append(blocks, match[1])
+			blocks = append(blocks, regexp.MustCompile("(?m)^"+string(match[1])).ReplaceAll(match[2], nil))
 		}
 	}
 	var documents [][]byte

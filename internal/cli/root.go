@@ -75,3 +75,6 @@ func minArgs(most int, names ...string) cobra.PositionalArgs {
 		return usageError{fmt.Errorf("%d arguments, want %s; see %q", len(args), cmd.UseLine(), cmd.CommandPath()+" --help")}
 	}
 }
+
+// Command returns the command tree. Tests of the documentation parse command lines with it; Run runs them.
+func Command(streams Streams) *cobra.Command { return newRoot(streams) }

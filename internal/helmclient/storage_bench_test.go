@@ -55,7 +55,7 @@ func (b *countedBody) Read(p []byte) (int, error) {
 }
 
 // BenchmarkStorage installs and upgrades releases with records of several sizes in each storage, at a real API server and a real registry, and
-// tells what that costs. The figures are in docs/storage.md.
+// tells what that costs. The figures are in docs/measurements.md.
 func BenchmarkStorage(b *testing.B) {
 	sharedServer.Server(b)
 	store, kept := benchRegistry(b)
