@@ -336,19 +336,19 @@ func TestExitCodes(t *testing.T) {
 	b.fails(exitUnreachable, "", "push", dir, scheme+"127.0.0.1:1/base:v1", "--timeout", "5s")
 	b.fails(exitFailed, "none", "push", b.path("none"), b.at("base:v1"))
 	for text, args := range map[string][]string{
-		"does not start with oci://":  {"push", dir, b.Host() + "/base:v1"},
-		"has no tag":                  {"push", dir, b.at("base")},
-		"has a digest":                {"push", dir, b.at("base@sha256:" + strings.Repeat("0", 64))},
-		`format "zip" is not known`:   {"push", dir, b.at("base:v1"), "--format", "zip"},
-		"--created":                   {"push", dir, b.at("base:v1"), "--created", "today"},
-		"--output":                    {"list", b.at("base"), "-o", "xml"},
-		"neither a tag nor a digest":           {"tag", b.at("base"), "v2"},
-		"got 1; usage:":           {"tag", b.at("base:v1")},
-		"give the repository only":         {"list", b.at("base:v1")},
-		"unknown flag":                {"list", b.at("base"), "--none"},
-		"--username is required":       {"login", b.Host()},
-		"is not a terminal":        {"login", b.Host(), "-u", "me"},
-		`tag "a b"`:                   {"tag", b.at("base:v1"), "a b"},
+		"does not start with oci://":     {"push", dir, b.Host() + "/base:v1"},
+		"has no tag":                     {"push", dir, b.at("base")},
+		"has a digest":                   {"push", dir, b.at("base@sha256:" + strings.Repeat("0", 64))},
+		`format "zip" is not known`:      {"push", dir, b.at("base:v1"), "--format", "zip"},
+		"--created":                      {"push", dir, b.at("base:v1"), "--created", "today"},
+		"--output":                       {"list", b.at("base"), "-o", "xml"},
+		"neither a tag nor a digest":     {"tag", b.at("base"), "v2"},
+		"got 1; usage:":                  {"tag", b.at("base:v1")},
+		"give the repository only":       {"list", b.at("base:v1")},
+		"unknown flag":                   {"list", b.at("base"), "--none"},
+		"--username is required":         {"login", b.Host()},
+		"is not a terminal":              {"login", b.Host(), "-u", "me"},
+		`tag "a b"`:                      {"tag", b.at("base:v1"), "a b"},
 		"is not a reference of the form": {"list", "oci://UPPER"},
 	} {
 		b.fails(exitUsage, text, args...)
