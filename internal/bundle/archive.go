@@ -51,7 +51,7 @@ func unpack(packed []byte, limits Limits) ([]*loader.BufferedFile, int64, error)
 // archive adds the files of one packed chart under a prefix.
 func (u *unpacker) archive(packed []byte, prefix string, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("%w: subcharts are packed more than %d deep at %q", ErrTooLarge, maxDepth, clip(prefix))
+		return fmt.Errorf("%w: subcharts are nested more than %d levels deep at %q", ErrTooLarge, maxDepth, clip(prefix))
 	}
 	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -76,7 +76,7 @@ func (u *unpacker) entry(header *tar.Header, from io.Reader, prefix string, dept
 	}
 	if header.Typeflag != tar.TypeReg {
 		if matters(name) {
-			return fmt.Errorf("%w: %q is a link or device; package the chart with regular files", ErrInvalidChart, clip(name))
+			return fmt.Errorf("%w: %q is a link or device; package the chart with regular files only", ErrInvalidChart, clip(name))
 		}
 		return nil // a linked README changes nothing
 	}
@@ -93,7 +93,7 @@ func (u *unpacker) entry(header *tar.Header, from io.Reader, prefix string, dept
 		return u.archive(data, strings.TrimSuffix(full, ".tgz")+packedSuffix+"/", depth+1)
 	}
 	if u.names[full] {
-		return fmt.Errorf("%w: %q is in the archive twice", ErrInvalidChart, clip(full))
+		return fmt.Errorf("%w: the archive contains %q twice", ErrInvalidChart, clip(full))
 	}
 	u.names[full] = true
 	u.files = append(u.files, &loader.BufferedFile{Name: full, Data: bytes.TrimPrefix(data, utf8BOM)})

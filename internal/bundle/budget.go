@@ -41,7 +41,7 @@ func newBudget(limits Limits, invalid error) *budget {
 // packed checks the size of what is to be unpacked.
 func (b *budget) packed(bytes int64) error {
 	if bytes > b.limits.PackedBytes {
-		return fmt.Errorf("%w: packed it has %d bytes, limit %d", ErrTooLarge, bytes, b.limits.PackedBytes)
+		return fmt.Errorf("%w: packed, it has %d bytes; the limit is %d", ErrTooLarge, bytes, b.limits.PackedBytes)
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (b *budget) read(header *tar.Header, from io.Reader, limit int64) ([]byte, 
 		return nil, b.tooLarge()
 	}
 	if err != nil || int64(len(data)) != header.Size {
-		return nil, fmt.Errorf("%w: %q is cut off", b.invalid, clip(header.Name))
+		return nil, fmt.Errorf("%w: %q is truncated", b.invalid, clip(header.Name))
 	}
 	return data, nil
 }
@@ -109,18 +109,18 @@ func (b *budget) take(name string, size, limit int64) error {
 		return b.tooLarge()
 	}
 	if size > limit {
-		return fmt.Errorf("%w: %q has %d bytes, limit %d", ErrTooLarge, clip(name), size, limit)
+		return fmt.Errorf("%w: %q has %d bytes; the limit is %d", ErrTooLarge, clip(name), size, limit)
 	}
 	b.bytes += size
 	return nil
 }
 
 func (b *budget) tooLarge() error {
-	return fmt.Errorf("%w: unpacked it is over %d bytes", ErrTooLarge, b.limits.UnpackedBytes)
+	return fmt.Errorf("%w: unpacked, it has more than %d bytes", ErrTooLarge, b.limits.UnpackedBytes)
 }
 
 func (b *budget) tooMany() error {
-	return fmt.Errorf("%w: more than %d files", ErrTooLarge, b.limits.Files)
+	return fmt.Errorf("%w: it has more than %d files", ErrTooLarge, b.limits.Files)
 }
 
 // safeName returns the name of a file of others with "/" between its parts, or an error of the given kind: it must not

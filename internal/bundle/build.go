@@ -38,7 +38,7 @@ func BuildKustomization(files map[string][]byte, folder string, limits Limits) (
 	// As for artifacts.
 	defer func() {
 		if caught := recover(); caught != nil {
-			objects, err = nil, fmt.Errorf("%w: the kustomization in %s cannot be built", ErrInvalidManifests, folderName(folder))
+			objects, err = nil, fmt.Errorf("%w: building the kustomization in %s failed", ErrInvalidManifests, folderName(folder))
 		}
 	}()
 	limits = limits.withDefaults()
@@ -109,7 +109,7 @@ func (k *kustomizer) build(folder string) (*built, error) {
 		// The text names the folder already.
 		ended := *limited
 		ended.Doing = ""
-		return nil, fmt.Errorf("%w: building the kustomization in %s was ended, for %w: have it yield less, or %s",
+		return nil, fmt.Errorf("%w: building the kustomization in %s was stopped: %w; make its output smaller, or %s",
 			ErrLimit, folderName(folder), &ended, ended.Remedy())
 	}
 	if err != nil {
@@ -117,7 +117,7 @@ func (k *kustomizer) build(folder string) (*built, error) {
 	}
 	result := &built{}
 	if err := gob.NewDecoder(bytes.NewReader(output)).Decode(result); err != nil {
-		return nil, fmt.Errorf("reading what the kustomization in %s yields: %w", folderName(folder), err)
+		return nil, fmt.Errorf("reading the output of the kustomization in %s: %w", folderName(folder), err)
 	}
 	if result.Text != "" {
 		return nil, &buildError{kind: buildErrors[result.Kind], text: result.Text}
@@ -202,7 +202,7 @@ func (f *folders) build(folder string) (*built, error) {
 		f.files = filesys.MakeFsInMemory()
 		for name, data := range f.check.files {
 			if err := f.files.WriteFile("/"+name, data); err != nil {
-				return nil, fmt.Errorf("%w: %q is a file and a folder", ErrInvalidManifests, clip(name))
+				return nil, fmt.Errorf("%w: %q is both a file and a folder", ErrInvalidManifests, clip(name))
 			}
 		}
 	}
@@ -211,14 +211,14 @@ func (f *folders) build(folder string) (*built, error) {
 	options.PluginConfig = types.DisabledPluginConfig()
 	made, err := krusty.MakeKustomizer(options).Run(f.files, "/"+folder)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the kustomization in %s cannot be built: %s", ErrInvalidManifests, folderName(folder), kustomizeReason(err))
+		return nil, fmt.Errorf("%w: building the kustomization in %s failed: %s", ErrInvalidManifests, folderName(folder), kustomizeReason(err))
 	}
 	result := &built{SaysEmpty: cost.saysEmpty && made.Size() == 0}
 	weighed := newReader(f.check.limits)
 	for i, one := range made.Resources() {
 		content, err := one.MarshalJSON()
 		if err != nil {
-			return nil, fmt.Errorf("%w: the kustomization in %s yields what is no object", ErrInvalidManifests, folderName(folder))
+			return nil, fmt.Errorf("%w: the output of the kustomization in %s contains something that is not an object", ErrInvalidManifests, folderName(folder))
 		}
 		if err := weighed.weigh(objectPlace(folder, i), content); err != nil {
 			return nil, err

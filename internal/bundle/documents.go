@@ -151,9 +151,9 @@ func (r *reader) weigh(name string, text []byte) error {
 func (w weight) withinManifests(limits Limits) error {
 	switch {
 	case w.bytes > limits.ManifestBytes:
-		return fmt.Errorf("%w: its manifests are over %d bytes", ErrTooLarge, limits.ManifestBytes)
+		return fmt.Errorf("%w: its manifests have more than %d bytes", ErrTooLarge, limits.ManifestBytes)
 	case w.tokens > limits.ManifestTokens:
-		return fmt.Errorf("%w: its manifests are over %d values", ErrTooLarge, limits.ManifestTokens)
+		return fmt.Errorf("%w: its manifests have more than %d values", ErrTooLarge, limits.ManifestTokens)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // The errors of this package. Match them with errors.Is.
 var (
 	// ErrUnsupported says that the artifact is of a kind that cannot be installed.
-	ErrUnsupported = errors.New("nothing that can be installed")
+	ErrUnsupported = errors.New("not an installable artifact")
 	// ErrInvalidChart says that a Helm chart is broken, incomplete or not installable.
 	ErrInvalidChart = errors.New("invalid chart")
 	// ErrInvalidManifests says that what an artifact of another format holds is broken, or not allowed in it.
@@ -110,7 +110,7 @@ func Detect(m Manifest, want Selection) (Format, []int, error) {
 		format = m.format()
 	}
 	if format == "" {
-		return "", nil, fmt.Errorf("%w: want a layer of type %s, or an artifact of Flux, Fleet or ORAS with manifests, or an image with /manifests; found %s; "+
+		return "", nil, fmt.Errorf("%w: it must have a layer of type %s, or be an artifact of Flux, Fleet or ORAS with manifests, or an image with /manifests; found %s; "+
 			"select a layer by its type if it is a packed chart, or name the format", ErrUnsupported, ChartLayerMediaType, m)
 	}
 	if err := want.suits(format); err != nil {
@@ -119,14 +119,14 @@ func Detect(m Manifest, want Selection) (Format, []int, error) {
 	if want.LayerMediaType != "" {
 		i := slices.IndexFunc(m.Layers, func(layer Layer) bool { return layer.MediaType == want.LayerMediaType })
 		if i < 0 {
-			return "", nil, fmt.Errorf("%w: no layer has the selected type %q, found layers %s",
+			return "", nil, fmt.Errorf("%w: no layer has the selected type %q; found layers %s",
 				ErrUnsupported, clip(want.LayerMediaType), quoteSome(m.Layers))
 		}
 		return format, []int{i}, nil
 	}
 	layers := m.layersOf(format)
 	if len(layers) == 0 {
-		return "", nil, fmt.Errorf("%w: no layer suits the format %s, found %s", ErrUnsupported, clip(string(format)), m)
+		return "", nil, fmt.Errorf("%w: no layer has the format %s; found %s", ErrUnsupported, clip(string(format)), m)
 	}
 	return format, layers, nil
 }
@@ -134,7 +134,7 @@ func Detect(m Manifest, want Selection) (Format, []int, error) {
 // suits checks that what is selected exists in a format.
 func (s Selection) suits(format Format) error {
 	refuse := func(what string) error {
-		return fmt.Errorf("%w: the artifact is of the format %s, which has no %s", ErrUnsupported, clip(string(format)), what)
+		return fmt.Errorf("%w: the artifact has the format %s, which does not support %s", ErrUnsupported, clip(string(format)), what)
 	}
 	switch {
 	case format == FormatHelmChart && s.Path != "", format == FormatPlain && s.Path != "":

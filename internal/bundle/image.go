@@ -96,7 +96,7 @@ func (i *image) entry(added map[string]*imageEntry, name string, header *tar.Hea
 		added[name] = &imageEntry{isFolder: true}
 		return nil
 	case header.Typeflag != tar.TypeReg:
-		return fmt.Errorf("%w: %q is a link or device; only regular files are taken", i.invalid, clip(name))
+		return fmt.Errorf("%w: %q is a link or device; only regular files are supported", i.invalid, clip(name))
 	}
 	data, err := i.read(header, from, i.limits.FileBytes)
 	added[name] = &imageEntry{data: data}
@@ -139,7 +139,7 @@ func (i *image) put(name string, entry *imageEntry) {
 func (i *image) tree() (*tree, error) {
 	root := i.content[manifestsFolder]
 	if root != nil && !root.isFolder || root == nil && len(i.content) == 0 {
-		return nil, fmt.Errorf("%w: the image has no folder /%s, so it is no plain bundle; it has %s",
+		return nil, fmt.Errorf("%w: the image is not a plain bundle, because it has no folder /%s; it has %s",
 			ErrUnsupported, manifestsFolder, listSome(slices.Sorted(maps.Keys(i.roots))))
 	}
 	out := &tree{budget: i.budget, files: map[string][]byte{}}
@@ -149,7 +149,7 @@ func (i *image) tree() (*tree, error) {
 		}
 		below := strings.TrimPrefix(name, manifestsFolder+"/")
 		if i.content[name].isFolder || strings.Contains(below, "/") {
-			return nil, fmt.Errorf("%w: %q is in a folder below /%s, which a plain bundle must not have", i.invalid, clip(name), manifestsFolder)
+			return nil, fmt.Errorf("%w: %q is in a subfolder of /%s, which a plain bundle must not have", i.invalid, clip(name), manifestsFolder)
 		}
 		out.files[name] = i.content[name].data
 	}

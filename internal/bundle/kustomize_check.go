@@ -48,7 +48,7 @@ func (c *kustomizationCost) within(limits Limits) error {
 		return err
 	}
 	if most := maxChanges * limits.ManifestBytes; c.changes > most || c.changes*c.objects > most {
-		return fmt.Errorf("%w: its patches, for each of its %d objects, are over %d bytes", ErrTooLarge, c.objects, most)
+		return fmt.Errorf("%w: its patches, multiplied by its %d objects, have more than %d bytes", ErrTooLarge, c.objects, most)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (c *kustomizationCheck) folder(folder string) (*kustomizationCost, error) {
 	c.known[folder] = nil
 	names := c.kustomizations(folder)
 	if len(names) != 1 {
-		return nil, fmt.Errorf("%w: folder %s has %d kustomization files, and needs one to be built", ErrInvalidManifests, folderName(folder), len(names))
+		return nil, fmt.Errorf("%w: folder %s has %d kustomization files; it must have exactly one", ErrInvalidManifests, folderName(folder), len(names))
 	}
 	one := &kustomizationFile{check: c, folder: folder, name: names[0], cost: &kustomizationCost{}}
 	if err := one.read(); err != nil {

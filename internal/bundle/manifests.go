@@ -31,7 +31,7 @@ func manifestChart(src *Source, format Format, layers []int, data [][]byte, limi
 	}()
 	c = &chart.Chart{Metadata: &chart.Metadata{
 		APIVersion: chart.APIVersionV2, Name: src.Name, Version: src.chartVersion(), Type: "application",
-		Description: fmt.Sprintf("Made of an artifact of the format %s.", format),
+		Description: fmt.Sprintf("Generated from an artifact of the format %s.", format),
 	}, Values: map[string]any{}}
 	objects, err := objectsOf(c, src, format, layers, data, limits, b)
 	if err != nil {
@@ -53,7 +53,7 @@ func objectsOf(c *chart.Chart, src *Source, format Format, layers []int, data []
 		err = r.folder(c, files, src, format, b)
 	}
 	if err == nil && !r.saysEmpty && len(r.objects)+len(c.Templates)+len(c.Files) == 0 {
-		err = fmt.Errorf("%w: there is no object in it; it has %s", ErrInvalidManifests, files.roots())
+		err = fmt.Errorf("%w: it contains no objects; it has %s", ErrInvalidManifests, files.roots())
 	}
 	return r.objects, err
 }
@@ -186,7 +186,7 @@ func refuseChosen(format Format, root, name string, isBuilt bool, folder string)
 	case path.Base(name) == chartMetadataFile && (!hidden && !isBuilt || hidden && isFleet):
 		return fmt.Errorf("%w: %q is a Helm chart; push the chart itself with \"helm push\" or \"kubectl helmop push\"", ErrInvalidManifests, clip(name))
 	case isFleet && root == "" && strings.HasPrefix(name, fleetOverlays) && (isBuilt && folder != "" || !isBuilt && isManifestFile(name)):
-		return fmt.Errorf("%w: %q is of an overlay, which Fleet installs where its options choose it, and they are not in the artifact; push what is "+
+		return fmt.Errorf("%w: %q belongs to an overlay, which Fleet selects by options that are not in the artifact; push what is "+
 			"to be installed, or set path to one folder", ErrInvalidManifests, clip(name))
 	}
 	return nil

@@ -170,7 +170,7 @@ func escapeName(name string) string {
 func (o *object) yaml() ([]byte, error) {
 	out, err := yaml.JSONToYAML(o.content)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s %q cannot be written as YAML", ErrInvalidManifests, clip(o.kind), clip(o.name))
+		return nil, fmt.Errorf("%w: %s %q cannot be converted to YAML", ErrInvalidManifests, clip(o.kind), clip(o.name))
 	}
 	return out, nil
 }

@@ -31,7 +31,7 @@ func parse(files []*loader.BufferedFile, limits Limits) (c *chart.Chart, err err
 	// down the releases of others.
 	defer func() {
 		if caught := recover(); caught != nil {
-			c, err = nil, fmt.Errorf("%w: parsing it failed", ErrInvalidChart)
+			c, err = nil, fmt.Errorf("%w: it cannot be parsed", ErrInvalidChart)
 		}
 	}()
 	if err := checkTexts(files, limits); err != nil {

@@ -38,7 +38,7 @@ type RenderOptions struct {
 func Render(c *chart.Chart, options RenderOptions) (objects []*unstructured.Unstructured, err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
-			objects, err = nil, fmt.Errorf("%w: rendering it failed", ErrInvalidChart)
+			objects, err = nil, fmt.Errorf("%w: it cannot be rendered", ErrInvalidChart)
 		}
 	}()
 	for _, crd := range c.CRDObjects() {
@@ -105,7 +105,7 @@ func flat(object *unstructured.Unstructured) ([]*unstructured.Unstructured, erro
 	for i, item := range items {
 		fields, ok := item.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("item %d of a %s is no object", i, object.GetKind())
+			return nil, fmt.Errorf("item %d of a %s is not an object", i, object.GetKind())
 		}
 		one := &unstructured.Unstructured{Object: fields}
 		if one.GetKind() == "" && one.GetAPIVersion() == "" {

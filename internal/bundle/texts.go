@@ -61,9 +61,9 @@ func (w weight) within(limits Limits, base string) error {
 	}
 	switch {
 	case w.bytes > limits.TextBytes:
-		return fmt.Errorf("%w: %s, with those of subcharts, are over %d bytes", ErrTooLarge, kind, limits.TextBytes)
+		return fmt.Errorf("%w: %s, including those of subcharts, have more than %d bytes", ErrTooLarge, kind, limits.TextBytes)
 	case w.tokens > limits.TextTokens:
-		return fmt.Errorf("%w: %s, with those of subcharts, are over %d values", ErrTooLarge, kind, limits.TextTokens)
+		return fmt.Errorf("%w: %s, including those of subcharts, have more than %d values", ErrTooLarge, kind, limits.TextTokens)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func weigh(name string, text []byte, limits Limits, invalid error) (weight, erro
 		return weight{}, fmt.Errorf("%w: %q is not UTF-8 text", invalid, clip(name))
 	}
 	if tagDirective.Match(text) {
-		return weight{}, fmt.Errorf("%w: %q has a %%TAG directive; write tags in full", invalid, clip(name))
+		return weight{}, fmt.Errorf("%w: %q has a %%TAG directive; use full tags", invalid, clip(name))
 	}
 	w := yamlweight.Of(text)
 	if w.Bytes <= limits.TextBytes && w.Values <= limits.TextTokens && yamlweight.HasAliases(text) {

@@ -41,7 +41,7 @@ func (t *tree) add(raw string, data []byte) error {
 		return fmt.Errorf("%w: a file has no name", t.invalid)
 	}
 	if _, twice := t.files[name]; twice {
-		return fmt.Errorf("%w: %q is in the artifact twice", t.invalid, clip(name))
+		return fmt.Errorf("%w: the artifact contains %q twice", t.invalid, clip(name))
 	}
 	if t.entries++; t.entries > t.limits.Files {
 		return t.tooMany()
@@ -64,7 +64,7 @@ func (t *tree) folder(packed []byte) error {
 			return nil
 		}
 		if header.Typeflag != tar.TypeReg {
-			return fmt.Errorf("%w: %q is a link or device; only regular files are taken", t.invalid, clip(header.Name))
+			return fmt.Errorf("%w: %q is a link or device; only regular files are supported", t.invalid, clip(header.Name))
 		}
 		data, err := t.read(header, from, t.limits.FileBytes)
 		if err != nil {
@@ -84,7 +84,7 @@ func (b *budget) unzip(packed []byte) (io.Reader, error) {
 		}
 		return unzipped, nil
 	case bytes.HasPrefix(packed, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return nil, fmt.Errorf("%w: it is packed with zstd; pack it with gzip", b.invalid)
+		return nil, fmt.Errorf("%w: it is compressed with zstd; compress it with gzip", b.invalid)
 	}
 	return bytes.NewReader(packed), nil
 }
@@ -143,7 +143,7 @@ func (t *tree) fleetFile(one fleetResource) error {
 		}
 		var err error
 		if data, err = base64.StdEncoding.DecodeString(one.Content); err != nil {
-			return fmt.Errorf("%w: %q is not the base64 text that it is said to be", t.invalid, clip(one.Name))
+			return fmt.Errorf("%w: %q is declared as base64, but is not", t.invalid, clip(one.Name))
 		}
 	}
 	if one.Encoding == "base64+gz" {
@@ -155,7 +155,7 @@ func (t *tree) fleetFile(one fleetResource) error {
 			return t.tooLarge()
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %q is not packed with gzip, as it is said to be", t.invalid, clip(one.Name))
+			return fmt.Errorf("%w: %q is declared as gzip, but is not", t.invalid, clip(one.Name))
 		}
 	}
 	if err := t.take(one.Name, int64(len(data)), t.limits.FileBytes); err != nil {

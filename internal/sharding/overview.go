@@ -185,7 +185,7 @@ func (o *ShardOverview) content(ctx context.Context) (map[string]*shardContent, 
 	)
 	for _, list := range []*metav1.PartialObjectMetadataList{helmOps, clusters} {
 		if err := o.Others.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing what has a shard: %w", err)
+			return nil, fmt.Errorf("listing objects with a shard label: %w", err)
 		}
 	}
 	shards := map[string]*shardContent{}
@@ -211,7 +211,7 @@ func (o *ShardOverview) countOwn(ctx context.Context) error {
 	helmOps, clusters := &addonsv1.HelmOpList{}, apiutil.NewClusterList()
 	for _, list := range []client.ObjectList{helmOps, clusters} {
 		if err := o.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("counting what has no shard: %w", err)
+			return fmt.Errorf("counting objects without a shard label: %w", err)
 		}
 	}
 	shardObjects.WithLabelValues("", apiutil.HelmOpKind).Set(float64(len(helmOps.Items)))
@@ -310,7 +310,7 @@ func (o *ShardOverview) tell(ctx context.Context, known *metav1.PartialObjectMet
 			metav1.ConditionUnknown,
 			addonsv1.ShardNotServedReason,
 			fmt.Sprintf(
-				"no manager serves shard %q, so nothing is done for this HelmOp: start one with --shard=%s, or correct the label %s of this object and of its Clusters",
+				"no manager serves shard %q, so this HelmOp is not reconciled; start one with --shard=%s, or correct the label %s of this object and of its Clusters",
 				shard,
 				shard,
 				addonsv1.ShardLabel,
@@ -318,10 +318,10 @@ func (o *ShardOverview) tell(ctx context.Context, known *metav1.PartialObjectMet
 		)
 		err := o.Client.Status().Patch(ctx, helmOp, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return nil // Somebody is at work on it.
+			return nil // another manager has changed the object
 		}
 		if err != nil {
-			return fmt.Errorf("telling that nobody serves shard %s: %w", shard, err)
+			return fmt.Errorf("reporting that no manager serves shard %s: %w", shard, err)
 		}
 	}
 	state.told[known.UID] = true

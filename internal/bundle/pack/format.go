@@ -37,7 +37,7 @@ func ParseFormat(name string) (bundle.Format, error) {
 		}
 		names = append(names, string(format))
 	}
-	return "", fmt.Errorf("format %q is not known; there are %s", name, strings.Join(names, ", "))
+	return "", fmt.Errorf("unknown format %q; use %s", name, strings.Join(names, ", "))
 }
 
 // Guess returns the format that a path is most likely meant to have: a chart for what is one, else Flux for a folder
