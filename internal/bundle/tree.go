@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// tree is the files of an artifact by their names, which are relative to its root.
+// tree holds the files of an artifact by name, relative to its root.
 type tree struct {
 	*budget
 	files map[string][]byte
@@ -74,7 +74,7 @@ func (t *tree) folder(packed []byte) error {
 	})
 }
 
-// unzip returns what is to be read of a tar archive that may be packed with gzip.
+// unzip returns a reader for a tar archive, decompressed if it is gzipped.
 func (b *budget) unzip(packed []byte) (io.Reader, error) {
 	switch {
 	case bytes.HasPrefix(packed, []byte{0x1f, 0x8b}):
@@ -89,17 +89,17 @@ func (b *budget) unzip(packed []byte) (io.Reader, error) {
 	return bytes.NewReader(packed), nil
 }
 
-// fleetResource is a file as Fleet keeps it.
+// fleetResource is a file in Fleet's list.
 type fleetResource struct {
 	Name     string `json:"name"`
 	Content  string `json:"content"`
 	Encoding string `json:"encoding"`
 }
 
-// fleet adds the files of a list of Fleet.
+// fleet adds the files of Fleet's list.
 func (t *tree) fleet(data []byte) error {
 	broken := func(what string) error { return fmt.Errorf("%w: the list of files %s", t.invalid, what) }
-	// Entries are read one by one: millions of empty ones would fit into the layer.
+	// Entries are read one by one, because millions of empty ones would fit into the layer.
 	list := json.NewDecoder(bufio.NewReader(bytes.NewReader(data)))
 	if open, err := list.Token(); err != nil || open != json.Delim('{') {
 		return broken("is no JSON object")
@@ -164,10 +164,10 @@ func (t *tree) fleetFile(one fleetResource) error {
 	return t.add(one.Name, data)
 }
 
-// names are the names of all files, in their order.
+// names returns the sorted names of all files.
 func (t *tree) names() []string { return slices.Sorted(maps.Keys(t.files)) }
 
-// below are the names of the files in a folder and in those below it, in their order; of all files if it is empty.
+// below returns the sorted names of the files in a folder and its subfolders; of all files if it is empty.
 func (t *tree) below(folder string) []string {
 	names := t.names()
 	if folder == "" {
@@ -176,7 +176,7 @@ func (t *tree) below(folder string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, folder+"/") })
 }
 
-// roots lists what is at the root of an artifact, for messages.
+// roots lists the root entries of an artifact for messages.
 func (t *tree) roots() string {
 	seen := map[string]bool{}
 	for name := range t.files {
@@ -189,7 +189,7 @@ func (t *tree) roots() string {
 	return listSome(slices.Sorted(maps.Keys(seen)))
 }
 
-// listSome lists the first few of many names.
+// listSome lists the first few names.
 func listSome(names []string) string {
 	const limit = 8
 	var quoted []string

@@ -339,7 +339,7 @@ func TestExitCodes(t *testing.T) {
 		"does not start with oci://":     {"push", dir, b.Host() + "/base:v1"},
 		"has no tag":                     {"push", dir, b.at("base")},
 		"has a digest":                   {"push", dir, b.at("base@sha256:" + strings.Repeat("0", 64))},
-		`unknown format "zip"`:      {"push", dir, b.at("base:v1"), "--format", "zip"},
+		`unknown format "zip"`:           {"push", dir, b.at("base:v1"), "--format", "zip"},
 		"--created":                      {"push", dir, b.at("base:v1"), "--created", "today"},
 		"--output":                       {"list", b.at("base"), "-o", "xml"},
 		"neither a tag nor a digest":     {"tag", b.at("base"), "v2"},

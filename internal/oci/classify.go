@@ -34,15 +34,12 @@ const (
 	hintGiven      = "check that the account in the Secret's entry for this registry may pull from the repository"
 	hintIdentity   = "check that the manager's identity at the cloud provider may pull from the repository"
 	hintDefault    = "the manager's own credentials were used: ask its operator, or add credentials to a Secret"
-	hintRealm      = 
-		"it must have a public address or the registry's own host name, or be listed in the manager's --registry-token-hosts"
+	hintRealm      = "it must have a public address or the registry's own host name, or be listed in the manager's --registry-token-hosts"
 	hintProtocol   = "check that the URL is that of a registry, with the right protocol and port"
 	hintOperator   = "ask the operator of the manager"
 	hintClientCert = "provide a client certificate that the registry trusts, with its key"
-	hintHandshake  = 
-		"provide a client certificate if the registry requires one; otherwise check which versions of TLS it supports"
-	hintLocal      = 
-		"use an address that other machines can reach, or ask the operator of the manager to add the registry to its registries file"
+	hintHandshake  = "provide a client certificate if the registry requires one; otherwise check which versions of TLS it supports"
+	hintLocal      = "use an address that other machines can reach, or ask the operator of the manager to add the registry to its registries file"
 	hintAlgorithm  = "push it with a sha256 digest"
 	hintReference  = "check the URL and the reference; some registries return this when credentials are missing"
 	hintCA         = "provide the registry's CA certificate, or fix the certificate"

@@ -33,7 +33,7 @@ type exchange struct {
 	retryAfter time.Duration
 	// host is who gave the outcome, vain are those that were asked in vain, each with
 	// the reason.
-	host string
+	host        string
 	failedHosts []asked
 	// hint says what to do if the credential that was used last is refused.
 	hint string

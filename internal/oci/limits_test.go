@@ -147,8 +147,8 @@ func TestNoTurn(t *testing.T) {
 		underWay int
 		want     string
 	}{
-		"a free slot": {0, "the deadline passed before the request was sent"},
-		"no free slot":     {3, "no free slot within the deadline: 3 requests to the host are running"},
+		"a free slot":  {0, "the deadline passed before the request was sent"},
+		"no free slot": {3, "no free slot within the deadline: 3 requests to the host are running"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
